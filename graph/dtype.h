@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element types of tensors, those of ONNX (IR 14). One table gives name and width.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace partita::graph {
+
+enum class DType : std::uint8_t {
+    undefined,
+    float32,
+    uint8,
+    int8,
+    uint16,
+    int16,
+    int32,
+    int64,
+    string,
+    boolean,
+    float16,
+    float64,
+    uint32,
+    uint64,
+    complex64,
+    complex128,
+    bfloat16,
+    float8e4m3fn,
+    float8e4m3fnuz,
+    float8e5m2,
+    float8e5m2fnuz,
+    uint4,
+    int4,
+    float4e2m1,
+    float8e8m0,
+    uint2,
+    int2,
+};
+inline constexpr int kDTypeCount = static_cast<int>(DType::int2) + 1;
+
+/// Bits per element; 4-bit types pack two to a byte. A string counts as 64 bits (its length is
+/// unknown while planning), undefined as 0.
+int bits_of(DType dtype);
+std::string_view name_of(DType dtype);
+std::optional<DType> dtype_from_name(std::string_view name);
+bool is_floating_point(DType dtype);
+
+}  // namespace partita::graph

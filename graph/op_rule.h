@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpRule: one op seen as a loop nest. Its factors are the loops; every dim of every operand and
+// result says which factors it is made of. Everything about splitting follows from it: legal
+// degrees, SOAP classes, layouts of operands and results, FLOPs and bytes of a part.
+//
+//     MatMul [8 64] x [64 32]      factor  extent   X [m k]    W [k n]    Y [m n]
+//                                  m       8        dim 0      -          dim 0     free
+//                                  n       32       -          dim 1      dim 1     free
+//                                  k       64       dim 1      dim 0      -         reduction, sum
+//
+// A dim made of several factors, major to minor, is a merged dim: Reshape [b s h] -> [(b s) h]. A
+// windowed dim reads more than its share of the operand: a part of `n` outputs from output `i` on
+// reads operand positions [i*stride - before, (i+n-1)*stride + after], clipped: the halo.
+//
+// Source: the notation of einsum; factors as in Shardy's sharding rules; RULES.md 1-9.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/ids.h"
+#include "graph/op_graph.h"
+#include "graph/units.h"
+
+namespace partita::graph {
+
+/// How parts of a reduction combine; `none` = a reduction that cannot be split.
+enum class Combine : std::uint8_t { none, sum, max, min, product };
+
+struct Factor {
+    std::string name;         ///< a letter or a short word; unique in the rule
+    std::int64_t extent = 1;  ///< >= 0
+    bool splittable = true;   ///< false: results read all of it, or its extent depends on data
+    bool reduction = false;   ///< in no result: parts are partial, joined by `combine`
+    Combine combine = Combine::none;
+};
+
+/// A windowed operand dim, per output position of its factor (Conv, pooling).
+struct Window {
+    std::int64_t stride = 1;
+    std::int64_t before = 0;  ///< operand positions before i*stride that output i reads; may be < 0
+    std::int64_t after = 0;   ///< and after
+    friend bool operator==(const Window&, const Window&) = default;
+};
+
+struct DimRule {
+    std::vector<int> factors;  ///< indices into OpRule::factors, major to minor; empty: never split
+    std::optional<Window> window;  ///< only with exactly one factor
+    friend bool operator==(const DimRule&, const DimRule&) = default;
+};
+
+struct TensorRule {
+    std::vector<DimRule> dims;
+    bool linear = false;      ///< operands: the op is linear in it, so it may be sum-partial
+    bool apply_once = false;  ///< operands: applied by one part of a reduction only (Gemm's bias)
+};
+
+struct OpRule {
+    std::vector<Factor> factors;
+    std::vector<TensorRule> operands;  ///< as Op::inputs; an operand left out has no dims
+    std::vector<TensorRule> results;   ///< as Op::outputs
+    Flops flops;                  ///< of the whole op, forward, two per multiply-add
+    bool matrix_product = false;  ///< MatMul, Gemm, Conv, LSTM, ...: runs on matrix units
+    /// Bit i: operand (result) i must be kept until the op's backward has run.
+    std::uint64_t saves_operands = 0;
+    std::uint64_t saves_results = 0;
+    /// No row, no shared rule: contract 7's rule "not splittable, cost by bytes moved".
+    bool conservative = false;
+    /// Moves or renames bytes without reading them (Reshape, Identity, ...): results alias operand 0.
+    bool alias = false;
+};
+
+/// The rule of one op of a graph whose shapes are concrete. Pure. Never throws for an operator it
+/// does not know (conservative rule); throws InputError naming the op when its shapes contradict
+/// its row (an importer or a user built a wrong graph).
+OpRule rule_of(const OpGraph& graph, OpId op);
+
+/// rule_of() for every op, indexed by OpId.
+std::vector<OpRule> rules_of(const OpGraph& graph);
+
+}  // namespace partita::graph

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The op table: one row per operator. Letters are factors: operands in ONNX order, then the result.
+// `.` is a dim never split, `...` all other dims (aligned from the right, as broadcasting is). A
+// letter missing from every result is a reduction. A dim of extent 1 under a letter of a larger
+// extent broadcasts. Adding a row is the whole registration: rules, `inspect`, the docs and the
+// conformance tests read this table.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "graph/op_graph.h"
+#include "graph/op_rule.h"
+
+namespace partita::graph {
+
+struct OpRow {
+    std::string_view type;
+    std::string_view factors = {};   ///< e.g. "... m k, ... k n -> ... m n"; empty: `make` does it
+    std::string_view linear = {};    ///< operands it is linear in, e.g. "0 1"
+    std::string_view whole = {};     ///< factors that results read as a whole: not splittable
+    std::string_view saves = "0";    ///< kept for backward: operand numbers, "y0" for result 0
+    int flops_per_point = 1;         ///< times the product of all factor extents
+    Combine combine = Combine::sum;  ///< of its reductions
+    bool matrix_product = false;
+    bool alias = false;
+    /// Makes the rule of an op whose letters need arithmetic on attributes and shapes.
+    OpRule (*make)(const OpGraph& graph, const Op& op, const OpRow& row) = nullptr;
+    std::string_view domain = {};
+};
+
+/// All rows, sorted by (domain, type).
+std::span<const OpRow> op_table();
+
+/// The row for an operator, or null: the caller falls back to the conservative rule.
+const OpRow* find_row(std::string_view domain, std::string_view type);
+
+}  // namespace partita::graph

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SOAP classes, derived and never hand-written (Jia, Zaharia, Aiken, MLSys 2019, section 4):
+//
+//     sample      the factor carries the batch, propagated from the graph's inputs through the rules
+//     reduction   the factor is in no result: its parts are partial
+//     parameter   splitting the factor splits a trained weight
+//     attribute   any other factor
+//
+// (O, operator parallelism, is no factor: different ops on different devices.)
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+#include "graph/op_rule.h"
+
+namespace partita::graph {
+
+enum class SoapClass : std::uint8_t { sample, parameter, attribute, reduction };
+std::string_view name_of(SoapClass soap);
+
+/// Per tensor the dim that carries the batch, or -1. Seeds: dim 0 of every input, unless
+/// `input_sample_dims` (one entry per Input op, in order of id; -1 = none) says otherwise.
+std::vector<int> sample_dims(const OpGraph& graph, const std::vector<OpRule>& rules,
+                             const std::vector<int>& input_sample_dims = {});
+
+/// Class of each factor of one op. A factor of several classes takes the first in the order above.
+std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId op, const OpRule& rule,
+                                    const std::vector<int>& sample_dims);
+
+}  // namespace partita::graph

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything from outside. Targets that folders may LINK:
+#
+#     Boost::headers  nlohmann_json::nlohmann_json  SQLite::SQLite3  fmt::fmt  CLI11::CLI11
+#     ONNX::onnx                 the ONNX library; linked into libpartita and nowhere else
+#     partita_onnx_headers       ONNX's headers without its library, for tests that use its messages
+#     CUDA::cudart               only with PARTITA_CUDA
+
+if(DEFINED ENV{PARTITA_CACHE})
+    set(default_cache "$ENV{PARTITA_CACHE}")
+elseif(DEFINED ENV{XDG_CACHE_HOME})
+    set(default_cache "$ENV{XDG_CACHE_HOME}/partita")
+else()
+    set(default_cache "$ENV{HOME}/.cache/partita")
+endif()
+set(PARTITA_CACHE "${default_cache}" CACHE PATH "Where scripts/setup keeps what it built")
+set(PARTITA_NODE_TESTS "${PARTITA_CACHE}/onnx-node-tests-1.23.2"
+    CACHE PATH "The ONNX conformance node tests")
+
+find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(Protobuf REQUIRED)  # before ONNX, whose targets name protobuf::libprotobuf
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+
+# PATHS come last: a system ONNX, or one in CMAKE_PREFIX_PATH, wins over the one of scripts/setup.
+find_package(ONNX 1.23 CONFIG QUIET PATHS "${PARTITA_CACHE}/onnx-1.23.2")
+if(NOT ONNX_FOUND)
+    message(FATAL_ERROR "No ONNX C++ library >= 1.23 in the system or in ${PARTITA_CACHE}. "
+        "Run scripts/setup, which builds it once.")
+endif()
+message(STATUS "ONNX ${ONNX_VERSION}: ${ONNX_DIR}")
+
+# A second copy of ONNX's messages in one process would register them twice and abort.
+add_library(partita_onnx_headers INTERFACE)
+target_include_directories(partita_onnx_headers SYSTEM INTERFACE
+    "$<TARGET_PROPERTY:ONNX::onnx,INTERFACE_INCLUDE_DIRECTORIES>")
+target_compile_definitions(partita_onnx_headers INTERFACE
+    "$<TARGET_PROPERTY:ONNX::onnx,INTERFACE_COMPILE_DEFINITIONS>")
+target_link_libraries(partita_onnx_headers INTERFACE protobuf::libprotobuf)
+
+if(PARTITA_CUDA)
+    find_package(CUDAToolkit REQUIRED)
+endif()
+
+if(PARTITA_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+    find_package(rapidcheck CONFIG REQUIRED)
+endif()
+if(PARTITA_BUILD_BENCH)
+    find_package(benchmark 1.7 REQUIRED)
+endif()

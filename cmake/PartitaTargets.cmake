@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The only ways to declare something to build:
+#
+#     partita_folder(graph SOURCES units.cpp ... LINK ...)      one folder of a shared library
+#     partita_program(SOURCES main.cpp ... LINK ...)            build/<preset>/partita
+#     partita_test(graph SOURCES units_test.cpp ... LINK ...)   build/<preset>/tests/graph_test
+#     partita_bench(simulate SOURCES ... LINK ...)              build/<preset>/bench/simulate_bench
+#     partita_fuzz(onnx SOURCES onnx_fuzz.cpp LINK ...)         build/<preset>/tests/onnx_fuzz
+#
+# Every list names its sources, and may be empty while a folder has none.
+include(GoogleTest)
+
+# How our own code is compiled; nothing else carries flags.
+add_library(partita_flags INTERFACE)
+target_include_directories(partita_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(partita_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+    $<$<BOOL:${PARTITA_WERROR}>:-Werror>
+    # Clang's default: a function of the library may be inlined inside the library.
+    -fno-semantic-interposition)
+if(PARTITA_SANITIZE)
+    target_compile_options(partita_flags INTERFACE
+        "-fsanitize=${PARTITA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
+        # GCC's sanitizers make these two see ghosts.
+        -Wno-maybe-uninitialized -Wno-stringop-overflow)
+    target_link_options(partita_flags INTERFACE "-fsanitize=${PARTITA_SANITIZE}")
+endif()
+if(PARTITA_FUZZ)
+    target_compile_options(partita_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# Adds a folder of the repository, or passes over one that does not exist.
+function(partita_add_folder folder)
+    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+        add_subdirectory(${folder})
+    endif()
+endfunction()
+
+# An object library from the sources, or from one empty file: CMake refuses a target without any.
+function(partita_folder name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+    if(NOT arg_SOURCES)
+        set(empty "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
+        file(CONFIGURE OUTPUT "${empty}" CONTENT "")
+        set(arg_SOURCES "${empty}")
+    endif()
+    add_library(partita_${name} OBJECT ${arg_SOURCES})
+    target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
+endfunction()
+
+# One shared library from the folders that exist. What they link stays inside it.
+function(partita_shared_library target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "FOLDERS")
+    set(objects "")
+    foreach(folder IN LISTS arg_FOLDERS)
+        if(TARGET partita_${folder})
+            list(APPEND objects partita_${folder})
+        endif()
+    endforeach()
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${target}.cpp" CONTENT "")
+    add_library(${target} SHARED "${PROJECT_BINARY_DIR}/${target}.cpp")
+    target_link_libraries(${target} PRIVATE partita_flags ${objects} Threads::Threads)
+    # Whoever links the library must find every symbol in it: report a missing one here.
+    if(NOT PARTITA_SANITIZE AND NOT PARTITA_FUZZ)
+        target_link_options(${target} PRIVATE -Wl,--no-undefined)
+    endif()
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${arg_OUTPUT_NAME}
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    install(TARGETS ${target} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+function(partita_program)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "SOURCES;LINK")
+    if(NOT arg_SOURCES)
+        return()
+    endif()
+    add_executable(partita ${arg_SOURCES})
+    target_link_libraries(partita PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
+    set_target_properties(partita PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
+        INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS partita RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endfunction()
+
+# One test program per folder; ctest runs each of its tests by itself, with the folder as label.
+# Its code may use these macros:
+#
+#     PARTITA_SOURCE_DIR   the repository
+#     PARTITA_NODE_TESTS   the ONNX conformance node tests: NAME/model.onnx, NAME/case.json, ...
+#     PARTITA_PROGRAM      the partita program, if there is one
+function(partita_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+    if(NOT arg_SOURCES)
+        return()
+    endif()
+    set(target ${name}_test)
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
+        GTest::gmock GTest::gtest_main rapidcheck ${arg_LINK})
+    target_compile_definitions(${target} PRIVATE
+        "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"" "PARTITA_NODE_TESTS=\"${PARTITA_NODE_TESTS}\"")
+    if(TARGET partita)
+        target_compile_definitions(${target} PRIVATE "PARTITA_PROGRAM=\"$<TARGET_FILE:partita>\"")
+        add_dependencies(${target} partita)
+    endif()
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    gtest_discover_tests(${target} DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 600 LABELS ${name})
+endfunction()
+
+function(partita_bench name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+    if(NOT arg_SOURCES)
+        return()
+    endif()
+    set(target ${name}_bench)
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
+        benchmark::benchmark_main ${arg_LINK})
+    target_compile_definitions(${target} PRIVATE "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+endfunction()
+
+function(partita_fuzz name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+    if(NOT arg_SOURCES OR NOT PARTITA_FUZZ)
+        return()
+    endif()
+    set(target ${name}_fuzz)
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    target_compile_definitions(${target} PRIVATE "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+    set_target_properties(${target} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endfunction()

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A cost model is one virtual function: the time of one task on one device. Decorators do the rest:
+// first-match (profile before roofline), scale, cache. A task's time never depends on the timeline.
+//
+//     roofline:  max(flops / (peak * efficiency), bytes / (bandwidth * efficiency), launch interval)
+//
+// Threads: price() is const and thread-safe. Errors: none; "I do not know" is nullopt.
+// Source: Williams, Waterman, Patterson, CACM 52(4), 2009 (roofline); REFERENCES.md 2, 9.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/machine.h"
+#include "graph/op_graph.h"
+#include "graph/units.h"
+
+namespace partita::cost {
+
+enum class Phase : std::uint8_t { forward, backward, accumulate, update };
+std::string_view name_of(Phase phase);
+
+/// What a task does, apart from where.
+struct Work {
+    std::string_view type;  ///< operator
+    Phase phase = Phase::forward;
+    Flops flops;
+    Bytes bytes;  ///< read and written
+    graph::DType dtype = graph::DType::float32;
+    bool matrix_product = false;
+    bool alias = false;  ///< moves no bytes (Reshape): free on every device
+    const graph::GivenCosts* given = nullptr;
+};
+
+enum class CostSource : std::uint8_t { given, measured, interpolated, analytic };
+inline constexpr int kCostSourceCount = 4;
+
+struct Price {
+    Time time;
+    CostSource source = CostSource::analytic;
+    friend bool operator==(Price, Price) = default;
+};
+
+class CostModel {
+public:
+    virtual ~CostModel() = default;
+    [[nodiscard]] virtual std::optional<Price> price(const Work& work,
+                                                     const Device& device) const = 0;
+    /// Identifies model and calibration in a plan's costs.sources; part of its costs digest.
+    [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// Analytic roofline; knows every work. An alias costs nothing.
+class Roofline final : public CostModel {
+public:
+    [[nodiscard]] std::optional<Price> price(const Work& work,
+                                             const Device& device) const override;
+    [[nodiscard]] std::string name() const override { return "roofline"; }
+};
+
+/// Costs from a workload file (Work::given); nullopt for other work.
+class GivenCostModel final : public CostModel {
+public:
+    [[nodiscard]] std::optional<Price> price(const Work& work,
+                                             const Device& device) const override;
+    [[nodiscard]] std::string name() const override { return "given"; }
+};
+
+/// The first model that knows. Throws std::invalid_argument when `models` is empty.
+class FirstMatch final : public CostModel {
+public:
+    explicit FirstMatch(std::vector<std::shared_ptr<const CostModel>> models);
+    [[nodiscard]] std::optional<Price> price(const Work& work,
+                                             const Device& device) const override;
+    [[nodiscard]] std::string name() const override;
+
+private:
+    /// Shared: one roofline may stand in several chains of decorators.
+    std::vector<std::shared_ptr<const CostModel>> models_;
+};
+
+/// Another model's times by a factor numerator/denominator > 0, rounded up.
+class Scaled final : public CostModel {
+public:
+    Scaled(std::shared_ptr<const CostModel> model, std::int64_t numerator,
+           std::int64_t denominator);
+    [[nodiscard]] std::optional<Price> price(const Work& work,
+                                             const Device& device) const override;
+    [[nodiscard]] std::string name() const override;
+
+private:
+    std::shared_ptr<const CostModel> model_;
+    std::int64_t numerator_;
+    std::int64_t denominator_;
+};
+
+/// Given costs, then roofline: what `plan` uses when there is no profile.
+std::shared_ptr<const CostModel> default_cost_model();
+
+}  // namespace partita::cost

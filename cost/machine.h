@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machine: devices, switches and the links that join them.
+//
+//     node0/gpu0 ──nvlink──▶ node0/switch ──nic──▶ network ──▶ node1/switch ──▶ node1/gpu0
+//
+// A link becomes channels, the capacities that communication occupies: a duplex link has one per
+// direction, a shared link (a bus) one for both, a directed link one. A copy takes the route with
+// the smallest (sum of latencies + time of 1 MiB at the slowest channel, hops, channel ids), and
+// occupies every channel of it while it lasts: sharing a link means waiting.
+//
+// Vertices: devices are 0..devices-1, switches follow. Immutable once built, so any number of
+// threads may read. Errors: the builder throws InputError naming the field (see machine_file.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "graph/units.h"
+
+namespace partita::cost {
+
+enum class DeviceKind : std::uint8_t { gpu, cpu };
+
+struct Device {
+    std::string name;   ///< unique, e.g. "node0/gpu3"
+    std::string model;  ///< e.g. "NVIDIA A100-SXM4-80GB"; keys the profile database
+    DeviceKind kind = DeviceKind::gpu;
+    int node = 0;
+    Bytes memory;                       ///< capacity, > 0
+    std::int64_t memory_bandwidth = 0;  ///< bytes/s, > 0
+    Time launch_interval;               ///< the host starts one task per interval; no task is shorter
+    /// FLOP/s of matrix products per dtype; 0 = as float32. Peak figures of the vendor.
+    std::array<std::int64_t, graph::kDTypeCount> matrix_flops{};
+    std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
+    /// Share of the peaks that real kernels reach, in (0, 1]; from data files, with a source.
+    double compute_efficiency = 1.0;
+    double memory_efficiency = 1.0;
+    std::string source;  ///< where the figures come from
+
+    [[nodiscard]] std::int64_t matrix_flops_of(graph::DType dtype) const;
+};
+
+enum class LinkMode : std::uint8_t { duplex, directed, shared };
+
+struct Link {
+    std::string name;
+    int from = 0;                ///< vertex
+    int to = 0;                  ///< vertex
+    std::int64_t bandwidth = 0;  ///< bytes/s per channel, > 0
+    Time latency;                ///< >= 0
+    LinkMode mode = LinkMode::duplex;
+    std::string source;
+};
+
+struct Channel {
+    std::string name;  ///< "node0/gpu0>node0/switch"
+    int link = 0;
+    std::int64_t bandwidth = 0;
+    Time latency;
+};
+
+/// The way from one device to another.
+struct Route {
+    std::span<const std::int32_t> channels;
+    Time latency;                ///< sum over the channels
+    std::int64_t bandwidth = 0;  ///< the slowest channel, bytes/s
+};
+
+class Machine {
+public:
+    /// Builds channels and all routes. Throws InputError when two devices are not connected, a
+    /// figure is out of range, a name is repeated or there are more than 4,096 devices.
+    Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
+            std::vector<Link> links);
+
+    [[nodiscard]] const std::string& name() const { return name_; }
+    [[nodiscard]] int device_count() const { return static_cast<int>(devices_.size()); }
+    [[nodiscard]] const Device& device(int id) const { return devices_[static_cast<size_t>(id)]; }
+    [[nodiscard]] std::span<const Device> devices() const { return devices_; }
+    [[nodiscard]] std::span<const std::string> switches() const { return switches_; }
+    [[nodiscard]] std::span<const Link> links() const { return links_; }
+    [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
+
+    /// `from` != `to`.
+    [[nodiscard]] Route route(int from, int to) const;
+
+    /// Time of one copy alone on its route: latency + bytes / bandwidth, rounded up.
+    [[nodiscard]] Time copy_time(int from, int to, Bytes size) const;
+
+private:
+    struct RouteEntry {
+        std::uint32_t first = 0;
+        std::uint32_t count = 0;
+        Time latency;
+        std::int64_t bandwidth = 0;
+    };
+
+    std::string name_;
+    std::vector<Device> devices_;
+    std::vector<std::string> switches_;
+    std::vector<Link> links_;
+    std::vector<Channel> channels_;
+    std::vector<std::int32_t> route_channels_;
+    std::vector<RouteEntry> routes_;  ///< from * devices + to
+};
+
+/// SHA-256 of everything but the `source` texts.
+std::string digest(const Machine& machine);
+
+}  // namespace partita::cost

@@ -63,6 +63,9 @@ struct OpRule {
     std::vector<TensorRule> operands;  ///< as Op::inputs; an operand left out has no dims
     std::vector<TensorRule> results;   ///< as Op::outputs
     Flops flops;                  ///< of the whole op, forward, two per multiply-add
+    /// Bytes read and written, where that is not all operands plus all results: a Gather reads only
+    /// the rows it returns.
+    std::optional<Bytes> bytes_moved;
     bool matrix_product = false;  ///< MatMul, Gemm, Conv, LSTM, ...: runs on matrix units
     /// Bit i: operand (result) i must be kept until the op's backward has run.
     std::uint64_t saves_operands = 0;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Evaluators turn a strategy into an objective.
+//
+//     timeline   simulates the lowered task graph: latency of an inference, or one training step
+//     max-load   time per sample of a full pipeline: the load of the busiest device or channel.
+//                With given costs, exactly the objective of REFERENCES 8: an accelerator's
+//                computation and communication add, a CPU pays none
+//
+// Evaluations compare lexicographically by (memory overflow, value): over memory is never traded
+// for time.
+#pragma once
+
+#include <compare>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/units.h"
+#include "plan/problem.h"
+#include "plan/simulate.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+struct DeviceUse {
+    Time busy;
+    Bytes memory;  ///< peak
+    friend bool operator==(const DeviceUse&, const DeviceUse&) = default;
+};
+
+struct Evaluation {
+    Bytes overflow;  ///< sum over devices of the bytes above capacity; 0 = feasible
+    Time value;
+    std::vector<DeviceUse> devices;
+
+    [[nodiscard]] bool feasible() const { return overflow == Bytes{0}; }
+    [[nodiscard]] bool better_than(const Evaluation& other) const {
+        return overflow != other.overflow ? overflow < other.overflow : value < other.value;
+    }
+};
+
+class Evaluator {
+public:
+    virtual ~Evaluator() = default;
+    /// Not thread-safe: one object per thread.
+    [[nodiscard]] virtual Evaluation evaluate(const Strategy& strategy) = 0;
+    /// The order behind the value; empty when the evaluator has none (max-load of given costs).
+    [[nodiscard]] virtual std::vector<TaskId> commit_order(const Strategy& strategy) = 0;
+    [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
+};
+
+using EvaluatorFactory = std::unique_ptr<Evaluator> (*)(const Problem&, Scheduler);
+
+struct EvaluatorRow {
+    std::string_view name;
+    std::string_view summary;
+    EvaluatorFactory make;
+};
+std::span<const EvaluatorRow> evaluator_table();
+
+/// The evaluator for the problem's objective.
+std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler);
+
+/// Overflow of a use against the problem's capacities.
+Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices);
+
+}  // namespace partita::plan

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lowering: (problem, strategy) -> TaskGraph, a pure function.
+//
+//     inference   forward of every op; one copy per (tensor, destination device)
+//     training    + loss at the outputs, backward of every op on a gradient path, gradients copied
+//                   back and accumulated where a tensor has several consumers, update of every
+//                   parameter after all its readers
+//
+//     device 0   F(a) ─────────────── B(a)       a's result goes to device 1 once, however many
+//                   ╲copy        copy╱           consumers it has there; their gradients are added
+//     device 1       F(b) F(c) B(c) B(b) +       there and come back as one copy
+//
+// Source ops run nothing: inputs lie on their device at time 0, resident tensors (constants, and in
+// inference parameters) wherever they are used. Source: RULES.md 10, 13, 15; DESIGN "Contracts" 2.
+#pragma once
+
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+/// `strategy` must place every op on one allowed device (verify() proves it of a file).
+TaskGraph lower(const Problem& problem, const Strategy& strategy);
+
+}  // namespace partita::plan

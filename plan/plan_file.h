@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan.json: strategy, order, digests, predictions and provenance; what `plan` writes and `execute`
+// reads. Canonical: stable key order, integers, one op per line, so that two plans diff well, and
+// the same plan is the same bytes. No wall-clock times, no paths of the host.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/machine.h"
+#include "plan/evaluator.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+struct PlannedOp {
+    std::string name;
+    std::string type;
+    OpConfig config;
+    friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
+};
+
+struct Plan {
+    // model
+    std::string model_file;    ///< file name without folder
+    std::string model_digest;  ///< "sha256:..."
+    std::map<std::string, std::int64_t> bindings;
+    std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
+    bool unroll = false;
+    // machine, embedded whole
+    std::optional<cost::Machine> machine;
+    std::string machine_digest;
+    Mode mode = Mode::inference;
+    Objective objective = Objective::latency;
+    Policy policy;
+    std::vector<PlannedOp> ops;  ///< in order of OpId
+    std::string task_graph_digest;
+    std::vector<TaskId> commit_order;  ///< empty for workload files
+    // prediction
+    Time value;
+    std::optional<Time> lower_bound;
+    std::vector<DeviceUse> devices;
+    // costs
+    std::string costs_digest;
+    std::vector<std::string> cost_sources;
+    // search
+    std::string searcher;
+    std::string scheduler;
+    std::uint64_t seed = 0;
+    std::int64_t evaluations = 0;
+};
+
+std::string to_json(const Plan& plan);
+
+/// Strict: unknown version, missing field or unknown key throws InputError naming `context` and
+/// field. Whether the plan fits a model is verify()'s matter.
+Plan parse_plan(std::string_view json, const std::string& context);
+Plan read_plan(const std::filesystem::path& file);
+
+/// Writes to a temporary file beside `file`, then renames. Throws UsageError when that fails.
+void write_file(const std::filesystem::path& file, std::string_view text);
+
+/// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,
+/// unknown, or of another type.
+Strategy strategy_of(const Plan& plan, const Problem& problem);
+
+}  // namespace partita::plan

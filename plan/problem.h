@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Problem: what is to be planned. A graph, a machine, a cost model, a mode, an objective and the
+// user's constraints; and what every searcher needs to know of them, computed once:
+//
+//     rules       of every op                          gradients   which ops have a backward task
+//     op costs    forward and backward, per device     ranks       op priorities, frozen
+//
+// Immutable after construction, so any number of threads may read it. `check()` is run by the
+// constructor: a Problem that exists is well formed (contract 1). It need not be feasible.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "cost/machine.h"
+#include "graph/op_graph.h"
+#include "graph/op_rule.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+enum class Mode : std::uint8_t { inference, training };
+enum class Objective : std::uint8_t { latency, throughput, step_time };
+std::string_view name_of(Mode mode);
+std::string_view name_of(Objective objective);
+
+/// What the user fixed (--fix, --memory-limit) and what a workload file demands.
+struct Constraints {
+    /// Per op the devices it may use, sorted; empty vector = any. May be shorter than the graph.
+    std::vector<std::vector<int>> allowed;
+    /// Ops that share one device, e.g. a colour class of a workload.
+    std::vector<std::vector<graph::OpId>> together;
+    std::optional<Bytes> memory_limit;  ///< per device, if tighter than the machine's
+};
+
+struct ProblemOptions {
+    Mode mode = Mode::inference;
+    Objective objective = Objective::latency;
+    Policy policy;
+    Constraints constraints;
+};
+
+class Problem {
+public:
+    /// Keeps references to graph and machine, which must outlive it. Throws InputError (graph or
+    /// machine inconsistent, naming the node or field) or UsageError (a constraint that names no
+    /// op or device, training without any parameter, ...).
+    Problem(const graph::OpGraph& graph, const cost::Machine& machine,
+            std::shared_ptr<const cost::CostModel> costs, ProblemOptions options);
+
+    [[nodiscard]] const graph::OpGraph& graph() const { return graph_; }
+    [[nodiscard]] const cost::Machine& machine() const { return machine_; }
+    [[nodiscard]] const cost::CostModel& costs() const { return *costs_; }
+    [[nodiscard]] Mode mode() const { return options_.mode; }
+    [[nodiscard]] Objective objective() const { return options_.objective; }
+    [[nodiscard]] const Policy& policy() const { return options_.policy; }
+    [[nodiscard]] const Constraints& constraints() const { return options_.constraints; }
+    [[nodiscard]] int device_count() const { return machine_.device_count(); }
+
+    [[nodiscard]] const graph::OpRule& rule(graph::OpId op) const { return rules_[op.index()]; }
+
+    /// The devices an op may use, rising; never empty.
+    [[nodiscard]] const std::vector<int>& allowed_devices(graph::OpId op) const;
+    /// min(machine, --memory-limit).
+    [[nodiscard]] Bytes memory_capacity(int device) const;
+
+    /// Does the op run anything? Sources and outputs do not; a loss runs in an output's backward.
+    [[nodiscard]] bool has_forward(graph::OpId op) const;
+    [[nodiscard]] bool has_backward(graph::OpId op) const { return backward_[op.index()] != 0; }
+    /// Training: a gradient of this tensor is computed.
+    [[nodiscard]] bool has_gradient(graph::TensorId t) const { return gradient_[t.index()] != 0; }
+    /// Never changes between iterations: loaded once wherever it is used, never copied by a task.
+    /// Constants, and in inference parameters too.
+    [[nodiscard]] bool is_resident(graph::TensorId t) const { return resident_[t.index()] != 0; }
+
+    /// Time of one phase of an op on a device; Time{0} when the op has no such phase.
+    [[nodiscard]] Time forward_time(graph::OpId op, int device) const {
+        return forward_[cost_index(op, device)].time;
+    }
+    [[nodiscard]] Time backward_time(graph::OpId op, int device) const {
+        return backward_price_[cost_index(op, device)].time;
+    }
+    /// Of the parameter that a Parameter op holds; Time{0} for other ops.
+    [[nodiscard]] Time update_time(graph::OpId op, int device) const {
+        return update_[cost_index(op, device)].time;
+    }
+    /// Of adding one more contribution to the gradient of `t`.
+    [[nodiscard]] Time accumulate_time(graph::TensorId t, int device) const;
+    /// Everything an op makes a device compute in one iteration.
+    [[nodiscard]] Time total_time(graph::OpId op, int device) const {
+        return forward_time(op, device) + backward_time(op, device) + update_time(op, device);
+    }
+    [[nodiscard]] cost::CostSource cost_source(graph::OpId op, int device) const {
+        return forward_[cost_index(op, device)].source;
+    }
+    /// Time of a copy of a tensor between two devices, alone on its route. Given by the workload
+    /// file when there is one.
+    [[nodiscard]] Time copy_time(graph::TensorId t, int from, int to) const;
+
+    /// Bytes that stay on the device of the op for the whole iteration: a parameter with its
+    /// gradient, accumulator and optimizer state, a constant, or the memory given by a workload.
+    [[nodiscard]] Bytes persistent_bytes(graph::OpId op) const;
+    /// Of one more copy of a resident tensor on another device.
+    [[nodiscard]] Bytes tensor_bytes(graph::TensorId t) const;
+
+    /// Devices with equal figures share a class; costs differ by class only.
+    [[nodiscard]] int device_class(int device) const {
+        return device_class_[static_cast<std::size_t>(device)];
+    }
+    [[nodiscard]] int device_class_count() const { return class_count_; }
+    /// Smallest possible time of all phases of the op over its allowed devices.
+    [[nodiscard]] Time best_time(graph::OpId op) const { return best_time_[op.index()]; }
+
+    /// Frozen op priority: longest path to a sink by mean time (computation plus communication);
+    /// higher = more urgent. Independent of any strategy.
+    [[nodiscard]] Time rank(graph::OpId op) const { return rank_[op.index()]; }
+
+    /// SHA-256 of the graph, for plan files (computed on demand).
+    [[nodiscard]] std::string model_digest() const;
+    /// SHA-256 over all prices of this problem: two problems with equal digests price alike.
+    [[nodiscard]] std::string costs_digest() const;
+
+private:
+    [[nodiscard]] std::size_t cost_index(graph::OpId op, int device) const {
+        return op.index() * static_cast<std::size_t>(class_count_) +
+               static_cast<std::size_t>(device_class(device));
+    }
+    void check() const;
+    void classify_devices();
+    void find_resident_tensors();
+    void find_gradients();
+    void price_ops();
+    void restrict_devices();
+    void rank_ops();
+
+    const graph::OpGraph& graph_;
+    const cost::Machine& machine_;
+    std::shared_ptr<const cost::CostModel> costs_;  ///< shared with the caller's other problems
+    ProblemOptions options_;
+    std::vector<graph::OpRule> rules_;
+    std::vector<int> all_devices_;
+    std::vector<int> device_class_;
+    std::vector<int> class_device_;  ///< one device of each class
+    int class_count_ = 0;
+    std::vector<char> resident_;
+    std::vector<char> gradient_;
+    std::vector<char> backward_;
+    std::vector<cost::Price> forward_;
+    std::vector<cost::Price> backward_price_;
+    std::vector<cost::Price> update_;
+    std::vector<Time> best_time_;
+    std::vector<Time> rank_;
+};
+
+}  // namespace partita::plan

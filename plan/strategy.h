@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategy: one op config per op, plus the training policy. A config is an ordered list of (factor,
+// degree), major to minor, mapped onto a device set; the empty list is a whole op on one device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::plan {
+
+/// Devices by rule (first, count, stride) or, as the fallback, by list. 16,384 devices are one
+/// small value. Equal sets compare equal: a list that is a progression is stored as one.
+class DeviceSet {
+public:
+    DeviceSet() = default;  ///< empty
+    static DeviceSet single(int device) { return progression(device, 1, 1); }
+    static DeviceSet progression(int first, int count, int stride);
+    static DeviceSet list(std::vector<int> devices);
+
+    [[nodiscard]] int size() const { return count_; }
+    [[nodiscard]] bool empty() const { return count_ == 0; }
+    [[nodiscard]] int operator[](int part) const {
+        return list_.empty() ? first_ + part * stride_ : list_[static_cast<std::size_t>(part)];
+    }
+    [[nodiscard]] bool is_list() const { return !list_.empty(); }
+    [[nodiscard]] int first() const { return first_; }
+    [[nodiscard]] int stride() const { return stride_; }
+    friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
+
+private:
+    int first_ = 0;
+    int count_ = 0;
+    int stride_ = 1;
+    std::vector<int> list_;
+};
+
+/// One axis of a config: `degree` parts of the factor called `factor`.
+struct FactorDegree {
+    std::string factor;  ///< as in OpRule::factors, or "*" (replica) or "+" (summand)
+    int degree = 1;      ///< >= 2
+    friend bool operator==(const FactorDegree&, const FactorDegree&) = default;
+};
+
+struct OpConfig {
+    std::vector<FactorDegree> degrees;
+    DeviceSet devices;  ///< one per part
+    friend bool operator==(const OpConfig&, const OpConfig&) = default;
+};
+
+enum class Schedule : std::uint8_t { none };
+enum class Optimizer : std::uint8_t { sgd, momentum, adam };
+enum class LossKind : std::uint8_t { sum, mse, cross_entropy };
+enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
+
+std::string_view name_of(Schedule schedule);
+std::string_view name_of(Optimizer optimizer);
+std::string_view name_of(LossKind loss);
+std::string_view name_of(GradientSync sync);
+
+/// How training goes; part of the plan. Ignored in inference.
+struct Policy {
+    int micro_batches = 1;
+    Schedule schedule = Schedule::none;
+    Optimizer optimizer = Optimizer::sgd;
+    LossKind loss = LossKind::sum;
+    std::string loss_output;  ///< name of the output the loss is taken of; "" = all float outputs
+    GradientSync gradient_sync = GradientSync::all_reduce;
+    friend bool operator==(const Policy&, const Policy&) = default;
+};
+
+struct Strategy {
+    std::vector<OpConfig> configs;  ///< indexed by OpId
+    Policy policy;
+    friend bool operator==(const Strategy&, const Strategy&) = default;
+
+    /// The device of a whole op; ops are not split in this form.
+    [[nodiscard]] int device_of(graph::OpId op) const { return configs[op.index()].devices[0]; }
+};
+
+/// All ops on one device each: `devices` indexed by OpId.
+Strategy whole_ops(const std::vector<int>& devices, Policy policy);
+
+}  // namespace partita::plan

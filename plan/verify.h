@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// verify() proves a plan legal for a problem, or says exactly why not. It trusts nothing in the
+// plan: it lowers the strategy again, replays the order and recomputes every prediction.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan_file.h"
+#include "plan/problem.h"
+
+namespace partita::plan {
+
+struct VerifyOptions {
+    bool ignore_digests = false;  ///< --ignore-digest: predictions are then not compared either
+};
+/// What is wrong, one sentence each, in a fixed order; empty = legal. Checked: digests of model,
+/// machine, costs and task graph; every op placed once on an allowed device, groups together;
+/// degrees legal; the order a permutation that respects dependencies (so that dependencies plus
+/// all queues are acyclic); memory within capacity; value, busy times and memory as predicted.
+std::vector<std::string> verify(const Problem& problem, const Plan& plan,
+                                const VerifyOptions& options = {});
+
+}  // namespace partita::plan

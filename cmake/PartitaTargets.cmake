@@ -23,7 +23,8 @@ if(PARTITA_SANITIZE)
     target_compile_options(partita_flags INTERFACE
         "-fsanitize=${PARTITA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
         # GCC's sanitizers make these two see ghosts.
-        -Wno-maybe-uninitialized -Wno-stringop-overflow)
+        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+        $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
     target_link_options(partita_flags INTERFACE "-fsanitize=${PARTITA_SANITIZE}")
 endif()
 if(PARTITA_FUZZ)
@@ -100,7 +101,8 @@ function(partita_test name)
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
         GTest::gmock GTest::gtest_main rapidcheck ${arg_LINK})
     target_compile_definitions(${target} PRIVATE
-        "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"" "PARTITA_NODE_TESTS=\"${PARTITA_NODE_TESTS}\"")
+        "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\""
+        "PARTITA_NODE_TESTS=\"${PARTITA_NODE_TESTS}\"")
     if(TARGET partita)
         target_compile_definitions(${target} PRIVATE "PARTITA_PROGRAM=\"$<TARGET_FILE:partita>\"")
         add_dependencies(${target} partita)

@@ -81,7 +81,8 @@ def main(out):
         for k, (inputs, outputs) in enumerate(case.data_sets):
             data_set = folder / f"test_data_set_{k}"
             data_set.mkdir(exist_ok=True)
-            for kind, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
+            for kind, values, infos in (("input", inputs, graph.input),
+                                        ("output", outputs, graph.output)):
                 for j, value in enumerate(values):
                     try:
                         proto = to_proto(value, infos[j])

@@ -25,7 +25,8 @@ class CheckIncludes(unittest.TestCase):
     def test_arrows_may_be_followed_downward_to_the_end(self):
         self.assertEqual(faults(
             graph='#include "graph/units.h"', importers='#include "graph/op_graph.h"',
-            cost='#include "graph/units.h"', plan='#include "cost/machine.h"\n#include "graph/ids.h"',
+            cost='#include "graph/units.h"',
+            plan='#include "cost/machine.h"\n#include "graph/ids.h"',
             search='#include "graph/units.h"', rl='#include "search/searcher.h"',
             runtime='#include "plan/plan.h"', api='#include "runtime/executor.h"',
             include='#include "search/engine.h"', cli='#include <partita/plan.h>'), [])
@@ -50,7 +51,8 @@ class CheckIncludes(unittest.TestCase):
             self.assertEqual(len(faults(cost=f"#include <{header}>")), 1, header)
             self.assertEqual(faults(cost_cpp=f"#include <{header}>"), [], header)
             self.assertEqual(faults(importers=f"#include <{header}>"), [], header)
-        self.assertEqual(faults(graph="#include <boost/graph/adjacency_list.hpp>\n#include <span>"), [])
+        allowed = "#include <boost/graph/adjacency_list.hpp>\n#include <span>"
+        self.assertEqual(faults(graph=allowed), [])
 
     def test_includes_are_written_from_the_repository_root(self):
         self.assertEqual(len(faults(graph_cpp='#include "units.h"')), 1)

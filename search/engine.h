@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine runs searchers, one after the other, within one budget:
+//
+//     start (--import-plan) ──▶ searcher 1 ──▶ searcher 2 ──▶ ... ──▶ best of all
+//                                   └─ evaluate(batch) ─▶ one evaluator per thread, results by index
+//
+// Candidates compare by (memory overflow, value); of equals the first proposed stays. Proposals and
+// comparisons happen in the order of their index, whatever thread priced them: the same seed and
+// evaluation budget give the same result with any number of threads. A time limit or a cancellation
+// cuts that sequence at an arbitrary place.
+//
+// `evaluations` counts the evaluations of a strategy that differs from the one before, and nothing
+// else: the baselines are priced beside the search, outside count and budget.
+//
+// Optimal: when the value equals the lower bound, or a searcher proves it.
+// Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
+// step is not interrupted between its evaluations.
+// Threads: run() from one thread; it starts its own. Errors: UsageError for a start strategy that is
+// not legal here, UsageError for an unknown searcher; otherwise Status says what came of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/units.h"
+#include "plan/evaluator.h"
+#include "plan/plan_file.h"
+#include "plan/problem.h"
+#include "plan/simulate.h"
+#include "plan/strategy.h"
+#include "search/clock.h"
+#include "search/group_graph.h"
+#include "search/groups.h"
+#include "search/parallel.h"
+#include "search/random.h"
+#include "search/searcher.h"
+
+namespace partita::search {
+
+/// What a progress bar shows. Valid during the call only.
+struct Progress {
+    std::int64_t evaluations = 0;
+    std::optional<Time> best;  ///< value of the best strategy that fits; none yet: nullopt
+    Bytes overflow;            ///< of the best strategy so far
+    Time lower_bound;
+    Duration elapsed{0};
+    std::string_view searcher;  ///< the one at work
+};
+
+struct EngineOptions {
+    std::vector<std::string> searchers{"auto"};  ///< names from searcher_table(), run in this order
+    plan::Scheduler scheduler = plan::Scheduler::pct;
+    std::optional<Duration> time_limit;       ///< >= 0; none: no limit
+    std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
+    std::uint64_t seed = 1;
+    int threads = 1;                       ///< >= 1; 0 = one per core
+    bool group = true;                     ///< false: only what must share a device moves together
+    std::optional<plan::Strategy> start;   ///< --import-plan
+    std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
+    const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
+    const Clock* clock = nullptr;                   ///< null: steady_clock()
+};
+
+/// A well-known strategy to compare with; the value is null when it does not fit.
+struct Baseline {
+    std::string name;
+    std::optional<Time> value;
+};
+
+struct SearchResult {
+    Status status = Status::infeasible;  ///< never in_progress
+    /// Complete, even when infeasible for memory; empty only when the constraints contradict.
+    plan::Strategy strategy;
+    plan::Evaluation evaluation;
+    std::vector<plan::TaskId> commit_order;
+    std::size_t tasks = 0;
+    Time lower_bound;
+    std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)
+    std::string searcher;       ///< the one that found the strategy
+    plan::Scheduler scheduler = plan::Scheduler::pct;
+    std::uint64_t seed = 1;
+    std::int64_t evaluations = 0;
+    std::optional<double> acceptance_rate;  ///< of searchers that accept and reject
+    Duration elapsed{0};
+    std::vector<Baseline> baselines;
+    /// Infeasible: what is short and by how much, one sentence without file name.
+    std::string shortage;
+};
+
+class Engine {
+public:
+    /// `problem` must outlive the engine. Throws UsageError as stated above.
+    Engine(const plan::Problem& problem, EngineOptions options);
+    ~Engine();
+    Engine(const Engine&) = delete;
+    Engine& operator=(const Engine&) = delete;
+
+    /// Once.
+    [[nodiscard]] SearchResult run();
+
+    // What a searcher may use.
+
+    [[nodiscard]] const plan::Problem& problem() const { return problem_; }
+    [[nodiscard]] const EngineOptions& options() const { return options_; }
+    [[nodiscard]] const GroupGraph& groups() const { return *groups_; }
+    [[nodiscard]] Time lower_bound() const { return lower_bound_; }
+
+    /// Of the searcher at work: a stream of its own, from seed and position in the list.
+    [[nodiscard]] Random& random() { return random_; }
+
+    /// True when no more evaluations will be granted.
+    [[nodiscard]] bool exhausted() const;
+
+    /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
+    /// in the order of `candidates`, priced in parallel.
+    std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);
+    /// One candidate; nullopt when the budget is spent.
+    std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
+
+    /// The best so far; null before the first evaluation.
+    [[nodiscard]] const plan::Strategy* best() const { return best_ ? &best_->strategy : nullptr; }
+    [[nodiscard]] const plan::Evaluation* best_evaluation() const {
+        return best_ ? &best_->evaluation : nullptr;
+    }
+
+    /// Names whose proposals follow; a searcher that runs others calls it.
+    void set_searcher(std::string_view name) { searcher_ = name; }
+
+    void count_acceptance(bool accepted);
+
+private:
+    struct Candidate {
+        plan::Strategy strategy;
+        plan::Evaluation evaluation;
+        std::string searcher;
+    };
+
+    [[nodiscard]] bool interrupted() const;
+    [[nodiscard]] Duration elapsed() const;
+    [[nodiscard]] bool proven() const;
+    [[nodiscard]] std::size_t granted(const std::vector<char>& fresh) const;
+    void check_start() const;
+    void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
+    void report();
+    [[nodiscard]] Status search();
+    [[nodiscard]] SearchResult finish(Status status);
+    [[nodiscard]] Baseline single_device_baseline();
+
+    const plan::Problem& problem_;
+    EngineOptions options_;
+    const Clock& clock_;
+    Duration begin_;
+    Workers workers_;
+    std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
+    std::unique_ptr<GroupGraph> groups_;
+    std::string conflict_;  ///< why no strategy can be legal; empty: none known
+    Time lower_bound_;
+    Random random_;
+    std::string searcher_;
+    std::optional<Candidate> best_;
+    std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
+    std::int64_t evaluations_ = 0;
+    std::int64_t proposals_ = 0;
+    std::int64_t acceptances_ = 0;
+};
+
+/// Engine(problem, options).run().
+SearchResult search(const plan::Problem& problem, EngineOptions options);
+
+/// The plan of a result that has a strategy: everything but the fields that only the command line
+/// knows (model_file, bindings, shapes, unroll, cost_sources beyond the cost model's name).
+plan::Plan make_plan(const plan::Problem& problem, const SearchResult& result);
+
+}  // namespace partita::search

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the classical placers look at: groups as vertices with summed times and bytes, tensors
+// between groups as edges, in CSR arrays. All edges rise (from < to): where `together` makes the
+// graph of groups cyclic, edges that would fall are turned round, which keeps their traffic and
+// loses their precedence.
+//
+// Resident tensors are no edges: they are loaded wherever they are used.
+// Threads: immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/ids.h"
+#include "graph/units.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "search/groups.h"
+
+namespace partita::search {
+
+/// A device for every group.
+using Placement = std::vector<std::int32_t>;
+
+/// One tensor between two groups.
+struct GroupEdge {
+    std::int32_t group = 0;  ///< the other end
+    graph::TensorId tensor;
+    Bytes bytes;  ///< per iteration: the tensor, and its gradient back in training
+};
+
+class GroupGraph {
+public:
+    /// `problem` must outlive it; `groups` must be free of conflict.
+    GroupGraph(const plan::Problem& problem, Groups groups);
+
+    [[nodiscard]] const plan::Problem& problem() const { return problem_; }
+    [[nodiscard]] const Groups& groups() const { return groups_; }
+    [[nodiscard]] std::size_t size() const { return groups_.size(); }
+    [[nodiscard]] int device_count() const { return problem_.device_count(); }
+    [[nodiscard]] const std::vector<int>& devices(std::size_t g) const {
+        return groups_.devices(g);
+    }
+
+    /// Computation of one iteration on a device: forward, backward, update.
+    [[nodiscard]] Time time(std::size_t g, int device) const {
+        return time_[g * static_cast<std::size_t>(problem_.device_class_count()) +
+                     static_cast<std::size_t>(problem_.device_class(device))];
+    }
+    /// Mean of time() over all devices.
+    [[nodiscard]] Time mean_time(std::size_t g) const { return mean_time_[g]; }
+    /// An estimate of what the group occupies: all it keeps, and what it saves for backward.
+    [[nodiscard]] Bytes bytes(std::size_t g) const { return bytes_[g]; }
+
+    [[nodiscard]] std::span<const GroupEdge> incoming(std::size_t g) const { return incoming_[g]; }
+    [[nodiscard]] std::span<const GroupEdge> outgoing(std::size_t g) const { return outgoing_[g]; }
+
+    /// Time of moving an edge's tensor, and its gradient back in training. 0 when from == to.
+    [[nodiscard]] Time copy_time(const GroupEdge& edge, int from, int to) const;
+
+    /// The longest path to a sink by mean computation alone, this group included.
+    [[nodiscard]] Time path_to_sink(std::size_t g) const { return path_to_sink_[g]; }
+    /// The largest Problem::rank() of its ops: computation plus communication.
+    [[nodiscard]] Time rank(std::size_t g) const { return rank_[g]; }
+
+    /// Sum of time() over all groups; the device's speed is its inverse.
+    [[nodiscard]] Time total_time(int device) const;
+    /// All devices, fastest first (least total_time; ties by id).
+    [[nodiscard]] const std::vector<int>& devices_by_speed() const { return by_speed_; }
+
+    [[nodiscard]] plan::Strategy strategy(const Placement& placement) const;
+    [[nodiscard]] Placement placement(const plan::Strategy& strategy) const;
+
+private:
+    void sum_costs();
+    void connect();
+    void rank_groups();
+
+    const plan::Problem& problem_;
+    Groups groups_;
+    std::vector<Time> time_;
+    std::vector<Time> mean_time_;
+    std::vector<Bytes> bytes_;
+    plan::Csr<GroupEdge> incoming_;
+    plan::Csr<GroupEdge> outgoing_;
+    std::vector<Time> path_to_sink_;
+    std::vector<Time> rank_;
+    std::vector<Time> class_total_;
+    std::vector<int> by_speed_;
+};
+
+}  // namespace partita::search

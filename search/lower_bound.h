@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A number that no legal plan of the problem can beat. The larger of:
+//
+// 1. Critical path (timeline objectives): every task at its best allowed device, no communication.
+//    In training the path goes on through loss, backward and update.
+//
+// 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)
+//    that devices of class c take, p[u][c] its time there, b[u][c] the bytes it keeps there, class c
+//    having m[c] devices of capacity C[c]. Every legal plan is a point of the linear program
+//
+//        minimise T   with   sum_c x[u][c] = 1,   sum_u p[u][c] x[u][c] <= m[c] T,
+//                            sum_u b[u][c] x[u][c] <= m[c] C[c]
+//
+//    By weak duality, for any weights w[c] >= 0 (not all 0) and z[c] >= 0
+//
+//        T  >=  ( sum_u min_c (w[c] p[u][c] + z[c] b[u][c]) - sum_c z[c] m[c] C[c] ) / sum_c w[c] m[c]
+//
+//    so poor weights cost tightness, never soundness: they come from a fixed number of subgradient
+//    steps in floating point, and the bound from them in 128-bit integers. The z terms are what
+//    follows from memory: fast devices that cannot hold everything leave work to slower ones.
+//
+// 3. One unit: all its time on its best device.
+//
+// 4. Work inside the path (timeline): tasks that cannot start before h and are followed by at least
+//    t more have only T - h - t left, hence  T >= h + work(those tasks) + t,  work as in 2 with z = 0.
+//    Tried for every h with the smallest t of its tasks, and for every t with the smallest h.
+//
+// Devices share a class when they price alike, hold as much, and are allowed to the same ops.
+//
+// Valid for: plans of whole ops, within memory (overflow 0), any schedule. Exact: no.
+// Time: O((ops + edges + iterations) * classes).
+#pragma once
+
+#include <string>
+
+#include "graph/units.h"
+#include "plan/problem.h"
+
+namespace partita::search {
+
+struct LowerBound {
+    Time value;          ///< the largest of those below
+    Time critical_path;  ///< 0 for max-load
+    Time work;
+    Time unit;
+    Time windows;  ///< number 4; 0 for max-load
+};
+
+LowerBound lower_bound(const plan::Problem& problem);
+
+/// Why no plan can fit, or "": more bytes to keep than all devices together hold, or an op that fits
+/// no device it may use. One sentence, with the shortage.
+std::string proven_shortage(const plan::Problem& problem);
+
+}  // namespace partita::search

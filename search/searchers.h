@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of searchers: adding a row is the whole registration. It feeds `--searcher`, `--help`,
+// the README's table and the conformance test.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/group_graph.h"
+#include "search/searcher.h"
+
+namespace partita::search {
+
+struct SearcherRow {
+    std::string_view name;
+    std::string_view summary;  ///< one line
+    std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
+    std::unique_ptr<Searcher> (*make)(Engine& engine);
+    bool in_auto = false;  ///< cheap enough to be tried by `auto`
+};
+
+/// All rows; `auto` first.
+std::span<const SearcherRow> searcher_table();
+
+/// Null when there is none of that name.
+const SearcherRow* find_searcher(std::string_view name);
+
+/// "S1,S2,..." as given to --searcher. Throws UsageError naming the unknown one and the known ones.
+std::vector<std::string> parse_searchers(std::string_view list);
+
+}  // namespace partita::search

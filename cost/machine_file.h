@@ -6,16 +6,29 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cost/machine.h"
+#include "graph/json.h"
 
 namespace partita::cost {
 
-/// Reads either form. `context` is the file's name in messages. Throws InputError naming the field.
-Machine parse_machine(std::string_view json, const std::string& context);
+/// The size that follows the name of a preset; null: what the file says.
+struct MachineSize {
+    std::optional<int> count;             ///< of nodes, or of devices, as the file says
+    std::optional<int> devices_per_node;  ///< the first so many of each node
+};
+
+/// Reads either form. `context` is the file's name in messages. Throws InputError naming the field;
+/// UsageError when the machine cannot have that size.
+Machine parse_machine(std::string_view json, const std::string& context,
+                      const MachineSize& size = {});
+
+/// Of a machine embedded in another file.
+Machine parse_machine(const graph::JsonField& field, const MachineSize& size = {});
 
 /// The flat form, canonical: stable key order, integers, one device or link per line. `indent`
 /// spaces in front of every line but the first, for embedding in plan.json.

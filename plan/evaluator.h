@@ -64,6 +64,9 @@ std::span<const EvaluatorRow> evaluator_table();
 /// The evaluator for the problem's objective.
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler);
 
+/// What a simulated order means: makespan, busy times and peak memory of every device.
+Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const Timeline& timeline);
+
 /// Overflow of a use against the problem's capacities.
 Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices);
 

@@ -35,14 +35,14 @@ struct Plan {
     std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
     bool unroll = false;
     // machine, embedded whole
-    std::optional<cost::Machine> machine;
+    std::optional<cost::Machine> machine;  ///< never empty in a plan that was read
     std::string machine_digest;
     Mode mode = Mode::inference;
     Objective objective = Objective::latency;
     Policy policy;
     std::vector<PlannedOp> ops;  ///< in order of OpId
     std::string task_graph_digest;
-    std::vector<TaskId> commit_order;  ///< empty for workload files
+    std::vector<TaskId> commit_order;  ///< empty for workload files: nobody executes them
     // prediction
     Time value;
     std::optional<Time> lower_bound;
@@ -56,6 +56,19 @@ struct Plan {
     std::uint64_t seed = 0;
     std::int64_t evaluations = 0;
 };
+
+/// What a search leaves to be written down.
+struct Provenance {
+    std::string searcher;
+    Scheduler scheduler = Scheduler::pct;
+    std::uint64_t seed = 0;
+    std::int64_t evaluations = 0;
+    std::optional<Time> lower_bound;
+};
+
+/// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
+/// only it knows: model_file, bindings, shapes, unroll.
+Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
 
 std::string to_json(const Plan& plan);
 

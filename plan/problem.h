@@ -136,7 +136,6 @@ private:
     void find_resident_tensors();
     void find_gradients();
     void price_ops();
-    void restrict_devices();
     void rank_ops();
 
     const graph::OpGraph& graph_;

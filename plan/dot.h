@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The graph for Graphviz: one filled box per op, one colour per device, one cluster per block.
+// Parameters and constants are left out: they follow their users and would hide the picture.
+#pragma once
+
+#include <string>
+
+#include "plan/exporter.h"
+
+namespace partita::plan {
+
+std::string dot(const ExportInput& input);
+
+}  // namespace partita::plan

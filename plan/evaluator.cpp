@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/evaluator.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "plan/lower.h"
+#include "plan/max_load.h"
+#include "plan/memory.h"
+
+namespace partita::plan {
+
+namespace {
+
+class TimelineEvaluator final : public Evaluator {
+public:
+    TimelineEvaluator(const Problem& problem, Scheduler scheduler)
+        : problem_(problem), scheduler_(scheduler) {}
+
+    Evaluation evaluate(const Strategy& strategy) override {
+        const TaskGraph graph = lower(problem_, strategy);
+        const Timeline timeline = simulate(graph, scheduler_);
+        return evaluation_of(problem_, graph, timeline);
+    }
+    std::vector<TaskId> commit_order(const Strategy& strategy) override {
+        return simulate(lower(problem_, strategy), scheduler_).commit_order;
+    }
+    std::size_t task_count(const Strategy& strategy) override {
+        return lower(problem_, strategy).size();
+    }
+
+private:
+    const Problem& problem_;
+    Scheduler scheduler_;
+};
+
+class MaxLoadEvaluator final : public Evaluator {
+public:
+    MaxLoadEvaluator(const Problem& problem, Scheduler scheduler)
+        : problem_(problem), timeline_(problem, scheduler) {}
+
+    Evaluation evaluate(const Strategy& strategy) override {
+        if (has_given_costs(problem_)) return given_max_load(problem_, strategy);
+        Evaluation evaluation = timeline_.evaluate(strategy);
+        evaluation.value = busiest_resource(lower(problem_, strategy));
+        return evaluation;
+    }
+    std::vector<TaskId> commit_order(const Strategy& strategy) override {
+        if (has_given_costs(problem_)) return {};
+        return timeline_.commit_order(strategy);
+    }
+    std::size_t task_count(const Strategy& strategy) override {
+        return timeline_.task_count(strategy);
+    }
+
+private:
+    const Problem& problem_;
+    TimelineEvaluator timeline_;
+};
+
+template <class T>
+std::unique_ptr<Evaluator> make(const Problem& problem, Scheduler scheduler) {
+    return std::make_unique<T>(problem, scheduler);
+}
+
+constexpr std::array kEvaluators = {
+    EvaluatorRow{"timeline", "makespan of the simulated task graph: latency, step time",
+                 &make<TimelineEvaluator>},
+    EvaluatorRow{"max-load", "time per sample of a full pipeline: the busiest device or channel",
+                 &make<MaxLoadEvaluator>},
+};
+
+}  // namespace
+
+std::span<const EvaluatorRow> evaluator_table() { return kEvaluators; }
+
+std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {
+    switch (problem.objective()) {
+        case Objective::latency:
+        case Objective::step_time: return kEvaluators[0].make(problem, scheduler);
+        case Objective::throughput: return kEvaluators[1].make(problem, scheduler);
+    }
+    assert(false);
+    return nullptr;
+}
+
+Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph,
+                         const Timeline& timeline) {
+    Evaluation evaluation;
+    evaluation.value = timeline.makespan;
+    const std::vector<Bytes> peak = peak_memory(graph, timeline.commit_order);
+    for (std::size_t d = 0; d < peak.size(); ++d) {
+        evaluation.devices.push_back({timeline.busy[d], peak[d]});
+    }
+    evaluation.overflow = memory_overflow(problem, evaluation.devices);
+    return evaluation;
+}
+
+Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices) {
+    Bytes overflow;
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
+        overflow += std::max(Bytes{0}, devices[d].memory - capacity);
+    }
+    return overflow;
+}
+
+}  // namespace partita::plan

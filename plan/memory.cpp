@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/memory.h"
+
+#include <algorithm>
+
+namespace partita::plan {
+
+namespace {
+
+class MemoryWalk {
+public:
+    explicit MemoryWalk(const TaskGraph& graph)
+        : graph_(graph),
+          users_left_(graph.buffers.size(), 1),  // the writer counts as a user
+          last_on_(static_cast<std::size_t>(graph.resource_count), -1),
+          ended_(graph.size(), 0),
+          bytes_(graph.persistent) {
+        for (const std::int32_t buffer : graph.reads.items) {
+            ++users_left_[static_cast<std::size_t>(buffer)];
+        }
+    }
+
+    /// Calls `visit(task, device)` after each change of a device's bytes by a commit.
+    template <class Visit>
+    void run(const std::vector<TaskId>& order, Visit visit) {
+        for (const TaskId id : order) {
+            const auto i = static_cast<std::size_t>(id);
+            const auto lane = graph_.lanes[static_cast<std::size_t>(graph_.tasks[i].lane)];
+            for (const std::int32_t r : lane) {
+                TaskId& last = last_on_[static_cast<std::size_t>(r)];
+                if (last >= 0) end(last, id, visit);
+                last = id;
+            }
+            for (const std::int32_t buffer : graph_.writes[i]) {
+                const Buffer& b = graph_.buffers[static_cast<std::size_t>(buffer)];
+                bytes_[static_cast<std::size_t>(b.device)] += b.bytes;
+                visit(id, b.device);
+            }
+        }
+    }
+
+    [[nodiscard]] const std::vector<Bytes>& bytes() const { return bytes_; }
+
+private:
+    /// `task` has certainly ended when `now` starts: what it alone still used is given back.
+    template <class Visit>
+    void end(TaskId task, TaskId now, Visit visit) {
+        const auto i = static_cast<std::size_t>(task);
+        if (ended_[i] != 0) return;
+        ended_[i] = 1;
+        const auto release = [&](std::int32_t buffer) {
+            if (--users_left_[static_cast<std::size_t>(buffer)] != 0) return;
+            const Buffer& b = graph_.buffers[static_cast<std::size_t>(buffer)];
+            bytes_[static_cast<std::size_t>(b.device)] -= b.bytes;
+            visit(now, b.device);
+        };
+        for (const std::int32_t buffer : graph_.reads[i]) release(buffer);
+        for (const std::int32_t buffer : graph_.writes[i]) release(buffer);
+    }
+
+    const TaskGraph& graph_;
+    std::vector<std::int32_t> users_left_;
+    std::vector<TaskId> last_on_;  ///< per resource
+    std::vector<char> ended_;
+    std::vector<Bytes> bytes_;
+};
+
+}  // namespace
+
+std::vector<Bytes> peak_memory(const TaskGraph& graph, const std::vector<TaskId>& order) {
+    std::vector<Bytes> peak = graph.persistent;
+    MemoryWalk walk(graph);
+    walk.run(order, [&](TaskId, std::int32_t device) {
+        const auto d = static_cast<std::size_t>(device);
+        peak[d] = std::max(peak[d], walk.bytes()[d]);
+    });
+    return peak;
+}
+
+std::vector<MemoryStep> memory_course(const TaskGraph& graph, const std::vector<TaskId>& order) {
+    std::vector<MemoryStep> course;
+    MemoryWalk walk(graph);
+    walk.run(order, [&](TaskId task, std::int32_t device) {
+        const Bytes bytes = walk.bytes()[static_cast<std::size_t>(device)];
+        course.push_back({task, device, bytes});
+    });
+    return course;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the phases of an op do, apart from where: the bridge from factor rules to cost models.
+//
+//     forward     FLOPs and bytes of the rule; a view (Reshape) moves nothing
+//     backward    matrix products: one forward for the activation's gradient, one for the weight's,
+//                 so two in general (REFERENCES 1); others: one forward per operand with a gradient.
+//                 Bytes: gradients of the results, what was saved, and the operand gradients
+//     accumulate  one addition: two reads, one write
+//     update      sgd 2, momentum 4, adam 12 FLOPs an element; reads and writes parameter and state
+//
+// A loss is the backward of its Output op: it reads the output and writes its gradient.
+#pragma once
+
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "graph/op_graph.h"
+#include "graph/op_rule.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+/// Which tensors have gradients and which ops a backward, by two sweeps: a gradient exists where a
+/// tensor depends on a parameter through floating-point values and reaches a loss.
+struct GradientPaths {
+    std::vector<char> gradient;  ///< per TensorId
+    std::vector<char> backward;  ///< per OpId; for an Output op: it is a loss
+};
+
+/// Throws UsageError when no parameter reaches the loss, or the loss names no output.
+GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy);
+
+/// Bytes of optimizer state of one parameter: float32 moments, and a float32 master copy when the
+/// parameter itself is narrower (mixed precision, as ZeRO counts it; REFERENCES 4).
+Bytes optimizer_state_bytes(const graph::Tensor& parameter, const Policy& policy);
+
+cost::Work accumulate_work(const graph::Tensor& tensor);
+
+class OpWorks {
+public:
+    /// References must outlive the object. `gradient` is per TensorId.
+    OpWorks(const graph::OpGraph& graph, const std::vector<graph::OpRule>& rules,
+            const std::vector<char>& gradient, const Policy& policy)
+        : graph_(graph), rules_(rules), gradient_(gradient), policy_(policy) {}
+
+    [[nodiscard]] cost::Work forward(graph::OpId id) const;
+    [[nodiscard]] cost::Work backward(graph::OpId id) const;
+    [[nodiscard]] bool is_updated(graph::OpId id) const;
+    [[nodiscard]] cost::Work update(graph::OpId id) const;
+
+private:
+    [[nodiscard]] cost::Work base(graph::OpId id) const;
+    [[nodiscard]] cost::Work loss(const graph::Op& op) const;
+    [[nodiscard]] Bytes operand_bytes(const graph::Op& op) const;
+    [[nodiscard]] Bytes result_bytes(const graph::Op& op) const;
+
+    const graph::OpGraph& graph_;
+    const std::vector<graph::OpRule>& rules_;
+    const std::vector<char>& gradient_;
+    const Policy& policy_;
+};
+
+}  // namespace partita::plan

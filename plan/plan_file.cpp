@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan_file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "graph/error.h"
+#include "graph/json.h"
+#include "plan/lower.h"
+#include "plan/max_load.h"
+
+namespace partita::plan {
+
+Plan read_plan(const std::filesystem::path& file) {
+    return parse_plan(graph::read_text_file(file), file.filename().string());
+}
+
+Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance) {
+    Plan plan;
+    plan.model_digest = problem.model_digest();
+    plan.machine = problem.machine();
+    plan.machine_digest = "sha256:" + cost::digest(problem.machine());
+    plan.mode = problem.mode();
+    plan.objective = problem.objective();
+    plan.policy = strategy.policy;
+    for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+        const graph::Op& op = problem.graph().ops()[i];
+        plan.ops.push_back({op.name, op.type, strategy.configs[i]});
+    }
+    plan.task_graph_digest = digest(lower(problem, strategy));
+    const auto evaluator = make_evaluator(problem, provenance.scheduler);
+    if (!has_given_costs(problem)) plan.commit_order = evaluator->commit_order(strategy);
+    Evaluation evaluation = evaluator->evaluate(strategy);
+    plan.value = evaluation.value;
+    plan.devices = std::move(evaluation.devices);
+    plan.lower_bound = provenance.lower_bound;
+    plan.costs_digest = problem.costs_digest();
+    plan.cost_sources = {problem.costs().name()};
+    plan.searcher = provenance.searcher;
+    plan.scheduler = name_of(provenance.scheduler);
+    plan.seed = provenance.seed;
+    plan.evaluations = provenance.evaluations;
+    return plan;
+}
+
+void write_file(const std::filesystem::path& file, std::string_view text) {
+    // Beside the target, so that the rename stays on one file system and is atomic.
+    std::filesystem::path temporary = file;
+    temporary += fmt::format(".{}.tmp", ::getpid());
+    const auto fail = [&](const std::string& why) {
+        std::error_code ignored;
+        std::filesystem::remove(temporary, ignored);
+        throw UsageError(fmt::format("{}: cannot be written: {}. Give a file in a folder that "
+                                     "exists and may be written.",
+                                     file.string(), why));
+    };
+    errno = 0;
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    if (!out) fail(std::strerror(errno));
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.close();
+    if (!out) fail(errno != 0 ? std::strerror(errno) : "the device is full");
+    std::error_code error;
+    std::filesystem::rename(temporary, file, error);
+    if (error) fail(error.message());
+}
+
+Strategy strategy_of(const Plan& plan, const Problem& problem) {
+    const graph::OpGraph& graph = problem.graph();
+    std::unordered_map<std::string_view, std::size_t> ids;  // looked up only, never iterated
+    for (std::size_t i = 0; i < graph.op_count(); ++i) ids.emplace(graph.ops()[i].name, i);
+    Strategy strategy;
+    strategy.policy = plan.policy;
+    strategy.configs.resize(graph.op_count());
+    for (std::size_t i = 0; i < plan.ops.size(); ++i) {
+        const PlannedOp& planned = plan.ops[i];
+        const auto where = [&] { return fmt::format("plan: ops[{}] '{}'", i, planned.name); };
+        const auto at = ids.find(planned.name);
+        if (at == ids.end()) {
+            throw InputError(where() + ": the model has no op of this name. Plan again.");
+        }
+        const graph::Op& op = graph.ops()[at->second];
+        if (op.type != planned.type) {
+            throw InputError(fmt::format("{}, type: expected \"{}\", got \"{}\". Plan again.",
+                                         where(), op.type, planned.type));
+        }
+        OpConfig& config = strategy.configs[at->second];
+        if (!config.devices.empty()) {
+            throw InputError(where() + ": placed twice. Remove one of the two.");
+        }
+        config = planned.config;
+        if (!config.degrees.empty() || config.devices.size() != 1) {
+            throw InputError(where() +
+                             ", degrees: this version plans whole ops on one device. Plan again.");
+        }
+        if (config.devices[0] >= problem.device_count()) {
+            throw InputError(fmt::format("{}, devices: device {} of a machine with {}. Plan again.",
+                                         where(), config.devices[0], problem.device_count()));
+        }
+    }
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (!strategy.configs[i].devices.empty()) continue;
+        throw InputError(fmt::format("plan: ops: '{}' ({}) is missing. Plan again.",
+                                     graph.ops()[i].name, graph.ops()[i].type));
+    }
+    return strategy;
+}
+
+}  // namespace partita::plan

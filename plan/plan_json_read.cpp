@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <limits>
+
+#include "cost/machine_file.h"
+#include "graph/json.h"
+#include "plan/plan_file.h"
+
+namespace partita::plan {
+
+using graph::JsonExpectation;
+using graph::JsonField;
+using graph::JsonFile;
+
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr int kMostDevices = 1 << 20;
+
+/// One of an enumeration's names.
+template <class Enum, std::size_t n>
+Enum choice(const JsonField& field, const std::array<Enum, n>& values) {
+    std::string names;
+    for (const Enum value : values) {
+        names += (names.empty() ? "\"" : " or \"") + std::string(name_of(value)) + "\"";
+    }
+    const JsonExpectation expected{.what = names, .remedy = "Plan again with this version."};
+    const std::string text = field.text(expected);
+    for (const Enum value : values) {
+        if (name_of(value) == text) return value;
+    }
+    field.fail(expected);
+}
+
+std::string digest_text(const JsonField& field) {
+    const JsonExpectation expected{.what = "\"sha256:\" and 64 hexadecimal digits"};
+    const std::string text = field.text(expected);
+    const bool well_formed = text.size() == 71 && text.starts_with("sha256:") &&
+                             text.find_first_not_of("0123456789abcdef", 7) == std::string::npos;
+    if (!well_formed) field.fail(expected);
+    return text;
+}
+
+int device_number(const JsonField& field) {
+    return static_cast<int>(field.integer(0, kMostDevices - 1, {.what = "a device number >= 0"}));
+}
+
+DeviceSet device_set(const JsonField& field) {
+    if (!field.is_object()) {
+        std::vector<int> devices;
+        for (const JsonField& item : field.items()) devices.push_back(device_number(item));
+        if (devices.empty()) field.fail({.what = "at least one device"});
+        return DeviceSet::list(std::move(devices));
+    }
+    field.allow_only({"first", "count", "stride"});
+    const int first = device_number(field["first"]);
+    const auto count = field["count"].integer(1, kMostDevices, {.what = "a number of devices >= 1"});
+    const auto stride = field["stride"].integer(1, kMostDevices, {.what = "a stride >= 1"});
+    if (first + (count - 1) * stride >= kMostDevices) {
+        field.reject("names devices beyond any machine. Plan again.");
+    }
+    return DeviceSet::progression(first, static_cast<int>(count), static_cast<int>(stride));
+}
+
+PlannedOp planned_op(const JsonField& field) {
+    field.allow_only({"name", "type", "degrees", "devices"});
+    PlannedOp op;
+    op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
+    op.type = field["type"].text({.what = "an operator"});
+    for (const JsonField& pair : field["degrees"].items()) {
+        const JsonExpectation expected{.what = "a pair [factor, degree >= 2]"};
+        const std::vector<JsonField> items = pair.items();
+        if (items.size() != 2) pair.fail(expected);
+        op.config.degrees.push_back(
+            {items[0].text(expected),
+             static_cast<int>(items[1].integer(2, kMostDevices, expected))});
+    }
+    op.config.devices = device_set(field["devices"]);
+    return op;
+}
+
+void read_model(const JsonField& field, Plan& plan) {
+    field.allow_only({"file", "digest", "bindings", "shapes", "unroll"});
+    plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
+    plan.model_digest = digest_text(field["digest"]);
+    const JsonField bindings = field["bindings"];
+    for (const std::string& name : bindings.keys()) {
+        plan.bindings[name] = bindings[name].integer(0, kMost, {.what = "an extent >= 0"});
+    }
+    if (const JsonField shapes = field["shapes"]; shapes.present()) {
+        for (const std::string& name : shapes.keys()) {
+            for (const JsonField& dim : shapes[name].items()) {
+                plan.shapes[name].push_back(dim.integer(0, kMost, {.what = "an extent >= 0"}));
+            }
+        }
+    }
+    plan.unroll = field["unroll"].boolean();
+}
+
+Policy read_policy(const JsonField& field) {
+    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync"});
+    Policy policy;
+    policy.micro_batches = static_cast<int>(
+        field["micro_batches"].integer(1, 1, {.what = "1 micro-batch (all this version knows)"}));
+    policy.schedule = choice(field["schedule"], std::array{Schedule::none});
+    policy.optimizer = choice(field["optimizer"],
+                              std::array{Optimizer::sgd, Optimizer::momentum, Optimizer::adam});
+    policy.gradient_sync =
+        choice(field["gradient_sync"],
+               std::array{GradientSync::all_reduce, GradientSync::parameter_server});
+    const JsonExpectation expected{.what = "\"sum\", \"mse\" or \"cross-entropy\", and optionally "
+                                           "\":\" and the name of an output"};
+    const std::string loss = field["loss"].text(expected, 1 << 16);
+    const std::size_t colon = loss.find(':');
+    bool known = false;
+    for (const LossKind kind : {LossKind::sum, LossKind::mse, LossKind::cross_entropy}) {
+        if (loss.substr(0, colon) != name_of(kind)) continue;
+        policy.loss = kind;
+        known = true;
+    }
+    if (!known) field["loss"].fail(expected);
+    if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
+    return policy;
+}
+
+void read_prediction(const JsonField& field, Plan& plan) {
+    field.allow_only({"value_ps", "lower_bound_ps", "devices"});
+    const JsonExpectation time{.what = "a time in picoseconds >= 0"};
+    const JsonExpectation bytes{.what = "an amount of bytes >= 0"};
+    plan.value = Time(field["value_ps"].integer(0, kMost, time));
+    const JsonField bound = field["lower_bound_ps"];
+    if (!bound.present()) bound.fail(time);
+    if (!bound.is_null()) plan.lower_bound = Time(bound.integer(0, kMost, time));
+    for (const JsonField& device : field["devices"].items()) {
+        device.allow_only({"busy_ps", "memory_bytes"});
+        plan.devices.push_back({Time(device["busy_ps"].integer(0, kMost, time)),
+                                Bytes(device["memory_bytes"].integer(0, kMost, bytes))});
+    }
+}
+
+void read_order(const JsonField& field, Plan& plan) {
+    field.allow_only({"task_graph", "commit"});
+    plan.task_graph_digest = digest_text(field["task_graph"]);
+    const JsonField commit = field["commit"];
+    if (!commit.present()) return;
+    for (const JsonField& task : commit.items()) {
+        plan.commit_order.push_back(static_cast<TaskId>(task.integer(
+            0, std::numeric_limits<TaskId>::max(), {.what = "the number of a task"})));
+    }
+}
+
+void read_provenance(const JsonField& root, Plan& plan) {
+    const JsonField costs = root["costs"];
+    costs.allow_only({"digest", "sources"});
+    plan.costs_digest = digest_text(costs["digest"]);
+    for (const JsonField& source : costs["sources"].items()) {
+        plan.cost_sources.push_back(source.text({.what = "the name of a cost model"}));
+    }
+    const JsonField search = root["search"];
+    search.allow_only({"searcher", "scheduler", "seed", "evaluations"});
+    plan.searcher = search["searcher"].text({.what = "the name of a searcher"});
+    plan.scheduler = search["scheduler"].text({.what = "the name of a scheduler"});
+    plan.seed =
+        static_cast<std::uint64_t>(search["seed"].integer(0, kMost, {.what = "a seed >= 0"}));
+    plan.evaluations =
+        search["evaluations"].integer(0, kMost, {.what = "a number of evaluations >= 0"});
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view json, const std::string& context) {
+    const JsonFile file(json, context);
+    const JsonField root = file.root();
+    root.allow_only({"format", "version", "model", "machine", "mode", "objective", "policy", "ops",
+                     "collectives", "order", "prediction", "costs", "search"});
+    const JsonExpectation format{.what = "\"partita-plan\"",
+                                 .remedy = "Give a plan that `partita plan` wrote."};
+    if (root["format"].text(format) != "partita-plan") root["format"].fail(format);
+    (void)root["version"].integer(1, 1, {.what = "version 1", .remedy = "Plan again with this version."});
+    Plan plan;
+    read_model(root["model"], plan);
+    const JsonField machine = root["machine"];
+    plan.machine_digest = digest_text(machine["digest"]);
+    plan.machine = cost::parse_machine(machine);
+    plan.mode = choice(root["mode"], std::array{Mode::inference, Mode::training});
+    plan.objective = choice(root["objective"], std::array{Objective::latency, Objective::throughput,
+                                                          Objective::step_time});
+    plan.policy = read_policy(root["policy"]);
+    for (const JsonField& op : root["ops"].items()) plan.ops.push_back(planned_op(op));
+    if (!root["collectives"].items().empty()) {
+        root["collectives"].reject(
+            "this version plans whole ops and knows no collectives. Plan again.");
+    }
+    read_order(root["order"], plan);
+    read_prediction(root["prediction"], plan);
+    read_provenance(root, plan);
+    return plan;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "cost/machine_file.h"
+#include "graph/json.h"
+#include "plan/plan_file.h"
+
+namespace partita::plan {
+
+using graph::json_quoted;
+
+namespace {
+
+template <class Range, class Text>
+std::string joined(const Range& range, Text text, std::string_view separator = ", ") {
+    std::string out;
+    for (const auto& item : range) {
+        if (!out.empty()) out += separator;
+        out += text(item);
+    }
+    return out;
+}
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+std::string to_json(const DeviceSet& devices) {
+    if (devices.is_list() || devices.size() <= 1) {
+        std::string out;
+        for (int i = 0; i < devices.size(); ++i) {
+            out += (i == 0 ? "" : ", ") + std::to_string(devices[i]);
+        }
+        return "[" + out + "]";
+    }
+    return fmt::format(R"({{"first": {}, "count": {}, "stride": {}}})", devices.first(),
+                       devices.size(), devices.stride());
+}
+
+std::string to_json(const PlannedOp& op) {
+    const std::string degrees = joined(op.config.degrees, [](const FactorDegree& axis) {
+        return fmt::format("[{}, {}]", json_quoted(axis.factor), axis.degree);
+    });
+    return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}}})",
+                       json_quoted(op.name), json_quoted(op.type), degrees,
+                       to_json(op.config.devices));
+}
+
+std::string model_json(const Plan& plan) {
+    const std::string bindings = joined(plan.bindings, [](const auto& binding) {
+        return json_quoted(binding.first) + ": " + number(binding.second);
+    });
+    std::string shapes = joined(plan.shapes, [](const auto& shape) {
+        return json_quoted(shape.first) + ": [" + joined(shape.second, number) + "]";
+    });
+    if (!shapes.empty()) shapes = ", \"shapes\": {" + shapes + "}";
+    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}}})",
+                       json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings,
+                       shapes, plan.unroll);
+}
+
+/// The machine's own object, with its digest as first member.
+std::string machine_json(const Plan& plan) {
+    const std::string machine = plan.machine ? cost::to_json(*plan.machine, 1) : "{}";
+    return fmt::format(R"({{"digest": {}, {})", json_quoted(plan.machine_digest),
+                       std::string_view(machine).substr(1));
+}
+
+std::string policy_json(const Policy& policy) {
+    std::string loss(name_of(policy.loss));
+    if (!policy.loss_output.empty()) loss += ":" + policy.loss_output;
+    return fmt::format(
+        R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
+        R"("gradient_sync": "{}"}})",
+        policy.micro_batches, name_of(policy.schedule), name_of(policy.optimizer),
+        json_quoted(loss), name_of(policy.gradient_sync));
+}
+
+std::string order_json(const Plan& plan) {
+    const std::string commit =
+        plan.commit_order.empty()
+            ? ""
+            : fmt::format(R"(, "commit": [{}])", joined(plan.commit_order, number));
+    return fmt::format(R"({{"task_graph": {}{}}})", json_quoted(plan.task_graph_digest), commit);
+}
+
+std::string prediction_json(const Plan& plan) {
+    const std::string devices = joined(plan.devices, [](const DeviceUse& use) {
+        return fmt::format(R"({{"busy_ps": {}, "memory_bytes": {}}})", use.busy.raw(),
+                           use.memory.raw());
+    });
+    const std::string bound = plan.lower_bound ? number(plan.lower_bound->raw()) : "null";
+    return fmt::format(R"({{"value_ps": {}, "lower_bound_ps": {}, "devices": [{}]}})",
+                       plan.value.raw(), bound, devices);
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+    std::string out = "{\"format\": \"partita-plan\", \"version\": 1,\n";
+    out += " \"model\": " + model_json(plan) + ",\n";
+    out += " \"machine\": " + machine_json(plan) + ",\n";
+    out += fmt::format(" \"mode\": \"{}\", \"objective\": \"{}\",\n", name_of(plan.mode),
+                       name_of(plan.objective));
+    out += " \"policy\": " + policy_json(plan.policy) + ",\n";
+    out += " \"ops\": [";
+    out += joined(plan.ops, [](const PlannedOp& op) { return "\n  " + to_json(op); }, ",");
+    out += "],\n \"collectives\": [],\n";
+    out += " \"order\": " + order_json(plan) + ",\n";
+    out += " \"prediction\": " + prediction_json(plan) + ",\n";
+    out += fmt::format(" \"costs\": {{\"digest\": {}, \"sources\": [{}]}},\n",
+                       json_quoted(plan.costs_digest), joined(plan.cost_sources, json_quoted));
+    out += fmt::format(
+        " \"search\": {{\"searcher\": {}, \"scheduler\": {}, \"seed\": {}, \"evaluations\": "
+        "{}}}}}\n",
+        json_quoted(plan.searcher), json_quoted(plan.scheduler), plan.seed, plan.evaluations);
+    return out;
+}
+
+}  // namespace partita::plan

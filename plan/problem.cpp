@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "graph/error.h"
+#include "graph/sha256.h"
+#include "plan/op_costs.h"
+
+namespace partita::plan {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using graph::TensorRole;
+
+std::string_view name_of(Mode mode) {
+    switch (mode) {
+        case Mode::inference: return "inference";
+        case Mode::training: return "training";
+    }
+    return {};
+}
+
+std::string_view name_of(Objective objective) {
+    switch (objective) {
+        case Objective::latency: return "latency";
+        case Objective::throughput: return "throughput";
+        case Objective::step_time: return "step-time";
+    }
+    return {};
+}
+
+Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
+                 std::shared_ptr<const cost::CostModel> costs, ProblemOptions options)
+    : graph_(graph), machine_(machine), costs_(std::move(costs)), options_(std::move(options)) {
+    check();
+    rules_ = graph::rules_of(graph_);
+    all_devices_.resize(static_cast<std::size_t>(machine_.device_count()));
+    std::iota(all_devices_.begin(), all_devices_.end(), 0);
+    classify_devices();
+    find_resident_tensors();
+    find_gradients();
+    price_ops();
+    rank_ops();
+}
+
+void Problem::check() const {
+    graph::check(graph_);
+    const int devices = machine_.device_count();
+    const auto& allowed = options_.constraints.allowed;
+    if (allowed.size() > graph_.op_count()) {
+        throw UsageError(fmt::format("constraints name {} ops, the model has {}", allowed.size(),
+                                     graph_.op_count()));
+    }
+    for (std::size_t i = 0; i < allowed.size(); ++i) {
+        for (const int device : allowed[i]) {
+            if (device >= 0 && device < devices) continue;
+            throw UsageError(fmt::format(
+                "op '{}' is fixed to device {}, but machine '{}' has devices 0 to {}",
+                graph_.ops()[i].name, device, machine_.name(), devices - 1));
+        }
+    }
+    for (const auto& group : options_.constraints.together) {
+        for (const OpId op : group) {
+            if (op.index() >= graph_.op_count()) {
+                throw UsageError(fmt::format("constraint 'together' names op number {} of {}",
+                                             op.value, graph_.op_count()));
+            }
+        }
+    }
+    const bool given = std::any_of(graph_.ops().begin(), graph_.ops().end(),
+                                   [](const graph::Op& op) { return op.given.has_value(); });
+    if (given && options_.mode == Mode::training) {
+        throw UsageError(
+            "a workload with given costs holds its backward nodes itself; plan it with "
+            "--mode inference");
+    }
+}
+
+void Problem::classify_devices() {
+    const auto figures = [](const cost::Device& d) {
+        return std::tie(d.model, d.kind, d.memory_bandwidth, d.launch_interval, d.matrix_flops,
+                        d.vector_flops, d.compute_efficiency, d.memory_efficiency);
+    };
+    for (int device = 0; device < machine_.device_count(); ++device) {
+        const auto same = std::find_if(class_device_.begin(), class_device_.end(), [&](int other) {
+            return figures(machine_.device(other)) == figures(machine_.device(device));
+        });
+        device_class_.push_back(static_cast<int>(same - class_device_.begin()));
+        if (same == class_device_.end()) class_device_.push_back(device);
+    }
+    class_count_ = static_cast<int>(class_device_.size());
+}
+
+void Problem::find_resident_tensors() {
+    for (const graph::Tensor& tensor : graph_.tensors()) {
+        const bool parameter = tensor.role == TensorRole::parameter;
+        resident_.push_back(tensor.role == TensorRole::constant ||
+                            (parameter && options_.mode == Mode::inference));
+    }
+}
+
+void Problem::find_gradients() {
+    gradient_.assign(graph_.tensor_count(), 0);
+    backward_.assign(graph_.op_count(), 0);
+    if (options_.mode == Mode::inference) return;
+    GradientPaths paths = gradient_paths(graph_, options_.policy);
+    gradient_ = std::move(paths.gradient);
+    backward_ = std::move(paths.backward);
+}
+
+void Problem::price_ops() {
+    const std::size_t classes = static_cast<std::size_t>(class_count_);
+    forward_.resize(graph_.op_count() * classes);
+    backward_price_.resize(forward_.size());
+    update_.resize(forward_.size());
+    best_time_.resize(graph_.op_count());
+    const OpWorks works(graph_, rules_, gradient_, options_.policy);
+    const auto price = [&](const cost::Work& work, const cost::Device& device) {
+        const std::optional<cost::Price> result = costs_->price(work, device);
+        if (!result) {
+            throw InputError(fmt::format("cost model '{}' has no price for operator '{}' on '{}'",
+                                         costs_->name(), work.type, device.name));
+        }
+        return *result;
+    };
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        const OpId op(i);
+        for (std::size_t c = 0; c < classes; ++c) {
+            const cost::Device& device = machine_.device(class_device_[c]);
+            const std::size_t at = i * classes + c;
+            if (has_forward(op)) forward_[at] = price(works.forward(op), device);
+            if (has_backward(op)) backward_price_[at] = price(works.backward(op), device);
+            if (works.is_updated(op)) update_[at] = price(works.update(op), device);
+        }
+        Time best = Time::max();
+        for (const int device : allowed_devices(op)) best = std::min(best, total_time(op, device));
+        best_time_[i] = best;
+    }
+}
+
+const std::vector<int>& Problem::allowed_devices(OpId op) const {
+    const auto& allowed = options_.constraints.allowed;
+    if (op.index() >= allowed.size() || allowed[op.index()].empty()) return all_devices_;
+    return allowed[op.index()];
+}
+
+Bytes Problem::memory_capacity(int device) const {
+    const Bytes capacity = machine_.device(device).memory;
+    return std::min(capacity, options_.constraints.memory_limit.value_or(capacity));
+}
+
+bool Problem::has_forward(OpId op) const { return graph_.op(op).kind == OpKind::compute; }
+
+Time Problem::accumulate_time(TensorId t, int device) const {
+    const auto price = costs_->price(accumulate_work(graph_.tensor(t)), machine_.device(device));
+    return price ? price->time : Time{0};
+}
+
+Time Problem::copy_time(TensorId t, int from, int to) const {
+    assert(from != to);
+    const auto& given = graph_.op(graph_.tensor(t).producer).given;
+    if (given) return given->communication_time;
+    return std::max(machine_.copy_time(from, to, graph_.tensor(t).bytes()),
+                    machine_.device(from).launch_interval);
+}
+
+Bytes Problem::tensor_bytes(TensorId t) const { return graph_.tensor(t).bytes(); }
+
+Bytes Problem::persistent_bytes(OpId op) const {
+    const graph::Op& source = graph_.op(op);
+    if (source.given) return source.given->memory;
+    if (source.kind == OpKind::compute || source.kind == OpKind::output) return Bytes{0};
+    const TensorId t = source.outputs[0];
+    if (!has_gradient(t)) return tensor_bytes(t);
+    return 2 * tensor_bytes(t) + optimizer_state_bytes(graph_.tensor(t), options_.policy);
+}
+
+void Problem::rank_ops() {
+    // Mean over the pairs of a sample of devices: ranks order ops, they need no exactness.
+    const int devices = machine_.device_count();
+    const int step = std::max(1, devices / 32);
+    std::int64_t pairs = 0;
+    Int128 latency = 0;
+    double seconds_per_byte = 0;
+    for (int a = 0; a < devices; a += step) {
+        for (int b = 0; b < devices; b += step) {
+            if (a == b) continue;
+            const cost::Route route = machine_.route(a, b);
+            latency += route.latency.raw();
+            seconds_per_byte += 1.0 / static_cast<double>(route.bandwidth);
+            ++pairs;
+        }
+    }
+    const auto mean_copy = [&](const graph::Op& op) {
+        if (op.given) return op.given->communication_time;
+        if (pairs == 0 || op.outputs.empty()) return Time{0};
+        Bytes bytes;
+        for (const TensorId t : op.outputs) {
+            if (!is_resident(t)) bytes += tensor_bytes(t);
+        }
+        const double mean = seconds_per_byte / static_cast<double>(pairs);
+        return Time(static_cast<std::int64_t>(latency / pairs)) +
+               time_from_seconds(static_cast<double>(bytes.raw()) * mean);
+    };
+    rank_.assign(graph_.op_count(), Time{0});
+    for (std::size_t i = graph_.op_count(); i-- > 0;) {
+        const graph::Op& op = graph_.ops()[i];
+        Time longest;
+        for (const TensorId t : op.outputs) {
+            for (const graph::Use use : graph_.uses(t)) {
+                longest = std::max(longest, rank_[use.op.index()]);
+            }
+        }
+        Int128 sum = 0;
+        for (const int device : class_device_) sum += total_time(OpId(i), device).raw();
+        const Time mean(static_cast<std::int64_t>(sum / class_count_));
+        const Time copy = longest > Time{0} ? mean_copy(op) : Time{0};
+        rank_[i] = mean + copy + longest;
+    }
+}
+
+std::string Problem::model_digest() const { return "sha256:" + graph::digest(graph_); }
+
+std::string Problem::costs_digest() const {
+    graph::Sha256 sha;
+    sha.add(costs_->name()).add(std::int64_t{class_count_});
+    for (const auto* prices : {&forward_, &backward_price_, &update_}) {
+        for (const cost::Price& price : *prices) sha.add(price.time.raw());
+    }
+    return "sha256:" + sha.finish();
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/simulate.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+#include <tuple>
+
+namespace partita::plan {
+
+std::string_view name_of(Scheduler scheduler) {
+    switch (scheduler) {
+        case Scheduler::fifo: return "fifo";
+        case Scheduler::pct: return "pct";
+        case Scheduler::msr: return "msr";
+    }
+    return {};
+}
+
+std::optional<Scheduler> scheduler_from_name(std::string_view name) {
+    for (const Scheduler s : {Scheduler::fifo, Scheduler::pct, Scheduler::msr}) {
+        if (name_of(s) == name) return s;
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+/// Tasks in an order that respects the edges, by Kahn's algorithm; shorter when they are cyclic.
+std::vector<TaskId> topological_order(const TaskGraph& graph) {
+    std::vector<std::int32_t> waiting = graph.predecessor_counts;
+    std::vector<TaskId> order;
+    order.reserve(graph.size());
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        if (waiting[i] == 0) order.push_back(static_cast<TaskId>(i));
+    }
+    for (std::size_t at = 0; at < order.size(); ++at) {
+        for (const TaskId next : graph.successors[static_cast<std::size_t>(order[at])]) {
+            if (--waiting[static_cast<std::size_t>(next)] == 0) order.push_back(next);
+        }
+    }
+    return order;
+}
+
+/// A ready task. Smaller = earlier: by `key` (ready time, or minus the path to the sink), then id.
+struct Ready {
+    std::int64_t key;
+    TaskId id;
+    friend auto operator<=>(const Ready&, const Ready&) = default;
+};
+
+/// A task that is ready at a later time than its lane is free.
+struct Future {
+    std::int64_t ready;
+    std::int64_t key;
+    TaskId id;
+    friend auto operator<=>(const Future&, const Future&) = default;
+};
+
+/// std heap algorithms keep the largest on top; ours are queues of the smallest.
+template <class T>
+void push(std::vector<T>& heap, const T& item) {
+    heap.push_back(item);
+    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
+}
+template <class T>
+T pop(std::vector<T>& heap) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
+    const T top = heap.back();
+    heap.pop_back();
+    return top;
+}
+
+struct Lane {
+    std::vector<Ready> ready;    ///< can start as soon as the lane is free
+    std::vector<Future> future;  ///< become ready later than that
+    std::uint32_t version = 0;   ///< of its newest entry among the candidates
+};
+
+/// The first task of a lane, as it stood when it was pushed.
+struct Candidate {
+    std::int64_t start;
+    std::int64_t key;
+    TaskId id;
+    std::int32_t lane;
+    std::uint32_t version;
+    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+};
+
+class Simulation {
+public:
+    Simulation(const TaskGraph& graph, Scheduler scheduler)
+        : graph_(graph),
+          scheduler_(scheduler),
+          waiting_(graph.predecessor_counts),
+          ready_time_(graph.size(), 0),
+          free_(static_cast<std::size_t>(graph.resource_count), 0),
+          lanes_(graph.lanes.rows()) {
+        if (scheduler != Scheduler::fifo) path_ = path_to_sink(graph);
+    }
+
+    Timeline run() {
+        timeline_.start.resize(graph_.size());
+        timeline_.commit_order.reserve(graph_.size());
+        for (std::size_t i = 0; i < graph_.size(); ++i) {
+            if (waiting_[i] == 0) enqueue(static_cast<TaskId>(i));
+        }
+        for (std::size_t lane = 0; lane < lanes_.size(); ++lane) refresh(lane);
+        while (!candidates_.empty()) {
+            const Candidate first = pop(candidates_);
+            const auto lane = static_cast<std::size_t>(first.lane);
+            if (first.version != lanes_[lane].version) continue;
+            const Candidate now = candidate_of(lane);
+            if (now == first) {
+                commit(lane, now);
+            } else {
+                push(candidates_, now);
+            }
+        }
+        if (timeline_.commit_order.size() != graph_.size()) {
+            throw std::logic_error("simulate: the task graph has a cycle");
+        }
+        return std::move(timeline_);
+    }
+
+private:
+    [[nodiscard]] std::int64_t lane_free(std::size_t lane) const {
+        std::int64_t free = 0;
+        for (const std::int32_t r : graph_.lanes[lane]) {
+            free = std::max(free, free_[static_cast<std::size_t>(r)]);
+        }
+        return free;
+    }
+
+    /// Puts a task whose predecessors are all committed into its lane's queue.
+    void enqueue(TaskId id) {
+        const auto i = static_cast<std::size_t>(id);
+        const std::int64_t key =
+            scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
+        push(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
+             Future{ready_time_[i], key, id});
+    }
+
+    /// The lane's best task now; its queue must not be empty.
+    Candidate candidate_of(std::size_t at) {
+        Lane& lane = lanes_[at];
+        const std::int64_t free = lane_free(at);
+        while (!lane.future.empty() && lane.future.front().ready <= free) {
+            const Future task = pop(lane.future);
+            push(lane.ready, Ready{task.key, task.id});
+        }
+        const auto number = static_cast<std::int32_t>(at);
+        if (!lane.ready.empty()) {
+            return {free, lane.ready.front().key, lane.ready.front().id, number, lane.version};
+        }
+        const Future& next = lane.future.front();
+        return {next.ready, next.key, next.id, number, lane.version};
+    }
+
+    /// Makes a lane's entry among the candidates current, after a commit or a new task.
+    void refresh(std::size_t at) {
+        Lane& lane = lanes_[at];
+        ++lane.version;
+        if (!lane.ready.empty() || !lane.future.empty()) push(candidates_, candidate_of(at));
+    }
+
+    void commit(std::size_t at, const Candidate& candidate) {
+        Lane& lane = lanes_[at];
+        TaskId id = candidate.id;
+        if (lane.ready.empty()) {
+            pop(lane.future);
+        } else if (scheduler_ == Scheduler::msr) {
+            id = take_most_unlocking(lane, candidate.start);
+        } else {
+            pop(lane.ready);
+        }
+        const Task& task = graph_.tasks[static_cast<std::size_t>(id)];
+        const std::int64_t end = candidate.start + task.duration.raw();
+        for (const std::int32_t r : graph_.lanes[at]) free_[static_cast<std::size_t>(r)] = end;
+        timeline_.start[static_cast<std::size_t>(id)] = Time(candidate.start);
+        timeline_.commit_order.push_back(id);
+        touched_.assign(1, at);
+        for (const TaskId next : graph_.successors[static_cast<std::size_t>(id)]) {
+            const auto i = static_cast<std::size_t>(next);
+            ready_time_[i] = std::max(ready_time_[i], end);
+            if (--waiting_[i] != 0) continue;
+            enqueue(next);
+            touched_.push_back(static_cast<std::size_t>(graph_.tasks[i].lane));
+        }
+        for (const std::size_t lane_at : touched_) refresh(lane_at);
+    }
+
+    /// MSR: of the ready tasks of a lane the one with most successors that need nothing else and
+    /// whose own lane idles at `now`; ties by path to the sink, then id.
+    TaskId take_most_unlocking(Lane& lane, std::int64_t now) {
+        const auto unlocked = [&](const Ready& task) {
+            std::int64_t count = 0;
+            for (const TaskId next : graph_.successors[static_cast<std::size_t>(task.id)]) {
+                const auto i = static_cast<std::size_t>(next);
+                if (waiting_[i] != 1) continue;
+                if (lane_free(static_cast<std::size_t>(graph_.tasks[i].lane)) <= now) ++count;
+            }
+            return count;
+        };
+        auto best = lane.ready.begin();
+        std::int64_t best_count = unlocked(*best);
+        for (auto it = lane.ready.begin() + 1; it != lane.ready.end(); ++it) {
+            const std::int64_t count = unlocked(*it);
+            if (count > best_count || (count == best_count && *it < *best)) {
+                best = it;
+                best_count = count;
+            }
+        }
+        const TaskId id = best->id;
+        *best = lane.ready.back();
+        lane.ready.pop_back();
+        std::make_heap(lane.ready.begin(), lane.ready.end(), std::greater<>{});
+        return id;
+    }
+
+    const TaskGraph& graph_;
+    Scheduler scheduler_;
+    std::vector<Time> path_;
+    std::vector<std::int32_t> waiting_;
+    std::vector<std::int64_t> ready_time_;
+    std::vector<std::int64_t> free_;  ///< per resource
+    std::vector<Lane> lanes_;
+    std::vector<Candidate> candidates_;
+    std::vector<std::size_t> touched_;
+    Timeline timeline_;
+};
+
+/// Makespan and busy times from starts.
+void summarise(const TaskGraph& graph, Timeline& timeline) {
+    timeline.busy.assign(static_cast<std::size_t>(graph.device_count), Time{0});
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        const Task& task = graph.tasks[i];
+        timeline.makespan = std::max(timeline.makespan, timeline.start[i] + task.duration);
+        if (task.kind == TaskKind::copy) continue;
+        timeline.busy[static_cast<std::size_t>(task.device)] += task.duration;
+    }
+}
+
+}  // namespace
+
+std::vector<Time> path_to_sink(const TaskGraph& graph) {
+    std::vector<Time> path(graph.size());
+    const std::vector<TaskId> order = topological_order(graph);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        const auto i = static_cast<std::size_t>(*it);
+        std::int64_t longest = 0;
+        for (const TaskId next : graph.successors[i]) {
+            longest = std::max(longest, path[static_cast<std::size_t>(next)].raw());
+        }
+        path[i] = Time(longest + graph.tasks[i].duration.raw());
+    }
+    return path;
+}
+
+Timeline simulate(const TaskGraph& graph, Scheduler scheduler) {
+    Timeline timeline = Simulation(graph, scheduler).run();
+    summarise(graph, timeline);
+    return timeline;
+}
+
+std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>& order) {
+    if (order.size() != graph.size()) return std::nullopt;
+    std::vector<std::int32_t> waiting = graph.predecessor_counts;
+    std::vector<std::int64_t> ready(graph.size(), 0);
+    std::vector<std::int64_t> free(static_cast<std::size_t>(graph.resource_count), 0);
+    Timeline timeline;
+    timeline.start.resize(graph.size());
+    for (const TaskId id : order) {
+        const auto i = static_cast<std::size_t>(id);
+        // A repeated task has -1 here, one before its predecessors more than 0.
+        if (id < 0 || i >= graph.size() || waiting[i] != 0) return std::nullopt;
+        waiting[i] = -1;
+        const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
+        std::int64_t start = ready[i];
+        for (const std::int32_t r : lane) {
+            start = std::max(start, free[static_cast<std::size_t>(r)]);
+        }
+        const std::int64_t end = start + graph.tasks[i].duration.raw();
+        for (const std::int32_t r : lane) free[static_cast<std::size_t>(r)] = end;
+        for (const TaskId next : graph.successors[i]) {
+            const auto n = static_cast<std::size_t>(next);
+            ready[n] = std::max(ready[n], end);
+            --waiting[n];
+        }
+        timeline.start[i] = Time(start);
+    }
+    timeline.commit_order = order;
+    summarise(graph, timeline);
+    return timeline;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "graph/error.h"
+#include "plan/lower.h"
+#include "plan/max_load.h"
+#include "plan/simulate.h"
+
+namespace partita::plan {
+
+namespace {
+
+using Findings = std::vector<std::string>;
+
+void check_digest(std::string_view what, const std::string& planned, const std::string& actual,
+                  Findings& findings) {
+    if (planned == actual) return;
+    findings.push_back(fmt::format("{}: the plan was made for digest {}, this one has {}", what,
+                                   planned, actual));
+}
+
+void check_choices(const Problem& problem, const Plan& plan, Findings& findings) {
+    if (plan.mode != problem.mode()) {
+        findings.push_back(fmt::format("mode: the plan is for {}, not for {}", name_of(plan.mode),
+                                       name_of(problem.mode())));
+    }
+    if (plan.objective != problem.objective()) {
+        findings.push_back(fmt::format("objective: the plan is for {}, not for {}",
+                                       name_of(plan.objective), name_of(problem.objective())));
+    }
+    if (plan.policy != problem.policy()) {
+        findings.push_back("policy: the plan's differs from the problem's");
+    }
+}
+
+void check_placement(const Problem& problem, const Strategy& strategy, Findings& findings) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::OpId op(i);
+        const std::vector<int>& allowed = problem.allowed_devices(op);
+        const int device = strategy.device_of(op);
+        if (std::binary_search(allowed.begin(), allowed.end(), device)) continue;
+        findings.push_back(fmt::format("op '{}': device {} is not among those it may use",
+                                       problem.graph().op(op).name, device));
+    }
+    for (const auto& group : problem.constraints().together) {
+        for (const graph::OpId op : group) {
+            if (strategy.device_of(op) == strategy.device_of(group.front())) continue;
+            findings.push_back(fmt::format("ops '{}' and '{}' must share a device",
+                                           problem.graph().op(group.front()).name,
+                                           problem.graph().op(op).name));
+        }
+    }
+}
+
+void check_memory(const Problem& problem, const std::vector<DeviceUse>& devices,
+                  Findings& findings) {
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+        const int device = static_cast<int>(d);
+        const Bytes capacity = problem.memory_capacity(device);
+        if (devices[d].memory <= capacity) continue;
+        findings.push_back(fmt::format("device '{}': needs {} bytes, has {} ({} too many)",
+                                       problem.machine().device(device).name,
+                                       devices[d].memory.raw(), capacity.raw(),
+                                       (devices[d].memory - capacity).raw()));
+    }
+}
+
+void check_prediction(const Plan& plan, const Evaluation& actual, Findings& findings) {
+    if (plan.value != actual.value) {
+        findings.push_back(fmt::format("prediction: value_ps is {}, the order gives {}",
+                                       plan.value.raw(), actual.value.raw()));
+    }
+    if (plan.lower_bound && *plan.lower_bound > plan.value) {
+        findings.push_back(fmt::format("prediction: lower_bound_ps {} is above value_ps {}",
+                                       plan.lower_bound->raw(), plan.value.raw()));
+    }
+    if (plan.devices != actual.devices) {
+        findings.push_back("prediction: devices differ from what the order gives");
+    }
+}
+
+/// Value, busy times and memory of the plan's own order; nothing when the order is no order.
+std::optional<Evaluation> evaluate_order(const Problem& problem, const Plan& plan,
+                                         const Strategy& strategy, const TaskGraph& graph,
+                                         Findings& findings) {
+    if (has_given_costs(problem)) {
+        // Nobody executes a workload: its plan has no order, the named scheduler gives it again.
+        const auto scheduler = scheduler_from_name(plan.scheduler);
+        if (!plan.commit_order.empty() || !scheduler) {
+            findings.push_back("order: a workload's plan names a scheduler and lists no order");
+            return std::nullopt;
+        }
+        return make_evaluator(problem, *scheduler)->evaluate(strategy);
+    }
+    const std::optional<Timeline> timeline = replay(graph, plan.commit_order);
+    if (!timeline) {
+        findings.push_back(fmt::format(
+            "order: commit is no order of the {} tasks that respects their dependencies",
+            graph.size()));
+        return std::nullopt;
+    }
+    Evaluation evaluation = evaluation_of(problem, graph, *timeline);
+    if (problem.objective() == Objective::throughput) evaluation.value = busiest_resource(graph);
+    return evaluation;
+}
+
+}  // namespace
+
+std::vector<std::string> verify(const Problem& problem, const Plan& plan,
+                                const VerifyOptions& options) {
+    Findings findings;
+    if (!options.ignore_digests) {
+        check_digest("model", plan.model_digest, problem.model_digest(), findings);
+        check_digest("machine", plan.machine_digest,
+                     "sha256:" + cost::digest(problem.machine()), findings);
+        check_digest("costs", plan.costs_digest, problem.costs_digest(), findings);
+    }
+    check_choices(problem, plan, findings);
+    std::optional<Strategy> strategy;
+    try {
+        strategy = strategy_of(plan, problem);
+    } catch (const InputError& error) {
+        findings.emplace_back(error.what());
+        return findings;
+    }
+    check_placement(problem, *strategy, findings);
+    const TaskGraph graph = lower(problem, *strategy);
+    if (!options.ignore_digests) {
+        check_digest("task graph", plan.task_graph_digest, digest(graph), findings);
+    }
+    const auto evaluation = evaluate_order(problem, plan, *strategy, graph, findings);
+    if (!evaluation) return findings;
+    check_memory(problem, evaluation->devices, findings);
+    if (!options.ignore_digests) check_prediction(plan, *evaluation, findings);
+    return findings;
+}
+
+}  // namespace partita::plan

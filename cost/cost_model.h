@@ -5,7 +5,8 @@
 //
 //     roofline:  max(flops / (peak * efficiency), bytes / (bandwidth * efficiency), launch interval)
 //
-// Threads: price() is const and thread-safe. Errors: none; "I do not know" is nullopt.
+// Threads: price() is const and thread-safe. Errors: "I do not know" is nullopt; OverflowError when
+// a time leaves the range of its unit.
 // Source: Williams, Waterman, Patterson, CACM 52(4), 2009 (roofline); REFERENCES.md 2, 9.
 #pragma once
 
@@ -58,16 +59,15 @@ public:
 /// Analytic roofline; knows every work. An alias costs nothing.
 class Roofline final : public CostModel {
 public:
-    [[nodiscard]] std::optional<Price> price(const Work& work,
-                                             const Device& device) const override;
+    [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override { return "roofline"; }
 };
 
-/// Costs from a workload file (Work::given); nullopt for other work.
+/// Costs from a workload file (Work::given), CPU or accelerator time by the kind of the device;
+/// nullopt for other work. Whether an op may run there at all is for the constraints to say.
 class GivenCostModel final : public CostModel {
 public:
-    [[nodiscard]] std::optional<Price> price(const Work& work,
-                                             const Device& device) const override;
+    [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override { return "given"; }
 };
 
@@ -75,8 +75,7 @@ public:
 class FirstMatch final : public CostModel {
 public:
     explicit FirstMatch(std::vector<std::shared_ptr<const CostModel>> models);
-    [[nodiscard]] std::optional<Price> price(const Work& work,
-                                             const Device& device) const override;
+    [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override;
 
 private:
@@ -89,8 +88,7 @@ class Scaled final : public CostModel {
 public:
     Scaled(std::shared_ptr<const CostModel> model, std::int64_t numerator,
            std::int64_t denominator);
-    [[nodiscard]] std::optional<Price> price(const Work& work,
-                                             const Device& device) const override;
+    [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override;
 
 private:

@@ -5,16 +5,17 @@
 //     node0/gpu0 ──nvlink──▶ node0/switch ──nic──▶ network ──▶ node1/switch ──▶ node1/gpu0
 //
 // A link becomes channels, the capacities that communication occupies: a duplex link has one per
-// direction, a shared link (a bus) one for both, a directed link one. A copy takes the route with
-// the smallest (sum of latencies + time of 1 MiB at the slowest channel, hops, channel ids), and
-// occupies every channel of it while it lasts: sharing a link means waiting.
+// direction, a shared link (a bus) one for both, a directed link one. A copy takes the cheapest
+// route (routes.h), through other devices where that is cheaper, and occupies every channel of it
+// while it lasts: sharing a link means waiting.
 //
 // Vertices: devices are 0..devices-1, switches follow. Immutable once built, so any number of
-// threads may read. Errors: the builder throws InputError naming the field (see machine_file.h).
+// threads may read; copies share their routes.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct Device {
     int node = 0;
     Bytes memory;                       ///< capacity, > 0
     std::int64_t memory_bandwidth = 0;  ///< bytes/s, > 0
-    Time launch_interval;               ///< the host starts one task per interval; no task is shorter
+    Time launch_interval;  ///< the host starts one task per interval; no task is shorter
     /// FLOP/s of matrix products per dtype; 0 = as float32. Peak figures of the vendor.
     std::array<std::int64_t, graph::kDTypeCount> matrix_flops{};
     std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
@@ -51,30 +52,39 @@ struct Link {
     std::string name;
     int from = 0;                ///< vertex
     int to = 0;                  ///< vertex
-    std::int64_t bandwidth = 0;  ///< bytes/s per channel, > 0
+    std::int64_t bandwidth = 0;  ///< bytes/s per channel, > 0; peak figure of the vendor
     Time latency;                ///< >= 0
     LinkMode mode = LinkMode::duplex;
-    std::string source;
+    double efficiency = 1.0;  ///< share of the peak that copies reach, in (0, 1]
+    std::string source;       ///< where the figures come from
 };
 
 struct Channel {
     std::string name;  ///< "node0/gpu0>node0/switch"
     int link = 0;
-    std::int64_t bandwidth = 0;
+    std::int64_t bandwidth = 0;  ///< bytes/s that copies reach, > 0
     Time latency;
 };
 
 /// The way from one device to another.
 struct Route {
-    std::span<const std::int32_t> channels;
-    Time latency;                ///< sum over the channels
-    std::int64_t bandwidth = 0;  ///< the slowest channel, bytes/s
+    std::vector<std::int32_t> channels;  ///< from source to destination
+    Time latency;                        ///< sum over the channels
+    std::int64_t bandwidth = 0;          ///< the slowest channel, bytes/s
 };
+
+class Routes;
+
+/// A machine has at most so many of each.
+inline constexpr int kMostDevices = 4'096;
+inline constexpr int kMostSwitches = 4'096;
+inline constexpr int kMostLinks = 65'536;
 
 class Machine {
 public:
-    /// Builds channels and all routes. Throws InputError when two devices are not connected, a
-    /// figure is out of range, a name is repeated or there are more than 4,096 devices.
+    /// Throws InputError, beginning with the field ("links[3].to: ..."), when two devices are not
+    /// connected, a figure is out of range, a name is empty or repeated, or there is too much of it.
+    /// A link without a name is named after what it joins.
     Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
             std::vector<Link> links);
 
@@ -88,25 +98,22 @@ public:
 
     /// `from` != `to`.
     [[nodiscard]] Route route(int from, int to) const;
+    [[nodiscard]] const std::string& vertex_name(int vertex) const;
 
     /// Time of one copy alone on its route: latency + bytes / bandwidth, rounded up.
     [[nodiscard]] Time copy_time(int from, int to, Bytes size) const;
 
 private:
-    struct RouteEntry {
-        std::uint32_t first = 0;
-        std::uint32_t count = 0;
-        Time latency;
-        std::int64_t bandwidth = 0;
-    };
+    void name_links();
+    void check() const;
+    void build_channels();
 
     std::string name_;
     std::vector<Device> devices_;
     std::vector<std::string> switches_;
     std::vector<Link> links_;
     std::vector<Channel> channels_;
-    std::vector<std::int32_t> route_channels_;
-    std::vector<RouteEntry> routes_;  ///< from * devices + to
+    std::shared_ptr<const Routes> routes_;  ///< shared by copies: a machine never changes
 };
 
 /// SHA-256 of everything but the `source` texts.

@@ -193,10 +193,13 @@ std::vector<std::string> JsonField::keys() const {
     return names;
 }
 
-void JsonField::allow_only(std::initializer_list<std::string_view> known) const {
+void JsonField::allow_only(std::initializer_list<std::string_view> known,
+                           std::span<const std::string_view> more) const {
+    std::vector<std::string_view> all(known);
+    all.insert(all.end(), more.begin(), more.end());
     for (const std::string& name : keys()) {
-        if (std::ranges::find(known, name) != known.end()) continue;
-        (*this)[name].reject(fmt::format("unknown field. Known here: {}.", fmt::join(known, ", ")));
+        if (std::ranges::find(all, name) != all.end()) continue;
+        (*this)[name].reject(fmt::format("unknown field. Known here: {}.", fmt::join(all, ", ")));
     }
 }
 

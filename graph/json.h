@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,8 +46,9 @@ public:
     [[nodiscard]] JsonField operator[](std::string_view key) const;
     /// Names of the members of an object, sorted.
     [[nodiscard]] std::vector<std::string> keys() const;
-    /// Throws when an object has any other member.
-    void allow_only(std::initializer_list<std::string_view> known) const;
+    /// Throws when an object has a member in neither list.
+    void allow_only(std::initializer_list<std::string_view> known,
+                    std::span<const std::string_view> more = {}) const;
 
     /// The elements of an array.
     [[nodiscard]] std::vector<JsonField> items() const;

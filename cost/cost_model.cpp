@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/cost_model.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace partita::cost {
+
+namespace {
+
+/// What kernels reach of a peak; at least 1, so that no time is infinite.
+std::int64_t reached(std::int64_t peak, double efficiency) {
+    if (efficiency == 1.0) return peak;  // all digits of the integer
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(static_cast<double>(peak) * efficiency));
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) {
+    switch (phase) {
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::accumulate: return "accumulate";
+    case Phase::update: return "update";
+    }
+    std::abort();
+}
+
+std::optional<Price> Roofline::price(const Work& work, const Device& device) const {
+    if (work.alias) return Price{.time = Time{0}};
+    const std::int64_t peak =
+        work.matrix_product ? device.matrix_flops_of(work.dtype) : device.vector_flops;
+    const Time compute = compute_time(work.flops, reached(peak, device.compute_efficiency));
+    const Time memory =
+        transfer_time(work.bytes, reached(device.memory_bandwidth, device.memory_efficiency));
+    return Price{.time = std::max({compute, memory, device.launch_interval})};
+}
+
+std::optional<Price> GivenCostModel::price(const Work& work, const Device& device) const {
+    if (work.given == nullptr) return std::nullopt;
+    const Time time =
+        device.kind == DeviceKind::cpu ? work.given->cpu_time : work.given->accelerator_time;
+    return Price{.time = time, .source = CostSource::given};
+}
+
+FirstMatch::FirstMatch(std::vector<std::shared_ptr<const CostModel>> models)
+    : models_(std::move(models)) {
+    if (models_.empty()) throw std::invalid_argument("FirstMatch: expected at least one model");
+}
+
+std::optional<Price> FirstMatch::price(const Work& work, const Device& device) const {
+    for (const auto& model : models_) {
+        if (auto price = model->price(work, device)) return price;
+    }
+    return std::nullopt;
+}
+
+std::string FirstMatch::name() const {
+    std::vector<std::string> names;
+    for (const auto& model : models_) names.push_back(model->name());
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Scaled::Scaled(std::shared_ptr<const CostModel> model, std::int64_t numerator,
+               std::int64_t denominator)
+    : model_(std::move(model)), numerator_(numerator), denominator_(denominator) {
+    assert(numerator > 0 && denominator > 0);
+}
+
+std::optional<Price> Scaled::price(const Work& work, const Device& device) const {
+    auto price = model_->price(work, device);
+    if (!price) return price;
+    const Int128 scaled =
+        (static_cast<Int128>(price->time.raw()) * numerator_ + denominator_ - 1) / denominator_;
+    if (scaled > Time::max().raw()) detail::throw_overflow(detail::TimeTag::kName);
+    price->time = Time(static_cast<std::int64_t>(scaled));
+    return price;
+}
+
+std::string Scaled::name() const {
+    return fmt::format("{} x {}/{}", model_->name(), numerator_, denominator_);
+}
+
+std::shared_ptr<const CostModel> default_cost_model() {
+    return std::make_shared<FirstMatch>(std::vector<std::shared_ptr<const CostModel>>{
+        std::make_shared<GivenCostModel>(), std::make_shared<Roofline>()});
+}
+
+}  // namespace partita::cost

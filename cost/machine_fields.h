@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The figures of a device and of a link in JSON: what the flat form and the node form of machine
+// files have in common. Errors: InputError naming the field; a number written with its unit as text
+// ("300 GB/s") is refused together with the number to write.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "cost/machine.h"
+#include "graph/json.h"
+
+namespace partita::cost {
+
+/// Fields of a device's and of a link's figures, for JsonField::allow_only().
+inline constexpr std::array<std::string_view, 10> kDeviceFigures = {
+    "model",        "kind",         "memory_bytes",       "memory_bandwidth",  "launch_interval_ps",
+    "matrix_flops", "vector_flops", "compute_efficiency", "memory_efficiency", "source"};
+inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "latency_ps", "mode",
+                                                                 "efficiency", "source"};
+
+/// The figures of a device; name and node are left to the caller.
+Device read_device_figures(const graph::JsonField& field);
+
+/// The figures of a link; name and ends are left to the caller.
+Link read_link_figures(const graph::JsonField& field);
+
+/// A name of at most 200 characters.
+std::string read_name(const graph::JsonField& field);
+
+std::string_view name_of(DeviceKind kind);
+std::string_view name_of(LinkMode mode);
+
+}  // namespace partita::cost

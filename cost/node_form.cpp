@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/node_form.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cost/machine_fields.h"
+#include "graph/error.h"
+
+namespace partita::cost {
+
+namespace {
+
+using graph::JsonField;
+
+struct Group {
+    std::string name;
+    int count = 0;  ///< that are made
+    int listed = 0;
+    const Device* figures = nullptr;
+};
+
+struct NodeLink {
+    JsonField from;
+    JsonField to;
+    const Link* figures = nullptr;
+};
+
+struct NodeKind {
+    std::string name;
+    int count = 0;
+    std::vector<Group> groups{};
+    std::vector<std::string> switches{};
+    std::vector<NodeLink> links{};
+};
+
+/// The vertices that an end names: none when the size left them out.
+struct End {
+    std::vector<int> vertices{};
+    bool group = false;
+};
+
+/// What the whole file describes; device and link figures live in maps, whose nodes never move.
+struct Description {
+    std::string name;
+    std::map<std::string, Device> device_types{};
+    std::map<std::string, Link> link_types{};
+    std::vector<std::string> switches{};
+    std::vector<NodeKind> nodes{};
+};
+
+template <class Type>
+const Type* find_type(const std::map<std::string, Type>& types, const JsonField& field,
+                      std::string_view where) {
+    const auto found = types.find(field.text({"the name of a type"}, 200));
+    if (found == types.end()) {
+        field.fail({fmt::format("a type listed in {}", where), "Add the type there."});
+    }
+    return &found->second;
+}
+
+std::vector<std::string> read_names(const JsonField& field) {
+    std::vector<std::string> names;
+    if (!field.present()) return names;
+    for (const JsonField& item : field.items()) names.push_back(read_name(item));
+    return names;
+}
+
+int read_count(const JsonField& field) {
+    if (!field.present()) return 1;
+    return static_cast<int>(field.integer(1, kMostDevices, {"a count from 1 to 4096"}));
+}
+
+NodeKind read_node(const JsonField& field, const Description& known) {
+    field.allow_only({"name", "count", "devices", "switches", "links"});
+    NodeKind node{.name = read_name(field["name"]), .count = read_count(field["count"])};
+    for (const JsonField& item : field["devices"].items()) {
+        item.allow_only({"name", "count", "type"});
+        const int count = read_count(item["count"]);
+        node.groups.push_back(
+            {.name = read_name(item["name"]),
+             .count = count,
+             .listed = count,
+             .figures = find_type(known.device_types, item["type"], "device_types")});
+    }
+    node.switches = read_names(field["switches"]);
+    if (!field["links"].present()) return node;
+    for (const JsonField& item : field["links"].items()) {
+        item.allow_only({"from", "to", "type"});
+        node.links.push_back(
+            {item["from"], item["to"], find_type(known.link_types, item["type"], "link_types")});
+    }
+    return node;
+}
+
+Description read_description(const JsonField& root) {
+    root.allow_only({"format", "version", "name", "summary", "sizes", "device_types", "link_types",
+                     "switches", "nodes"});
+    Description description{.name = read_name(root["name"])};
+    for (const std::string& name : root["device_types"].keys()) {
+        const JsonField field = root["device_types"][name];
+        field.allow_only({}, kDeviceFigures);
+        description.device_types.emplace(name, read_device_figures(field));
+    }
+    if (root["link_types"].present()) {
+        for (const std::string& name : root["link_types"].keys()) {
+            const JsonField field = root["link_types"][name];
+            field.allow_only({}, kLinkFigures);
+            description.link_types.emplace(name, read_link_figures(field));
+        }
+    }
+    description.switches = read_names(root["switches"]);
+    for (const JsonField& field : root["nodes"].items()) {
+        description.nodes.push_back(read_node(field, description));
+    }
+    return description;
+}
+
+int device_count(const NodeKind& node) {
+    std::int64_t count = 0;
+    for (const Group& group : node.groups) count += group.count;
+    return static_cast<int>(std::min<std::int64_t>(count, kMostDevices + 1));
+}
+
+/// Keeps the first `kept` devices of a node.
+void shrink(NodeKind& node, int kept) {
+    for (Group& group : node.groups) {
+        group.count = std::min(group.count, kept);
+        kept -= group.count;
+    }
+}
+
+/// Applies the size; the file's "sizes" says what its first number counts.
+void resize(Description& description, const JsonField& sizes, const MachineSize& size) {
+    const std::string unit =
+        sizes.present() ? sizes.text({"\"nodes\" or \"devices\""}) : std::string("none");
+    if (sizes.present() && unit != "nodes" && unit != "devices") {
+        sizes.fail({"\"nodes\" or \"devices\""});
+    }
+    const bool one_kind = description.nodes.size() == 1;
+    if (sizes.present() && (!one_kind || description.nodes[0].groups.size() != 1)) {
+        sizes.reject("needs one entry in nodes with one in devices. Remove it.");
+    }
+    if (!size.count) return;
+    const std::string& name = description.name;
+    if (!sizes.present()) {
+        throw UsageError(fmt::format("machine '{0}' has one size only. Write {0}.", name));
+    }
+    NodeKind& node = description.nodes[0];
+    if (unit == "devices") {
+        if (size.devices_per_node) {
+            throw UsageError(fmt::format(
+                "machine '{0}' has one node. Write the number of devices, e.g. {0}:2.", name));
+        }
+        node.groups[0].count = node.groups[0].listed = *size.count;
+    } else {
+        node.count = *size.count;
+        const int devices = device_count(node);
+        if (size.devices_per_node && *size.devices_per_node > devices) {
+            throw UsageError(
+                fmt::format("machine '{0}': its nodes have {1} devices, got {2}. "
+                            "Write at most {0}:{3}x{1}.",
+                            name, devices, *size.devices_per_node, *size.count));
+        }
+        if (size.devices_per_node) shrink(node, *size.devices_per_node);
+    }
+    description.name += size.devices_per_node
+                            ? fmt::format(":{}x{}", *size.count, *size.devices_per_node)
+                            : fmt::format(":{}", *size.count);
+}
+
+/// Refuses a machine that is too large before anything of it is made.
+void check_size(const Description& description, const JsonField& nodes, const MachineSize& size) {
+    std::int64_t devices = 0;
+    auto switches = static_cast<std::int64_t>(description.switches.size());
+    for (const NodeKind& node : description.nodes) {
+        devices += std::int64_t{node.count} * device_count(node);
+        switches += node.count * static_cast<std::int64_t>(node.switches.size());
+    }
+    if (devices < 1) nodes.reject("there are no devices. Add at least one.");
+    if (devices <= kMostDevices && switches <= kMostSwitches) return;
+    const std::string message =
+        fmt::format("{} devices and {} switches. A machine has at most {} of each.", devices,
+                    switches, kMostDevices);
+    if (size.count) throw UsageError(fmt::format("machine '{}': {}", description.name, message));
+    nodes.reject(message);
+}
+
+class Expansion {
+public:
+    explicit Expansion(const Description& description) : description_(description) {}
+
+    MachineParts run(const JsonField& nodes_field) {
+        make_vertices();
+        int first_device = 0;
+        auto first_switch = static_cast<int>(devices_.size() + description_.switches.size());
+        for (const NodeKind& node : description_.nodes) {
+            for (int i = 0; i < node.count; ++i) {
+                make_links(node, first_device, first_switch, nodes_field);
+                first_device += device_count(node);
+                first_switch += static_cast<int>(node.switches.size());
+            }
+        }
+        return {description_.name, std::move(devices_), std::move(switches_), std::move(links_)};
+    }
+
+private:
+    void make_vertices() {
+        switches_ = description_.switches;
+        int nodes = 0;
+        for (const NodeKind& node : description_.nodes) nodes += node.count;
+        std::map<std::string, int> next_number;
+        int node_id = 0;
+        for (const NodeKind& node : description_.nodes) {
+            for (int i = 0; i < node.count; ++i, ++node_id) {
+                const int number = next_number[node.name]++;
+                const std::string prefix =
+                    nodes > 1 ? fmt::format("{}{}/", node.name, number) : std::string();
+                for (const Group& group : node.groups) {
+                    for (int d = 0; d < group.count; ++d) {
+                        Device device = *group.figures;
+                        device.name = fmt::format("{}{}{}", prefix, group.name, d);
+                        device.node = node_id;
+                        devices_.push_back(std::move(device));
+                    }
+                }
+                for (const std::string& name : node.switches) switches_.push_back(prefix + name);
+            }
+        }
+    }
+
+    void make_links(const NodeKind& node, int first_device, int first_switch,
+                    const JsonField& nodes_field) {
+        for (const NodeLink& link : node.links) {
+            const End from = resolve(link.from, node, first_device, first_switch);
+            const End to = resolve(link.to, node, first_device, first_switch);
+            const bool pairs = from.group && to.group && from.vertices == to.vertices;
+            for (const int a : from.vertices) {
+                for (const int b : to.vertices) {
+                    if (pairs && a >= b) continue;  // each pair once
+                    if (links_.size() == static_cast<std::size_t>(kMostLinks)) {
+                        nodes_field.reject(fmt::format(
+                            "more than {} links. Join the devices through a switch.", kMostLinks));
+                    }
+                    links_.push_back(*link.figures);
+                    links_.back().from = a;
+                    links_.back().to = b;
+                }
+            }
+        }
+    }
+
+    End resolve(const JsonField& field, const NodeKind& node, int first_device,
+                int first_switch) const {
+        const std::string text = field.text({"a device, group* or switch"}, 200);
+        const auto position = [&](const std::vector<std::string>& names, std::string_view name) {
+            const auto found = std::ranges::find(names, name);
+            return found == names.end() ? -1 : static_cast<int>(found - names.begin());
+        };
+        if (text.starts_with('/')) {
+            const int shared = position(description_.switches, std::string_view(text).substr(1));
+            if (shared >= 0) return {{static_cast<int>(devices_.size()) + shared}};
+        }
+        if (const int own = position(node.switches, text); own >= 0) return {{first_switch + own}};
+        int first = first_device;
+        for (const Group& group : node.groups) {
+            if (text == group.name + "*") {
+                End end{.group = true};
+                for (int d = 0; d < group.count; ++d) end.vertices.push_back(first + d);
+                return end;
+            }
+            if (const auto number = number_in(group, text)) {
+                return *number < group.count ? End{{first + *number}} : End{};
+            }
+            first += group.count;
+        }
+        field.fail({"a device, group* or switch of the node, or a slash and a shared switch"});
+    }
+
+    static std::optional<int> number_in(const Group& group, std::string_view text) {
+        if (!text.starts_with(group.name)) return std::nullopt;
+        for (int d = 0; d < group.listed; ++d) {
+            if (text.substr(group.name.size()) == fmt::to_string(d)) return d;
+        }
+        return std::nullopt;
+    }
+
+    const Description& description_;
+    std::vector<Device> devices_;
+    std::vector<std::string> switches_;
+    std::vector<Link> links_;
+};
+
+}  // namespace
+
+MachineParts expand_nodes(const JsonField& root, const MachineSize& size) {
+    Description description = read_description(root);
+    resize(description, root["sizes"], size);
+    check_size(description, root["nodes"], size);
+    return Expansion(description).run(root["nodes"]);
+}
+
+}  // namespace partita::cost

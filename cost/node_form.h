@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The node form of machine files (docs/file-formats.md): kinds of devices, links and nodes, and how
+// many of each, expanded to a Machine.
+//
+//     "nodes": [{"name": "node", "count": 4,
+//                "devices": [{"name": "gpu", "count": 4, "type": "p100"}],
+//                "switches": ["host"],
+//                "links": [{"from": "gpu*", "to": "gpu*", "type": "nvlink"},     each pair
+//                          {"from": "gpu*", "to": "host", "type": "pcie"},
+//                          {"from": "host", "to": "/network", "type": "edr"}]}]
+//
+// makes node0/gpu0, ..., node3/gpu3; with one node in all the prefix is left out. An end is a
+// device (gpu2), all devices of a group (gpu*), a switch of the node, or after a slash one that all
+// nodes share. A smaller size drops the last devices of each node together with their links.
+// Counts are checked before anything is made: a file of 100 bytes cannot ask for millions.
+//
+// Errors: InputError naming the field; UsageError for a size that the machine cannot have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost/machine.h"
+#include "cost/machine_file.h"
+#include "graph/json.h"
+
+namespace partita::cost {
+
+/// What a Machine is built from.
+struct MachineParts {
+    std::string name;
+    std::vector<Device> devices;
+    std::vector<std::string> switches;
+    std::vector<Link> links;
+};
+
+MachineParts expand_nodes(const graph::JsonField& root, const MachineSize& size);
+
+}  // namespace partita::cost

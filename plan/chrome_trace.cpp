@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "graph/json.h"
 #include "plan/memory.h"
 
 namespace partita::plan {
@@ -72,7 +73,7 @@ private:
         for (std::int32_t resource = 0; resource < tasks_.resource_count; ++resource) {
             if (used[static_cast<std::size_t>(resource)] == 0) continue;
             event(R"("tid":{},"ph":"M","name":"thread_name","args":{{"name":{}}}}})", resource,
-                  json_string(resource_name(problem_, resource)));
+                  graph::json_quoted(resource_name(problem_, resource)));
             event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
                   resource);
         }
@@ -95,7 +96,7 @@ private:
 
     void add_slices(TaskId id) {
         const Task& task = at(id);
-        const auto name = json_string(task_name(problem_, task));
+        const auto name = graph::json_quoted(task_name(problem_, task));
         for (const auto resource : resources(id)) {
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
@@ -126,7 +127,7 @@ private:
         for (const MemoryStep& step : memory_course(tasks_, timeline_.commit_order)) {
             const Time time = step.task < 0 ? Time{0} : start(step.task);
             event(R"("ph":"C","name":{},"ts":{},"args":{{"bytes":{}}}}})",
-                  json_string("memory " + problem_.machine().device(step.device).name),
+                  graph::json_quoted("memory " + problem_.machine().device(step.device).name),
                   to_microseconds(time), step.bytes.raw());
         }
     }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "plan/chrome_trace.h"
 #include "plan/dot.h"
@@ -28,11 +27,6 @@ const ExporterRow* find_exporter(std::string_view name) {
     const auto rows = exporter_table();
     const auto row = std::ranges::find(rows, name, &ExporterRow::name);
     return row == rows.end() ? nullptr : &*row;
-}
-
-std::string json_string(std::string_view text) {
-    using Json = nlohmann::json;
-    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace partita::plan

@@ -35,7 +35,4 @@ std::span<const ExporterRow> exporter_table();
 /// The row, or null when there is no such format.
 const ExporterRow* find_exporter(std::string_view name);
 
-/// `text` as a JSON string with its quotes. What is no UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text);
-
 }  // namespace partita::plan

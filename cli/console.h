@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a command writes: results to stdout, everything else to stderr.
+//
+//     print    the result for people; nothing with --json
+//     json     the result for programs; nothing without --json
+//     note     a warning or a hint, on stderr unless --quiet
+//     detail   what happens and how long it takes, on stderr with --verbose
+#pragma once
+
+#include <iosfwd>
+#include <string_view>
+
+namespace partita::cli {
+
+/// --json, --quiet, --verbose.
+struct ConsoleOptions {
+    bool json = false;
+    bool quiet = false;
+    bool verbose = false;
+};
+
+/// What the stream on the other end can show.
+struct Terminal {
+    bool is_terminal = false;
+    bool unicode = true;  ///< the locale does not say otherwise
+    int width = 100;      ///< columns; a fixed number in pipes, so that output can be compared
+};
+
+class Console {
+public:
+    Console(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}
+
+    /// Set once the options are known.
+    ConsoleOptions options;
+
+    void print(std::string_view text);
+    void json(std::string_view text);
+    void note(std::string_view text);
+    void detail(std::string_view text);
+
+    [[nodiscard]] std::ostream& err() { return err_; }
+    [[nodiscard]] static Terminal stdout_terminal();
+    [[nodiscard]] static Terminal stderr_terminal();
+
+private:
+    std::ostream& out_;
+    std::ostream& err_;
+};
+
+}  // namespace partita::cli

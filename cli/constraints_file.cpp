@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/constraints_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "graph/json.h"
+
+namespace partita::cli {
+namespace {
+
+using graph::JsonField;
+using graph::OpId;
+
+constexpr std::string_view kNoSplits = "this version places whole ops, it splits none. Remove it.";
+
+class ConstraintsReader {
+public:
+    ConstraintsReader(const graph::OpGraph& graph, const cost::Machine& machine,
+                      plan::Constraints& constraints)
+        : graph_(graph), machine_(machine), constraints_(constraints) {}
+
+    void read(const JsonField& root) {
+        root.allow_only({"ops", "together", "max_degree"});
+        if (root["max_degree"].present()) root["max_degree"].reject(kNoSplits);
+        if (root["ops"].present()) {
+            for (const JsonField& entry : root["ops"].items()) read_entry(entry);
+        }
+        if (root["together"].present()) read_together(root["together"]);
+    }
+
+private:
+    void read_entry(const JsonField& entry) {
+        entry.allow_only({"match", "devices", "degrees"});
+        if (entry["degrees"].present()) entry["degrees"].reject(kNoSplits);
+        const std::vector<OpId> ops = matches(entry["match"]);
+        const std::vector<int> devices = read_devices(entry["devices"]);
+        constraints_.allowed.resize(graph_.op_count());
+        for (const OpId op : ops) {
+            std::vector<int>& allowed = constraints_.allowed[op.index()];
+            if (allowed.empty()) {
+                allowed = devices;
+                continue;
+            }
+            std::vector<int> both;
+            std::ranges::set_intersection(allowed, devices, std::back_inserter(both));
+            if (both.empty()) {
+                entry.reject(fmt::format("leaves op '{}' no device, together with the entries "
+                                         "before it. Let them share a device.",
+                                         graph_.op(op).name));
+            }
+            allowed = std::move(both);
+        }
+    }
+
+    void read_together(const JsonField& field) {
+        const std::vector<JsonField> items = field.items();
+        const bool one_list = std::ranges::all_of(items, [](const auto& i) { return i.is_text(); });
+        if (one_list) {
+            add_together(items);
+        } else {
+            for (const JsonField& list : items) add_together(list.items());
+        }
+    }
+
+    void add_together(const std::vector<JsonField>& globs) {
+        std::vector<OpId> ops;
+        for (const JsonField& glob : globs) {
+            const std::vector<OpId> found = matches(glob);
+            ops.insert(ops.end(), found.begin(), found.end());
+        }
+        std::ranges::sort(ops);
+        const auto repeats = std::ranges::unique(ops);
+        ops.erase(repeats.begin(), repeats.end());
+        if (ops.size() > 1) constraints_.together.push_back(std::move(ops));
+    }
+
+    /// Rising.
+    std::vector<OpId> matches(const JsonField& field) {
+        const std::string glob =
+            field.text({.what = "a glob over op names", .remedy = "Write e.g. \"/encoder/*\"."});
+        std::vector<OpId> found;
+        for (std::size_t index = 0; index < graph_.op_count(); ++index) {
+            if (glob_matches(glob, graph_.ops()[index].name)) found.emplace_back(index);
+        }
+        if (found.empty()) {
+            field.reject(fmt::format("\"{}\" matches no op of the model. `partita inspect MODEL "
+                                     "--ops` lists their names.",
+                                     glob));
+        }
+        return found;
+    }
+
+    /// Rising, without repeats, not empty.
+    std::vector<int> read_devices(const JsonField& field) {
+        std::vector<int> devices;
+        for (const JsonField& item : field.items()) devices.push_back(read_device(item));
+        if (devices.empty()) {
+            field.fail({.what = "at least one device", .remedy = "Write e.g. [0, 1]."});
+        }
+        std::ranges::sort(devices);
+        const auto repeats = std::ranges::unique(devices);
+        devices.erase(repeats.begin(), repeats.end());
+        return devices;
+    }
+
+    int read_device(const JsonField& item) {
+        const std::string last = std::to_string(machine_.device_count() - 1);
+        const std::string what = "the name of a device or its number, 0 to " + last;
+        if (!item.is_text()) {
+            return static_cast<int>(item.integer(0, machine_.device_count() - 1, {.what = what}));
+        }
+        const std::string name = item.text({.what = what});
+        const auto device = std::ranges::find(machine_.devices(), name, &cost::Device::name);
+        if (device == machine_.devices().end()) {
+            item.reject(fmt::format("machine '{}' has no device \"{}\". `partita machine show` "
+                                    "lists its devices.",
+                                    machine_.name(), name));
+        }
+        return static_cast<int>(device - machine_.devices().begin());
+    }
+
+    const graph::OpGraph& graph_;
+    const cost::Machine& machine_;
+    plan::Constraints& constraints_;
+};
+
+}  // namespace
+
+void read_constraints(const std::filesystem::path& file, const graph::OpGraph& graph,
+                      const cost::Machine& machine, plan::Constraints& constraints) {
+    const graph::JsonFile json(graph::read_text_file(file), file.string());
+    ConstraintsReader(graph, machine, constraints).read(json.root());
+}
+
+// The usual two fingers: on a mismatch, let the last `*` swallow one character more.
+bool glob_matches(std::string_view glob, std::string_view text) {
+    std::size_t g = 0;
+    std::size_t t = 0;
+    std::size_t star = std::string_view::npos;
+    std::size_t swallowed = 0;
+    while (t < text.size()) {
+        if (g < glob.size() && glob[g] == '*') {
+            star = g++;
+            swallowed = t;
+        } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
+            ++g;
+            ++t;
+        } else if (star != std::string_view::npos) {
+            g = star + 1;
+            t = ++swallowed;
+        } else {
+            return false;
+        }
+    }
+    while (g < glob.size() && glob[g] == '*') ++g;
+    return g == glob.size();
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file of --fix: which ops may go where.
+//
+//     {"ops": [{"match": "/encoder/*", "devices": [0, "gpu1"]}],   only these devices
+//      "together": ["/emb*", "/head"]}                             all matched ops on one device
+//
+// `match` and the entries of `together` are globs over op names: `*` stands for any text, `?` for
+// one character. Devices are numbers or names of the machine. Where several entries match an op, all
+// of them hold. `together` may also be a list of such lists, each for a device of its own.
+//
+// Throws InputError naming the entry: an unknown key or device, a glob that matches nothing, entries
+// that leave an op no device. `degrees` and `max_degree` speak of splits, which this version does
+// not make; they are refused.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "cost/machine.h"
+#include "graph/op_graph.h"
+#include "plan/problem.h"
+
+namespace partita::cli {
+
+/// Adds what `file` says to `constraints`.
+void read_constraints(const std::filesystem::path& file, const graph::OpGraph& graph,
+                      const cost::Machine& machine, plan::Constraints& constraints);
+
+/// Does `glob` match all of `text`?
+bool glob_matches(std::string_view glob, std::string_view text);
+
+}  // namespace partita::cli

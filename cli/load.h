@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the options to a Problem: reads the model (ONNX or workload), the machine and the
+// constraints. Everything a Problem refers to lives in one Loaded, which stays where it is.
+//
+// Throws the importers' InputError and UsageError.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/options.h"
+#include "cost/machine.h"
+#include "graph/op_graph.h"
+#include "plan/plan_file.h"
+#include "plan/problem.h"
+
+namespace partita::cli {
+
+/// A model file, read.
+struct LoadedModel {
+    std::filesystem::path file;
+    graph::OpGraph graph;
+    std::map<std::string, std::int64_t> bindings;  ///< of symbolic dims, --batch included
+    std::map<std::string, graph::Shape> shapes;    ///< --shape and --inputs
+    bool unroll = false;
+    std::vector<std::string> notes;  ///< how --batch was applied, what was folded or inlined
+
+    // Of a workload:
+    std::optional<cost::Machine> machine;              ///< the one it was costed for
+    std::vector<std::vector<graph::OpId>> together;    ///< its colour classes
+    [[nodiscard]] bool is_workload() const { return machine.has_value(); }
+};
+
+LoadedModel load_model(const ModelOptions& options);
+
+/// Is the file a workload (not ONNX)? By its name's end, as load_model() does.
+bool is_json(const std::filesystem::path& file);
+
+/// Model, machine and the problem they make.
+struct Loaded {
+    LoadedModel model;
+    cost::Machine machine;
+    std::optional<plan::Problem> problem;  ///< refers to the two above
+};
+
+/// For `plan` and `compare`. An empty `machine` means the default one.
+std::unique_ptr<Loaded> load_problem(const ModelOptions& model, const std::string& machine,
+                                     const GoalOptions& goal, Console& console);
+
+/// For commands that take a plan: the problem it was made for, on `machine` if that is not empty.
+/// Dims are bound as in the plan unless the options bind them anew. Throws MismatchError when the
+/// model is another one, unless `ignore_digest`.
+std::unique_ptr<Loaded> load_planned_problem(const plan::Plan& plan, ModelOptions model,
+                                             const std::string& machine, bool ignore_digest,
+                                             Console& console);
+
+/// Throws UsageError when no output of the model has the name that --loss gives, ...
+cost::Machine load_machine_or_default(const std::string& machine, const LoadedModel& model,
+                                      Console& console);
+
+}  // namespace partita::cli

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "graph/error.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr const char* kModelGroup = "Model";
+constexpr const char* kGoalGroup = "What to plan for";
+constexpr const char* kSearchGroup = "Search";
+constexpr const char* kOutputGroup = "Output";
+
+/// A whole number above 0 that fills all of `text`, or nullopt.
+std::optional<std::int64_t> positive_number(std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
+    return value;
+}
+
+void add_binding(std::map<std::string, std::int64_t>& bindings, const std::string& text) {
+    const auto split = text.rfind('=');
+    const auto value = split == std::string::npos
+                           ? std::nullopt
+                           : positive_number(std::string_view(text).substr(split + 1));
+    if (!value || split == 0) {
+        throw UsageError(fmt::format(
+            "--bind {}: expected NAME=N with N >= 1, e.g. --bind sequence=128.", text));
+    }
+    bindings[text.substr(0, split)] = *value;
+}
+
+void add_shape(std::map<std::string, graph::Shape>& shapes, const std::string& text) {
+    const auto fail = [&] {
+        throw UsageError(fmt::format(
+            "--shape {}: expected INPUT:AxBxC with extents >= 1, e.g. --shape image:8x3x224x224.",
+            text));
+    };
+    const auto split = text.rfind(':');  // names such as "input:0" hold colons too
+    if (split == std::string::npos || split == 0) fail();
+    graph::Shape shape;
+    std::string_view rest = std::string_view(text).substr(split + 1);
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find('x'), rest.size());
+        const auto extent = positive_number(rest.substr(0, end));
+        if (!extent || end + 1 == rest.size()) fail();
+        shape.push_back(extent.value_or(0));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    shapes[text.substr(0, split)] = shape;
+}
+
+/// One name of an enum's values, e.g. for --mode. Throws UsageError naming all of them.
+template <class Enum, std::size_t size>
+Enum choice(std::string_view option, std::string_view text, const std::array<Enum, size>& values) {
+    std::string known;
+    for (const Enum value : values) {
+        if (name_of(value) == text) return value;
+        known += known.empty() ? "" : ", ";
+        known += name_of(value);
+    }
+    throw UsageError(fmt::format("{} {}: unknown. There is: {}.", option, text, known));
+}
+
+void set_loss(GoalOptions& options, const std::string& text) {
+    constexpr std::array kLosses{plan::LossKind::sum, plan::LossKind::mse,
+                                 plan::LossKind::cross_entropy};
+    const auto split = text.find(':');
+    options.loss = choice("--loss", text.substr(0, split), kLosses);
+    options.loss_output = split == std::string::npos ? "" : text.substr(split + 1);
+    if (split != std::string::npos && options.loss_output.empty()) {
+        throw UsageError(fmt::format(
+            "--loss {}: expected the name of an output after the colon, e.g. --loss sum:logits.",
+            text));
+    }
+}
+
+plan::Scheduler parse_scheduler(const std::string& text) {
+    using plan::Scheduler;
+    return choice("--scheduler", text,
+                  std::array{Scheduler::fifo, Scheduler::pct, Scheduler::msr});
+}
+
+template <class Set>
+CLI::Option* add_text_option(CLI::App& app, const char* name, const char* type, const char* group,
+                             const std::string& help, Set set) {
+    return app
+        .add_option_function<std::string>(
+            name, [set](const std::string& text) { set(text); }, help)
+        ->type_name(type)
+        ->group(group);
+}
+
+/// Options of the interface that this version does not have.
+struct LaterOption {
+    const char* name;
+    bool takes_value;
+    const char* accepted;  ///< a value that means "without it"; null = none
+    const char* instead;   ///< what there is now
+};
+constexpr std::array kLaterOptions = {
+    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1."},
+    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none."},
+    LaterOption{"--gradient-sync", true, "all-reduce",
+                "Every parameter lies on one device, which receives its gradients: leave it out."},
+    LaterOption{"--profile", true, nullptr,
+                "Costs come from the analytic model or the workload file: leave it out."},
+    LaterOption{"--dims", true, "O", "Ops are placed whole, not split: use O."},
+    LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
+    LaterOption{"--import-plan", true, nullptr, "--fix can pin ops to devices."},
+    LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--load-policy", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--zero-shot", false, nullptr, "No searcher learns: leave it out."},
+};
+
+}  // namespace
+
+plan::Policy GoalOptions::policy() const {
+    plan::Policy policy;
+    policy.optimizer = optimizer;
+    policy.loss = loss;
+    policy.loss_output = loss_output;
+    return policy;
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+    app.add_option("MODEL", options.file, "an .onnx model, or a workload .json")
+        ->required()
+        ->type_name("");
+    add_binding_options(app, options);
+}
+
+void add_binding_options(CLI::App& app, ModelOptions& options) {
+    app.add_option_function<std::vector<std::string>>(
+           "--bind",
+           [&options](const std::vector<std::string>& texts) {
+               for (const auto& text : texts) add_binding(options.bindings, text);
+           },
+           "give a symbolic dim a value (repeatable)")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false)
+        ->group(kModelGroup);
+    app.add_option_function<std::vector<std::string>>(
+           "--shape",
+           [&options](const std::vector<std::string>& texts) {
+               for (const auto& text : texts) add_shape(options.shapes, text);
+           },
+           "give an input a shape (repeatable)")
+        ->type_name("INPUT:AxBxC")
+        ->allow_extra_args(false)
+        ->group(kModelGroup);
+    add_text_option(app, "--batch", "N", kModelGroup, "the sample dim of all inputs",
+                    [&options](const std::string& text) {
+                        options.batch = positive_number(text);
+                        if (!options.batch) {
+                            throw UsageError(fmt::format(
+                                "--batch {}: expected a whole number >= 1.", text));
+                        }
+                    });
+    app.add_option("--inputs", options.inputs,
+                   "bind the dims to the shapes of an ONNX test-data-set folder (input_0.pb, ...)")
+        ->type_name("DIR")
+        ->group(kModelGroup);
+    app.add_flag("--unroll", options.unroll, "expand LSTM, GRU, RNN into one op per step")
+        ->group(kModelGroup);
+}
+
+void add_machine_option(CLI::App& app, std::string& machine) {
+    app.add_option("--machine", machine,
+                   "a preset (`partita machine list`) with optional size, such as cpu:2 or "
+                   "dgx-h100:4, or a machine .json; default: this host, or what a workload names")
+        ->type_name("M")
+        ->group(kGoalGroup);
+}
+
+void add_mode_option(CLI::App& app, GoalOptions& options) {
+    add_text_option(app, "--mode", "MODE", kGoalGroup, "inference (default) or training",
+                    [&options](const std::string& text) {
+                        options.mode = choice(
+                            "--mode", text, std::array{plan::Mode::inference, plan::Mode::training});
+                    });
+    add_text_option(app, "--optimizer", "O", kGoalGroup, "training: sgd (default), momentum, adam",
+                    [&options](const std::string& text) {
+                        using plan::Optimizer;
+                        options.optimizer = choice(
+                            "--optimizer", text,
+                            std::array{Optimizer::sgd, Optimizer::momentum, Optimizer::adam});
+                    });
+    add_text_option(app, "--loss", "KIND[:OUTPUT]", kGoalGroup,
+                    "training: sum (default), mse or cross-entropy, of one output or of all",
+                    [&options](const std::string& text) { set_loss(options, text); });
+}
+
+void add_goal_options(CLI::App& app, GoalOptions& options) {
+    add_mode_option(app, options);
+    add_text_option(app, "--objective", "GOAL", kGoalGroup,
+                    "latency (default of inference), step-time (of training), or throughput "
+                    "(of workloads)",
+                    [&options](const std::string& text) {
+                        using plan::Objective;
+                        options.objective = choice("--objective", text,
+                                                   std::array{Objective::latency,
+                                                              Objective::throughput,
+                                                              Objective::step_time});
+                    });
+    app.add_option("--fix", options.fix, "constraints, JSON (docs/file-formats.md)")
+        ->type_name("FILE")
+        ->group(kGoalGroup);
+    add_text_option(app, "--memory-limit", "BYTES", kGoalGroup,
+                    "per device, if tighter than the machine's; 16GiB and 16GB mean what they say",
+                    [&options](const std::string& text) {
+                        options.memory_limit = parse_bytes(text, "--memory-limit");
+                    });
+}
+
+void add_budget_options(CLI::App& app, SearchOptions& options) {
+    add_text_option(app, "--scheduler", "RULE", kSearchGroup,
+                    "which ready task goes first: fifo, pct (longest path first, default), msr",
+                    [&options](const std::string& text) {
+                        options.scheduler = parse_scheduler(text);
+                    });
+    app.add_option("--time-limit", options.time_limit_seconds, "stop searching after SEC seconds")
+        ->type_name("SEC")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1e9))
+        ->group(kSearchGroup);
+    add_text_option(app, "--evaluations", "N", kSearchGroup,
+                    "stop searching after N evaluations; then the time limit is off unless given",
+                    [&options](const std::string& text) {
+                        options.evaluations = positive_number(text);
+                        if (!options.evaluations) {
+                            throw UsageError(fmt::format(
+                                "--evaluations {}: expected a whole number >= 1.", text));
+                        }
+                    });
+    app.add_option("--seed", options.seed, "of everything random")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(kSearchGroup);
+    app.add_option("--threads", options.threads, "default: one per core")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024))
+        ->group(kSearchGroup);
+    app.add_flag("!--no-groups", options.groups,
+                 "let operators part that only make sense together, such as a constant and its user")
+        ->group(kSearchGroup);
+}
+
+void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& scheduler) {
+    add_text_option(app, "--scheduler", "RULE", kSearchGroup,
+                    "order the tasks anew by fifo, pct or msr; default: the plan's order",
+                    [&scheduler](const std::string& text) { scheduler = parse_scheduler(text); });
+}
+
+void add_search_options(CLI::App& app, SearchOptions& options) {
+    app.add_option("--searcher", options.searcher,
+                   "one, or S1,S2: the later start from the best of the earlier")
+        ->type_name("S")
+        ->capture_default_str()
+        ->group(kSearchGroup);
+    add_budget_options(app, options);
+}
+
+void add_ignore_digest_option(CLI::App& app, bool& ignore) {
+    app.add_flag("--ignore-digest", ignore, "accept a plan of another version of model or machine");
+}
+
+void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json) {
+    if (with_json) {
+        app.add_flag("--json", options.json, "a summary for programs on stdout, nothing else there")
+            ->group(kOutputGroup);
+    }
+    app.add_flag("--quiet", options.quiet, "no notes and no progress bar on stderr")
+        ->group(kOutputGroup);
+    app.add_flag("--verbose", options.verbose, "say what happens on stderr")->group(kOutputGroup);
+}
+
+void add_later_options(CLI::App& app) {
+    for (const LaterOption& later : kLaterOptions) {
+        const std::string message =
+            fmt::format("{} is not in this version. {}", later.name, later.instead);
+        if (!later.takes_value) {
+            app.add_flag_function(
+                   later.name, [message](std::int64_t) { throw UsageError(message); })
+                ->group("");
+            continue;
+        }
+        const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
+        app.add_option_function<std::string>(later.name,
+                                             [message, accepted](const std::string& value) {
+                                                 if (accepted.empty() || value != accepted) {
+                                                     throw UsageError(message);
+                                                 }
+                                             })
+            ->group("");
+    }
+}
+
+Bytes parse_bytes(std::string_view text, std::string_view option) {
+    struct Suffix {
+        std::string_view name;
+        std::int64_t factor;
+    };
+    constexpr std::int64_t kKibi = 1024;
+    constexpr std::int64_t kKilo = 1000;
+    constexpr std::array kSuffixes = {
+        Suffix{"", 1},
+        Suffix{"B", 1},
+        Suffix{"KiB", kKibi},
+        Suffix{"MiB", kKibi * kKibi},
+        Suffix{"GiB", kKibi * kKibi * kKibi},
+        Suffix{"TiB", kKibi * kKibi * kKibi * kKibi},
+        Suffix{"KB", kKilo},
+        Suffix{"MB", kKilo * kKilo},
+        Suffix{"GB", kKilo * kKilo * kKilo},
+        Suffix{"TB", kKilo * kKilo * kKilo * kKilo},
+    };
+    const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const auto amount = positive_number(text.substr(0, digits));
+    std::string_view unit = text.substr(digits);
+    unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+    const auto suffix = std::ranges::find(kSuffixes, unit, &Suffix::name);
+    std::int64_t bytes = 0;
+    if (!amount || suffix == kSuffixes.end() ||
+        __builtin_mul_overflow(*amount, suffix->factor, &bytes)) {
+        throw UsageError(fmt::format(
+            "{} {}: expected an amount of bytes, e.g. 8000000000, 8GB or 8GiB.", option, text));
+    }
+    return Bytes(bytes);
+}
+
+}  // namespace partita::cli

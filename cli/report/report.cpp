@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/report/report.h"
+
+#include <fmt/format.h>
+
+#include <cassert>
+#include <iterator>
+#include <string_view>
+
+#include "cli/report/report_html.h"
+#include "graph/json.h"
+#include "plan/memory.h"
+
+namespace partita::cli {
+namespace {
+
+using graph::json_quoted;
+using graph::OpId;
+using graph::OpKind;
+
+template <class Range, class Cell>
+std::string json_array(const Range& range, Cell cell) {
+    std::string text = "[";
+    for (const auto& item : range) {
+        if (text.size() > 1) text += ',';
+        text += cell(item);
+    }
+    return text + ']';
+}
+
+std::string texts(const std::vector<std::string>& items) { return json_array(items, json_quoted); }
+
+/// Parameters and constants follow their users and would hide the picture.
+bool is_shown(const graph::Op& op) {
+    return op.kind != OpKind::parameter && op.kind != OpKind::constant;
+}
+
+std::string devices(const ReportInput& input) {
+    std::vector<std::int64_t> ops(static_cast<std::size_t>(input.problem.device_count()), 0);
+    for (std::size_t i = 0; i < input.problem.graph().op_count(); ++i) {
+        if (!input.problem.has_forward(OpId(i))) continue;
+        ++ops[static_cast<std::size_t>(input.strategy.device_of(OpId(i)))];
+    }
+    std::size_t d = 0;
+    return json_array(input.problem.machine().devices(), [&](const cost::Device& device) {
+        const plan::DeviceUse& use = input.evaluation.devices[d];
+        const Bytes capacity = input.problem.memory_capacity(static_cast<int>(d));
+        return fmt::format(R"({{"name":{},"busy":{},"peak":{},"capacity":{},"ops":{}}})",
+                           json_quoted(device.name), use.busy.raw(), use.memory.raw(),
+                           capacity.raw(), ops[d++]);
+    });
+}
+
+/// Column by column: half the size of one object per op.
+std::string ops(const ReportInput& input) {
+    const auto list = input.problem.graph().ops();
+    std::uint32_t id = 0;
+    const auto device = [&](const graph::Op&) {
+        return std::to_string(input.strategy.device_of(OpId(id++)));
+    };
+    std::uint32_t timed = 0;
+    const auto time = [&](const graph::Op&) {
+        const OpId op(timed++);
+        return std::to_string(
+            input.problem.total_time(op, input.strategy.device_of(op)).raw());
+    };
+    return fmt::format(
+        R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"device":{},"time":{}}})",
+        json_array(list, [](const graph::Op& op) { return json_quoted(op.name); }),
+        json_array(list, [](const graph::Op& op) { return json_quoted(op.type); }),
+        json_array(list, [](const graph::Op& op) { return json_quoted(op.block); }),
+        json_array(list, [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
+        json_array(list, [](const graph::Op& op) { return is_shown(op) ? "1" : "0"; }),
+        json_array(list, device), json_array(list, time));
+}
+
+/// from, to, from, to, ...
+std::string edges(const graph::OpGraph& graph) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (!is_shown(graph.op(OpId(i)))) continue;
+        for (const OpId next : graph.successors(OpId(i))) {
+            if (text.size() > 1) text += ',';
+            fmt::format_to(std::back_inserter(text), "{},{}", i, next.value);
+        }
+    }
+    return text + ']';
+}
+
+/// [kind, op, device, to, start, duration] in order of commit, so starts rise.
+std::string tasks(const ReportInput& input) {
+    if (input.tasks == nullptr) return "[]";
+    return json_array(input.timeline->commit_order, [&](plan::TaskId id) {
+        const auto index = static_cast<std::size_t>(id);
+        const plan::Task& task = input.tasks->tasks[index];
+        return fmt::format("[{},{},{},{},{},{}]", static_cast<int>(task.kind), task.op.value,
+                           task.device, task.to, input.timeline->start[index].raw(),
+                           task.duration.raw());
+    });
+}
+
+/// Per device: time, bytes, time, bytes, ...
+std::string memory(const ReportInput& input) {
+    std::vector<std::string> courses(static_cast<std::size_t>(input.problem.device_count()));
+    if (input.tasks != nullptr) {
+        for (const auto& step : plan::memory_course(*input.tasks, input.timeline->commit_order)) {
+            const Time time = step.task < 0
+                                  ? Time{0}
+                                  : input.timeline->start[static_cast<std::size_t>(step.task)];
+            std::string& course = courses[static_cast<std::size_t>(step.device)];
+            fmt::format_to(std::back_inserter(course), "{}{},{}", course.empty() ? "" : ",",
+                           time.raw(), step.bytes.raw());
+        }
+    }
+    return json_array(courses, [](const std::string& course) { return '[' + course + ']'; });
+}
+
+std::string data(const ReportInput& input) {
+    using plan::TaskKind;
+    constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,   TaskKind::backward,
+                                   TaskKind::accumulate, TaskKind::update, TaskKind::copy};
+    const Time whole =
+        input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
+    return fmt::format(
+        R"({{"title":{},"subtitle":{},"facts":{},"compared":{{"titles":{},"rows":{}}},)"
+        R"("whole":{},"devices":{},"ops":{},"edges":{},"kinds":{},"tasks":{},"memory":{}}})",
+        json_quoted(input.title), json_quoted(input.subtitle),
+        json_array(input.facts,
+                   [](const auto& fact) {
+                       return texts({fact.first, fact.second});
+                   }),
+        texts(input.compared_titles), json_array(input.compared_rows, texts), whole.raw(),
+        devices(input), ops(input), edges(input.problem.graph()),
+        json_array(kKinds, [](TaskKind kind) { return json_quoted(name_of(kind)); }), tasks(input),
+        memory(input));
+}
+
+}  // namespace
+
+std::string report_page(const ReportInput& input) {
+    constexpr std::string_view kMarker = "@PARTITA_DATA@";
+    const auto marker = kReportHtml.find(kMarker);
+    assert(marker != std::string_view::npos);
+    std::string page(kReportHtml.substr(0, marker));
+    for (const char c : data(input)) {
+        if (c == '<') {
+            page += "\\u003c";
+        } else {
+            page += c;
+        }
+    }
+    return page.append(kReportHtml.substr(marker + kMarker.size()));
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan --report: one self-contained page with the graph coloured by device, the timeline, memory per
+// device and the table of what the plan is compared with. No script, style or font comes from
+// elsewhere, so the page works offline and years later.
+//
+// The page is report.html, embedded in the program; this fills in its data as JSON. Names of a
+// stranger's model cannot end the script element that holds them: `<` is written as \u003c.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/evaluator.h"
+#include "plan/problem.h"
+#include "plan/simulate.h"
+#include "plan/strategy.h"
+#include "plan/task_graph.h"
+
+namespace partita::cli {
+
+struct ReportInput {
+    const plan::Problem& problem;
+    const plan::Strategy& strategy;
+    const plan::Evaluation& evaluation;
+    const plan::TaskGraph* tasks = nullptr;    ///< null: the plan has no order
+    const plan::Timeline* timeline = nullptr;  ///< of `tasks`
+    std::string title;
+    std::string subtitle;
+    std::vector<std::pair<std::string, std::string>> facts;  ///< label and value
+    std::vector<std::string> compared_titles;
+    std::vector<std::vector<std::string>> compared_rows;  ///< one cell per title
+};
+
+std::string report_page(const ReportInput& input);
+
+}  // namespace partita::cli

@@ -6,7 +6,7 @@
 #     partita_program(SOURCES main.cpp ... LINK ...)            build/<preset>/partita
 #     partita_test(graph SOURCES units_test.cpp ... LINK ...)   build/<preset>/tests/graph_test
 #     partita_bench(simulate SOURCES ... LINK ...)              build/<preset>/bench/simulate_bench
-#     partita_fuzz(onnx SOURCES onnx_fuzz.cpp LINK ...)         build/<preset>/tests/onnx_fuzz
+#     partita_fuzz(onnx SOURCES fuzz_onnx.cpp LINK ...)         build/<preset>/tests/onnx_fuzz
 #
 # Every list names its sources, and may be empty while a folder has none.
 include(GoogleTest)
@@ -128,16 +128,26 @@ function(partita_bench name)
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
 endfunction()
 
+# A fuzz target: code with LLVMFuzzerTestOneInput(). The fuzz preset links it with libFuzzer; every
+# other preset links a driver that replays the seeds in tests/fuzz/corpus/<name> as a test.
 function(partita_fuzz name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
-    if(NOT arg_SOURCES OR NOT PARTITA_FUZZ)
+    if(NOT arg_SOURCES)
         return()
     endif()
     set(target ${name}_fuzz)
+    if(NOT PARTITA_FUZZ)
+        list(APPEND arg_SOURCES replay_main.cpp)
+    endif()
     add_executable(${target} ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
-    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    target_compile_definitions(${target} PRIVATE "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    if(PARTITA_FUZZ)
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    else()
+        add_test(NAME FuzzCorpus.${name}
+            COMMAND ${target} "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+        set_tests_properties(FuzzCorpus.${name} PROPERTIES TIMEOUT 600 LABELS fuzz)
+    endif()
 endfunction()

@@ -29,7 +29,9 @@ int read_end(const JsonField& field, const VertexIds& ids) {
 }
 
 MachineParts read_flat(const JsonField& root) {
-    root.allow_only({"format", "version", "name", "summary", "devices", "switches", "links"});
+    // plan.json embeds a machine together with its digest.
+    root.allow_only(
+        {"format", "version", "name", "summary", "digest", "devices", "switches", "links"});
     std::vector<Device> devices;
     VertexIds ids;
     for (const JsonField& field : root["devices"].items()) {

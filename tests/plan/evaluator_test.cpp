@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/lower.h"
+#include "plan/max_load.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+ProblemOptions throughput() {
+    ProblemOptions options;
+    options.objective = Objective::throughput;
+    return options;
+}
+
+// a (2, copy 3) on gpu0; b (4), c (5) on gpu1; d (1) on gpu2.
+//     gpu0: 2 + 3 sent once                 = 5
+//     gpu1: 4 + 5 + 3 received once         = 12
+//     gpu2: 1 + 3 received once             = 4
+TEST(MaxLoad, SenderPaysOnceAndEachReceiverOnce) {
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 2, {}, 3)
+                                     .node("b", 4, {"a"}, 0)
+                                     .node("c", 5, {"a"}, 0)
+                                     .node("d", 1, {"a"}, 0)
+                                     .build();
+    const cost::Machine machine = switched_machine(3);
+    const Problem problem = make_problem(graph, machine, throughput());
+    const auto evaluation =
+        make_evaluator(problem, Scheduler::pct)->evaluate(on_devices({0, 1, 1, 2}));
+    EXPECT_EQ(evaluation.value, microseconds(12));
+    EXPECT_EQ(evaluation.devices[0].busy, microseconds(5));
+    EXPECT_EQ(evaluation.devices[1].busy, microseconds(12));
+    EXPECT_EQ(evaluation.devices[2].busy, microseconds(4));
+}
+
+// The same with a on a CPU: ten times slower there, no communication charged to it, but each
+// accelerator still pays for what it receives.
+TEST(MaxLoad, CpusPayNoCommunication) {
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 2, {}, 3).node("b", 4, {"a"}, 0).build();
+    const cost::Machine gpus = switched_machine(2);
+    std::vector<cost::Device> devices(gpus.devices().begin(), gpus.devices().end());
+    devices[0].kind = cost::DeviceKind::cpu;
+    const cost::Machine machine("mixed", devices, {"switch"},
+                                {gpus.links().begin(), gpus.links().end()});
+    const Problem problem = make_problem(graph, machine, throughput());
+    const Evaluation evaluation = given_max_load(problem, on_devices({0, 1}));
+    EXPECT_EQ(evaluation.devices[0].busy, microseconds(20));
+    EXPECT_EQ(evaluation.devices[1].busy, microseconds(4 + 3));
+}
+
+TEST(MaxLoad, OfAModelIsItsBusiestResource) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    const Problem problem = make_problem(graph, machine, throughput());
+    const Strategy strategy = on_devices({0, 0, 0, 0, 1, 1, 1});
+    const Evaluation evaluation = make_evaluator(problem, Scheduler::pct)->evaluate(strategy);
+    const graph::TensorId active = graph.op(*graph.find_op("relu")).outputs[0];
+    // 512 bytes at 1 GB/s over two hops of 1 us: the copy takes longer than any computation.
+    EXPECT_EQ(evaluation.value, problem.copy_time(active, 0, 1));
+    EXPECT_EQ(evaluation.value, busiest_resource(lower(problem, strategy)));
+}
+
+TEST(Evaluation, MemoryComesBeforeTime) {
+    const Evaluation fits{.overflow = Bytes{0}, .value = microseconds(9), .devices = {}};
+    const Evaluation fast{.overflow = Bytes{1}, .value = microseconds(1), .devices = {}};
+    EXPECT_TRUE(fits.better_than(fast));
+    EXPECT_FALSE(fast.better_than(fits));
+    EXPECT_FALSE(fits.better_than(fits));
+}
+
+TEST(Evaluation, OverflowIsWhatIsAboveTheCapacity) {
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 1, {}, 0, Bytes{700}).node("b", 1, {"a"}, 0, Bytes{500}).build();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options = throughput();
+    options.constraints.memory_limit = Bytes{1000};
+    const Problem problem = make_problem(graph, machine, options);
+    const auto evaluator = make_evaluator(problem, Scheduler::pct);
+    EXPECT_EQ(evaluator->evaluate(on_devices({0, 0})).overflow, Bytes{200});
+    EXPECT_EQ(evaluator->evaluate(on_devices({0, 1})).overflow, Bytes{0});
+}
+
+TEST(EvaluatorTable, NamesAreDistinctAndEvaluatorsEvaluate) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(1);
+    const Problem problem = make_problem(graph, machine);
+    std::string last;
+    for (const EvaluatorRow& row : evaluator_table()) {
+        EXPECT_NE(row.name, last);
+        last = row.name;
+        const auto evaluator = row.make(problem, Scheduler::pct);
+        EXPECT_GT(evaluator->evaluate(on_devices(std::vector<int>(7, 0))).value, Time{0});
+    }
+}
+
+}  // namespace
+}  // namespace partita::plan

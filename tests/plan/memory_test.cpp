@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/memory.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
+#include "plan/lower.h"
+#include "plan/simulate.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+constexpr std::int64_t kX = 8 * 16 * 4;
+constexpr std::int64_t kW1 = 16 * 16 * 4;
+constexpr std::int64_t kHidden = 8 * 16 * 4;
+constexpr std::int64_t kW2 = 16 * 4 * 4;
+constexpr std::int64_t kY = 8 * 4 * 4;
+
+// mul1 writes hidden; relu reads it, writes active; hidden ends when mul2 is committed.
+//     commit   mul1: hidden   relu: hidden + active   mul2: active + y
+TEST(PeakMemory, InferenceFreesWhatNobodyReadsAnyMore) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(1);
+    const Problem problem = make_problem(graph, machine);
+    const TaskGraph tasks = lower(problem, on_devices(std::vector<int>(7, 0)));
+    const auto order = simulate(tasks, Scheduler::pct).commit_order;
+    EXPECT_EQ(peak_memory(tasks, order), std::vector{Bytes{kX + kW1 + kW2 + 2 * kHidden}});
+}
+
+// Training keeps hidden's successor (saved by relu and mul2) and adds gradients and state:
+// parameters count twice (value, gradient), Adam adds two float32 moments.
+TEST(PeakMemory, TrainingCountsGradientsAndOptimizerState) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.optimizer = Optimizer::adam;
+    const Problem problem = make_problem(graph, machine, options);
+    const TaskGraph tasks = lower(problem, whole_ops(std::vector<int>(7, 0), options.policy));
+    EXPECT_EQ(tasks.persistent[0], Bytes{kX + 4 * (kW1 + kW2)});
+    const auto order = simulate(tasks, Scheduler::pct).commit_order;
+    EXPECT_GE(peak_memory(tasks, order)[0], tasks.persistent[0] + Bytes{kHidden + kY});
+}
+
+TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
+    graph::OpGraph graph = two_layers();
+    for (std::uint32_t i = 0; i < graph.tensor_count(); ++i) {
+        graph.tensor(graph::TensorId(i)).dtype = graph::DType::bfloat16;
+    }
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.optimizer = Optimizer::adam;
+    const Problem problem = make_problem(graph, machine, options);
+    const graph::OpId w1 = *graph.find_op("w1");
+    // ZeRO's 16 bytes per parameter: 2 + 2 + 12.
+    EXPECT_EQ(problem.persistent_bytes(w1), Bytes{16 * 16 * 16});
+}
+
+/// Bytes live on a device at the start of each task, from the real interval of every buffer.
+std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
+    std::vector<Bytes> peak = graph.persistent;
+    std::vector<Time> end(graph.buffers.size());
+    const auto task_end = [&](std::size_t i) { return timeline.start[i] + graph.tasks[i].duration; };
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        for (const auto* lists : {&graph.reads, &graph.writes}) {
+            for (const std::int32_t b : (*lists)[i]) {
+                auto& last = end[static_cast<std::size_t>(b)];
+                last = std::max(last, task_end(i));
+            }
+        }
+    }
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        const Time now = timeline.start[i];
+        std::vector<Bytes> live = graph.persistent;
+        for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
+            const Buffer& buffer = graph.buffers[b];
+            const Time from = timeline.start[static_cast<std::size_t>(buffer.writer)];
+            if (from > now || now >= end[b]) continue;
+            live[static_cast<std::size_t>(buffer.device)] += buffer.bytes;
+        }
+        for (std::size_t d = 0; d < live.size(); ++d) peak[d] = std::max(peak[d], live[d]);
+    }
+    return peak;
+}
+
+/// What a runtime does that starts no task before those in front of it in the order.
+Timeline issued_in_order(const TaskGraph& graph, const std::vector<TaskId>& order) {
+    std::vector<Time> ready(graph.size());
+    std::vector<Time> free(static_cast<std::size_t>(graph.resource_count));
+    Timeline timeline;
+    timeline.start.resize(graph.size());
+    Time issued;
+    for (const TaskId id : order) {
+        const auto i = static_cast<std::size_t>(id);
+        issued = std::max(issued, ready[i]);
+        const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
+        for (const auto r : lane) issued = std::max(issued, free[static_cast<std::size_t>(r)]);
+        timeline.start[i] = issued;
+        const Time end = issued + graph.tasks[i].duration;
+        for (const auto r : lane) free[static_cast<std::size_t>(r)] = end;
+        for (const TaskId next : graph.successors[i]) {
+            auto& time = ready[static_cast<std::size_t>(next)];
+            time = std::max(time, end);
+        }
+    }
+    return timeline;
+}
+
+RC_GTEST_PROP(PeakMemory, IsAnUpperBoundOfEveryExecutionInThatOrder, ()) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(3);
+    ProblemOptions options;
+    options.mode = *rc::gen::element(Mode::inference, Mode::training);
+    const Problem problem = make_problem(graph, machine, options);
+    const auto devices = *rc::gen::container<std::vector<int>>(7, rc::gen::inRange(0, 3));
+    TaskGraph tasks = lower(problem, on_devices(devices));
+    const auto order = simulate(tasks, Scheduler::fifo).commit_order;
+    const std::vector<Bytes> bound = peak_memory(tasks, order);
+    // Other durations, same order: what the runtime will see.
+    for (Task& task : tasks.tasks) task.duration = Time(*rc::gen::inRange(0, 1'000));
+    const std::vector<Bytes> actual = true_peak(tasks, issued_in_order(tasks, order));
+    for (std::size_t d = 0; d < actual.size(); ++d) RC_ASSERT(actual[d] <= bound[d]);
+}
+
+TEST(MemoryCourse, HasThePeakAsItsMaximum) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    const Problem problem = make_problem(graph, machine, options);
+    const TaskGraph tasks = lower(problem, on_devices({0, 0, 0, 0, 1, 1, 1}));
+    const auto order = simulate(tasks, Scheduler::pct).commit_order;
+    std::vector<Bytes> most = tasks.persistent;
+    for (const MemoryStep& step : memory_course(tasks, order)) {
+        auto& device = most[static_cast<std::size_t>(step.device)];
+        device = std::max(device, step.bytes);
+    }
+    EXPECT_EQ(most, peak_memory(tasks, order));
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan.json and verify(): what planners write is accepted and comes back unchanged; each kind of
+// corruption is refused, and the message says which.
+#include "plan/plan_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "graph/error.h"
+#include "plan/lower.h"
+#include "plan/verify.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class PlanFile : public testing::Test {
+protected:
+    static ProblemOptions options() {
+        ProblemOptions options;
+        options.mode = Mode::training;
+        options.objective = Objective::step_time;
+        options.constraints.allowed = {{}, {}, {0, 1}};
+        options.constraints.together = {{graph::OpId(3U), graph::OpId(2U)}};
+        return options;
+    }
+
+    PlanFile()
+        : graph_(two_layers()),
+          machine_(switched_machine(3)),
+          problem_(make_problem(graph_, machine_, options())),
+          strategy_(whole_ops({0, 0, 0, 0, 1, 1, 1}, problem_.policy())),
+          plan_(make_plan(problem_, strategy_, {.searcher = "hand", .lower_bound = Time{1}})) {
+        plan_.model_file = "two_layers.onnx";
+        plan_.bindings = {{"batch", 8}};
+    }
+
+    std::string first_finding(const Plan& plan) {
+        const auto findings = verify(problem_, plan);
+        return findings.empty() ? "accepted" : findings.front();
+    }
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    Problem problem_;
+    Strategy strategy_;
+    Plan plan_;
+};
+
+TEST_F(PlanFile, ComesBackAsItWasWritten) {
+    const std::string text = to_json(plan_);
+    const Plan again = parse_plan(text, "plan.json");
+    EXPECT_EQ(to_json(again), text);
+    EXPECT_EQ(again.ops, plan_.ops);
+    EXPECT_EQ(again.commit_order, plan_.commit_order);
+    EXPECT_EQ(again.devices, plan_.devices);
+    EXPECT_EQ(again.policy, plan_.policy);
+    EXPECT_EQ(again.bindings, plan_.bindings);
+    EXPECT_EQ(cost::digest(*again.machine), cost::digest(machine_));
+}
+
+TEST_F(PlanFile, HasOneOpPerLine) {
+    const std::string text = to_json(plan_);
+    EXPECT_THAT(text, HasSubstr("\n  {\"name\": \"mul1\", \"type\": \"MatMul\", \"degrees\": [], "
+                                "\"devices\": [0]},\n"));
+}
+
+TEST_F(PlanFile, IsAcceptedAfterReading) {
+    EXPECT_THAT(verify(problem_, parse_plan(to_json(plan_), "plan.json")), IsEmpty());
+}
+
+TEST_F(PlanFile, GivesItsStrategyBack) { EXPECT_EQ(strategy_of(plan_, problem_), strategy_); }
+
+TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
+    struct Corruption {
+        const char* finding;
+        std::function<void(Plan&)> apply;
+    };
+    const std::string other = "sha256:" + std::string(64, '0');
+    const std::vector<Corruption> corruptions = {
+        {"model: the plan was made for digest", [&](Plan& p) { p.model_digest = other; }},
+        {"machine: the plan was made for digest", [&](Plan& p) { p.machine_digest = other; }},
+        {"costs: the plan was made for digest", [&](Plan& p) { p.costs_digest = other; }},
+        {"task graph: the plan was made for", [&](Plan& p) { p.task_graph_digest = other; }},
+        {"mode: the plan is for inference", [](Plan& p) { p.mode = Mode::inference; }},
+        {"objective: the plan is for latency", [](Plan& p) { p.objective = Objective::latency; }},
+        {"policy: ", [](Plan& p) { p.policy.optimizer = Optimizer::adam; }},
+        {"'y' (Output) is missing", [](Plan& p) { p.ops.pop_back(); }},
+        {"placed twice", [](Plan& p) { p.ops[1] = p.ops[0]; }},
+        {"has no op of this name", [](Plan& p) { p.ops[3].name = "other"; }},
+        {"type: expected \"Relu\"", [](Plan& p) { p.ops[3].type = "Gelu"; }},
+        {"whole ops on one device",
+         [](Plan& p) {
+             p.ops[3].config.degrees = {{"m", 2}};
+             p.ops[3].config.devices = DeviceSet::progression(0, 2, 1);
+         }},
+        {"device 7 of a machine with 3",
+         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(7); }},
+        {"op 'mul1': device 2 is not among",
+         [](Plan& p) { p.ops[2].config.devices = DeviceSet::single(2); }},
+        {"must share a device",
+         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
+        {"order: commit is no order",
+         [](Plan& p) { std::swap(p.commit_order.front(), p.commit_order.back()); }},
+        {"order: commit is no order", [](Plan& p) { p.commit_order.pop_back(); }},
+        {"prediction: value_ps", [](Plan& p) { p.value += Time{1}; }},
+        {"lower_bound_ps", [](Plan& p) { p.lower_bound = p.value + Time{1}; }},
+        {"prediction: devices", [](Plan& p) { p.devices[0].memory += Bytes{1}; }},
+        {"prediction: devices", [](Plan& p) { p.devices[2].busy += Time{1}; }},
+    };
+    for (const Corruption& corruption : corruptions) {
+        Plan plan = plan_;
+        corruption.apply(plan);
+        EXPECT_THAT(first_finding(plan), HasSubstr(corruption.finding));
+    }
+}
+
+TEST_F(PlanFile, VerifyRefusesWhatDoesNotFitTheMemory) {
+    ProblemOptions tight = options();
+    tight.constraints.memory_limit = Bytes{100};
+    const Problem problem = make_problem(graph_, machine_, tight);
+    const auto findings = verify(problem, plan_);
+    ASSERT_FALSE(findings.empty());
+    EXPECT_THAT(findings.front(), HasSubstr("device 'gpu0': needs"));
+}
+
+TEST_F(PlanFile, OfAWorkloadNamesItsSchedulerAndListsNoOrder) {
+    const graph::OpGraph graph = WorkloadBuilder().node("1", 2).node("2", 3, {"1"}).build();
+    const Problem problem = make_problem(graph, machine_);
+    Plan plan = make_plan(problem, on_devices({0, 1}), {.searcher = "hand"});
+    EXPECT_EQ(to_json(plan).find("\"commit\""), std::string::npos);
+    EXPECT_EQ(plan.value, microseconds(6));
+    EXPECT_THAT(verify(problem, parse_plan(to_json(plan), "plan.json")), IsEmpty());
+    plan.commit_order = {0, 1, 2};
+    EXPECT_THAT(verify(problem, plan).front(), HasSubstr("lists no order"));
+}
+
+/// The message of the InputError that reading `text` throws.
+std::string refusal(const std::string& text) {
+    try {
+        (void)parse_plan(text, "plan.json");
+    } catch (const InputError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST_F(PlanFile, ReadingIsStrict) {
+    const std::string good = to_json(plan_);
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string text = good;
+        const std::size_t at = text.find(from);
+        EXPECT_NE(at, std::string::npos) << from;
+        return text.replace(at, from.size(), to);
+    };
+    EXPECT_THAT(refusal(""), HasSubstr("plan.json: "));
+    EXPECT_THAT(refusal(good.substr(0, good.size() / 2)), HasSubstr("plan.json: "));
+    EXPECT_THAT(refusal(with("\"version\": 1", "\"version\": 2")), HasSubstr("version: expected"));
+    EXPECT_THAT(refusal(with("partita-plan", "other")), HasSubstr("format: expected"));
+    EXPECT_THAT(refusal(with("\"mode\"", "\"node\"")), HasSubstr("node"));
+    EXPECT_THAT(refusal(with("\"devices\": [0]", "\"devices\": []")),
+                HasSubstr("ops[0].devices: expected at least one device"));
+    EXPECT_THAT(refusal(with("\"devices\": [0]", "\"devices\": [-1]")),
+                HasSubstr("ops[0].devices[0]: expected a device number"));
+    EXPECT_THAT(refusal(with("\"degrees\": []", "\"degrees\": [[\"n\", 1]]")),
+                HasSubstr("ops[0].degrees[0][1]: expected a pair"));
+    EXPECT_THAT(refusal(with("\"optimizer\": \"sgd\"", "\"optimizer\": \"lion\"")),
+                HasSubstr("policy.optimizer: expected \"sgd\" or \"momentum\" or \"adam\""));
+    EXPECT_THAT(refusal(with("\"value_ps\": ", "\"value_ps\": -")),
+                HasSubstr("prediction.value_ps: expected a time"));
+    EXPECT_THAT(refusal(with("\"collectives\": []", "\"collectives\": [1]")),
+                HasSubstr("collectives: "));
+}
+
+TEST(WriteFile, LeavesNothingBehindWhenItFails) {
+    const auto folder = std::filesystem::temp_directory_path() / "partita_write_file_test";
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder / "taken");
+    EXPECT_THROW(write_file(folder / "missing" / "plan.json", "text"), UsageError);
+    EXPECT_THROW(write_file(folder / "taken", "text"), UsageError) << "a folder is in the way";
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+    write_file(folder / "plan.json", "first");
+    write_file(folder / "plan.json", "second");
+    std::ifstream in(folder / "plan.json");
+    EXPECT_EQ((std::stringstream() << in.rdbuf()).str(), "second");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
+    std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace partita::plan

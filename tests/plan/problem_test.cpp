@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "graph/error.h"
+#include "plan/op_costs.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string usage_error(const std::function<void()>& act) {
+    try {
+        act();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(Problem, RefusesConstraintsThatNameNoDevice) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.constraints.allowed = {{0}, {2}};
+    EXPECT_EQ(usage_error([&] { make_problem(graph, machine, options); }),
+              "op 'w1' is fixed to device 2, but machine 'switched' has devices 0 to 1");
+}
+
+TEST(Problem, RefusesTrainingOfAWorkload) {
+    const graph::OpGraph graph = WorkloadBuilder().node("1", 1).build();
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    EXPECT_THAT(usage_error([&] { make_problem(graph, machine, options); }),
+                HasSubstr("holds its backward nodes itself"));
+}
+
+TEST(Problem, RefusesALossThatNamesNoOutput) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.loss_output = "z";
+    EXPECT_EQ(usage_error([&] { make_problem(graph, machine, options); }),
+              "model 'two-layers' cannot be trained: output 'z' (--loss) does not exist or depends "
+              "on no parameter. Its outputs are 'mul2.out'.");
+}
+
+TEST(Problem, GradientsFollowFloatingPointPathsFromParametersToTheLoss) {
+    const graph::OpGraph graph = two_layers();
+    const GradientPaths paths = gradient_paths(graph, {});
+    std::vector<std::string> with_gradient;
+    for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+        if (paths.gradient[i] != 0) with_gradient.push_back(graph.tensors()[i].name);
+    }
+    EXPECT_EQ(with_gradient,
+              (std::vector<std::string>{"w1", "mul1.out", "relu.out", "w2", "mul2.out"}))
+        << "the input has none";
+}
+
+// Backward of a product: one forward per operand gradient. mul1 lacks its input's, mul2 has both.
+TEST(Problem, BackwardOfAProductCostsOneForwardPerOperandGradient) {
+    const graph::OpGraph graph = two_layers();
+    const auto rules = graph::rules_of(graph);
+    const Policy policy;
+    const GradientPaths paths = gradient_paths(graph, policy);
+    const OpWorks works(graph, rules, paths.gradient, policy);
+    const graph::OpId mul1 = *graph.find_op("mul1");
+    const graph::OpId mul2 = *graph.find_op("mul2");
+    EXPECT_EQ(works.forward(mul1).flops, Flops(2 * 8 * 16 * 16));
+    EXPECT_EQ(works.backward(mul1).flops, works.forward(mul1).flops);
+    EXPECT_EQ(works.backward(mul2).flops, 2 * works.forward(mul2).flops);
+}
+
+TEST(Problem, RanksFallAlongEveryEdge) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    const Problem problem = make_problem(graph, machine, options);
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        for (const graph::OpId next : graph.successors(graph::OpId(i))) {
+            EXPECT_GE(problem.rank(graph::OpId(i)), problem.rank(next));
+        }
+    }
+}
+
+TEST(Problem, EqualDevicesShareAClass) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine gpus = switched_machine(3);
+    std::vector<cost::Device> devices(gpus.devices().begin(), gpus.devices().end());
+    devices[1].vector_flops /= 2;
+    const cost::Machine machine("mixed", devices, {"switch"},
+                                {gpus.links().begin(), gpus.links().end()});
+    const Problem problem = make_problem(graph, machine);
+    EXPECT_EQ(problem.device_class_count(), 2);
+    EXPECT_EQ(problem.device_class(0), problem.device_class(2));
+    EXPECT_NE(problem.device_class(0), problem.device_class(1));
+}
+
+TEST(DeviceSet, EqualSetsCompareEqualHoweverTheyWereMade) {
+    EXPECT_EQ(DeviceSet::list({3}), DeviceSet::single(3));
+    EXPECT_EQ(DeviceSet::list({1, 3, 5}), DeviceSet::progression(1, 3, 2));
+    EXPECT_NE(DeviceSet::list({1, 3, 4}), DeviceSet::list({1, 3, 5}));
+    EXPECT_EQ(DeviceSet::list({}), DeviceSet());
+    EXPECT_EQ(DeviceSet::list({4, 1})[1], 1) << "order is kept";
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -255,6 +255,10 @@ bool JsonField::boolean() const {
     return std::get<bool>(node_->value);
 }
 
+JsonField JsonField::called(std::string_view note) const {
+    return {node_, fmt::format("{} {}", place_, note), file_};
+}
+
 void JsonField::fail(const JsonExpectation& expected) const {
     reject(fmt::format("expected {}, got {}. {}", expected.what,
                        present() ? shown(*node_) : "nothing",

@@ -68,6 +68,9 @@ public:
     /// Throws "<file>: <place>: <message>".
     [[noreturn]] void reject(std::string_view message) const;
 
+    /// The same value with " note" behind its place: "nodes[3] (id 7)".
+    [[nodiscard]] JsonField called(std::string_view note) const;
+
     /// "links[3].bandwidth"; empty at the root.
     [[nodiscard]] const std::string& place() const { return place_; }
 

@@ -77,7 +77,8 @@ struct Baseline {
 
 struct SearchResult {
     Status status = Status::infeasible;  ///< never in_progress
-    /// Complete, even when infeasible for memory; empty only when the constraints contradict.
+    /// Complete, even when it does not fit; empty when no strategy can be legal (proven before any
+    /// was tried: the constraints contradict, or there are more bytes to keep than memory).
     plan::Strategy strategy;
     plan::Evaluation evaluation;
     std::vector<plan::TaskId> commit_order;
@@ -143,6 +144,7 @@ private:
         std::string searcher;
     };
 
+    plan::Evaluator& evaluator(int worker);
     [[nodiscard]] bool interrupted() const;
     [[nodiscard]] Duration elapsed() const;
     [[nodiscard]] bool proven() const;
@@ -151,6 +153,7 @@ private:
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
     void report();
     [[nodiscard]] Status search();
+    [[nodiscard]] SearchResult infeasible(std::string why) const;
     [[nodiscard]] SearchResult finish(Status status);
     [[nodiscard]] Baseline single_device_baseline();
 
@@ -161,7 +164,6 @@ private:
     Workers workers_;
     std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
     std::unique_ptr<GroupGraph> groups_;
-    std::string conflict_;  ///< why no strategy can be legal; empty: none known
     Time lower_bound_;
     Random random_;
     std::string searcher_;
@@ -175,8 +177,7 @@ private:
 /// Engine(problem, options).run().
 SearchResult search(const plan::Problem& problem, EngineOptions options);
 
-/// The plan of a result that has a strategy: everything but the fields that only the command line
-/// knows (model_file, bindings, shapes, unroll, cost_sources beyond the cost model's name).
+/// plan::make_plan() of a result that has a strategy.
 plan::Plan make_plan(const plan::Problem& problem, const SearchResult& result);
 
 }  // namespace partita::search

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/ids.h"
@@ -53,6 +54,8 @@ public:
     [[nodiscard]] Time mean_time(std::size_t g) const { return mean_time_[g]; }
     /// An estimate of what the group occupies: all it keeps, and what it saves for backward.
     [[nodiscard]] Bytes bytes(std::size_t g) const { return bytes_[g]; }
+    /// Of all results of its ops.
+    [[nodiscard]] Bytes result_bytes(std::size_t g) const { return result_bytes_[g]; }
 
     [[nodiscard]] std::span<const GroupEdge> incoming(std::size_t g) const { return incoming_[g]; }
     [[nodiscard]] std::span<const GroupEdge> outgoing(std::size_t g) const { return outgoing_[g]; }
@@ -62,8 +65,10 @@ public:
 
     /// The longest path to a sink by mean computation alone, this group included.
     [[nodiscard]] Time path_to_sink(std::size_t g) const { return path_to_sink_[g]; }
-    /// The largest Problem::rank() of its ops: computation plus communication.
+    /// The same with communication: an edge counts mean_copy_time().
     [[nodiscard]] Time rank(std::size_t g) const { return rank_[g]; }
+    /// Mean of copy_time() over a fixed sample of pairs of devices; 0 on a single device.
+    [[nodiscard]] Time mean_copy_time(const GroupEdge& edge) const;
 
     /// Sum of time() over all groups; the device's speed is its inverse.
     [[nodiscard]] Time total_time(int device) const;
@@ -74,7 +79,9 @@ public:
     [[nodiscard]] Placement placement(const plan::Strategy& strategy) const;
 
 private:
-    void sum_costs();
+    void sum_times();
+    void sum_bytes();
+    void add_saved_bytes(graph::OpId op, std::vector<graph::TensorId>& saved) const;
     void connect();
     void rank_groups();
 
@@ -83,11 +90,13 @@ private:
     std::vector<Time> time_;
     std::vector<Time> mean_time_;
     std::vector<Bytes> bytes_;
+    std::vector<Bytes> result_bytes_;
     plan::Csr<GroupEdge> incoming_;
     plan::Csr<GroupEdge> outgoing_;
     std::vector<Time> path_to_sink_;
     std::vector<Time> rank_;
     std::vector<Time> class_total_;
+    std::vector<std::pair<int, int>> sample_;  ///< pairs of distinct devices
     std::vector<int> by_speed_;
 };
 

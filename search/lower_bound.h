@@ -45,12 +45,11 @@ struct LowerBound {
     Time work;
     Time unit;
     Time windows;  ///< number 4; 0 for max-load
+    /// Why no plan can fit, with what is short and by how much: more bytes to keep than all devices
+    /// together hold, or an op that fits no device it may use. Empty: not proven.
+    std::string shortage;
 };
 
 LowerBound lower_bound(const plan::Problem& problem);
-
-/// Why no plan can fit, or "": more bytes to keep than all devices together hold, or an op that fits
-/// no device it may use. One sentence, with the shortage.
-std::string proven_shortage(const plan::Problem& problem);
 
 }  // namespace partita::search

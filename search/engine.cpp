@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <thread>
+#include <utility>
+
+#include "graph/error.h"
+#include "search/lower_bound.h"
+#include "search/searchers.h"
+#include "search/single_device.h"
+
+namespace partita::search {
+
+using plan::Evaluation;
+using plan::Problem;
+using plan::Strategy;
+
+namespace {
+
+int worker_count(int threads) {
+    if (threads > 0) return threads;
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// "gpu0 needs 5.20 GiB and has 4.00 GiB; gpu1 ..."
+std::string shortage_of(const Problem& problem, const Evaluation& evaluation) {
+    constexpr int kNamed = 4;
+    std::string text;
+    int over = 0;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        const Bytes needed = evaluation.devices[static_cast<std::size_t>(d)].memory;
+        const Bytes capacity = problem.memory_capacity(d);
+        if (needed <= capacity || ++over > kNamed) continue;
+        text += fmt::format("{}{} needs {} ({} bytes) and has {} ({} bytes)",
+                            text.empty() ? "" : "; ", problem.machine().device(d).name,
+                            to_text(needed), needed.raw(), to_text(capacity), capacity.raw());
+    }
+    if (over > kNamed) text += fmt::format("; and {} more devices", over - kNamed);
+    return fmt::format(
+        "no plan found fits the memory: in the closest one {}, {} bytes short in all. Use more "
+        "devices or devices with more memory, or a smaller batch.",
+        text, evaluation.overflow.raw());
+}
+
+}  // namespace
+
+Engine::Engine(const Problem& problem, EngineOptions options)
+    : problem_(problem),
+      options_(std::move(options)),
+      clock_(options_.clock != nullptr ? *options_.clock : steady_clock()),
+      begin_(clock_.now()),
+      workers_(worker_count(options_.threads)),
+      evaluators_(static_cast<std::size_t>(workers_.count())) {
+    for (const std::string& name : options_.searchers) parse_searchers(name);
+    check_start();
+}
+
+Engine::~Engine() = default;
+
+void Engine::check_start() const {
+    if (!options_.start) return;
+    const auto& configs = options_.start->configs;
+    if (configs.size() != problem_.graph().op_count()) {
+        throw UsageError(fmt::format("the start plan places {} ops, the model has {}",
+                                     configs.size(), problem_.graph().op_count()));
+    }
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+        const graph::OpId op(i);
+        const auto& allowed = problem_.allowed_devices(op);
+        const bool whole = configs[i].degrees.empty() && configs[i].devices.size() == 1;
+        if (whole && std::binary_search(allowed.begin(), allowed.end(), configs[i].devices[0])) {
+            continue;
+        }
+        throw UsageError(fmt::format(
+            "the start plan puts op '{}' on devices that are not allowed to it here. Plan without "
+            "--import-plan, or change the constraints.",
+            problem_.graph().op(op).name));
+    }
+    for (const auto& together : problem_.constraints().together) {
+        for (const graph::OpId op : together) {
+            if (options_.start->device_of(op) == options_.start->device_of(together[0])) continue;
+            throw UsageError(fmt::format(
+                "the start plan puts ops '{}' and '{}' on different devices, but they must share "
+                "one. Plan without --import-plan, or change the constraints.",
+                problem_.graph().op(together[0]).name, problem_.graph().op(op).name));
+        }
+    }
+}
+
+/// Each worker touches its own only.
+plan::Evaluator& Engine::evaluator(int worker) {
+    auto& own = evaluators_[static_cast<std::size_t>(worker)];
+    if (!own) own = plan::make_evaluator(problem_, options_.scheduler);
+    return *own;
+}
+
+Duration Engine::elapsed() const { return clock_.now() - begin_; }
+
+bool Engine::interrupted() const {
+    if (options_.cancelled != nullptr && options_.cancelled->load()) return true;
+    return options_.time_limit && elapsed() >= *options_.time_limit;
+}
+
+/// Nothing can be better than a plan whose value is the lower bound.
+bool Engine::proven() const {
+    return best_ && best_->evaluation.feasible() && best_->evaluation.value <= lower_bound_;
+}
+
+bool Engine::exhausted() const {
+    if (!last_) return false;  // the first evaluation is always granted
+    if (options_.evaluations && evaluations_ >= *options_.evaluations) return true;
+    return interrupted();
+}
+
+/// How many candidates from the first on the evaluation budget has room for; `fresh` marks those
+/// that differ from the one before.
+std::size_t Engine::granted(const std::vector<char>& fresh) const {
+    if (!options_.evaluations) return fresh.size();
+    std::int64_t left = *options_.evaluations - evaluations_;
+    if (!last_) left = std::max<std::int64_t>(left, 1);
+    std::size_t count = 0;
+    while (count < fresh.size() && (fresh[count] == 0 || left-- > 0)) ++count;
+    return count;
+}
+
+std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
+    std::vector<char> fresh;
+    const Strategy* before = last_ ? &last_->strategy : nullptr;
+    for (const Strategy& candidate : candidates) {
+        fresh.push_back(before == nullptr || !(candidate == *before));
+        before = &candidate;
+    }
+    const std::size_t count = granted(fresh);
+    std::vector<Evaluation> results(count);
+    const bool first_ever = !last_;
+    const std::size_t done = workers_.run(count, [&](int worker, std::size_t index) {
+        if (!(first_ever && index == 0) && interrupted()) return false;
+        if (fresh[index] == 0) return true;
+        results[index] = evaluator(worker).evaluate(candidates[index]);
+        return true;
+    });
+    results.resize(done);
+    for (std::size_t i = 0; i < done; ++i) {
+        if (fresh[i] == 0) {
+            results[i] = i > 0 ? results[i - 1] : last_->evaluation;
+            continue;
+        }
+        ++evaluations_;
+        offer(candidates[i], results[i]);
+    }
+    if (done > 0) last_ = Candidate{candidates[done - 1], results[done - 1], searcher_};
+    report();
+    return results;
+}
+
+std::optional<Evaluation> Engine::evaluate(const Strategy& candidate) {
+    std::vector<Evaluation> results = evaluate(std::span(&candidate, 1));
+    if (results.empty()) return std::nullopt;
+    return std::move(results.front());
+}
+
+void Engine::offer(const Strategy& strategy, const Evaluation& evaluation) {
+    if (best_ && !evaluation.better_than(best_->evaluation)) return;
+    best_ = Candidate{strategy, evaluation, searcher_};
+}
+
+void Engine::count_acceptance(bool accepted) {
+    ++proposals_;
+    if (accepted) ++acceptances_;
+}
+
+void Engine::report() {
+    if (!options_.progress) return;
+    Progress progress{.evaluations = evaluations_,
+                      .best = std::nullopt,
+                      .overflow = {},
+                      .lower_bound = lower_bound_,
+                      .elapsed = elapsed(),
+                      .searcher = searcher_};
+    if (best_) {
+        progress.overflow = best_->evaluation.overflow;
+        if (best_->evaluation.feasible()) progress.best = best_->evaluation.value;
+    }
+    options_.progress(progress);
+}
+
+Status Engine::search() {
+    if (options_.start) {
+        searcher_ = "import-plan";
+        static_cast<void>(evaluate(*options_.start));
+    }
+    for (std::size_t i = 0; i < options_.searchers.size(); ++i) {
+        const SearcherRow* row = find_searcher(options_.searchers[i]);
+        searcher_ = row->name;
+        random_ = Random::stream(options_.seed, i);
+        const std::unique_ptr<Searcher> searcher = row->make(*this);
+        for (Status status = Status::in_progress; status == Status::in_progress;) {
+            if (proven()) return Status::optimal;
+            if (exhausted()) return Status::budget_exhausted;
+            status = searcher->step(*this);
+            if (status == Status::optimal) return status;
+        }
+    }
+    return proven() ? Status::optimal : Status::found;
+}
+
+SearchResult Engine::run() {
+    assert(!groups_);  // run() is called once
+    Groups groups =
+        make_groups(problem_, options_.group ? Grouping::all : Grouping::required_only);
+    if (!groups.conflict.empty()) return infeasible(groups.conflict);
+    const LowerBound bound = search::lower_bound(problem_);
+    if (!bound.shortage.empty()) return infeasible(bound.shortage);
+    lower_bound_ = bound.value;
+    groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
+    return finish(search());
+}
+
+Baseline Engine::single_device_baseline() {
+    Baseline baseline{"single-device", std::nullopt};
+    for (const int device : single_device_candidates(*groups_)) {
+        const Evaluation evaluation =
+            evaluator(0).evaluate(groups_->strategy(place_on(*groups_, device)));
+        if (!evaluation.feasible()) continue;
+        baseline.value = evaluation.value;  // fastest first: the others are slower
+        break;
+    }
+    return baseline;
+}
+
+/// Proven before any search.
+SearchResult Engine::infeasible(std::string why) const {
+    SearchResult result;
+    result.status = Status::infeasible;
+    result.scheduler = options_.scheduler;
+    result.seed = options_.seed;
+    result.shortage = std::move(why);
+    result.elapsed = elapsed();
+    return result;
+}
+
+SearchResult Engine::finish(Status status) {
+    SearchResult result;
+    result.status = status;
+    result.lower_bound = lower_bound_;
+    result.scheduler = options_.scheduler;
+    result.seed = options_.seed;
+    result.evaluations = evaluations_;
+    if (proposals_ > 0) {
+        result.acceptance_rate =
+            static_cast<double>(acceptances_) / static_cast<double>(proposals_);
+    }
+    assert(best_);  // the first evaluation is always granted, and every searcher asks for one
+    result.strategy = best_->strategy;
+    result.evaluation = best_->evaluation;
+    result.searcher = best_->searcher;
+    result.tasks = evaluator(0).task_count(best_->strategy);
+    result.commit_order = evaluator(0).commit_order(best_->strategy);
+    result.baselines.push_back(single_device_baseline());
+    if (!best_->evaluation.feasible()) {
+        result.status = Status::infeasible;
+        result.shortage = shortage_of(problem_, best_->evaluation);
+    } else if (lower_bound_ > Time{0}) {
+        result.gap = best_->evaluation.value / lower_bound_ - 1;
+    } else if (best_->evaluation.value == Time{0}) {
+        result.gap = 0.0;
+    }
+    result.elapsed = elapsed();
+    return result;
+}
+
+SearchResult search(const Problem& problem, EngineOptions options) {
+    return Engine(problem, std::move(options)).run();
+}
+
+plan::Plan make_plan(const Problem& problem, const SearchResult& result) {
+    return plan::make_plan(problem, result.strategy,
+                           {.searcher = result.searcher,
+                            .scheduler = result.scheduler,
+                            .seed = result.seed,
+                            .evaluations = result.evaluations,
+                            .lower_bound = result.lower_bound});
+}
+
+}  // namespace partita::search

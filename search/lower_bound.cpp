@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/lower_bound.h"
+
+#include <algorithm>
+
+#include "search/path_bound.h"
+#include "search/work_bound.h"
+
+namespace partita::search {
+
+LowerBound lower_bound(const plan::Problem& problem) {
+    const WorkBound work(problem);
+    LowerBound bound;
+    bound.work = work.work();
+    bound.unit = work.unit();
+    bound.shortage = work.shortage();
+    if (problem.objective() != plan::Objective::throughput) {
+        const PathBounds path = path_bounds(problem, work);
+        bound.critical_path = path.critical_path;
+        bound.windows = path.windows;
+    }
+    bound.value = std::max({bound.work, bound.unit, bound.critical_path, bound.windows});
+    return bound;
+}
+
+}  // namespace partita::search

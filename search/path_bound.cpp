@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/path_bound.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::search {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using plan::Problem;
+
+namespace {
+
+/// One task at its best device.
+struct BestTask {
+    Time head;
+    Time length;
+    Time tail;
+    Int128 price = 0;  ///< smallest weighted time
+};
+
+/// Forward, backward (a loss, for outputs) and update of every op. Those that do not exist have
+/// length and price 0 and pass heads and tails on, as if they were there and took no time.
+struct BestTasks {
+    std::vector<BestTask> forward;
+    std::vector<BestTask> backward;
+    std::vector<BestTask> update;
+};
+
+class PathBuilder {
+public:
+    PathBuilder(const Problem& problem, const WorkBound& work)
+        : problem_(problem), graph_(problem.graph()), work_(work) {}
+
+    BestTasks run() {
+        find_lengths();
+        find_heads();
+        find_tails();
+        return std::move(tasks_);
+    }
+
+private:
+    [[nodiscard]] BestTask best_of(OpId op, Time (Problem::*time)(OpId, int) const) const {
+        BestTask task;
+        bool any = false;
+        for (std::size_t c = 0; c < work_.classes().count(); ++c) {
+            if (!work_.may_use(op, c)) continue;
+            const Time here = (problem_.*time)(op, work_.classes().device[c]);
+            const Int128 price = static_cast<Int128>(work_.weight(c)) * here.raw();
+            if (!any || here < task.length) task.length = here;
+            if (!any || price < task.price) task.price = price;
+            any = true;
+        }
+        return task;
+    }
+
+    void find_lengths() {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const OpId op(i);
+            tasks_.forward.push_back(best_of(op, &Problem::forward_time));
+            tasks_.backward.push_back(best_of(op, &Problem::backward_time));
+            tasks_.update.push_back(best_of(op, &Problem::update_time));
+        }
+    }
+
+    static Time end_of(const BestTask& task) { return task.head + task.length; }
+    static Time from(const BestTask& task) { return task.length + task.tail; }
+
+    void find_heads() {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            Time& head = tasks_.forward[i].head;
+            for (const TensorId t : graph_.ops()[i].inputs) {
+                if (!t.valid()) continue;
+                head = std::max(head,
+                                end_of(tasks_.forward[graph_.tensor(t).producer.index()]));
+            }
+        }
+        for (std::size_t i = graph_.op_count(); i-- > 0;) {
+            const OpId op(i);
+            const Time ready = std::max(end_of(tasks_.forward[i]), gradients_ready(op));
+            tasks_.backward[i].head = ready;
+            tasks_.update[i].head = ready;
+        }
+    }
+
+    /// When the gradients of all results can be there.
+    [[nodiscard]] Time gradients_ready(OpId op) const {
+        Time ready;
+        for (const TensorId t : graph_.op(op).outputs) {
+            if (!problem_.has_gradient(t)) continue;
+            for (const graph::Use use : graph_.uses(t)) {
+                if (!problem_.has_backward(use.op)) continue;
+                ready = std::max(ready, end_of(tasks_.backward[use.op.index()]));
+            }
+        }
+        return ready;
+    }
+
+    void find_tails() {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            if (!problem_.has_backward(OpId(i))) continue;
+            Time& tail = tasks_.backward[i].tail;
+            for (const TensorId t : graph_.ops()[i].inputs) {
+                if (!t.valid() || !problem_.has_gradient(t)) continue;
+                const std::size_t q = graph_.tensor(t).producer.index();
+                tail = std::max({tail, from(tasks_.update[q]), from(tasks_.backward[q])});
+            }
+        }
+        for (std::size_t i = graph_.op_count(); i-- > 0;) {
+            Time& tail = tasks_.forward[i].tail;
+            if (problem_.has_backward(OpId(i))) tail = from(tasks_.backward[i]);
+            for (const TensorId t : graph_.ops()[i].outputs) {
+                for (const graph::Use use : graph_.uses(t)) {
+                    tail = std::max(tail, from(tasks_.forward[use.op.index()]));
+                }
+            }
+        }
+    }
+
+    const Problem& problem_;
+    const graph::OpGraph& graph_;
+    const WorkBound& work_;
+    BestTasks tasks_;
+};
+
+/// max over thresholds k of  k + work(tasks with key >= k) + the smallest `other` among them.
+Time best_window(std::vector<BestTask>& tasks, const WorkBound& work, Time BestTask::*key,
+                 Time BestTask::*other) {
+    std::sort(tasks.begin(), tasks.end(), [&](const BestTask& a, const BestTask& b) {
+        return a.*key > b.*key;  // equal keys: sums and minima do not care
+    });
+    Time best;
+    Time least = Time::max();
+    Int128 price = 0;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        price += tasks[i].price;
+        least = std::min(least, tasks[i].*other);
+        if (i + 1 < tasks.size() && tasks[i + 1].*key == tasks[i].*key) continue;
+        best = std::max(best, tasks[i].*key + work.time_for(price) + least);
+    }
+    return best;
+}
+
+}  // namespace
+
+PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
+    const BestTasks all = PathBuilder(problem, work).run();
+    PathBounds bounds;
+    std::vector<BestTask> tasks;
+    for (const auto* kind : {&all.forward, &all.backward, &all.update}) {
+        for (const BestTask& task : *kind) {
+            bounds.critical_path = std::max(bounds.critical_path, task.head + task.length);
+            if (task.price > 0) tasks.push_back(task);
+        }
+    }
+    bounds.windows = std::max(best_window(tasks, work, &BestTask::head, &BestTask::tail),
+                              best_window(tasks, work, &BestTask::tail, &BestTask::head));
+    return bounds;
+}
+
+}  // namespace partita::search

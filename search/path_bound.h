@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the lower bound that follow from precedence: numbers 1 and 4 of
+// search/lower_bound.h. Heads and tails of every task, each task at its best device:
+//
+//     head   no plan can start the task earlier      tail   what must follow after it has ended
+//
+//     forward a ─▶ forward b ─▶ loss ─▶ backward b ─▶ backward a ─▶ update
+//     ╰──head──▶▓▓▓▓▓▓▓▓▓▓◀───────────────── tail ───────────────────────╯
+#pragma once
+
+#include "graph/units.h"
+#include "plan/problem.h"
+#include "search/work_bound.h"
+
+namespace partita::search {
+
+struct PathBounds {
+    Time critical_path;  ///< number 1
+    Time windows;        ///< number 4
+};
+
+PathBounds path_bounds(const plan::Problem& problem, const WorkBound& work);
+
+}  // namespace partita::search

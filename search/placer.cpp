@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/placer.h"
+
+#include "search/engine.h"
+#include "search/repair.h"
+
+namespace partita::search {
+
+Status Placer::step(Engine& engine) {
+    evaluate_and_repair(engine, place_(engine.groups()));
+    return Status::found;
+}
+
+}  // namespace partita::search

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A classical placer as a searcher: one placement, made to fit, and done.
+#pragma once
+
+#include "search/group_graph.h"
+#include "search/searcher.h"
+
+namespace partita::search {
+
+class Placer final : public Searcher {
+public:
+    using Place = Placement (*)(const GroupGraph&);
+    explicit Placer(Place place) : place_(place) {}
+
+    /// One step: places, evaluates, repairs (search/repair.h).
+    [[nodiscard]] Status step(Engine& engine) override;
+
+private:
+    Place place_;
+};
+
+}  // namespace partita::search

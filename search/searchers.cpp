@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/searchers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "graph/error.h"
+#include "search/auto_search.h"
+#include "search/batch_split.h"
+#include "search/critical_path.h"
+#include "search/dfs.h"
+#include "search/expert.h"
+#include "search/hash.h"
+#include "search/heft.h"
+#include "search/m_etf.h"
+#include "search/multi_objective.h"
+#include "search/placer.h"
+#include "search/random_search.h"
+#include "search/single_device.h"
+
+namespace partita::search {
+
+namespace {
+
+template <class S>
+std::unique_ptr<Searcher> make(Engine& /*engine*/) {
+    return std::make_unique<S>();
+}
+
+template <Placer::Place place>
+std::unique_ptr<Searcher> make_placer(Engine& /*engine*/) {
+    return std::make_unique<Placer>(place);
+}
+
+constexpr std::array kSearchers = {
+    SearcherRow{.name = "auto",
+                .summary = "every quick searcher below in turn; the best plan wins",
+                .options = "",
+                .make = make<AutoSearch>},
+    SearcherRow{.name = "single-device",
+                .summary = "everything on the fastest device that holds it",
+                .options = "",
+                .make = make<SingleDevice>,
+                .in_auto = true},
+    SearcherRow{.name = "random",
+                .summary = "uniformly random devices, the best of many samples",
+                .options = "--seed, --evaluations",
+                .make = make<RandomSearch>},
+    SearcherRow{.name = "hash",
+                .summary = "devices by a hash of the op's name, in proportion to their memory",
+                .options = "",
+                .make = make_placer<place_hash>},
+    SearcherRow{.name = "critical-path",
+                .summary = "longest path on the fastest device, the rest to the least loaded",
+                .options = "",
+                .make = make_placer<place_critical_path>,
+                .in_auto = true},
+    SearcherRow{.name = "multi-objective",
+                .summary = "MITE: memory, importance, traffic and execution time in one score",
+                .options = "",
+                .make = make_placer<place_multi_objective>,
+                .in_auto = true},
+    SearcherRow{.name = "dfs",
+                .summary = "depth-first order, score of traffic and execution time",
+                .options = "",
+                .make = make_placer<place_dfs>,
+                .in_auto = true},
+    SearcherRow{.name = "batch-split",
+                .summary = "whole paths, longest first, each to the device that finishes it first",
+                .options = "",
+                .make = make_placer<place_batch_split>,
+                .in_auto = true},
+    SearcherRow{.name = "heft",
+                .summary = "by upward rank, earliest finish with insertion",
+                .options = "",
+                .make = make_placer<place_heft>,
+                .in_auto = true},
+    SearcherRow{.name = "m-etf",
+                .summary = "the ready op and device with memory that can start earliest (Baechi)",
+                .options = "",
+                .make = make_placer<place_m_etf>,
+                .in_auto = true},
+    SearcherRow{.name = "expert",
+                .summary = "layer blocks in order, one balanced contiguous stretch per device",
+                .options = "",
+                .make = make_placer<place_expert>,
+                .in_auto = true},
+};
+
+}  // namespace
+
+std::span<const SearcherRow> searcher_table() { return kSearchers; }
+
+const SearcherRow* find_searcher(std::string_view name) {
+    const auto at = std::find_if(kSearchers.begin(), kSearchers.end(),
+                                 [&](const SearcherRow& row) { return row.name == name; });
+    return at == kSearchers.end() ? nullptr : &*at;
+}
+
+std::vector<std::string> parse_searchers(std::string_view list) {
+    std::vector<std::string> names;
+    for (std::size_t begin = 0; begin <= list.size();) {
+        const std::size_t comma = std::min(list.find(',', begin), list.size());
+        names.emplace_back(list.substr(begin, comma - begin));
+        begin = comma + 1;
+        if (find_searcher(names.back()) != nullptr) continue;
+        std::string known;
+        for (const SearcherRow& row : kSearchers) {
+            known += (known.empty() ? "" : ", ") + std::string(row.name);
+        }
+        throw UsageError(fmt::format("--searcher: unknown searcher '{}'. Known are {}.",
+                                     names.back(), known));
+    }
+    return names;
+}
+
+}  // namespace partita::search

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/work_bound.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "graph/op_graph.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using plan::Problem;
+
+namespace {
+
+/// More classes than this, and devices that price alike share one whatever is fixed to them.
+constexpr std::size_t kMostClasses = 64;
+constexpr int kMostIterations = 300;
+/// Unit-class pairs that all iterations together may look at.
+constexpr double kMostLooks = 5e7;
+constexpr double kWeightScale = 0x1.0p40;
+
+/// The distinct sets of --fix, in order of first use.
+std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
+    std::map<std::vector<int>, std::size_t> known;
+    std::vector<const std::vector<int>*> sets;
+    for (const auto& devices : problem.constraints().allowed) {
+        if (devices.empty() || !known.try_emplace(devices, known.size()).second) continue;
+        sets.push_back(&devices);
+        if (sets.size() > kMostClasses) break;
+    }
+    return sets;
+}
+
+}  // namespace
+
+WorkBound::WorkBound(const Problem& problem) {
+    classify(problem);
+    find_units(problem);
+    sum_units(problem);
+    find_shortage(problem);
+    exclude_small_devices();
+    add_accumulations(problem);
+    bound_units();
+    choose_weights();
+    work_ = exact_bound();
+}
+
+void WorkBound::classify(const Problem& problem) {
+    using Key = std::tuple<int, Bytes, std::vector<bool>>;
+    const auto sets = fixed_sets(problem);
+    const auto group_by = [&](auto key_of) {
+        classes_ = {};
+        std::map<Key, int> known;
+        for (int d = 0; d < problem.device_count(); ++d) {
+            const auto [at, added] =
+                known.try_emplace(key_of(d), static_cast<int>(classes_.count()));
+            if (added) {
+                classes_.device.push_back(d);
+                classes_.size.push_back(0);
+                classes_.capacity.emplace_back();
+                classes_.largest.emplace_back();
+            }
+            const auto c = static_cast<std::size_t>(at->second);
+            classes_.of.push_back(at->second);
+            ++classes_.size[c];
+            classes_.capacity[c] += problem.memory_capacity(d);
+            classes_.largest[c] = std::max(classes_.largest[c], problem.memory_capacity(d));
+        }
+    };
+    group_by([&](int d) {
+        std::vector<bool> member;
+        for (const auto* set : sets) {
+            member.push_back(std::binary_search(set->begin(), set->end(), d));
+        }
+        return Key{problem.device_class(d), problem.memory_capacity(d), member};
+    });
+    if (classes_.count() <= kMostClasses && sets.size() <= kMostClasses) return;
+    group_by([&](int d) { return Key{problem.device_class(d), Bytes{0}, {}}; });
+}
+
+void WorkBound::find_units(const Problem& problem) {
+    const std::size_t ops = problem.graph().op_count();
+    std::vector<std::uint32_t> parent(ops);
+    std::iota(parent.begin(), parent.end(), 0U);
+    const auto root = [&](std::size_t op) {
+        auto r = static_cast<std::uint32_t>(op);
+        while (parent[r] != r) r = parent[r] = parent[parent[r]];
+        return r;
+    };
+    for (const auto& together : problem.constraints().together) {
+        for (const OpId op : together) {
+            const auto [low, high] = std::minmax(root(op.index()), root(together[0].index()));
+            parent[high] = low;
+        }
+    }
+    unit_of_.resize(ops);
+    for (std::size_t i = 0; i < ops; ++i) {
+        if (root(i) == i) {
+            unit_of_[i] = static_cast<std::uint32_t>(units());
+            first_op_.emplace_back(i);
+        } else {
+            unit_of_[i] = unit_of_[root(i)];
+        }
+    }
+}
+
+void WorkBound::sum_units(const Problem& problem) {
+    const graph::OpGraph& graph = problem.graph();
+    const std::size_t classes = classes_.count();
+    time_.resize(units() * classes);
+    bytes_.resize(units() * classes);
+    open_.assign(units() * classes, 1);
+    const auto keep = [&](OpId op, Bytes bytes, bool given) {
+        for (std::size_t c = 0; c < classes; ++c) {
+            const bool cpu =
+                problem.machine().device(classes_.device[c]).kind == cost::DeviceKind::cpu;
+            // A workload's memory is that on an accelerator.
+            if (!given || !cpu) bytes_[at(unit_of_[op.index()], c)] += bytes;
+        }
+    };
+    std::vector<char> usable(classes);
+    const std::vector<int>* last = nullptr;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const OpId op(i);
+        const std::vector<int>* allowed = &problem.allowed_devices(op);
+        if (allowed != last) {
+            std::fill(usable.begin(), usable.end(), char{0});
+            for (const int d : *allowed) {
+                usable[static_cast<std::size_t>(classes_.of[static_cast<std::size_t>(d)])] = 1;
+            }
+            last = allowed;
+        }
+        for (std::size_t c = 0; c < classes; ++c) {
+            const std::size_t k = at(unit_of_[i], c);
+            if (usable[c] == 0) open_[k] = 0;
+            time_[k] += problem.total_time(op, classes_.device[c]);
+        }
+        const graph::Op& facts = graph.op(op);
+        const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
+        if (!source || !problem.is_resident(facts.outputs[0])) {
+            keep(op, problem.persistent_bytes(op), facts.given.has_value());
+        } else if (!graph.uses(facts.outputs[0]).empty()) {
+            keep(graph.uses(facts.outputs[0])[0].op, problem.tensor_bytes(facts.outputs[0]), false);
+        }
+    }
+}
+
+void WorkBound::find_shortage(const Problem& problem) {
+    Bytes needed;
+    for (std::size_t u = 0; u < units(); ++u) {
+        Bytes least = Bytes::max();
+        Bytes shortest = Bytes::max();  // what the unit lacks on the class that suits it best
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            if (open_[at(u, c)] == 0) continue;
+            const Bytes bytes = bytes_[at(u, c)];
+            least = std::min(least, bytes);
+            shortest = std::min(shortest, bytes - std::min(bytes, classes_.largest[c]));
+        }
+        if (least == Bytes::max()) continue;  // nothing allowed: the groups say why
+        needed += least;
+        if (shortest == Bytes{0}) continue;
+        shortage_ = fmt::format(
+            "op '{}' and what must lie with it keep {} ({} bytes), {} bytes more than the roomiest "
+            "device they may use can hold. Use a device with more memory, or a higher "
+            "--memory-limit.",
+            problem.graph().op(first_op_[u]).name, to_text(least), least.raw(), shortest.raw());
+        return;
+    }
+    Bytes capacity;
+    for (const Bytes of_class : classes_.capacity) capacity += of_class;
+    if (needed <= capacity) return;
+    shortage_ = fmt::format(
+        "the model keeps {} ({} bytes), and all {} devices together hold {} ({} bytes): {} bytes "
+        "short. Use more devices or devices with more memory.",
+        to_text(needed), needed.raw(), problem.device_count(), to_text(capacity), capacity.raw(),
+        (needed - capacity).raw());
+}
+
+void WorkBound::exclude_small_devices() {
+    for (std::size_t u = 0; u < units(); ++u) {
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            if (bytes_[at(u, c)] > classes_.largest[c]) open_[at(u, c)] = 0;
+        }
+    }
+}
+
+void WorkBound::add_accumulations(const Problem& problem) {
+    if (problem.mode() != plan::Mode::training) return;
+    const graph::OpGraph& graph = problem.graph();
+    for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+        const TensorId t(i);
+        if (!problem.has_gradient(t)) continue;
+        std::int64_t contributions = 0;
+        for (const graph::Use use : graph.uses(t)) contributions += problem.has_backward(use.op);
+        if (contributions < 2) continue;
+        first_op_.emplace_back();
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            time_.push_back((contributions - 1) *
+                            problem.accumulate_time(t, classes_.device[c]));
+            bytes_.emplace_back();
+            open_.push_back(1);
+        }
+    }
+}
+
+void WorkBound::bound_units() {
+    for (std::size_t u = 0; u < units(); ++u) {
+        if (!first_op_[u].valid()) continue;  // its additions may be spread
+        Time best = Time::max();
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            if (open_[at(u, c)] != 0) best = std::min(best, time_[at(u, c)]);
+        }
+        if (best != Time::max()) unit_ = std::max(unit_, best);
+    }
+}
+
+/// The dual function at these prices, and a subgradient: time and bytes per class when every unit
+/// takes its cheapest class. `time_price` sums to 1 over all devices.
+double WorkBound::try_weights(const std::vector<double>& time_price,
+                              const std::vector<double>& byte_price, std::vector<double>& load,
+                              std::vector<double>& used) const {
+    const std::size_t classes = classes_.count();
+    std::fill(load.begin(), load.end(), 0.0);
+    std::fill(used.begin(), used.end(), 0.0);
+    double value = 0;
+    for (std::size_t c = 0; c < classes; ++c) {
+        value -= byte_price[c] * static_cast<double>(classes_.capacity[c].raw());
+    }
+    for (std::size_t u = 0; u < units(); ++u) {
+        double cheapest = std::numeric_limits<double>::infinity();
+        std::size_t choice = 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+            if (open_[at(u, c)] == 0) continue;
+            const double price = time_price[c] * static_cast<double>(time_[at(u, c)].raw()) +
+                                 byte_price[c] * static_cast<double>(bytes_[at(u, c)].raw());
+            if (price >= cheapest) continue;
+            cheapest = price;
+            choice = c;
+        }
+        if (!std::isfinite(cheapest)) continue;
+        value += cheapest;
+        load[choice] += static_cast<double>(time_[at(u, choice)].raw());
+        used[choice] += static_cast<double>(bytes_[at(u, choice)].raw());
+    }
+    return value;
+}
+
+void WorkBound::keep_weights(const std::vector<double>& time_price,
+                             const std::vector<double>& byte_price) {
+    const double scale =
+        kWeightScale / *std::max_element(time_price.begin(), time_price.end());
+    for (std::size_t c = 0; c < classes_.count(); ++c) {
+        weight_[c] = static_cast<std::int64_t>(time_price[c] * scale);
+        // Rounding either down is sound; a price beyond 2^60 would leave the range of the sums.
+        byte_price_[c] = static_cast<std::int64_t>(std::min(byte_price[c] * scale, 0x1.0p60));
+    }
+}
+
+void WorkBound::choose_weights() {
+    const std::size_t classes = classes_.count();
+    weight_.assign(classes, 1);
+    byte_price_.assign(classes, 0);
+    std::vector<double> total(classes, 0);
+    std::vector<double> bytes(classes, 0);
+    for (std::size_t u = 0; u < units(); ++u) {
+        for (std::size_t c = 0; c < classes; ++c) {
+            total[c] += static_cast<double>(time_[at(u, c)].raw());
+            bytes[c] += static_cast<double>(bytes_[at(u, c)].raw());
+        }
+    }
+    const double longest = *std::max_element(total.begin(), total.end());
+    if (longest <= 0) return;
+    // Start where speeds of a class relate alike for all units: that is then already optimal.
+    std::vector<double> share(classes);  // time price times devices; sums to 1
+    double sum = 0;
+    bool memory_may_bind = false;
+    for (std::size_t c = 0; c < classes; ++c) {
+        share[c] = classes_.size[c] * longest / std::max(total[c], longest * 1e-9);
+        sum += share[c];
+        memory_may_bind = memory_may_bind ||
+                          bytes[c] > static_cast<double>(classes_.capacity[c].raw());
+    }
+    for (double& s : share) s /= sum;
+
+    std::vector<double> time_price(classes);
+    std::vector<double> byte_price(classes, 0);
+    std::vector<double> load(classes);
+    std::vector<double> used(classes);
+    const double looks = static_cast<double>(units()) * static_cast<double>(classes);
+    const int iterations =
+        classes == 1 ? 1 : std::clamp(static_cast<int>(kMostLooks / looks), 8, kMostIterations);
+    double best = -1;
+    for (int i = 0; i < iterations; ++i) {
+        for (std::size_t c = 0; c < classes; ++c) time_price[c] = share[c] / classes_.size[c];
+        const double value = try_weights(time_price, byte_price, load, used);
+        if (value > best) {
+            best = value;
+            keep_weights(time_price, byte_price);
+        }
+        // Classes with more than their share of the time become dearer, and cheaper again with
+        // ever smaller steps; so do the bytes of classes that are overfull.
+        const double step = 1.0 / std::sqrt(1.0 + i);
+        double busiest = 1;
+        for (std::size_t c = 0; c < classes; ++c) {
+            busiest = std::max(busiest, load[c] / classes_.size[c]);
+        }
+        sum = 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+            share[c] *= std::exp(step * (load[c] / classes_.size[c]) / busiest);
+            sum += share[c];
+            const auto capacity = static_cast<double>(classes_.capacity[c].raw());
+            if (!memory_may_bind || capacity <= 0) continue;
+            const double over = std::clamp(used[c] / capacity - 1, -1.0, 1.0);
+            byte_price[c] =
+                std::max(0.0, byte_price[c] + step * over * std::max(best, 1.0) / capacity);
+        }
+        for (double& s : share) s /= sum;
+    }
+}
+
+Time WorkBound::time_for(Int128 priced) const {
+    Int128 speed = 0;
+    for (std::size_t c = 0; c < classes_.count(); ++c) {
+        speed += static_cast<Int128>(weight_[c]) * classes_.size[c];
+    }
+    if (priced <= 0 || speed <= 0) return Time{0};
+    return Time(static_cast<std::int64_t>((priced + speed - 1) / speed));
+}
+
+Time WorkBound::exact_bound() const {
+    Int128 priced = 0;
+    for (std::size_t c = 0; c < classes_.count(); ++c) {
+        priced -= static_cast<Int128>(byte_price_[c]) * classes_.capacity[c].raw();
+    }
+    for (std::size_t u = 0; u < units(); ++u) {
+        Int128 cheapest = -1;
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            if (open_[at(u, c)] == 0) continue;
+            const Int128 price = static_cast<Int128>(weight_[c]) * time_[at(u, c)].raw() +
+                                 static_cast<Int128>(byte_price_[c]) * bytes_[at(u, c)].raw();
+            if (cheapest < 0 || price < cheapest) cheapest = price;
+        }
+        priced += std::max<Int128>(cheapest, 0);
+    }
+    return time_for(priced);
+}
+
+bool WorkBound::may_use(OpId op, std::size_t c) const {
+    return open_[at(unit_of_[op.index()], c)] != 0;
+}
+
+}  // namespace partita::search

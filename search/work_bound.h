@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the lower bound that follow from work and memory: numbers 2 and 3 of
+// search/lower_bound.h, and the prices that number 4 needs.
+//
+// Units are ops, or ops that must share a device, and the additions of a gradient's contributions
+// (one less than there are contributions, wherever they are made). A unit may not use a class whose
+// roomiest device is smaller than the bytes it keeps.
+//
+// Bytes a unit keeps: what its sources and given nodes keep, and each resident tensor with the first
+// op that reads it, since that op's device must hold it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/ids.h"
+#include "graph/units.h"
+#include "plan/problem.h"
+
+namespace partita::search {
+
+/// Devices that no op can tell apart, together.
+struct DeviceClasses {
+    std::vector<int> of;          ///< per device
+    std::vector<int> device;      ///< per class, its first device
+    std::vector<int> size;        ///< per class
+    std::vector<Bytes> capacity;  ///< per class, of all its devices
+    std::vector<Bytes> largest;   ///< per class, of its roomiest device
+
+    [[nodiscard]] std::size_t count() const { return device.size(); }
+};
+
+class WorkBound {
+public:
+    explicit WorkBound(const plan::Problem& problem);
+
+    [[nodiscard]] Time work() const { return work_; }
+    [[nodiscard]] Time unit() const { return unit_; }
+    /// As LowerBound::shortage.
+    [[nodiscard]] const std::string& shortage() const { return shortage_; }
+
+    [[nodiscard]] const DeviceClasses& classes() const { return classes_; }
+    /// May an op use a class?
+    [[nodiscard]] bool may_use(graph::OpId op, std::size_t c) const;
+
+    /// The weights w of the bound, as integers.
+    [[nodiscard]] std::int64_t weight(std::size_t c) const { return weight_[c]; }
+    /// The shortest time in which work that costs `priced` (sum over tasks of the smallest weighted
+    /// time) can be done by all devices.
+    [[nodiscard]] Time time_for(Int128 priced) const;
+
+private:
+    void classify(const plan::Problem& problem);
+    void find_units(const plan::Problem& problem);
+    void sum_units(const plan::Problem& problem);
+    void add_accumulations(const plan::Problem& problem);
+    void exclude_small_devices();
+    void find_shortage(const plan::Problem& problem);
+    void bound_units();
+    void choose_weights();
+    double try_weights(const std::vector<double>& time_price, const std::vector<double>& byte_price,
+                       std::vector<double>& load, std::vector<double>& used) const;
+    void keep_weights(const std::vector<double>& time_price,
+                      const std::vector<double>& byte_price);
+    [[nodiscard]] Time exact_bound() const;
+
+    [[nodiscard]] std::size_t units() const { return first_op_.size(); }
+    [[nodiscard]] std::size_t at(std::size_t u, std::size_t c) const {
+        return u * classes_.count() + c;
+    }
+
+    DeviceClasses classes_;
+    std::vector<std::uint32_t> unit_of_;   ///< per op
+    std::vector<graph::OpId> first_op_;    ///< per unit; invalid for accumulations
+    std::vector<Time> time_;               ///< units x classes
+    std::vector<Bytes> bytes_;             ///< units x classes
+    std::vector<char> open_;               ///< units x classes
+    std::vector<std::int64_t> weight_;     ///< w per class
+    std::vector<std::int64_t> byte_price_;  ///< z per class, in the same scale
+    Time work_;
+    Time unit_;
+    std::string shortage_;
+};
+
+}  // namespace partita::search

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "importers/onnx/onnx_importer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/stubs/logging.h>
+#include <onnx/onnx_pb.h>
+
+#include "graph/error.h"
+#include "importers/onnx/graph_builder.h"
+#include "importers/onnx/input_shapes.h"
+#include "importers/onnx/model_error.h"
+#include "importers/onnx/model_reader.h"
+#include "importers/onnx/model_source.h"
+#include "importers/onnx/onnx_types.h"
+
+namespace partita::importers {
+
+namespace {
+
+constexpr std::int64_t kNewestOpset = 28;
+
+[[noreturn]] void throw_not_onnx(const std::string& file) {
+    throw InputError(
+        fmt::format("{}: expected an ONNX model, got bytes that are none. Export the "
+                    "model again, or check that the file is complete.",
+                    file));
+}
+
+std::shared_ptr<onnx::ModelProto> parse_file(const std::filesystem::path& path,
+                                             const std::string& file) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    if (error) {
+        throw InputError(fmt::format("{}: cannot be read ({}). Give the path of an ONNX model.",
+                                     path.string(), error.message()));
+    }
+    if (size > static_cast<std::uintmax_t>(std::numeric_limits<int>::max())) {
+        throw InputError(
+            fmt::format("{}: has {} bytes, and a model file can have at most 2 GB. "
+                        "Export the weights as external data.",
+                        file, size));
+    }
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        throw InputError(fmt::format("{}: cannot be read ({}). Give the path of an ONNX model.",
+                                     path.string(), std::strerror(errno)));
+    }
+    auto model = std::make_shared<onnx::ModelProto>();
+    google::protobuf::io::FileInputStream stream(descriptor);
+    stream.SetCloseOnDelete(true);
+    const google::protobuf::LogSilencer quiet;  // libraries here never print
+    if (size == 0 || !model->ParseFromZeroCopyStream(&stream)) throw_not_onnx(file);
+    return model;
+}
+
+std::shared_ptr<onnx::ModelProto> parse_bytes(std::span<const std::byte> bytes,
+                                              const std::string& file) {
+    auto model = std::make_shared<onnx::ModelProto>();
+    const google::protobuf::LogSilencer quiet;  // libraries here never print
+    const bool fits = bytes.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max());
+    if (bytes.empty() || !fits ||
+        !model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+        throw_not_onnx(file);
+    }
+    return model;
+}
+
+void add_notes(OnnxModel& imported, const onnx::ModelProto& model, const ReaderCounts& counts,
+               const BuiltGraph& built) {
+    auto& notes = imported.notes;
+    for (const auto& import : model.opset_import()) {
+        const bool standard = import.domain().empty() || import.domain() == "ai.onnx";
+        if (standard && import.version() > kNewestOpset) {
+            notes.push_back(
+                fmt::format("The model uses operator set {}; its operators were read "
+                            "with their meaning in {}, the newest known.",
+                            import.version(), kNewestOpset));
+        }
+    }
+    const auto note = [&](std::int64_t count, std::string_view text) {
+        if (count > 0) notes.push_back(fmt::format(fmt::runtime(text), count));
+    };
+    note(counts.inlined_functions, "{} calls of local functions were inlined.");
+    note(counts.taken_branches, "{} If nodes have a known condition and became their branch.");
+    note(counts.unrolled, "{} recurrent nodes were unrolled.");
+    note(built.bounded_tensors,
+         "{} tensors have an extent that depends on data; its upper bound stands for it, and it is "
+         "not split.");
+    note(built.opaque_tensors, "{} values are sequences, optionals or maps; they have no size.");
+    for (const auto& [type, count] : built.unknown_operators) {
+        notes.push_back(fmt::format("{} nodes use the operator '{}', which ONNX does not define.",
+                                    count, type));
+    }
+}
+
+OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const OnnxOptions& options,
+                       const std::string& file, const std::filesystem::path& folder) {
+    if (!model->has_graph()) throw_not_onnx(file);
+    BoundInputs inputs = bind_inputs(model->graph(), options, file);
+    ModelReader reader(*model, {.file = file,
+                                .bindings = inputs.bindings,
+                                .contents = std::move(inputs.contents),
+                                .fold_limit = options.fold_limit,
+                                .unroll = options.unroll});
+    const Draft draft = reader.read(inputs.shapes);
+    BuiltGraph built = build_graph(draft, reader.values(), file, options.fold_limit);
+    graph::check(built.graph);
+
+    OnnxModel imported;
+    imported.bindings = std::move(inputs.bindings);
+    imported.input_sample_dims = std::move(inputs.sample_dims);
+    imported.notes = std::move(inputs.notes);
+    for (const auto& entry : model->metadata_props()) {
+        imported.metadata[printable(entry.key())] = printable(entry.value());
+    }
+    imported.file_nodes = model->graph().node_size();
+    imported.folded_nodes = reader.counts().folded;
+    imported.dead_nodes = built.dead_nodes;
+    imported.bounded_tensors = built.bounded_tensors;
+    add_notes(imported, *model, reader.counts(), built);
+    imported.graph = std::move(built.graph);
+    ModelSource::Messages messages = reader.take_arena();
+    messages.push_back(model);
+    imported.source =
+        std::make_unique<ModelSource>(file, folder, std::move(messages), std::move(built.contents));
+    return imported;
+}
+
+}  // namespace
+
+OnnxModel import_onnx(const std::filesystem::path& path, const OnnxOptions& options) {
+    const std::string file = printable(path.filename().string());
+    return import_model(parse_file(path, file), options, file, path.parent_path());
+}
+
+OnnxModel import_onnx(std::span<const std::byte> bytes, const OnnxOptions& options,
+                      const std::string& name, const std::filesystem::path& folder) {
+    return import_model(parse_bytes(bytes, name), options, name, folder);
+}
+
+}  // namespace partita::importers

@@ -18,7 +18,6 @@
 #include "cli/options.h"
 #include "cost/machine.h"
 #include "graph/op_graph.h"
-#include "plan/plan_file.h"
 #include "plan/problem.h"
 
 namespace partita::cli {
@@ -30,7 +29,8 @@ struct LoadedModel {
     std::map<std::string, std::int64_t> bindings;  ///< of symbolic dims, --batch included
     std::map<std::string, graph::Shape> shapes;    ///< --shape and --inputs
     bool unroll = false;
-    std::vector<std::string> notes;  ///< how --batch was applied, what was folded or inlined
+    std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
+    std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined
 
     // Of a workload:
     std::optional<cost::Machine> machine;              ///< the one it was costed for
@@ -40,7 +40,7 @@ struct LoadedModel {
 
 LoadedModel load_model(const ModelOptions& options);
 
-/// Is the file a workload (not ONNX)? By its name's end, as load_model() does.
+/// Does the name end in .json? Then load_model() reads a workload, else an ONNX model.
 bool is_json(const std::filesystem::path& file);
 
 /// Model, machine and the problem they make.
@@ -54,15 +54,8 @@ struct Loaded {
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model, const std::string& machine,
                                      const GoalOptions& goal, Console& console);
 
-/// For commands that take a plan: the problem it was made for, on `machine` if that is not empty.
-/// Dims are bound as in the plan unless the options bind them anew. Throws MismatchError when the
-/// model is another one, unless `ignore_digest`.
-std::unique_ptr<Loaded> load_planned_problem(const plan::Plan& plan, ModelOptions model,
-                                             const std::string& machine, bool ignore_digest,
-                                             Console& console);
-
-/// Throws UsageError when no output of the model has the name that --loss gives, ...
-cost::Machine load_machine_or_default(const std::string& machine, const LoadedModel& model,
-                                      Console& console);
+/// Puts the parts in their place and makes the problem.
+std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
+                                    plan::ProblemOptions options);
 
 }  // namespace partita::cli

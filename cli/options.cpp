@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 
 #include "graph/error.h"
 
@@ -69,7 +70,7 @@ Enum choice(std::string_view option, std::string_view text, const std::array<Enu
     throw UsageError(fmt::format("{} {}: unknown. There is: {}.", option, text, known));
 }
 
-void set_loss(GoalOptions& options, const std::string& text) {
+void set_loss(TrainingOptions& options, const std::string& text) {
     constexpr std::array kLosses{plan::LossKind::sum, plan::LossKind::mse,
                                  plan::LossKind::cross_entropy};
     const auto split = text.find(':');
@@ -104,31 +105,73 @@ struct LaterOption {
     bool takes_value;
     const char* accepted;  ///< a value that means "without it"; null = none
     const char* instead;   ///< what there is now
+    bool policy = false;   ///< says how a plan runs
 };
 constexpr std::array kLaterOptions = {
-    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1."},
-    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none."},
+    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1.", true},
+    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.", true},
     LaterOption{"--gradient-sync", true, "all-reduce",
-                "Every parameter lies on one device, which receives its gradients: leave it out."},
+                "Every parameter lies on one device, which receives its gradients: leave it out.",
+                true},
     LaterOption{"--profile", true, nullptr,
-                "Costs come from the analytic model or the workload file: leave it out."},
+                "Costs come from the analytic model or the workload file: leave it out.", true},
     LaterOption{"--dims", true, "O", "Ops are placed whole, not split: use O."},
     LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
-    LaterOption{"--import-plan", true, nullptr, "--fix can pin ops to devices."},
     LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
     LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},
     LaterOption{"--load-policy", true, nullptr, "No searcher learns: leave it out."},
     LaterOption{"--zero-shot", false, nullptr, "No searcher learns: leave it out."},
 };
 
+void add_later_option(CLI::App& app, const LaterOption& later) {
+    const std::string message =
+        fmt::format("{} is not in this version. {}", later.name, later.instead);
+    if (!later.takes_value) {
+        app.add_flag_function(later.name,
+                              [message](std::int64_t) { throw UsageError(message); })
+            ->group("");
+        return;
+    }
+    const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
+    app.add_option_function<std::string>(later.name,
+                                         [message, accepted](const std::string& value) {
+                                             if (accepted.empty() || value != accepted) {
+                                                 throw UsageError(message);
+                                             }
+                                         })
+        ->group("");
+}
+
 }  // namespace
 
-plan::Policy GoalOptions::policy() const {
-    plan::Policy policy;
-    policy.optimizer = optimizer;
-    policy.loss = loss;
-    policy.loss_output = loss_output;
-    return policy;
+void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
+    to_mode = mode.value_or(to_mode);
+    if (to_mode != plan::Mode::training && (optimizer || loss)) {
+        throw UsageError(fmt::format("{}: says how to train, but nothing is trained. Add --mode "
+                                     "training.",
+                                     optimizer ? "--optimizer" : "--loss"));
+    }
+    to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
+    if (loss) {
+        to_policy.loss = *loss;
+        to_policy.loss_output = loss_output;
+    }
+}
+
+search::EngineOptions SearchOptions::engine_options() const {
+    constexpr double kDefaultSeconds = 10;
+    search::EngineOptions options;
+    options.scheduler = scheduler;
+    options.evaluations = evaluations;
+    options.seed = seed;
+    options.threads = threads;
+    options.group = groups;
+    // A clock beside a budget of evaluations would make the result depend on the host.
+    if (time_limit_seconds || !evaluations) {
+        options.time_limit = std::chrono::duration_cast<search::Duration>(
+            std::chrono::duration<double>(time_limit_seconds.value_or(kDefaultSeconds)));
+    }
+    return options;
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -181,7 +224,7 @@ void add_machine_option(CLI::App& app, std::string& machine) {
         ->group(kGoalGroup);
 }
 
-void add_mode_option(CLI::App& app, GoalOptions& options) {
+void add_training_options(CLI::App& app, TrainingOptions& options) {
     add_text_option(app, "--mode", "MODE", kGoalGroup, "inference (default) or training",
                     [&options](const std::string& text) {
                         options.mode = choice(
@@ -199,11 +242,22 @@ void add_mode_option(CLI::App& app, GoalOptions& options) {
                     [&options](const std::string& text) { set_loss(options, text); });
 }
 
+void add_constraint_options(CLI::App& app, GoalOptions& options) {
+    app.add_option("--fix", options.fix, "constraints, JSON (docs/file-formats.md)")
+        ->type_name("FILE")
+        ->group(kGoalGroup);
+    add_text_option(app, "--memory-limit", "BYTES", kGoalGroup,
+                    "per device, if tighter than the machine's; 8GB and 8GiB work too",
+                    [&options](const std::string& text) {
+                        options.memory_limit = parse_bytes(text, "--memory-limit");
+                    });
+}
+
 void add_goal_options(CLI::App& app, GoalOptions& options) {
-    add_mode_option(app, options);
+    add_training_options(app, options.training);
     add_text_option(app, "--objective", "GOAL", kGoalGroup,
-                    "latency (default of inference), step-time (of training), or throughput "
-                    "(of workloads)",
+                    "latency (default of inference), step-time (of training), throughput (of "
+                    "workloads)",
                     [&options](const std::string& text) {
                         using plan::Objective;
                         options.objective = choice("--objective", text,
@@ -211,14 +265,7 @@ void add_goal_options(CLI::App& app, GoalOptions& options) {
                                                               Objective::throughput,
                                                               Objective::step_time});
                     });
-    app.add_option("--fix", options.fix, "constraints, JSON (docs/file-formats.md)")
-        ->type_name("FILE")
-        ->group(kGoalGroup);
-    add_text_option(app, "--memory-limit", "BYTES", kGoalGroup,
-                    "per device, if tighter than the machine's; 16GiB and 16GB mean what they say",
-                    [&options](const std::string& text) {
-                        options.memory_limit = parse_bytes(text, "--memory-limit");
-                    });
+    add_constraint_options(app, options);
 }
 
 void add_budget_options(CLI::App& app, SearchOptions& options) {
@@ -227,13 +274,13 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
                     [&options](const std::string& text) {
                         options.scheduler = parse_scheduler(text);
                     });
-    app.add_option("--time-limit", options.time_limit_seconds, "stop searching after SEC seconds")
+    app.add_option("--time-limit", options.time_limit_seconds,
+                   "stop searching after SEC seconds (default 10)")
         ->type_name("SEC")
-        ->capture_default_str()
         ->check(CLI::Range(0.0, 1e9))
         ->group(kSearchGroup);
     add_text_option(app, "--evaluations", "N", kSearchGroup,
-                    "stop searching after N evaluations; then the time limit is off unless given",
+                    "stop searching after N evaluations; no time limit then, unless given",
                     [&options](const std::string& text) {
                         options.evaluations = positive_number(text);
                         if (!options.evaluations) {
@@ -269,10 +316,6 @@ void add_search_options(CLI::App& app, SearchOptions& options) {
     add_budget_options(app, options);
 }
 
-void add_ignore_digest_option(CLI::App& app, bool& ignore) {
-    app.add_flag("--ignore-digest", ignore, "accept a plan of another version of model or machine");
-}
-
 void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json) {
     if (with_json) {
         app.add_flag("--json", options.json, "a summary for programs on stdout, nothing else there")
@@ -284,23 +327,12 @@ void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json)
 }
 
 void add_later_options(CLI::App& app) {
+    for (const LaterOption& later : kLaterOptions) add_later_option(app, later);
+}
+
+void add_later_policy_options(CLI::App& app) {
     for (const LaterOption& later : kLaterOptions) {
-        const std::string message =
-            fmt::format("{} is not in this version. {}", later.name, later.instead);
-        if (!later.takes_value) {
-            app.add_flag_function(
-                   later.name, [message](std::int64_t) { throw UsageError(message); })
-                ->group("");
-            continue;
-        }
-        const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
-        app.add_option_function<std::string>(later.name,
-                                             [message, accepted](const std::string& value) {
-                                                 if (accepted.empty() || value != accepted) {
-                                                     throw UsageError(message);
-                                                 }
-                                             })
-            ->group("");
+        if (later.policy) add_later_option(app, later);
     }
 }
 

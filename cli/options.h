@@ -21,6 +21,7 @@
 #include "plan/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy.h"
+#include "search/engine.h"
 
 namespace partita::cli {
 
@@ -34,45 +35,57 @@ struct ModelOptions {
     bool unroll = false;
 };
 
-/// What is asked of a plan. Empty optionals: the default depends on the model or the mode.
-struct GoalOptions {
-    plan::Mode mode = plan::Mode::inference;
-    std::optional<plan::Objective> objective;
-    plan::Optimizer optimizer = plan::Optimizer::sgd;
-    plan::LossKind loss = plan::LossKind::sum;
-    std::string loss_output;  ///< "" = all float outputs
-    std::filesystem::path fix;
-    std::optional<Bytes> memory_limit;
+/// How training goes. Empty: not given, so the default or what a plan says.
+struct TrainingOptions {
+    std::optional<plan::Mode> mode;
+    std::optional<plan::Optimizer> optimizer;
+    std::optional<plan::LossKind> loss;
+    std::string loss_output;  ///< with `loss`; "" = all float outputs
 
-    [[nodiscard]] plan::Policy policy() const;
+    /// Replaces what was given. Throws UsageError for training options without training.
+    void apply(plan::Mode& to_mode, plan::Policy& to_policy) const;
+};
+
+/// What else is asked of a plan.
+struct GoalOptions {
+    TrainingOptions training;
+    std::optional<plan::Objective> objective;  ///< empty: the default of mode and model
+    std::filesystem::path fix;                 ///< empty: none
+    std::optional<Bytes> memory_limit;
 };
 
 /// Searcher, scheduler and budget.
 struct SearchOptions {
     std::string searcher = "auto";
     plan::Scheduler scheduler = plan::Scheduler::pct;
-    double time_limit_seconds = 10;
+    std::optional<double> time_limit_seconds;  ///< empty: 10, or none with --evaluations
     std::optional<std::int64_t> evaluations;
     std::uint64_t seed = 1;
     int threads = 0;  ///< 0 = one per core
     bool groups = true;
+
+    /// Everything but the searchers.
+    [[nodiscard]] search::EngineOptions engine_options() const;
 };
 
 void add_model_options(CLI::App& app, ModelOptions& options);
-/// The last four only: for commands whose model is the second positional or absent.
+/// Without MODEL itself: for commands whose model is the second positional or absent.
 void add_binding_options(CLI::App& app, ModelOptions& options);
 void add_machine_option(CLI::App& app, std::string& machine);
-void add_mode_option(CLI::App& app, GoalOptions& options);
+void add_training_options(CLI::App& app, TrainingOptions& options);
+void add_constraint_options(CLI::App& app, GoalOptions& options);
+/// Training, objective and constraints.
 void add_goal_options(CLI::App& app, GoalOptions& options);
 void add_budget_options(CLI::App& app, SearchOptions& options);
 void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& scheduler);
 void add_search_options(CLI::App& app, SearchOptions& options);
-void add_ignore_digest_option(CLI::App& app, bool& ignore);
 void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json = true);
 
 /// Options that belong to the interface but not to this version: hidden from the help, and a
 /// UsageError that says what there is instead. A value that means "without it" is accepted.
 void add_later_options(CLI::App& app);
+/// Those of them that say how a plan runs, for commands that do not search.
+void add_later_policy_options(CLI::App& app);
 
 /// "512", "80GiB", "16 GB": an amount of bytes above 0. Throws UsageError naming `option`.
 Bytes parse_bytes(std::string_view text, std::string_view option);

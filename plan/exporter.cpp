@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/exporter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
+#include "graph/error.h"
 #include "plan/chrome_trace.h"
 #include "plan/dot.h"
 
@@ -27,6 +30,26 @@ const ExporterRow* find_exporter(std::string_view name) {
     const auto rows = exporter_table();
     const auto row = std::ranges::find(rows, name, &ExporterRow::name);
     return row == rows.end() ? nullptr : &*row;
+}
+
+void check_format(std::string_view name) {
+    if (find_exporter(name) != nullptr) return;
+    std::string known;
+    for (const ExporterRow& row : exporter_table()) {
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+    }
+    throw UsageError(fmt::format("--format {}: unknown. There is: {}.", name, known));
+}
+
+std::string export_as(std::string_view name, const ExportInput& input) {
+    check_format(name);
+    const ExporterRow& row = *find_exporter(name);
+    if (row.needs_timeline && (input.tasks == nullptr || input.timeline == nullptr)) {
+        throw UsageError(fmt::format("{}: the throughput of given costs has loads but no timeline. "
+                                     "Plan the workload with --objective latency to get one.",
+                                     name));
+    }
+    return row.write(input);
 }
 
 }  // namespace partita::plan

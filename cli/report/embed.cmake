@@ -9,7 +9,7 @@ file(READ "${INPUT}" text)
 string(REPLACE "\\" "\\\\" text "${text}")
 string(REPLACE "\"" "\\\"" text "${text}")
 string(REPLACE "\n" "\\n\"\n    \"" text "${text}")
-file(WRITE "${OUTPUT}" "// Made from ${INPUT} by embed.cmake.
+file(WRITE "${OUTPUT}" "// Made by embed.cmake from report.html.
 #include \"cli/report/report_html.h\"
 
 namespace partita::cli {

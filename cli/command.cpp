@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command.h"
+
+#include <array>
+
+#include "cli/compare_command.h"
+#include "cli/export_command.h"
+#include "cli/inspect_command.h"
+#include "cli/machine_command.h"
+#include "cli/plan_command.h"
+#include "cli/simulate_command.h"
+#include "cli/verify_command.h"
+
+namespace partita::cli {
+
+std::span<const CommandRow> command_table() {
+    static constexpr std::array kCommands = {
+        CommandRow{.name = "plan",
+                   .summary = "search for the best plan and write it",
+                   .example = "build/release/partita plan examples/models/resnet50.onnx --batch 8 "
+                              "--machine dgx-a100 -o plan.json",
+                   .make = make_plan_command},
+        CommandRow{.name = "simulate",
+                   .summary = "price a plan again: another machine or policy",
+                   .example = "build/release/partita simulate plan.json "
+                              "examples/models/resnet50.onnx --machine dgx-1-v100",
+                   .make = make_simulate_command},
+        CommandRow{.name = "verify",
+                   .summary = "prove a plan legal, or say exactly why not",
+                   .example = "build/release/partita verify plan.json "
+                              "examples/models/resnet50.onnx",
+                   .make = make_verify_command},
+        CommandRow{.name = "inspect",
+                   .summary = "what is in a model, a plan or a machine",
+                   .example = "build/release/partita inspect examples/models/resnet50.onnx "
+                              "--batch 1",
+                   .make = make_inspect_command},
+        CommandRow{.name = "compare",
+                   .summary = "run several searchers, one table",
+                   .example = "build/release/partita compare examples/models/resnet50.onnx "
+                              "--batch 8 --machine dgx-a100 --searchers critical-path,heft",
+                   .make = make_compare_command},
+        CommandRow{.name = "machine",
+                   .summary = "list, show or discover machines",
+                   .example = "build/release/partita machine show dgx-a100",
+                   .make = make_machine_command},
+        CommandRow{.name = "export",
+                   .summary = "a plan in the format of another tool",
+                   .example = "build/release/partita export plan.json "
+                              "examples/models/resnet50.onnx --format dot -o plan.dot",
+                   .make = make_export_command},
+    };
+    return kCommands;
+}
+
+}  // namespace partita::cli

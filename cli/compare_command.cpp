@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/compare_command.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/interrupt.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+#include "cli/table.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+
+namespace partita::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Row {
+    std::string searcher;
+    search::SearchResult result;
+
+    [[nodiscard]] bool feasible() const { return result.status != search::Status::infeasible; }
+    [[nodiscard]] double seconds() const {
+        return std::chrono::duration<double>(result.elapsed).count();
+    }
+};
+
+/// All that are cheap enough for `auto`.
+std::vector<std::string> cheap_searchers() {
+    std::vector<std::string> names;
+    for (const search::SearcherRow& row : search::searcher_table()) {
+        if (row.in_auto) names.emplace_back(row.name);
+    }
+    return names;
+}
+
+class CompareCommand final : public Command {
+public:
+    void add_options(CLI::App& app) override {
+        add_model_options(app, model_);
+        add_machine_option(app, machine_);
+        add_goal_options(app, goal_);
+        app.add_option("--searchers", searchers_, "default: all that are cheap")
+            ->type_name("A,B,...")
+            ->group("Search");
+        add_budget_options(app, search_);
+        add_later_options(app);
+    }
+
+    ExitCode run(Console& console) override {
+        const auto names =
+            searchers_.empty() ? cheap_searchers() : search::parse_searchers(searchers_);
+        const auto loaded = load_problem(model_, machine_, goal_, console);
+        const Interrupt interrupt;
+        std::vector<Row> rows;
+        for (const std::string& name : names) {
+            if (interrupt.flag()) break;
+            search::EngineOptions options = search_.engine_options();
+            options.searchers = {name};
+            options.cancelled = &interrupt.flag();
+            ProgressBar bar(console, options);
+            options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
+            rows.push_back({name, search::search(*loaded->problem, std::move(options))});
+        }
+        console.json(json(*loaded->problem, rows));
+        console.print(text(*loaded, rows));
+        const bool any = std::ranges::any_of(rows, &Row::feasible);
+        if (any || rows.empty()) return ExitCode::done;
+        console.err() << fmt::format("partita: infeasible: {}\n", rows.front().result.shortage);
+        return ExitCode::infeasible;
+    }
+
+private:
+    static std::string text(const Loaded& loaded, const std::vector<Row>& rows) {
+        const plan::Problem& problem = *loaded.problem;
+        const ModelFacts facts = facts_of(loaded.model.graph, rules_of(problem));
+        Table table({{.title = "searcher"},
+                     {.title = std::string(name_of(problem.objective())), .align = Align::right},
+                     {.title = "gap", .align = Align::right},
+                     {.title = "seconds", .align = Align::right},
+                     {.title = "evaluations", .align = Align::right},
+                     {.title = "status"}});
+        for (const Row& row : rows) {
+            table.add_row({row.searcher,
+                           row.feasible() ? to_text(row.result.evaluation.value) : "-",
+                           row.result.gap ? percent(*row.result.gap) : "-",
+                           fmt::format("{:.3f}", row.seconds()),
+                           with_commas(row.result.evaluations),
+                           std::string(name_of(row.result.status))});
+        }
+        std::string result = fact_line("model", model_line(loaded.model, facts));
+        result += fact_line("machine", machine_line(loaded.machine));
+        result += fact_line("objective", goal_line(problem));
+        if (!rows.empty()) {
+            result += fact_line("bound", to_text(rows.front().result.lower_bound));
+        }
+        return result + '\n' + table.to_text();
+    }
+
+    static std::string json(const plan::Problem& problem, const std::vector<Row>& rows) {
+        Json searchers = Json::array();
+        for (const Row& row : rows) {
+            const search::SearchResult& result = row.result;
+            searchers.push_back(
+                {{"searcher", row.searcher},
+                 {"status", name_of(result.status)},
+                 {"value_ps",
+                  row.feasible() ? Json(result.evaluation.value.raw()) : Json(nullptr)},
+                 {"gap", result.gap ? Json(*result.gap) : Json(nullptr)},
+                 {"elapsed_s", row.seconds()},
+                 {"evaluations", result.evaluations}});
+        }
+        const Json json = {
+            {"objective", name_of(problem.objective())},
+            {"lower_bound_ps",
+             rows.empty() ? Json(nullptr) : Json(rows.front().result.lower_bound.raw())},
+            {"searchers", searchers}};
+        return json.dump(2) + '\n';
+    }
+
+    ModelOptions model_;
+    std::string machine_;
+    GoalOptions goal_;
+    SearchOptions search_;
+    std::string searchers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare_command() { return std::make_unique<CompareCommand>(); }
+
+}  // namespace partita::cli

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/load.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "cli/constraints_file.h"
+#include "cost/cost_model.h"
+#include "cost/discover.h"
+#include "cost/machine_file.h"
+#include "graph/error.h"
+#include "importers/onnx/onnx_importer.h"
+#include "importers/workload/workload.h"
+
+namespace partita::cli {
+namespace {
+
+LoadedModel load_onnx(const ModelOptions& options) {
+    importers::OnnxModel imported =
+        importers::import_onnx(options.file, {.bindings = options.bindings,
+                                              .input_shapes = options.shapes,
+                                              .batch = options.batch,
+                                              .inputs_dir = options.inputs,
+                                              .unroll = options.unroll});
+    LoadedModel model;
+    model.file = options.file;
+    model.graph = std::move(imported.graph);
+    model.bindings = std::move(imported.bindings);
+    model.shapes = options.shapes;
+    model.unroll = options.unroll;
+    model.input_sample_dims = std::move(imported.input_sample_dims);
+    model.notes = std::move(imported.notes);
+    return model;
+}
+
+/// Throws UsageError naming an option that binds what a workload does not have.
+void refuse_bindings(const ModelOptions& options) {
+    const char* given = !options.bindings.empty() ? "--bind"
+                        : !options.shapes.empty() ? "--shape"
+                        : options.batch           ? "--batch"
+                        : !options.inputs.empty() ? "--inputs"
+                        : options.unroll          ? "--unroll"
+                                                  : nullptr;
+    if (given != nullptr) {
+        throw UsageError(fmt::format("{}: the workload {} has given costs and no dims. Leave the "
+                                     "option out.",
+                                     given, options.file.string()));
+    }
+}
+
+/// Devices 0..k-1 are the accelerators, k.. the CPUs. Only kind and memory of a device matter: all
+/// times are given. The other figures are what a Machine must have.
+cost::Machine machine_of(const importers::WorkloadModel& workload) {
+    constexpr std::int64_t kUnused = 1'000'000'000;
+    constexpr Bytes kNoLimit{std::int64_t{1} << 50};
+    std::vector<cost::Device> devices;
+    std::vector<cost::Link> links;
+    const int count = workload.accelerators + workload.cpus;
+    for (int d = 0; d < count; ++d) {
+        const bool cpu = d >= workload.accelerators;
+        cost::Device device;
+        device.name = cpu ? fmt::format("cpu{}", d - workload.accelerators)
+                          : fmt::format("accelerator{}", d);
+        device.model = cpu ? "CPU of the workload" : "accelerator of the workload";
+        device.kind = cpu ? cost::DeviceKind::cpu : cost::DeviceKind::gpu;
+        device.memory = cpu ? kNoLimit : workload.accelerator_memory;
+        device.memory_bandwidth = kUnused;
+        device.matrix_flops[static_cast<std::size_t>(graph::DType::float32)] = kUnused;
+        device.vector_flops = kUnused;
+        device.source = "the workload file; speeds are not used, times are given";
+        devices.push_back(std::move(device));
+        cost::Link link;
+        link.name = devices.back().name + " to host";
+        link.from = d;
+        link.to = count;
+        link.bandwidth = kUnused;
+        link.source = "not used: the workload file gives the times of copies";
+        links.push_back(std::move(link));
+    }
+    return {"workload", std::move(devices), {"host"}, std::move(links)};
+}
+
+/// The nodes of each colour class, in order of class; rising.
+std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
+    std::map<std::int64_t, std::vector<graph::OpId>> classes;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto& given = graph.ops()[i].given;
+        if (given && given->color_class) classes[*given->color_class].emplace_back(i);
+    }
+    std::vector<std::vector<graph::OpId>> together;
+    for (auto& [color, ops] : classes) {
+        if (ops.size() > 1) together.push_back(std::move(ops));
+    }
+    return together;
+}
+
+LoadedModel load_workload(const ModelOptions& options) {
+    refuse_bindings(options);
+    importers::WorkloadModel workload = importers::import_workload(options.file);
+    LoadedModel model;
+    model.file = options.file;
+    model.machine = machine_of(workload);
+    model.graph = std::move(workload.graph);
+    model.together = color_classes(model.graph);
+    return model;
+}
+
+plan::Objective default_objective(plan::Mode mode, const LoadedModel& model) {
+    if (mode == plan::Mode::training) return plan::Objective::step_time;
+    return model.is_workload() ? plan::Objective::throughput : plan::Objective::latency;
+}
+
+/// Latency is of inference, step time of training.
+void check_objective(plan::Objective objective, plan::Mode mode) {
+    const bool training = mode == plan::Mode::training;
+    if (objective == plan::Objective::latency && training) {
+        throw UsageError("--objective latency: of inference. Use step-time with --mode training.");
+    }
+    if (objective == plan::Objective::step_time && !training) {
+        throw UsageError("--objective step-time: of training. Add --mode training.");
+    }
+}
+
+cost::Machine machine_for(const std::string& machine, const LoadedModel& model, Console& console) {
+    if (!machine.empty()) return cost::load_machine(machine);
+    if (model.machine) return *model.machine;
+    console.detail("no --machine: discovering this host");
+    return cost::discover_machine();
+}
+
+}  // namespace
+
+bool is_json(const std::filesystem::path& file) { return file.extension() == ".json"; }
+
+LoadedModel load_model(const ModelOptions& options) {
+    return is_json(options.file) ? load_workload(options) : load_onnx(options);
+}
+
+std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
+                                    plan::ProblemOptions options) {
+    auto loaded = std::unique_ptr<Loaded>(
+        new Loaded{.model = std::move(model), .machine = std::move(machine), .problem = {}});
+    loaded->problem.emplace(loaded->model.graph, loaded->machine, cost::default_cost_model(),
+                            std::move(options));
+    return loaded;
+}
+
+std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const std::string& machine,
+                                     const GoalOptions& goal, Console& console) {
+    plan::ProblemOptions options;
+    goal.training.apply(options.mode, options.policy);
+    LoadedModel model = load_model(model_options);
+    console.detail(fmt::format("read {}: {} ops with sources and outputs", model.file.string(),
+                               model.graph.op_count()));
+    options.objective = goal.objective.value_or(default_objective(options.mode, model));
+    check_objective(options.objective, options.mode);
+    cost::Machine chosen = machine_for(machine, model, console);
+    options.constraints.together = model.together;
+    options.constraints.memory_limit = goal.memory_limit;
+    if (!goal.fix.empty()) read_constraints(goal.fix, model.graph, chosen, options.constraints);
+    return make_loaded(std::move(model), std::move(chosen), std::move(options));
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/machine_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "cli/table.h"
+
+namespace partita::cli {
+namespace {
+
+std::string rate_text(std::int64_t per_second, std::string_view unit) {
+    const std::string text = to_text(Flops(per_second));
+    return text + (text.find(' ') == std::string::npos ? " " : "") + std::string(unit);
+}
+
+/// Joins rows that agree in all but the first cell: "gpu0 .. gpu7" with their number.
+class FoldedRows {
+public:
+    void add(const std::string& name, std::vector<std::string> cells) {
+        if (!rows_.empty() && rows_.back().cells == cells) {
+            rows_.back().last = name;
+            ++rows_.back().count;
+            return;
+        }
+        rows_.push_back({name, name, 1, std::move(cells)});
+    }
+    void add_to(Table& table) const {
+        for (const auto& row : rows_) {
+            std::vector<std::string> cells = {
+                row.count == 1 ? row.first : row.first + " .. " + row.last,
+                with_commas(row.count)};
+            cells.insert(cells.end(), row.cells.begin(), row.cells.end());
+            table.add_row(std::move(cells));
+        }
+    }
+
+private:
+    struct Row {
+        std::string first;
+        std::string last;
+        std::int64_t count;
+        std::vector<std::string> cells;
+    };
+    std::vector<Row> rows_;
+};
+
+std::string device_rows(const cost::Machine& machine) {
+    Table table({{.title = "devices"},
+                 {.title = "", .align = Align::right},
+                 {.title = "model"},
+                 {.title = "memory", .align = Align::right},
+                 {.title = "bandwidth", .align = Align::right},
+                 {.title = "matrix fp32", .align = Align::right},
+                 {.title = "fp16", .align = Align::right},
+                 {.title = "other", .align = Align::right}});
+    FoldedRows rows;
+    for (const cost::Device& device : machine.devices()) {
+        rows.add(device.name,
+                 {device.model, to_text(device.memory), rate_text(device.memory_bandwidth, "B/s"),
+                  rate_text(device.matrix_flops_of(graph::DType::float32), "FLOP/s"),
+                  rate_text(device.matrix_flops_of(graph::DType::float16), "FLOP/s"),
+                  rate_text(device.vector_flops, "FLOP/s")});
+    }
+    rows.add_to(table);
+    return table.to_text();
+}
+
+std::string_view mode_name(cost::LinkMode mode) {
+    switch (mode) {
+        case cost::LinkMode::duplex: return "duplex";
+        case cost::LinkMode::directed: return "directed";
+        case cost::LinkMode::shared: return "shared";
+    }
+    return {};
+}
+
+std::string link_rows(const cost::Machine& machine) {
+    Table table({{.title = "links"},
+                 {.title = "", .align = Align::right},
+                 {.title = "bandwidth", .align = Align::right},
+                 {.title = "latency", .align = Align::right},
+                 {.title = "mode"}});
+    FoldedRows rows;
+    for (const cost::Link& link : machine.links()) {
+        rows.add(link.name, {rate_text(link.bandwidth, "B/s"), to_text(link.latency),
+                             std::string(mode_name(link.mode))});
+    }
+    rows.add_to(table);
+    return table.empty() ? "" : table.to_text();
+}
+
+std::string source_rows(const cost::Machine& machine) {
+    std::vector<std::string> sources;  // in order of appearance
+    const auto add = [&](const std::string& source) {
+        if (!source.empty() && std::ranges::find(sources, source) == sources.end()) {
+            sources.push_back(source);
+        }
+    };
+    for (const cost::Device& device : machine.devices()) add(device.source);
+    for (const cost::Link& link : machine.links()) add(link.source);
+    std::string text = sources.empty() ? "" : "sources\n";
+    for (const std::string& source : sources) text += "  " + source + '\n';
+    return text;
+}
+
+}  // namespace
+
+std::string machine_text(const cost::Machine& machine) {
+    std::set<int> nodes;
+    for (const cost::Device& device : machine.devices()) nodes.insert(device.node);
+    return fmt::format("{}: {}, {}, {}\n\n{}\n{}\n{}", machine.name(),
+                       count_of(machine.device_count(), "device"),
+                       count_of(static_cast<std::int64_t>(nodes.size()), "node"),
+                       count_of(static_cast<std::int64_t>(machine.links().size()), "link"),
+                       device_rows(machine), link_rows(machine), source_rows(machine));
+}
+
+}  // namespace partita::cli

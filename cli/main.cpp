@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `partita` program: parses the command line, runs one command, and maps what is thrown to the
+// exit codes of exit_code.h. The only place that catches.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "graph/error.h"
+#include "search/searchers.h"
+
+namespace partita::cli {
+namespace {
+
+struct Entry {
+    CLI::App* app = nullptr;  // owned by the main App
+    std::unique_ptr<Command> command;
+};
+
+/// The searchers, for the help of the commands that search.
+std::string searcher_list() {
+    std::string text = "\n\nSearchers:";
+    for (const search::SearcherRow& row : search::searcher_table()) {
+        text += fmt::format("\n  {:<18}{}", row.name, row.summary);
+    }
+    return text;
+}
+
+std::vector<Entry> add_commands(CLI::App& main, ConsoleOptions& options) {
+    std::vector<Entry> entries;
+    for (const CommandRow& row : command_table()) {
+        Entry entry{.app = main.add_subcommand(std::string(row.name), std::string(row.summary)),
+                    .command = row.make()};
+        entry.command->add_options(*entry.app);
+        add_console_options(*entry.app, options);
+        const bool searches = row.name == "plan" || row.name == "compare";
+        entry.app->footer(fmt::format("\nExample:\n  {}{}", row.example,
+                                      searches ? searcher_list() : std::string()));
+        entries.push_back(std::move(entry));
+    }
+    return entries;
+}
+
+/// CLI11 would only say that the word was not expected.
+void check_command(int argc, const char* const* argv) {
+    if (argc < 2 || argv[1][0] == '-') return;
+    std::string known;
+    for (const CommandRow& row : command_table()) {
+        if (row.name == argv[1]) return;
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+    }
+    throw UsageError(fmt::format("{}: no command of this version. There is: {}.", argv[1], known));
+}
+
+ExitCode run(int argc, const char* const* argv, Console& console) {
+    CLI::App main("Plans how one neural network runs on many devices.", "partita");
+    main.set_version_flag("--version", PARTITA_VERSION);
+    main.require_subcommand(1);
+    main.footer("\n`partita COMMAND --help` explains a command and shows an example.");
+    check_command(argc, argv);
+    const std::vector<Entry> entries = add_commands(main, console.options);
+    try {
+        main.parse(argc, argv);
+    } catch (const CLI::Success& request) {  // --help, --version
+        main.exit(request, std::cout, std::cerr);
+        return ExitCode::done;
+    } catch (const CLI::ParseError& error) {
+        std::string where = "partita";
+        for (const Entry& entry : entries) {
+            if (entry.app->parsed()) where += " " + entry.app->get_name();
+        }
+        throw UsageError(fmt::format("{}. See `{} --help`.", error.what(), where));
+    }
+    const auto chosen =
+        std::ranges::find_if(entries, [](const Entry& entry) { return entry.app->parsed(); });
+    return chosen->command->run(console);
+}
+
+/// A full disk behind stdout must not look like success.
+ExitCode flushed(ExitCode code) {
+    std::cout.flush();
+    if (std::cout || code != ExitCode::done) return code;
+    throw UsageError("stdout: cannot be written. Free some space, or send it elsewhere.");
+}
+
+}  // namespace
+
+ExitCode run_program(int argc, const char* const* argv) {
+    Console console(std::cout, std::cerr);
+    const auto fail = [](ExitCode code, std::string_view kind, std::string_view what) {
+        std::cout.flush();
+        std::cerr << "partita: " << kind << what << '\n';
+        return code;
+    };
+    try {
+        return flushed(run(argc, argv, console));
+    } catch (const UsageError& error) {
+        return fail(ExitCode::wrong_usage, "", error.what());
+    } catch (const InputError& error) {
+        return fail(ExitCode::bad_input, "", error.what());
+    } catch (const MismatchError& error) {
+        return fail(ExitCode::check_failed, "", error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(ExitCode::internal_error, "", "not enough memory on this host for this model.");
+    } catch (const std::exception& error) {
+        return fail(ExitCode::internal_error, "internal error (a bug): ", error.what());
+    }
+}
+
+}  // namespace partita::cli
+
+int main(int argc, char** argv) {
+    return static_cast<int>(partita::cli::run_program(argc, argv));
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli/interrupt.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "cli/outputs.h"
+#include "cli/plan_summary.h"
+#include "cli/pricing.h"
+#include "cli/progress.h"
+#include "plan/exporter.h"
+#include "plan/plan_file.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+
+namespace partita::cli {
+namespace {
+
+class PlanCommand final : public Command {
+public:
+    void add_options(CLI::App& app) override {
+        add_model_options(app, model_);
+        add_machine_option(app, machine_);
+        add_goal_options(app, goal_);
+        add_search_options(app, search_);
+        app.add_option("--import-plan", start_, "start the search from this plan")
+            ->type_name("FILE")
+            ->group("Search");
+        app.add_option("-o,--output", plan_file_, "the plan")
+            ->type_name("FILE")
+            ->capture_default_str()
+            ->group("Output");
+        app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
+            ->type_name("FILE")
+            ->group("Output");
+        app.add_option("--report", report_file_, "a page with graph, timeline, memory and tables")
+            ->type_name("FILE.html")
+            ->group("Output");
+        add_later_options(app);
+    }
+
+    ExitCode run(Console& console) override {
+        search::EngineOptions options = search_.engine_options();
+        options.searchers = search::parse_searchers(search_.searcher);
+        check_outputs({{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}},
+                      {model_.file, machine_, goal_.fix, start_});
+        const auto loaded = load_problem(model_, machine_, goal_, console);
+        const plan::Problem& problem = *loaded->problem;
+        if (!start_.empty()) {
+            options.start = plan::strategy_of(plan::read_plan(start_), problem);
+        }
+
+        const search::SearchResult result = run_search(problem, std::move(options), console);
+        PlanSummary summary(*loaded, result);
+        if (result.status == search::Status::infeasible) {
+            console.json(summary.json(""));
+            console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
+            return ExitCode::infeasible;
+        }
+        const Priced priced = price_in_order(problem, result.strategy, result.commit_order);
+        write_files(*loaded, result, priced, summary);
+        console.json(summary.json(plan_file_.string()));
+        console.print(summary.text(priced, Console::stdout_terminal()));
+        for (const auto& file : {plan_file_, trace_file_, report_file_}) {
+            if (!file.empty()) console.print(fmt::format("wrote {}\n", file.string()));
+        }
+        return ExitCode::done;
+    }
+
+private:
+    static search::SearchResult run_search(const plan::Problem& problem,
+                                           search::EngineOptions options, Console& console) {
+        const Interrupt interrupt;
+        ProgressBar bar(console, options);
+        options.cancelled = &interrupt.flag();
+        options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
+        auto result = search::search(problem, std::move(options));
+        if (interrupt.flag()) console.note("interrupted: this is the best plan so far.");
+        return result;
+    }
+
+    void write_files(const Loaded& loaded, const search::SearchResult& result,
+                     const Priced& priced, const PlanSummary& summary) const {
+        plan::Plan plan = search::make_plan(*loaded.problem, result);
+        plan.model_file = loaded.model.file.filename().string();
+        plan.bindings = loaded.model.bindings;
+        plan.shapes = loaded.model.shapes;
+        plan.unroll = loaded.model.unroll;
+        const plan::ExportInput input{
+            .problem = *loaded.problem,
+            .strategy = result.strategy,
+            .tasks = &priced.tasks,
+            .timeline = priced.timeline ? &*priced.timeline : nullptr};
+        if (!trace_file_.empty()) {
+            plan::write_file(trace_file_, plan::export_as("chrome-trace", input));
+        }
+        if (!report_file_.empty()) plan::write_file(report_file_, summary.page(priced));
+        plan::write_file(plan_file_, plan::to_json(plan));
+    }
+
+    ModelOptions model_;
+    std::string machine_;
+    GoalOptions goal_;
+    SearchOptions search_;
+    std::filesystem::path start_;
+    std::filesystem::path plan_file_ = "plan.json";
+    std::filesystem::path trace_file_;
+    std::filesystem::path report_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace partita::cli

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan_summary.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cli/report/report.h"
+#include "cli/summary.h"
+#include "cli/table.h"
+#include "cli/timeline_picture.h"
+
+namespace partita::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double to_seconds(search::Duration duration) {
+    return std::chrono::duration<double>(duration).count();
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+/// Baselines that the interface names and that need splits, which this version has not.
+constexpr std::string_view kMissingBaseline = "data-parallel";
+
+Json baselines_json(const search::SearchResult& result) {
+    Json json = Json::object();
+    for (const search::Baseline& baseline : result.baselines) {
+        json[baseline.name + "_ps"] = baseline.value ? Json(baseline.value->raw()) : Json(nullptr);
+    }
+    const std::string missing = std::string(kMissingBaseline) + "_ps";
+    if (!json.contains(missing)) json[missing] = nullptr;
+    return json;
+}
+
+Json devices_json(const plan::Problem& problem, const search::SearchResult& result) {
+    Json json = Json::array();
+    for (std::size_t d = 0; d < result.evaluation.devices.size(); ++d) {
+        const plan::DeviceUse& use = result.evaluation.devices[d];
+        json.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
+                        {"busy_ps", use.busy.raw()},
+                        {"memory_bytes", use.memory.raw()},
+                        {"memory_capacity_bytes",
+                         problem.memory_capacity(static_cast<int>(d)).raw()}});
+    }
+    return json;
+}
+
+Json costs_json(const plan::Problem& problem, const search::SearchResult& result) {
+    CostCounts counts{};
+    if (!result.strategy.configs.empty()) counts = count_costs(problem, result.strategy);
+    const auto count = [&](cost::CostSource source) {
+        return counts[static_cast<std::size_t>(source)];
+    };
+    return {{"measured", count(cost::CostSource::measured)},
+            {"interpolated", count(cost::CostSource::interpolated)},
+            {"analytic", count(cost::CostSource::analytic)},
+            {"given", count(cost::CostSource::given)}};
+}
+
+}  // namespace
+
+PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& result)
+    : loaded_(loaded), result_(result) {
+    facts_ = facts_of(loaded.model.graph, rules_of(*loaded.problem));
+}
+
+std::string PlanSummary::result_line() const {
+    std::string text = fmt::format("{} ({}), ", to_text(result_.evaluation.value),
+                                   name_of(result_.status));
+    if (result_.status == search::Status::optimal) return text + "no legal plan is better";
+    text += fmt::format("lower bound {}", to_text(result_.lower_bound));
+    if (result_.gap) text += fmt::format(", gap {}", percent(*result_.gap));
+    return text;
+}
+
+std::string PlanSummary::search_line() const {
+    return fmt::format("found by {} with {}; {} in {:.2f} s, {}, seed {}", result_.searcher,
+                       name_of(result_.scheduler), count_of(result_.evaluations, "evaluation"),
+                       to_seconds(result_.elapsed),
+                       count_of(static_cast<std::int64_t>(result_.tasks), "task"), result_.seed);
+}
+
+std::string PlanSummary::baselines_line() const {
+    std::string text;
+    for (const search::Baseline& baseline : result_.baselines) {
+        text += text.empty() ? "" : "\n";
+        if (!baseline.value) {
+            text += baseline.name + " does not fit";
+            continue;
+        }
+        text += fmt::format("{} {}", baseline.name, to_text(*baseline.value));
+        if (result_.evaluation.value > Time{0}) {
+            text += fmt::format(" ({:.2f} times this plan)",
+                                *baseline.value / result_.evaluation.value);
+        }
+    }
+    return text;
+}
+
+std::string PlanSummary::text(const Priced& priced, const Terminal& terminal) const {
+    const plan::Problem& problem = *loaded_.problem;
+    const std::string unsupported = unsupported_line(facts_);
+    std::string text = fact_line("model", model_line(loaded_.model, facts_));
+    text += fact_line("machine", machine_line(loaded_.machine));
+    text += fact_line("objective", goal_line(problem));
+    text += fact_line("plan", result_line() + "\n" + search_line());
+    if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
+    text += fact_line("costs", costs_line(count_costs(problem, result_.strategy)));
+    if (!unsupported.empty()) text += fact_line("unknown", unsupported);
+    const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
+    text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
+    const std::string picture =
+        priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
+                        : load_picture(problem, priced.evaluation, terminal);
+    return text + '\n' + picture + '\n';
+}
+
+std::string PlanSummary::json(const std::string& plan_file) const {
+    const plan::Problem& problem = *loaded_.problem;
+    const bool found = result_.status != search::Status::infeasible;
+    const double seconds = to_seconds(result_.elapsed);
+    const Json rate =
+        seconds > 0 ? Json(static_cast<double>(result_.evaluations) / seconds) : Json(nullptr);
+    Json unsupported = Json::object();
+    for (const auto& [type, count] : facts_.unsupported) unsupported[type] = count;
+    Json json = {{"status", name_of(result_.status)},
+                 {"objective", name_of(problem.objective())},
+                 {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
+                 {"lower_bound_ps", result_.lower_bound.raw()},
+                 {"gap", or_null(result_.gap)},
+                 {"searcher", result_.searcher},
+                 {"scheduler", name_of(result_.scheduler)},
+                 {"seed", result_.seed},
+                 {"evaluations", result_.evaluations},
+                 {"elapsed_s", seconds},
+                 {"evaluations_per_s", rate},
+                 {"tasks", result_.tasks},
+                 {"acceptance_rate", or_null(result_.acceptance_rate)},
+                 {"baselines", baselines_json(result_)},
+                 {"devices", devices_json(problem, result_)},
+                 {"costs", costs_json(problem, result_)},
+                 {"unsupported_ops", unsupported},
+                 {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
+    if (!found) json["shortage"] = result_.shortage;
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string PlanSummary::page(const Priced& priced) const {
+    const plan::Problem& problem = *loaded_.problem;
+    ReportInput input{.problem = problem,
+                      .strategy = result_.strategy,
+                      .evaluation = priced.evaluation,
+                      .tasks = priced.timeline ? &priced.tasks : nullptr,
+                      .timeline = priced.timeline ? &*priced.timeline : nullptr,
+                      .title = fmt::format("{} on {}", loaded_.model.file.filename().string(),
+                                           loaded_.machine.name()),
+                      .subtitle = model_line(loaded_.model, facts_),
+                      .facts = {},
+                      .compared_titles = {"", "value", "of this plan"},
+                      .compared_rows = {}};
+    input.facts = {{std::string(name_of(problem.objective())), to_text(result_.evaluation.value)},
+                   {"lower bound", to_text(result_.lower_bound)},
+                   {"gap", result_.gap ? percent(*result_.gap) : "-"},
+                   {"status", std::string(name_of(result_.status))},
+                   {"searcher", result_.searcher},
+                   {"scheduler", std::string(name_of(result_.scheduler))},
+                   {"evaluations", with_commas(result_.evaluations)},
+                   {"mode", std::string(name_of(problem.mode()))},
+                   {"costs", costs_line(count_costs(problem, result_.strategy))}};
+    const std::string unsupported = unsupported_line(facts_);
+    if (!unsupported.empty()) input.facts.emplace_back("unknown ops", unsupported);
+
+    const auto add_row = [&](const std::string& name, std::optional<Time> value) {
+        const Time mine = result_.evaluation.value;
+        input.compared_rows.push_back(
+            {name, value ? to_text(*value) : "does not fit",
+             value && mine > Time{0} ? percent(*value / mine) : "-"});
+    };
+    add_row("this plan (" + result_.searcher + ")", result_.evaluation.value);
+    for (const search::Baseline& baseline : result_.baselines) {
+        add_row(baseline.name, baseline.value);
+    }
+    add_row("lower bound", result_.lower_bound);
+    return report_page(input);
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `plan` tells of a search: to people, to programs (--json), and as a page (--report).
+#pragma once
+
+#include <string>
+
+#include "cli/console.h"
+#include "cli/load.h"
+#include "cli/model_facts.h"
+#include "cli/pricing.h"
+#include "search/engine.h"
+
+namespace partita::cli {
+
+class PlanSummary {
+public:
+    /// Keeps references to both.
+    PlanSummary(const Loaded& loaded, const search::SearchResult& result);
+
+    [[nodiscard]] std::string text(const Priced& priced, const Terminal& terminal) const;
+    /// The keys that `--json` promises. `plan_file` is "" when none was written.
+    [[nodiscard]] std::string json(const std::string& plan_file) const;
+    [[nodiscard]] std::string page(const Priced& priced) const;
+
+private:
+    [[nodiscard]] std::string result_line() const;
+    [[nodiscard]] std::string search_line() const;
+    [[nodiscard]] std::string baselines_line() const;
+
+    const Loaded& loaded_;
+    const search::SearchResult& result_;
+    ModelFacts facts_;
+};
+
+}  // namespace partita::cli

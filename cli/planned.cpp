@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/planned.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/constraints_file.h"
+#include "cost/cost_model.h"
+#include "cost/machine_file.h"
+#include "graph/error.h"
+
+namespace partita::cli {
+namespace {
+
+bool binds_anything(const ModelOptions& options) {
+    return !options.bindings.empty() || !options.shapes.empty() || options.batch ||
+           !options.inputs.empty();
+}
+
+/// The model with the plan's bindings, unless other ones are given.
+LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& options) {
+    ModelOptions model = options.model;
+    model.unroll = model.unroll || plan.unroll;
+    if (is_json(model.file)) return load_model(model);
+    model.bindings.insert(plan.bindings.begin(), plan.bindings.end());
+    model.shapes.insert(plan.shapes.begin(), plan.shapes.end());
+    try {
+        return load_model(model);
+    } catch (const UsageError& error) {
+        // The plan's own bindings do not suit the model: it is not the plan's model.
+        if (binds_anything(options.model)) throw;
+        throw MismatchError(fmt::format("{}: was made for another model, '{}': {}",
+                                        options.plan.string(), plan.model_file, error.what()));
+    }
+}
+
+}  // namespace
+
+void add_planned_options(CLI::App& app, PlannedOptions& options) {
+    app.add_option("PLAN", options.plan, "what `partita plan` wrote")->required()->type_name("");
+    add_model_options(app, options.model);
+    app.add_option("--machine", options.machine, "another machine than the plan's")
+        ->type_name("M");
+    app.add_flag("--ignore-digest", options.ignore_digest,
+                 "accept a plan of another version of model, machine or costs");
+}
+
+Planned load_planned(const PlannedOptions& options, Console& console) {
+    Planned planned{.plan = plan::read_plan(options.plan), .loaded = nullptr};
+    const plan::Plan& plan = planned.plan;
+    LoadedModel model = load_planned_model(plan, options);
+    const std::string digest = "sha256:" + graph::digest(model.graph);
+    if (digest != plan.model_digest && !options.ignore_digest) {
+        throw MismatchError(fmt::format(
+            "{}: model.digest: was made for '{}' with {}; '{}' has {}. Give the model and the "
+            "bindings it was made for, plan again, or accept it with --ignore-digest.",
+            options.plan.string(), plan.model_file, plan.model_digest,
+            model.file.filename().string(), digest));
+    }
+    console.detail(fmt::format("{} is the model of {}", model.file.string(),
+                               options.plan.string()));
+    cost::Machine machine =
+        options.machine.empty() ? *plan.machine : cost::load_machine(options.machine);
+
+    plan::ProblemOptions problem;
+    problem.mode = plan.mode;
+    problem.objective = plan.objective;
+    problem.policy = plan.policy;
+    options.goal.training.apply(problem.mode, problem.policy);
+    problem.constraints.together = model.together;
+    problem.constraints.memory_limit = options.goal.memory_limit;
+    if (!options.goal.fix.empty()) {
+        read_constraints(options.goal.fix, model.graph, machine, problem.constraints);
+    }
+    planned.loaded = make_loaded(std::move(model), std::move(machine), std::move(problem));
+    return planned;
+}
+
+}  // namespace partita::cli

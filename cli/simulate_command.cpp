@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/simulate_command.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/outputs.h"
+#include "cli/planned.h"
+#include "cli/pricing.h"
+#include "cli/summary.h"
+#include "cli/table.h"
+#include "cli/timeline_picture.h"
+#include "plan/exporter.h"
+
+namespace partita::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class SimulateCommand final : public Command {
+public:
+    void add_options(CLI::App& app) override {
+        add_planned_options(app, options_);
+        add_training_options(app, options_.goal.training);
+        add_scheduler_option(app, scheduler_);
+        app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
+            ->type_name("FILE")
+            ->group("Output");
+        add_later_policy_options(app);
+    }
+
+    ExitCode run(Console& console) override {
+        check_outputs({{"--trace", trace_file_}},
+                      {options_.plan, options_.model.file, options_.machine});
+        const Planned planned = load_planned(options_, console);
+        const plan::Problem& problem = *planned.loaded->problem;
+        plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
+        strategy.policy = problem.policy();
+        const Priced priced =
+            scheduler_ ? price_anew(problem, strategy, *scheduler_)
+                       : price_in_order(problem, strategy, planned.plan.commit_order);
+        if (!trace_file_.empty()) {
+            plan::write_file(
+                trace_file_,
+                plan::export_as("chrome-trace",
+                                {.problem = problem,
+                                 .strategy = strategy,
+                                 .tasks = &priced.tasks,
+                                 .timeline = priced.timeline ? &*priced.timeline : nullptr}));
+        }
+        console.json(json(planned, priced));
+        console.print(text(planned, strategy, priced));
+        if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
+        if (priced.evaluation.feasible()) return ExitCode::done;
+        console.err() << fmt::format("partita: infeasible: {}\n",
+                                     shortage_of(problem, priced.evaluation));
+        return ExitCode::infeasible;
+    }
+
+private:
+    static std::string text(const Planned& planned, const plan::Strategy& strategy,
+                            const Priced& priced) {
+        const plan::Problem& problem = *planned.loaded->problem;
+        const ModelFacts facts = facts_of(planned.loaded->model.graph, rules_of(problem));
+        std::string value = to_text(priced.evaluation.value);
+        if (planned.plan.value > Time{0}) {
+            value += fmt::format(" (the plan says {}: {:.3f} times)", to_text(planned.plan.value),
+                                 priced.evaluation.value / planned.plan.value);
+        }
+        const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
+        const Terminal terminal = Console::stdout_terminal();
+        std::string result = fact_line("model", model_line(planned.loaded->model, facts));
+        result += fact_line("machine", machine_line(planned.loaded->machine));
+        result += fact_line("objective", goal_line(problem));
+        result += fact_line("simulated", value);
+        result += '\n' + device_table(problem, strategy, priced.evaluation, whole) + '\n';
+        return result + (priced.timeline
+                             ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
+                             : load_picture(problem, priced.evaluation, terminal));
+    }
+
+    static std::string json(const Planned& planned, const Priced& priced) {
+        const plan::Problem& problem = *planned.loaded->problem;
+        Json devices = Json::array();
+        for (std::size_t d = 0; d < priced.evaluation.devices.size(); ++d) {
+            const plan::DeviceUse& use = priced.evaluation.devices[d];
+            devices.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
+                               {"busy_ps", use.busy.raw()},
+                               {"memory_bytes", use.memory.raw()},
+                               {"memory_capacity_bytes",
+                                problem.memory_capacity(static_cast<int>(d)).raw()}});
+        }
+        const Json json = {{"objective", name_of(problem.objective())},
+                           {"value_ps", priced.evaluation.value.raw()},
+                           {"planned_ps", planned.plan.value.raw()},
+                           {"fits", priced.evaluation.feasible()},
+                           {"machine", problem.machine().name()},
+                           {"tasks", priced.tasks.size()},
+                           {"devices", devices}};
+        return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    }
+
+    PlannedOptions options_;
+    std::optional<plan::Scheduler> scheduler_;
+    std::filesystem::path trace_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_simulate_command() { return std::make_unique<SimulateCommand>(); }
+
+}  // namespace partita::cli

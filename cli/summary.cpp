@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/table.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr std::size_t kLabelWidth = 11;
+
+std::string_view source_name(cost::CostSource source) {
+    switch (source) {
+        case cost::CostSource::given: return "given";
+        case cost::CostSource::measured: return "measured";
+        case cost::CostSource::interpolated: return "interpolated";
+        case cost::CostSource::analytic: return "analytic";
+    }
+    return {};
+}
+
+std::string shape_text(const graph::Shape& shape) {
+    std::string text;
+    for (const auto extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+    return text;
+}
+
+}  // namespace
+
+std::string fact_line(std::string_view label, std::string_view text) {
+    std::string line = fmt::format("{:{}}", label, kLabelWidth);
+    for (const char c : text) {
+        line += c;
+        if (c == '\n') line += std::string(kLabelWidth, ' ');
+    }
+    return line + '\n';
+}
+
+std::string model_line(const LoadedModel& model, const ModelFacts& facts) {
+    std::string text =
+        fmt::format("{}: {}", model.file.filename().string(), count_of(facts.ops, "op"));
+    if (!model.is_workload()) {
+        text += fmt::format(", {} parameters ({}), {} forward", to_text(Flops(facts.parameters)),
+                            to_text(facts.parameter_bytes), flops_text(facts.flops));
+    }
+    std::string bound;
+    for (const auto& [name, value] : model.bindings) {
+        bound += fmt::format("{}{} = {}", bound.empty() ? "" : ", ", name, value);
+    }
+    for (const auto& [name, shape] : model.shapes) {
+        bound += fmt::format("{}{}: {}", bound.empty() ? "" : ", ", name, shape_text(shape));
+    }
+    if (!bound.empty()) text += "\n" + bound;
+    for (const std::string& note : model.notes) text += "\n" + note;
+    return text;
+}
+
+std::string machine_line(const cost::Machine& machine) {
+    std::map<std::pair<std::string, Bytes>, std::int64_t> kinds;
+    for (const cost::Device& device : machine.devices()) ++kinds[{device.model, device.memory}];
+    std::string text =
+        fmt::format("{}: {}", machine.name(), count_of(machine.device_count(), "device"));
+    std::string models;
+    for (const auto& [kind, count] : kinds) {
+        models += fmt::format("{}{} x {} with {}", models.empty() ? "" : ", ", count, kind.first,
+                              to_text(kind.second));
+    }
+    return text + " (" + models + ")";
+}
+
+std::string goal_line(const plan::Problem& problem) {
+    std::string text = fmt::format("{} of {}", name_of(problem.objective()),
+                                   name_of(problem.mode()));
+    if (problem.mode() == plan::Mode::training) {
+        text += fmt::format(", optimizer {}, loss {}", name_of(problem.policy().optimizer),
+                            name_of(problem.policy().loss));
+        if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
+    }
+    return text;
+}
+
+std::string unsupported_line(const ModelFacts& facts) {
+    std::int64_t total = 0;
+    std::string list;
+    for (const auto& [type, count] : facts.unsupported) {
+        total += count;
+        list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", type, count);
+    }
+    if (total == 0) return "";
+    return fmt::format("{} without a rule: {}. Never split, priced by the bytes they move.",
+                       count_of(total, "op"), list);
+}
+
+std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
+                                         const plan::Strategy& strategy) {
+    std::vector<std::int64_t> ops(static_cast<std::size_t>(problem.device_count()), 0);
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::OpId op(i);
+        if (problem.has_forward(op)) ++ops[static_cast<std::size_t>(strategy.device_of(op))];
+    }
+    return ops;
+}
+
+std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Evaluation& evaluation, Time whole) {
+    Table table({{.title = "device"},
+                 {.title = "ops", .align = Align::right},
+                 {.title = "busy", .align = Align::right},
+                 {.title = "", .align = Align::right},
+                 {.title = "memory", .align = Align::right},
+                 {.title = "of", .align = Align::right},
+                 {.title = "", .align = Align::right}});
+    const auto ops = ops_per_device(problem, strategy);
+    std::int64_t idle = 0;
+    for (std::size_t d = 0; d < ops.size(); ++d) {
+        const plan::DeviceUse& use = evaluation.devices[d];
+        if (ops[d] == 0 && use == plan::DeviceUse{}) {
+            ++idle;
+            continue;
+        }
+        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
+        table.add_row({problem.machine().device(static_cast<int>(d)).name, with_commas(ops[d]),
+                       to_text(use.busy), whole > Time{0} ? percent(use.busy / whole) : "-",
+                       to_text(use.memory), to_text(capacity), percent(use.memory / capacity)});
+    }
+    std::string text = table.empty() ? "" : table.to_text();
+    if (idle > 0) text += count_of(idle, "device") + " without work\n";
+    return text;
+}
+
+CostCounts count_costs(const plan::Problem& problem, const plan::Strategy& strategy) {
+    CostCounts counts{};
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::OpId op(i);
+        if (!problem.has_forward(op)) continue;
+        ++counts[static_cast<std::size_t>(problem.cost_source(op, strategy.device_of(op)))];
+    }
+    return counts;
+}
+
+std::string costs_line(const CostCounts& counts) {
+    std::string text;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+        if (counts[s] == 0) continue;
+        text += fmt::format("{}{} of {}", text.empty() ? "" : ", ",
+                            source_name(static_cast<cost::CostSource>(s)),
+                            count_of(counts[s], "op"));
+    }
+    return text.empty() ? "none needed" : text;
+}
+
+std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation) {
+    constexpr std::size_t kMaxNamed = 4;
+    std::string text;
+    std::size_t named = 0;
+    std::size_t more = 0;
+    for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
+        const Bytes needed = evaluation.devices[d].memory;
+        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
+        if (needed <= capacity) continue;
+        if (++named > kMaxNamed) {
+            ++more;
+            continue;
+        }
+        text += fmt::format("{}{} needs {} of {} ({} short)", text.empty() ? "" : ", ",
+                            problem.machine().device(static_cast<int>(d)).name, to_text(needed),
+                            to_text(capacity), to_text(needed - capacity));
+    }
+    if (more > 0) text += fmt::format(", {} more devices", more);
+    return text;
+}
+
+std::vector<graph::OpRule> rules_of(const plan::Problem& problem) {
+    std::vector<graph::OpRule> rules;
+    rules.reserve(problem.graph().op_count());
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        rules.push_back(problem.rule(graph::OpId(i)));
+    }
+    return rules;
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts that the summaries of several commands are made of: lines of label and text, tables of
+// devices, counts of where costs came from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/load.h"
+#include "cli/model_facts.h"
+#include "cost/cost_model.h"
+#include "plan/evaluator.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::cli {
+
+/// "label       text\n", labels aligned; several lines of text stand below each other.
+std::string fact_line(std::string_view label, std::string_view text);
+
+/// "resnet50.onnx: 175 ops, 25.6 M parameters (97.5 MiB), 8.18 GFLOP" and how dims were bound.
+std::string model_line(const LoadedModel& model, const ModelFacts& facts);
+/// "dgx-a100: 8 devices (8 x NVIDIA A100-SXM4-80GB, 80 GiB)".
+std::string machine_line(const cost::Machine& machine);
+/// "step time of training with adam, loss mse".
+std::string goal_line(const plan::Problem& problem);
+/// "2 ops not known: Foo (2). Not split, priced by the bytes they move."; "" when all are known.
+std::string unsupported_line(const ModelFacts& facts);
+
+/// Ops that run forward, per device.
+std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
+                                         const plan::Strategy& strategy);
+/// Ops, busy time and memory of each device that has any; the others are counted.
+std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
+                         const plan::Evaluation& evaluation, Time whole);
+
+/// Ops that run forward, by the source of their price; indexed by CostSource.
+using CostCounts = std::array<std::int64_t, cost::kCostSourceCount>;
+CostCounts count_costs(const plan::Problem& problem, const plan::Strategy& strategy);
+std::string costs_line(const CostCounts& counts);
+
+/// What is short, per device that is: "gpu0 needs 3.2 GiB of 2 GiB (1.2 GiB short)"; "" if nothing.
+std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation);
+
+/// The rules of all ops of a problem.
+std::vector<graph::OpRule> rules_of(const plan::Problem& problem);
+
+}  // namespace partita::cli

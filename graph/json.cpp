@@ -73,11 +73,19 @@ public:
 
     bool parse_error(std::size_t position, const std::string& /*token*/,
                      const nlohmann::json::exception& error) override {
-        const std::string what = error.what();
-        // "[json.exception.parse_error.101] parse error at line 1, column 2: <reason>"
-        const std::size_t reason = what.find(": ");
-        refuse(fmt::format("no JSON at byte {}: {}", position,
-                           reason == std::string::npos ? what : what.substr(reason + 2)));
+        // "[json.exception.parse_error.101] parse error at line 1, column 2: <reason>", without a
+        // line when a number is out of range. What was read may hold any bytes.
+        constexpr std::string_view kWhere = "parse error at ";
+        std::string reason = error.what();
+        reason.erase(0, reason.find("] ") + 2);
+        if (reason.starts_with(kWhere)) {
+            reason.erase(0, kWhere.size());
+        } else {
+            reason = fmt::format("byte {}: {}", position, reason);
+        }
+        std::ranges::replace_if(
+            reason, [](char c) { return c < ' ' || c > '~'; }, '?');
+        refuse("no JSON: " + reason);
     }
 
 private:

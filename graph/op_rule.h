@@ -10,8 +10,13 @@
 //                                  k       64       dim 1      dim 0      -         reduction, sum
 //
 // A dim made of several factors, major to minor, is a merged dim: Reshape [b s h] -> [(b s) h]. A
-// windowed dim reads more than its share of the operand: a part of `n` outputs from output `i` on
-// reads operand positions [i*stride - before, (i+n-1)*stride + after], clipped: the halo.
+// factor of one tensor may also be the minor part of another's dim: Split into 3 reads (3 f) and
+// writes f three times. A windowed dim reads more than its share of the operand: a part of `n`
+// outputs from output `i` on reads operand positions
+//
+//     floor((i*stride - before) / divisor) ... floor(((i+n-1)*stride + after) / divisor), clipped:
+//
+// the halo of a Conv, the shifted range of a Slice, the stretched one of a Resize.
 //
 // Source: the notation of einsum; factors as in Shardy's sharding rules; RULES.md 1-9.
 #pragma once
@@ -33,18 +38,33 @@ enum class Combine : std::uint8_t { none, sum, max, min, product };
 struct Factor {
     std::string name;         ///< a letter or a short word; unique in the rule
     std::int64_t extent = 1;  ///< >= 0
-    bool splittable = true;   ///< false: results read all of it, or its extent depends on data
+    /// False: results read all of it, its positions have a meaning of their own (causal masks,
+    /// arg-max), or its extent depends on data.
+    bool splittable = true;
     bool reduction = false;   ///< in no result: parts are partial, joined by `combine`
     Combine combine = Combine::none;
 };
 
-/// A windowed operand dim, per output position of its factor (Conv, pooling).
+/// A windowed operand dim, per output position of its factor (Conv, pooling, Slice, Pad, Resize).
+/// It may name a few more positions than are read, never fewer.
 struct Window {
     std::int64_t stride = 1;
     std::int64_t before = 0;  ///< operand positions before i*stride that output i reads; may be < 0
     std::int64_t after = 0;   ///< and after
+    std::int64_t divisor = 1;  ///< > 1 where the result is longer than the operand (ConvTranspose)
     friend bool operator==(const Window&, const Window&) = default;
 };
+
+/// Positions [begin, end).
+struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// The positions of an operand dim of `extent` that the outputs in `outputs` read; empty when these
+/// lie wholly in the padding, or are none.
+Range operand_range(const Window& window, Range outputs, std::int64_t extent);
 
 struct DimRule {
     std::vector<int> factors;  ///< indices into OpRule::factors, major to minor; empty: never split
@@ -62,12 +82,16 @@ struct OpRule {
     std::vector<Factor> factors;
     std::vector<TensorRule> operands;  ///< as Op::inputs; an operand left out has no dims
     std::vector<TensorRule> results;   ///< as Op::outputs
+    /// The operands marked linear add up (Add, Concat, Where), so on a summand axis all of them are
+    /// partial, or one part alone applies those that are not. False: they multiply (MatMul), so
+    /// exactly one is partial (RULES.md 7).
+    bool additive = false;
     Flops flops;                  ///< of the whole op, forward, two per multiply-add
     /// Bytes read and written, where that is not all operands plus all results: a Gather reads only
     /// the rows it returns.
     std::optional<Bytes> bytes_moved;
     bool matrix_product = false;  ///< MatMul, Gemm, Conv, LSTM, ...: runs on matrix units
-    /// Bit i: operand (result) i must be kept until the op's backward has run.
+    /// Bit i: operand (result) i must be kept until the op's backward has run. From bit 63 on: all.
     std::uint64_t saves_operands = 0;
     std::uint64_t saves_results = 0;
     /// No row, no shared rule: contract 7's rule "not splittable, cost by bytes moved".

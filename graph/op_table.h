@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The op table: one row per operator. Letters are factors: operands in ONNX order, then the result.
-// `.` is a dim never split, `...` all other dims (aligned from the right, as broadcasting is). A
-// letter missing from every result is a reduction. A dim of extent 1 under a letter of a larger
-// extent broadcasts. Adding a row is the whole registration: rules, `inspect`, the docs and the
-// conformance tests read this table.
+// `.` is a dim never split, `..` any number of those, `...` all other dims (factors d0, d1, ...,
+// aligned from the right, as broadcasting is). A letter missing from every result is a reduction. A
+// dim of extent 1 under a letter of a larger extent broadcasts. An op with more operands (results)
+// than its row repeats the last one: "... -> ..." also describes Sum of five tensors.
+//
+//     "... m k, ... k n -> ... m n"     MatMul        "n c ... -> n c .."   GlobalAveragePool
+//     "..., ... -> ..."                 Add           "... -> ..."          Relu
+//
+// Adding a row is the whole registration: rules, `inspect`, the docs and the conformance tests read
+// this table. Rows that need arithmetic on attributes and shapes name a function of op_rules.h.
 #pragma once
 
 #include <span>
@@ -18,9 +24,10 @@ namespace partita::graph {
 struct OpRow {
     std::string_view type;
     std::string_view factors = {};   ///< e.g. "... m k, ... k n -> ... m n"; empty: `make` does it
-    std::string_view linear = {};    ///< operands it is linear in, e.g. "0 1"
-    std::string_view whole = {};     ///< factors that results read as a whole: not splittable
-    std::string_view saves = "0";    ///< kept for backward: operand numbers, "y0" for result 0
+    std::string_view linear = {};    ///< operands it is linear in: "0 1" or "all"
+    bool additive = false;           ///< see OpRule::additive
+    std::string_view whole = {};     ///< letters that results read as a whole, "..." for all others
+    std::string_view saves = "0";    ///< kept for backward: "0 1", "y0" = result 0, or "all"
     int flops_per_point = 1;         ///< times the product of all factor extents
     Combine combine = Combine::sum;  ///< of its reductions
     bool matrix_product = false;

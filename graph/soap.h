@@ -10,6 +10,7 @@
 // (O, operator parallelism, is no factor: different ops on different devices.)
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -21,13 +22,23 @@ namespace partita::graph {
 enum class SoapClass : std::uint8_t { sample, parameter, attribute, reduction };
 std::string_view name_of(SoapClass soap);
 
-/// Per tensor the dim that carries the batch, or -1. Seeds: dim 0 of every input, unless
+/// Where a tensor comes from, as far as the classes need it.
+struct TensorOrigin {
+    /// The dim that carries the batch, or -1. In a merged dim the batch is the digit with
+    /// `sample_stride` positions per step and `sample_extent` steps: (s b) has stride 1, (b s) has s.
+    int sample_dim = -1;
+    std::int64_t sample_stride = 1;
+    std::int64_t sample_extent = 1;
+    bool weight = false;  ///< made from trained parameters only, e.g. a transposed weight
+};
+
+/// Origins of all tensors, indexed by TensorId. Seeds: dim 0 of every input, unless
 /// `input_sample_dims` (one entry per Input op, in order of id; -1 = none) says otherwise.
-std::vector<int> sample_dims(const OpGraph& graph, const std::vector<OpRule>& rules,
-                             const std::vector<int>& input_sample_dims = {});
+std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
+                                         const std::vector<int>& input_sample_dims = {});
 
 /// Class of each factor of one op. A factor of several classes takes the first in the order above.
 std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId op, const OpRule& rule,
-                                    const std::vector<int>& sample_dims);
+                                    const std::vector<TensorOrigin>& origins);
 
 }  // namespace partita::graph

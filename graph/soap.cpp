@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/soap.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace partita::graph {
+
+std::string_view name_of(SoapClass soap) {
+    switch (soap) {
+    case SoapClass::sample: return "sample";
+    case SoapClass::parameter: return "parameter";
+    case SoapClass::attribute: return "attribute";
+    case SoapClass::reduction: return "reduction";
+    }
+    return "";
+}
+
+namespace {
+
+/// The batch as a digit of a dim or of a factor: `extent` steps of `stride` positions.
+struct Digit {
+    std::int64_t stride = 1;
+    std::int64_t extent = 1;
+};
+
+/// The positions of a factor inside its dim: those of the factors right of it are its stride.
+std::int64_t stride_in(const OpRule& rule, const DimRule& dim, std::size_t at) {
+    std::int64_t stride = 1;
+    for (std::size_t i = at + 1; i < dim.factors.size(); ++i) {
+        stride *= rule.factors[static_cast<std::size_t>(dim.factors[i])].extent;
+    }
+    return stride;
+}
+
+/// What of the batch lies in a factor of the dim, in positions of that factor; extent 0 if nothing.
+Digit overlap(const OpRule& rule, const DimRule& dim, std::size_t at, const Digit& batch) {
+    const Factor& factor = rule.factors[static_cast<std::size_t>(dim.factors[at])];
+    // A dim that is one factor: strides of windowed dims are those of the operand, so take it all.
+    if (dim.factors.size() == 1) {
+        const bool is_part = !dim.window && batch.stride * batch.extent <= factor.extent;
+        return is_part ? batch : Digit{1, std::max<std::int64_t>(factor.extent, 1)};
+    }
+    const std::int64_t stride = stride_in(rule, dim, at);
+    const std::int64_t low = std::max(stride, batch.stride);
+    const std::int64_t high = std::min(stride * factor.extent, batch.stride * batch.extent);
+    return low < high ? Digit{low / stride, high / low} : Digit{1, 0};
+}
+
+/// Per factor of the op the part of the batch in it; extent 0 = none.
+std::vector<Digit> batch_in_factors(const Op& op, const OpRule& rule,
+                                    const std::vector<TensorOrigin>& origins) {
+    std::vector<Digit> batch(rule.factors.size(), Digit{1, 0});
+    const auto add = [&](const std::vector<TensorId>& tensors,
+                         const std::vector<TensorRule>& tensor_rules) {
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            if (!tensors[i].valid()) continue;
+            const TensorOrigin& origin = origins[tensors[i].index()];
+            if (origin.sample_dim < 0 ||
+                static_cast<std::size_t>(origin.sample_dim) >= tensor_rules[i].dims.size()) {
+                continue;
+            }
+            const DimRule& dim = tensor_rules[i].dims[static_cast<std::size_t>(origin.sample_dim)];
+            for (std::size_t at = 0; at < dim.factors.size(); ++at) {
+                const Digit digit =
+                    overlap(rule, dim, at, {origin.sample_stride, origin.sample_extent});
+                Digit& known = batch[static_cast<std::size_t>(dim.factors[at])];
+                if (known.extent == 0) known = digit;
+            }
+        }
+    };
+    // A source op has no operands: there the seed of its result tells.
+    add(op.inputs, rule.operands);
+    if (op.inputs.empty()) add(op.outputs, rule.results);
+    return batch;
+}
+
+/// Where the batch lies in a result: in its first dim that holds some of it.
+void set_sample_dim(const OpRule& rule, const TensorRule& result, const std::vector<Digit>& batch,
+                    TensorOrigin& origin) {
+    for (std::size_t d = 0; d < result.dims.size(); ++d) {
+        const DimRule& dim = result.dims[d];
+        for (std::size_t at = 0; at < dim.factors.size(); ++at) {
+            const Digit& digit = batch[static_cast<std::size_t>(dim.factors[at])];
+            if (digit.extent == 0) continue;
+            const std::int64_t stride = stride_in(rule, dim, at) * digit.stride;
+            if (origin.sample_dim < 0) {
+                origin.sample_dim = static_cast<int>(d);
+                origin.sample_stride = stride;
+                origin.sample_extent = digit.extent;
+            } else if (stride * digit.extent == origin.sample_stride) {
+                // The next digit to the right belongs to the batch too: (b1 b2) is one batch.
+                origin.sample_stride = stride;
+                origin.sample_extent *= digit.extent;
+            }
+        }
+        if (origin.sample_dim >= 0) return;
+    }
+}
+
+bool is_weight(const OpGraph& graph, const Op& op, const std::vector<TensorOrigin>& origins) {
+    bool any = false;
+    for (const TensorId id : op.inputs) {
+        if (!id.valid()) continue;
+        if (origins[id.index()].weight) {
+            any = true;
+        } else if (graph.tensor(id).role != TensorRole::constant) {
+            return false;
+        }
+    }
+    return any;
+}
+
+}  // namespace
+
+std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
+                                         const std::vector<int>& input_sample_dims) {
+    std::vector<TensorOrigin> origins(graph.tensor_count());
+    std::size_t input = 0;
+    for (const OpId id : graph.topological_order()) {
+        const Op& op = graph.op(id);
+        if (op.kind == OpKind::input) {
+            const Tensor& tensor = graph.tensor(op.outputs[0]);
+            TensorOrigin& origin = origins[op.outputs[0].index()];
+            int dim = tensor.shape.empty() ? -1 : 0;
+            if (!input_sample_dims.empty()) {
+                assert(input < input_sample_dims.size());
+                dim = input_sample_dims[input];
+            }
+            ++input;
+            if (dim < 0 || static_cast<std::size_t>(dim) >= tensor.shape.size()) continue;
+            origin.sample_dim = dim;
+            origin.sample_extent =
+                std::max<std::int64_t>(1, tensor.shape[static_cast<std::size_t>(dim)]);
+            continue;
+        }
+        if (op.kind == OpKind::parameter) origins[op.outputs[0].index()].weight = true;
+        if (op.inputs.empty()) continue;
+        const OpRule& rule = rules[id.index()];
+        const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+        const bool weight = is_weight(graph, op, origins);
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            if (!op.outputs[i].valid()) continue;
+            TensorOrigin& origin = origins[op.outputs[i].index()];
+            origin.weight = weight;
+            set_sample_dim(rule, rule.results[i], batch, origin);
+        }
+    }
+    return origins;
+}
+
+std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId id, const OpRule& rule,
+                                    const std::vector<TensorOrigin>& origins) {
+    const Op& op = graph.op(id);
+    const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+    std::vector<bool> splits_weight(rule.factors.size(), false);
+    const auto mark = [&](const TensorRule& tensor) {
+        for (const DimRule& dim : tensor.dims) {
+            for (const int f : dim.factors) splits_weight[static_cast<std::size_t>(f)] = true;
+        }
+    };
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (op.inputs[i].valid() && origins[op.inputs[i].index()].weight) mark(rule.operands[i]);
+    }
+    if (op.kind == OpKind::parameter) mark(rule.results[0]);
+
+    std::vector<SoapClass> classes;
+    classes.reserve(rule.factors.size());
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        classes.push_back(batch[f].extent > 0           ? SoapClass::sample
+                          : rule.factors[f].reduction ? SoapClass::reduction
+                          : splits_weight[f]          ? SoapClass::parameter
+                                                      : SoapClass::attribute);
+    }
+    return classes;
+}
+
+}  // namespace partita::graph

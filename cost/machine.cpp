@@ -156,7 +156,7 @@ void Machine::name_links() {
             fmt::format("{}-{}", vertex_name(link.from), vertex_name(link.to));
         link.name = joined;
         while (!taken.insert(link.name).second) {
-            link.name = fmt::format("{}#{}", joined, ++copies[joined]);
+            link.name = fmt::format("{}#{}", joined, 2 + copies[joined]++);
         }
     }
 }

@@ -22,6 +22,7 @@ using graph::JsonField;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMostRate = 1'000'000'000'000'000'000;
+constexpr double kAnything = std::numeric_limits<double>::max();
 constexpr std::int64_t kMostPicoseconds = 1'000'000'000'000;
 
 struct Prefix {
@@ -78,10 +79,13 @@ std::int64_t read_figure(const JsonField& field, std::int64_t least, std::int64_
                          std::string_view what, std::int64_t example) {
     std::optional<std::int64_t> meant;
     if (field.is_text()) meant = without_unit(field.text({what}));
+    const bool too_large = field.is_number() &&
+                           field.number(-kAnything, kAnything, {what}) > static_cast<double>(most);
+    const std::string range = too_large ? fmt::format("{} and at most {}", what, most) : "";
     if (meant && (*meant < least || *meant > most)) meant.reset();
     const std::string remedy =
         meant ? fmt::format("Write {}.", *meant) : fmt::format("Write a number, e.g. {}.", example);
-    return field.integer(least, most, {what, remedy});
+    return field.integer(least, most, {too_large ? range : what, remedy});
 }
 
 double read_share(const JsonField& field) {
@@ -147,9 +151,8 @@ Device read_device_figures(const JsonField& field) {
         read_figure(field["memory_bytes"], 1, kMostBytes, "a number of bytes > 0", 17'179'869'184));
     device.memory_bandwidth = read_figure(field["memory_bandwidth"], 1, kMostRate,
                                           "a number of bytes/s > 0", 900'000'000'000);
-    device.launch_interval =
-        Time(read_figure(field["launch_interval_ps"], 0, kMostPicoseconds,
-                         "a number of picoseconds from 0 to 10^12", 7'000'000));
+    device.launch_interval = Time(read_figure(field["launch_interval_ps"], 0, kMostPicoseconds,
+                                              "a number of picoseconds >= 0", 7'000'000));
     read_matrix_flops(field["matrix_flops"], device);
     device.vector_flops = read_figure(field["vector_flops"], 1, kMostRate, "a number of FLOP/s > 0",
                                       19'500'000'000'000);
@@ -164,7 +167,7 @@ Link read_link_figures(const JsonField& field) {
     link.bandwidth =
         read_figure(field["bandwidth"], 1, kMostRate, "a number of bytes/s > 0", 300'000'000'000);
     link.latency = Time(read_figure(field["latency_ps"], 0, kMostPicoseconds,
-                                    "a number of picoseconds from 0 to 10^12", 600'000));
+                                    "a number of picoseconds >= 0", 600'000));
     if (const JsonField mode = field["mode"]; mode.present()) {
         constexpr std::string_view kModes = "\"duplex\", \"directed\" or \"shared\"";
         const std::string name = mode.text({kModes});

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// machine.json: what is written comes back, bad files are refused with the exact message, and every
+// preset is whole and says where its figures come from.
+#include "cost/machine_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cost/workload_machine.h"
+#include "graph/error.h"
+#include "graph/json.h"
+#include "tests/golden_errors.h"
+
+namespace partita::cost {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+const std::filesystem::path kRoot = PARTITA_SOURCE_DIR;
+
+std::string usage_error(const std::string& spec) {
+    try {
+        static_cast<void>(load_machine(spec));
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(MachineFile, BadFilesAreRefusedWithTheExactMessage) {
+    tests::expect_golden_errors(kRoot / "tests/data/bad_machines",
+                                [](std::string_view text, const std::string& name) {
+                                    static_cast<void>(parse_machine(text, name));
+                                });
+}
+
+TEST(MachineFile, WritingAndReadingIsAFixpoint) {
+    std::vector<Machine> machines{load_machine((kRoot / "examples/machines/lab.json").string()),
+                                  make_workload_machine({}, 2, 1, Bytes{10})};
+    for (const Preset& preset : presets()) machines.push_back(load_machine(preset.name));
+    for (const Machine& machine : machines) {
+        const std::string text = to_json(machine);
+        const Machine again = parse_machine(text, "again.json");
+        EXPECT_EQ(to_json(again), text) << machine.name();
+        EXPECT_EQ(digest(again), digest(machine)) << machine.name();
+    }
+}
+
+TEST(MachineFile, IndentMovesAllLinesButTheFirst) {
+    const Machine machine = load_machine("cpu:2");
+    const std::string flat = to_json(machine);
+    std::string indented = to_json(machine, 3);
+    std::size_t lines = 0;
+    for (std::size_t at = indented.find('\n'); at != std::string::npos;
+         at = indented.find('\n', at + 1), ++lines) {
+        ASSERT_EQ(indented.substr(at + 1, 3), "   ");
+        indented.erase(at + 1, 3);
+    }
+    EXPECT_EQ(lines, 8U);  // "devices" and 2, "switches" and 1, "links" and 2
+    EXPECT_EQ(indented, flat);
+}
+
+TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
+    const std::string text = graph::read_text_file(kRoot / "examples/machines/lab.json");
+    const std::string whole = digest(parse_machine(text, "lab.json"));
+    nlohmann::json json = nlohmann::json::parse(text);
+    const auto digest_with = [&](const char* pointer, const nlohmann::json& value) {
+        nlohmann::json changed = json;
+        changed[nlohmann::json::json_pointer(pointer)] = value;
+        return digest(parse_machine(changed.dump(), "changed.json"));
+    };
+    EXPECT_EQ(digest_with("/devices/0/source", "elsewhere"), whole);
+    EXPECT_EQ(digest_with("/links/0/source", "elsewhere"), whole);
+    EXPECT_EQ(digest_with("/summary", "another"), whole);
+    const std::vector<std::pair<const char*, nlohmann::json>> changes = {
+        {"/name", "other"},
+        {"/devices/2/model", "other"},
+        {"/devices/2/kind", "gpu"},
+        {"/devices/0/node", 1},
+        {"/devices/0/memory_bytes", 1},
+        {"/devices/0/memory_bandwidth", 1},
+        {"/devices/0/launch_interval_ps", 1},
+        {"/devices/0/matrix_flops/float16", 1},
+        {"/devices/0/vector_flops", 1},
+        {"/devices/0/compute_efficiency", 0.71},
+        {"/devices/0/memory_efficiency", 0.71},
+        {"/links/0/name", "other"},
+        {"/links/0/to", "gpu1"},
+        {"/links/0/bandwidth", 1},
+        {"/links/0/latency_ps", 1},
+        {"/links/0/mode", "shared"},
+        {"/links/0/efficiency", 0.71}};
+    for (const auto& [pointer, value] : changes) {
+        EXPECT_NE(digest_with(pointer, value), whole) << pointer;
+    }
+    json["devices"][0]["name"] = "gpu9";
+    json["links"][0]["from"] = "gpu9";
+    EXPECT_NE(digest(parse_machine(json.dump(), "renamed.json")), whole);
+}
+
+TEST(MachineFile, AnEmbeddedMachineNamesItsPlace) {
+    const graph::JsonFile file(R"({"machine": {"format": "partita-machine", "version": 1,
+        "name": "x", "devices": [{"model": 7}]}})",
+                               "plan.json");
+    try {
+        static_cast<void>(parse_machine(file.root()["machine"]));
+        FAIL() << "accepted";
+    } catch (const InputError& error) {
+        EXPECT_STREQ(error.what(),
+                     "plan.json: machine.devices[0].model: expected the model of the device, a "
+                     "text, got 7. Correct it.");
+    }
+}
+
+TEST(Presets, AreTheEightThatTheDocumentationNames) {
+    std::vector<std::string> names;
+    for (const Preset& preset : presets()) {
+        names.push_back(preset.name);
+        EXPECT_THAT(preset.summary, Not(IsEmpty()));
+        EXPECT_EQ(load_machine(preset.name).name(), preset.name);
+    }
+    EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-h100",
+                                            "k80-cluster", "mayer-50", "p100-cluster"));
+}
+
+TEST(Presets, GiveASourceForEveryFigure) {
+    const std::vector<std::string> no_figure = {"model", "kind", "mode", "source"};
+    for (const Preset& preset : presets()) {
+        const auto json = nlohmann::json::parse(graph::read_text_file(preset.file));
+        for (const char* types : {"device_types", "link_types"}) {
+            for (const auto& [name, type] : json.at(types).items()) {
+                for (const auto& [figure, value] : type.items()) {
+                    if (testing::Value(no_figure, testing::Contains(figure))) continue;
+                    const std::string source = type.at("source").value(figure, "");
+                    EXPECT_THAT(source, Not(IsEmpty()))
+                        << preset.name << " " << name << " " << figure;
+                }
+            }
+        }
+        const Machine machine = load_machine(preset.name);
+        for (const Device& device : machine.devices()) EXPECT_THAT(device.source, Not(IsEmpty()));
+        for (const Link& link : machine.links()) EXPECT_THAT(link.source, Not(IsEmpty()));
+    }
+}
+
+TEST(Presets, HaveTheDevicesTheirNamesPromise) {
+    const auto devices = [](const char* spec) { return load_machine(spec).device_count(); };
+    EXPECT_EQ(devices("a100-t4"), 8);
+    EXPECT_EQ(devices("cpu"), 1);
+    EXPECT_EQ(devices("cpu:2"), 2);
+    EXPECT_EQ(devices("cpu:4096"), 4096);
+    EXPECT_EQ(devices("dgx-1-v100"), 8);
+    EXPECT_EQ(devices("dgx-a100"), 8);
+    EXPECT_EQ(devices("dgx-h100:4"), 32);
+    EXPECT_EQ(devices("k80-cluster"), 64);
+    EXPECT_EQ(devices("mayer-50"), 50);
+    EXPECT_EQ(devices("p100-cluster"), 16);
+    EXPECT_EQ(devices("p100-cluster:2x4"), 8);
+    EXPECT_EQ(devices("p100-cluster:1x3"), 3);
+}
+
+TEST(Presets, NumberTheirNodes) {
+    const Machine machine = load_machine("p100-cluster:2x2");
+    EXPECT_EQ(machine.name(), "p100-cluster:2x2");
+    ASSERT_THAT(machine.devices(), SizeIs(4));
+    EXPECT_EQ(machine.device(2).name, "node1/gpu0");
+    EXPECT_EQ(machine.device(2).node, 1);
+    EXPECT_EQ(load_machine("dgx-a100").device(7).name, "gpu7");
+}
+
+TEST(Presets, RefuseSizesTheyCannotHave) {
+    for (const char* spec : {"cpu:0", "cpu:", "cpu:-1", "cpu:2x", "cpu:x2", "cpu:4097", "cpu:1e3",
+                             "cpu:99999999999999999999", "cpu: 2", "cpu:2 "}) {
+        EXPECT_THAT(usage_error(spec), HasSubstr("expected a size such as 4 or 2x4")) << spec;
+    }
+    EXPECT_EQ(usage_error("cpu:2x2"),
+              "machine 'cpu' has one node. Write the number of devices, e.g. cpu:2.");
+    EXPECT_EQ(usage_error("mayer-50:2"), "machine 'mayer-50' has one size only. Write mayer-50.");
+    EXPECT_EQ(usage_error("p100-cluster:2x5"),
+              "machine 'p100-cluster': its nodes have 4 devices, got 5. Write at most "
+              "p100-cluster:2x4.");
+    EXPECT_EQ(usage_error("dgx-h100:513"),
+              "machine 'dgx-h100:513': 4104 devices and 514 switches. A machine has at most 4096 "
+              "of each.");
+    EXPECT_EQ(usage_error("dgx-9"),
+              "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
+              "dgx-h100, k80-cluster, mayer-50, p100-cluster; a machine file ends in .json.");
+    EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
+              "machine '../machines/cpu': unknown preset");
+}
+
+TEST(Presets, KeepTheRatiosOfMayersMachine) {
+    const Machine machine = load_machine("mayer-50");
+    int fast = 0;
+    int slow = 0;
+    int cpus = 0;
+    const double fastest = static_cast<double>(machine.device(0).vector_flops);
+    for (const Device& device : machine.devices()) {
+        const double share = static_cast<double>(device.vector_flops) / fastest;
+        if (share == 1.0) ++fast;
+        if (std::abs(share - 1.0 / 3) < 1e-9) ++slow;
+        if (std::abs(share - 1.0 / 20) < 1e-9 && device.kind == DeviceKind::cpu) ++cpus;
+    }
+    EXPECT_EQ(fast, 10);
+    EXPECT_EQ(slow, 20);
+    EXPECT_EQ(cpus, 20);
+    for (const Channel& channel : machine.channels()) EXPECT_EQ(channel.bandwidth, 1'250'000'000);
+}
+
+TEST(Presets, JoinTheV100sOfADgx1ByTheirSixLinks) {
+    const Machine machine = load_machine("dgx-1-v100");
+    std::vector<std::int64_t> nvlink(8);
+    for (const Link& link : machine.links()) {
+        if (link.to >= 8) continue;
+        nvlink[static_cast<std::size_t>(link.from)] += link.bandwidth;
+        nvlink[static_cast<std::size_t>(link.to)] += link.bandwidth;
+    }
+    EXPECT_THAT(nvlink, testing::Each(6 * 25'000'000'000));
+}
+
+}  // namespace
+}  // namespace partita::cost

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as machine.json: either an error that the user can act on, or a machine that is written
+// and read back unchanged and whose devices all reach each other.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "cost/machine_file.h"
+#include "graph/error.h"
+
+namespace {
+
+/// Routes to the first few devices; each destination costs a search over the whole machine.
+constexpr int kDestinations = 4;
+
+void exercise(const partita::cost::Machine& machine) {
+    const std::string text = to_json(machine);
+    const partita::cost::Machine again = partita::cost::parse_machine(text, "again.json");
+    if (to_json(again) != text || digest(again) != digest(machine)) std::abort();
+    for (int to = 0; to < std::min(kDestinations, machine.device_count()); ++to) {
+        for (int from = 0; from < machine.device_count(); ++from) {
+            if (from == to) continue;
+            const auto route = machine.route(from, to);
+            if (route.channels.empty() || route.bandwidth < 1) std::abort();
+            if (machine.copy_time(from, to, partita::Bytes{1}) <= route.latency) std::abort();
+        }
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    // As the file says, and in another size: what one of them refuses the other may accept.
+    for (const auto& count : {std::optional<int>(), std::optional<int>(3)}) {
+        try {
+            exercise(partita::cost::parse_machine(text, "machine.json",
+                                                  {.count = count, .devices_per_node = count}));
+        } catch (const partita::InputError&) {
+        } catch (const partita::UsageError&) {
+        }
+    }
+    return 0;
+}

@@ -96,6 +96,15 @@ Bounds bound_reduction(const BoundNode& node) {
     return bound_by_operand(node);
 }
 
+/// An empty tensor of strings splits into nothing; any other into as many parts as it happens to.
+Bounds bound_string_split(const BoundNode& node) {
+    const Shape* x = shape_of_operand(node, 0);
+    if (x == nullptr || elements(*x) != 0) return {};
+    Shape parts = *x;
+    parts.push_back(0);
+    return {parts, *x};
+}
+
 struct BoundRow {
     std::string_view type;
     Bounds (*function)(const BoundNode& node);
@@ -117,6 +126,7 @@ constexpr std::array kRows = {
     BoundRow{"ReduceSumSquare", bound_reduction},
     BoundRow{"Slice", bound_by_operand},
     BoundRow{"Split", bound_by_operand},
+    BoundRow{"StringSplit", bound_string_split},
     BoundRow{"TopK", bound_by_operand},
     BoundRow{"Unique", bound_unique},
 };

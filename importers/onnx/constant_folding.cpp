@@ -102,7 +102,8 @@ void store(Literal& result, std::size_t flat, double value) {
 namespace {
 
 const FoldRow* find_fold_row(std::string_view type) {
-    for (const auto rows : {elementwise_rows(), movement_rows(), reduction_rows()}) {
+    for (const auto rows :
+         {elementwise_rows(), movement_rows(), indexing_rows(), reduction_rows()}) {
         const auto row = std::find_if(rows.begin(), rows.end(),
                                       [&](const FoldRow& r) { return r.type == type; });
         if (row != rows.end()) return &*row;

@@ -25,6 +25,7 @@ struct FoldRow {
 
 std::span<const FoldRow> elementwise_rows();
 std::span<const FoldRow> movement_rows();
+std::span<const FoldRow> indexing_rows();
 std::span<const FoldRow> reduction_rows();
 
 /// Operand `i`, which must be there.

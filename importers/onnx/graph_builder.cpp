@@ -243,7 +243,8 @@ private:
 
     void add_input(Target& target, ValueId id) {
         const Value& value = values_[id];
-        graph::Tensor tensor = describe(value, fmt::format("input '{}'", value.name));
+        const std::string body = target.graph.name == file_ ? "" : target.graph.name + ", ";
+        graph::Tensor tensor = describe(value, fmt::format("{}input '{}'", body, value.name));
         tensor.name = target.tensor_names.make(target.op_names.make(value.name));
         tensor.role = TensorRole::input;
         target.tensors[id] = target.graph.add_source(std::move(tensor));

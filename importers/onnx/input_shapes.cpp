@@ -19,6 +19,8 @@ using graph::Shape;
 
 namespace {
 
+constexpr std::int64_t kRealLimit = 64;
+
 struct InputDim {
     std::string symbol;           ///< "" when it has none
     std::int64_t extent = -1;     ///< -1: open
@@ -197,9 +199,11 @@ private:
                                 path.string(), inputs_[i].name));
             }
             shapes[inputs_[i].name] = dims_of(tensor);
+            // Shapes depend on integers, and on scales and steps, which are few.
             const bool integral = is_integral(dtype_from_onnx(tensor.data_type()));
-            std::optional<Literal> literal = literal_of(tensor, options_.fold_limit);
-            if (integral && literal) bound_.contents[inputs_[i].name] = std::move(*literal);
+            std::optional<Literal> literal =
+                literal_of(tensor, integral ? options_.fold_limit : kRealLimit);
+            if (literal) bound_.contents[inputs_[i].name] = std::move(*literal);
         }
         return shapes;
     }

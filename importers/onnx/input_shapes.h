@@ -26,7 +26,7 @@ namespace partita::importers {
 struct BoundInputs {
     std::map<std::string, graph::Shape> shapes;  ///< of tensor inputs that are no initializers
     std::map<std::string, std::int64_t> bindings;
-    std::map<std::string, Literal> contents;  ///< small integer inputs of the data set
+    std::map<std::string, Literal> contents;  ///< small inputs of the data set
     std::vector<int> sample_dims;             ///< per input that is no initializer
     std::vector<std::string> notes;
 };

@@ -108,25 +108,28 @@ private:
         std::vector<std::uint64_t> bounded;
     };
 
-    // model_reader.cpp: names, order, values
+    // reader_values.cpp: names, values and constants
     [[noreturn]] void fail(const Node& node, std::string_view what) const;
     Draft new_draft();
     ValueId add_value(Value value);
     ValueId add_value(const Scope& scope, const std::string& name, onnx::TypeProto type);
     void define(Scope& scope, const std::string& name, ValueId id, std::string_view what);
     ValueId find(const Scope& scope, const std::string& name) const;
+    void check_data(const onnx::TensorProto& tensor, std::string_view where) const;
     void read_initializers(const onnx::GraphProto& graph, Scope& scope);
     void read_declared(const onnx::GraphProto& graph, Scope& scope) const;
+    void read_attributes(Node& node) const;
+    void read_constant(const Node& node, Scope& scope);
+    const Literal* known_literal(ValueId id);
+
+    // model_reader.cpp: graphs and nodes
     void read_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, Scope& scope);
     void read_outputs(const onnx::GraphProto& graph, Scope& scope);
     void read_node(const onnx::NodeProto& proto, std::size_t index, Scope& scope);
     Node open_node(const onnx::NodeProto& proto, std::size_t index, Scope& scope);
-    void read_attributes(Node& node) const;
-    void read_constant(const Node& node, Scope& scope);
+    void check_node(const Node& node) const;
     bool fold_node(const Node& node, Scope& scope);
     std::optional<Literals> evaluate(const Node& node, bool with_estimates);
-    const Literal* known_literal(ValueId id);
-    void check_data(const onnx::TensorProto& tensor, std::string_view where) const;
     void emit(Node& node, Scope& scope, ResultTypes results,
               const std::optional<Literals>& estimates);
 
@@ -145,11 +148,25 @@ private:
                                        Scope& body);
     bool take_branch(const Node& node, Scope& scope);
     ResultTypes infer_if(Node& node, Scope& scope);
-    ResultTypes infer_loop(Node& node, Scope& scope);
     std::unique_ptr<Draft> read_body(const Node& node, const onnx::GraphProto& graph,
                                      std::span<const onnx::TypeProto> inputs,
                                      const std::vector<std::uint64_t>& bounded, const Scope& scope);
     Scope child_scope(const Scope& scope, Draft& draft) const;
+
+    // reader_loop.cpp
+    struct LoopCall {
+        const onnx::GraphProto* graph = nullptr;
+        std::size_t states = 0;
+        std::optional<std::int64_t> most;     ///< iterations, at most
+        bool exact = false;                   ///< operands say so for certain
+        std::vector<onnx::TypeProto> inputs;  ///< of the body
+        std::vector<std::uint64_t> bounded;   ///< of the body's inputs
+        std::vector<std::uint64_t> varying;   ///< per state: dims that change; empty: none at all
+    };
+    LoopCall open_loop(const Node& node);
+    std::unique_ptr<Draft> read_loop_body(Node& node, LoopCall& call, const Scope& scope,
+                                          bool& grows);
+    ResultTypes infer_loop(Node& node, Scope& scope);
 
     const onnx::ModelProto& model_;
     ReaderOptions options_;

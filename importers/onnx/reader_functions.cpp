@@ -277,154 +277,20 @@ ModelReader::ResultTypes ModelReader::infer_if(Node& node, Scope& scope) {
                 set_extent(type, static_cast<int>(d), m < 0 || n < 0 ? -1 : std::max(m, n));
                 if (d < 64) bounded |= std::uint64_t{1} << d;
             }
+        } else if (const Literal* condition = contents(node.operands[0], /*exact_only=*/false)) {
+            // Ranks differ; contents of the data set say which branch is meant.
+            type = condition->integral() && condition->size() == 1 && condition->integer(0) != 0
+                       ? a.type
+                       : b.type;
+            const auto rank = shape_of(type).value_or(Shape{}).size();
+            bounded = (std::uint64_t{1} << std::min<std::size_t>(rank, 63)) - 1;
         } else if (type.has_tensor_type()) {
-            type.mutable_tensor_type()->clear_shape();  // ranks differ: only the run decides
+            type.mutable_tensor_type()->clear_shape();  // only the run decides
         }
         results.types.push_back(std::move(type));
         results.bounded.push_back(bounded);
     }
     complete_from_declared(node, scope, results);
-    return results;
-}
-
-// --- Loop --------------------------------------------------------------------------------------
-
-namespace {
-
-/// Extents of a loop's states before the first and the second iteration.
-struct Growth {
-    std::vector<std::optional<Shape>> before;
-    std::vector<std::optional<Shape>> after;
-
-    [[nodiscard]] bool constant() const { return before == after; }
-};
-
-/// Extent after `steps` more iterations, if each adds what the first one did.
-std::int64_t grown(std::int64_t before, std::int64_t after, std::int64_t steps) {
-    if (before < 0 || after < 0) return -1;
-    std::int64_t change = 0;
-    if (__builtin_mul_overflow(after - before, steps, &change) ||
-        __builtin_add_overflow(before, change, &change)) {
-        return -1;
-    }
-    return std::max<std::int64_t>(change, -1);
-}
-
-}  // namespace
-
-// States may change their shape. When they do, and the number of iterations is bounded, each
-// iteration is assumed to add what the first one added, and the second confirms it; the body is
-// read once more with the states of the last iteration, the largest.
-ModelReader::ResultTypes ModelReader::infer_loop(Node& node, Scope& scope) {
-    const onnx::GraphProto* graph = graph_attribute(*node.proto, "body");
-    if (graph == nullptr) fail(node, "attribute 'body': expected a graph, got none");
-    const std::size_t states = node.operands.size() - 2;
-    const auto count = static_cast<std::size_t>(node.proto->output_size());
-    if (count < states || static_cast<std::size_t>(graph->output_size()) != count + 1) {
-        fail(node,
-             fmt::format("expected a body of {} results, got {}", count + 1, graph->output_size()));
-    }
-    const auto scalar_operand = [&](std::size_t i) -> const Literal* {
-        if (node.operands[i] == kNoValue) return nullptr;
-        const Literal* literal = contents(node.operands[i], /*exact_only=*/false);
-        return literal != nullptr && literal->integral() && literal->size() == 1 ? literal
-                                                                                 : nullptr;
-    };
-    std::optional<std::int64_t> most;
-    if (const Literal* trips = scalar_operand(0))
-        most = std::max<std::int64_t>(trips->integer(0), 0);
-    const Literal* condition = scalar_operand(1);
-    const bool starts =
-        node.operands[1] == kNoValue || (condition != nullptr && condition->integer(0) != 0);
-    if (condition != nullptr && condition->integer(0) == 0) most = 0;
-
-    std::vector<onnx::TypeProto> inputs = {tensor_type(DType::int64, {}),
-                                           tensor_type(DType::boolean, {})};
-    std::vector<std::uint64_t> bounded = {0, 0};
-    for (std::size_t i = 2; i < node.operands.size(); ++i) {
-        const bool given = node.operands[i] != kNoValue;
-        inputs.push_back(given ? values_[node.operands[i]].type : onnx::TypeProto());
-        bounded.push_back(given ? values_[node.operands[i]].bounded_dims : 0);
-    }
-    const auto shapes_before = [&] {
-        std::vector<std::optional<Shape>> shapes;
-        for (std::size_t i = 0; i < states; ++i) shapes.push_back(shape_of(inputs[i + 2]));
-        return shapes;
-    };
-    const auto shapes_after = [&](const Draft& body) {
-        std::vector<std::optional<Shape>> shapes;
-        for (std::size_t i = 0; i < states; ++i) {
-            shapes.push_back(shape_of(values_[body.outputs[i + 1]].type));
-        }
-        return shapes;
-    };
-    const std::vector<onnx::TypeProto> initial = inputs;
-    auto body = read_body(node, *graph, inputs, bounded, scope);
-    Growth growth{shapes_before(), shapes_after(*body)};
-    std::vector<std::uint64_t> varying(states, 0);
-    if (!growth.constant()) {
-        for (std::size_t i = 0; i < states; ++i) {
-            const auto& before = growth.before[i];
-            const auto& after = growth.after[i];
-            if (before == after) continue;
-            onnx::TypeProto& type = inputs[i + 2];
-            if (!before || !after || before->size() != after->size()) {
-                if (type.has_tensor_type()) type.mutable_tensor_type()->clear_shape();
-                continue;
-            }
-            for (std::size_t d = 0; d < before->size(); ++d) {
-                if ((*before)[d] == (*after)[d]) continue;
-                const std::int64_t last =
-                    most && *most > 0 ? grown((*before)[d], (*after)[d], *most - 1) : -1;
-                set_extent(type, static_cast<int>(d), last);
-                if (d < 64) varying[i] |= std::uint64_t{1} << d;
-            }
-            bounded[i + 2] |= varying[i];
-        }
-        node.bodies.clear();
-        body = read_body(node, *graph, inputs, bounded, scope);
-    }
-    // Whether the loop runs to its limit: the body hands its condition on, or says true.
-    const ValueId again = body->outputs[0];
-    const Literal* always = known_literal(again);
-    const bool unconditional =
-        again == body->inputs[1] ||
-        (always != nullptr && always->integral() && always->size() == 1 && always->integer(0) != 0);
-    const bool exact = most && (*most == 0 || (starts && unconditional)) &&
-                       (node.operands[0] == kNoValue || known_literal(node.operands[0]) != nullptr);
-    if (exact) node.trip_count = most;
-
-    ResultTypes results;
-    for (std::size_t i = 0; i < count; ++i) {
-        const Value& made = values_[body->outputs[i + 1]];
-        onnx::TypeProto type = made.type;
-        std::uint64_t marks = made.bounded_dims;
-        if (i < states) {
-            if (most && *most == 0) type = initial[i + 2];
-            const auto before = shape_of(inputs[i + 2]);
-            const auto after = shape_of(type);
-            const bool steady = growth.before[i] && growth.after[i] && before && after &&
-                                before->size() == after->size() &&
-                                before->size() == growth.before[i]->size();
-            for (std::size_t d = 0; steady && d < after->size() && d < 64; ++d) {
-                if ((varying[i] >> d & 1u) == 0) continue;
-                // The second reading must add what the first one added.
-                const std::int64_t added = (*growth.after[i])[d] - (*growth.before[i])[d];
-                const bool confirmed =
-                    (*before)[d] >= 0 && (*after)[d] >= 0 && (*after)[d] - (*before)[d] == added;
-                if (most && *most > 0 && !confirmed) set_extent(type, static_cast<int>(d), -1);
-                marks = exact ? marks & ~(std::uint64_t{1} << d) : marks | (std::uint64_t{1} << d);
-            }
-        } else if (const auto shape = shape_of(made.type)) {
-            Shape stacked = *shape;
-            stacked.insert(stacked.begin(), most.value_or(-1));
-            type = tensor_type(dtype_of(made.type), stacked);
-            marks = (marks << 1) | (exact ? 0u : 1u);
-        }
-        results.types.push_back(std::move(type));
-        results.bounded.push_back(marks);
-    }
-    node.bodies.push_back({"body", std::move(body)});
     return results;
 }
 

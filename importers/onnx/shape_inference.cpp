@@ -34,9 +34,10 @@ private:
 
 class NodeContext final : public onnx::InferenceContext {
 public:
-    NodeContext(const onnx::NodeProto& node, std::span<const InferenceOperand> operands,
-                BodyTyper& bodies)
+    NodeContext(const onnx::NodeProto& node, const onnx::OpSchema& schema,
+                std::span<const InferenceOperand> operands, BodyTyper& bodies)
         : node_(node),
+          schema_(schema),
           operands_(operands),
           bodies_(bodies),
           data_(operands.size()),
@@ -46,7 +47,12 @@ public:
         for (const auto& attribute : node_.attribute()) {
             if (attribute.name() == name) return &attribute;
         }
-        return nullptr;
+        // Some inference functions forget the default that their schema states (onesided of STFT).
+        const auto known = schema_.attributes().find(name);
+        const bool has_default =
+            known != schema_.attributes().end() &&
+            known->second.default_value.type() != onnx::AttributeProto::UNDEFINED;
+        return has_default ? &known->second.default_value : nullptr;
     }
     size_t getNumInputs() const override { return operands_.size(); }
     const onnx::TypeProto* getInputType(size_t index) const override {
@@ -91,6 +97,7 @@ private:
     }
 
     const onnx::NodeProto& node_;
+    const onnx::OpSchema& schema_;
     std::span<const InferenceOperand> operands_;
     BodyTyper& bodies_;
     mutable std::vector<std::unique_ptr<onnx::TensorProto>> data_;  // made when asked for
@@ -103,7 +110,7 @@ private:
 std::vector<onnx::TypeProto> infer_types(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                                          std::span<const InferenceOperand> operands,
                                          BodyTyper& bodies) {
-    NodeContext context(node, operands, bodies);
+    NodeContext context(node, schema, operands, bodies);
     if (schema.has_type_and_shape_inference_function()) {
         schema.GetTypeAndShapeInferenceFunction()(context);
     }

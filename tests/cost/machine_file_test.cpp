@@ -174,6 +174,12 @@ TEST(Presets, NumberTheirNodes) {
     EXPECT_EQ(load_machine("dgx-a100").device(7).name, "gpu7");
 }
 
+// 4 GPUs: 6 pairs by NVLink, 4 to the host, the host to the network; with 2 GPUs 1 + 2 + 1.
+TEST(Presets, JoinEachPairOfAGroupOnce) {
+    EXPECT_THAT(load_machine("p100-cluster:1x4").links(), SizeIs(11));
+    EXPECT_THAT(load_machine("p100-cluster:3x2").links(), SizeIs(12));
+}
+
 TEST(Presets, RefuseSizesTheyCannotHave) {
     for (const char* spec : {"cpu:0", "cpu:", "cpu:-1", "cpu:2x", "cpu:x2", "cpu:4097", "cpu:1e3",
                              "cpu:99999999999999999999", "cpu: 2", "cpu:2 "}) {

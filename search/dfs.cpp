@@ -46,8 +46,7 @@ Placement place_dfs(const GroupGraph& graph) {
         double best_score = 0;
         for (const int d : graph.devices(g)) {
             if (!loads.fits(g, d)) continue;
-            const double score =
-                traffic.on(d) * static_cast<double>(loads.finish(g, d).raw());
+            const double score = traffic.on(d) * static_cast<double>(loads.finish(g, d).raw());
             if (best >= 0 && score >= best_score) continue;
             best = d;
             best_score = score;

@@ -98,7 +98,9 @@ plan::Evaluator& Engine::evaluator(int worker) {
     return *own;
 }
 
-Duration Engine::elapsed() const { return clock_.now() - begin_; }
+Duration Engine::elapsed() const {
+    return clock_.now() - begin_;
+}
 
 bool Engine::interrupted() const {
     if (options_.cancelled != nullptr && options_.cancelled->load()) return true;
@@ -188,16 +190,15 @@ void Engine::report() {
     options_.progress(progress);
 }
 
-Status Engine::search() {
+Status Engine::search(std::span<const SearcherRow> searchers) {
     if (options_.start) {
         searcher_ = "import-plan";
         static_cast<void>(evaluate(*options_.start));
     }
-    for (std::size_t i = 0; i < options_.searchers.size(); ++i) {
-        const SearcherRow* row = find_searcher(options_.searchers[i]);
-        searcher_ = row->name;
+    for (std::size_t i = 0; i < searchers.size(); ++i) {
+        searcher_ = searchers[i].name;
         random_ = Random::stream(options_.seed, i);
-        const std::unique_ptr<Searcher> searcher = row->make(*this);
+        const std::unique_ptr<Searcher> searcher = searchers[i].make(*this);
         for (Status status = Status::in_progress; status == Status::in_progress;) {
             if (proven()) return Status::optimal;
             if (exhausted()) return Status::budget_exhausted;
@@ -209,15 +210,20 @@ Status Engine::search() {
 }
 
 SearchResult Engine::run() {
+    std::vector<SearcherRow> rows;
+    for (const std::string& name : options_.searchers) rows.push_back(*find_searcher(name));
+    return run(rows);
+}
+
+SearchResult Engine::run(std::span<const SearcherRow> searchers) {
     assert(!groups_);  // run() is called once
-    Groups groups =
-        make_groups(problem_, options_.group ? Grouping::all : Grouping::required_only);
+    Groups groups = make_groups(problem_, options_.group ? Grouping::all : Grouping::required_only);
     if (!groups.conflict.empty()) return infeasible(groups.conflict);
     const LowerBound bound = search::lower_bound(problem_);
     if (!bound.shortage.empty()) return infeasible(bound.shortage);
     lower_bound_ = bound.value;
     groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
-    return finish(search());
+    return finish(search(searchers));
 }
 
 Baseline Engine::single_device_baseline() {

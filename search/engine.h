@@ -45,6 +45,8 @@
 
 namespace partita::search {
 
+struct SearcherRow;
+
 /// What a progress bar shows. Valid during the call only.
 struct Progress {
     std::int64_t evaluations = 0;
@@ -61,9 +63,9 @@ struct EngineOptions {
     std::optional<Duration> time_limit;       ///< >= 0; none: no limit
     std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
     std::uint64_t seed = 1;
-    int threads = 1;                       ///< >= 1; 0 = one per core
-    bool group = true;                     ///< false: only what must share a device moves together
-    std::optional<plan::Strategy> start;   ///< --import-plan
+    int threads = 1;                      ///< >= 1; 0 = one per core
+    bool group = true;                    ///< false: only what must share a device moves together
+    std::optional<plan::Strategy> start;  ///< --import-plan
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
     const Clock* clock = nullptr;                   ///< null: steady_clock()
@@ -104,8 +106,10 @@ public:
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Once.
+    /// Runs the searchers of the options, or these (of other libraries, which no table here knows).
+    /// One call per engine.
     [[nodiscard]] SearchResult run();
+    [[nodiscard]] SearchResult run(std::span<const SearcherRow> searchers);
 
     // What a searcher may use.
 
@@ -152,7 +156,7 @@ private:
     void check_start() const;
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
     void report();
-    [[nodiscard]] Status search();
+    [[nodiscard]] Status search(std::span<const SearcherRow> searchers);
     [[nodiscard]] SearchResult infeasible(std::string why) const;
     [[nodiscard]] SearchResult finish(Status status);
     [[nodiscard]] Baseline single_device_baseline();

@@ -156,10 +156,9 @@ void GroupGraph::connect() {
     const auto by_to = [](const Edge& e) { return std::tie(e.to, e.from, e.tensor); };
     std::sort(edges.begin(), edges.end(),
               [&](const Edge& a, const Edge& b) { return by_from(a) < by_from(b); });
-    edges.erase(
-        std::unique(edges.begin(), edges.end(),
-                    [&](const Edge& a, const Edge& b) { return by_from(a) == by_from(b); }),
-        edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end(),
+                            [&](const Edge& a, const Edge& b) { return by_from(a) == by_from(b); }),
+                edges.end());
     const auto from = [](const Edge& e) { return e.from; };
     const auto to = [](const Edge& e) { return e.to; };
     outgoing_ = lists_of(edges, size(), from, to);

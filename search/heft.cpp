@@ -64,9 +64,8 @@ Placement place_heft(const GroupGraph& graph) {
     std::vector<std::size_t> order(graph.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     // Equal ranks: by number, which is topological, so that predecessors of no work come first.
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return graph.rank(a) > graph.rank(b);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return graph.rank(a) > graph.rank(b); });
     Placement placement(graph.size(), -1);
     std::vector<Time> finish(graph.size());
     std::vector<Calendar> calendars(static_cast<std::size_t>(graph.device_count()));

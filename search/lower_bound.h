@@ -16,15 +16,15 @@
 //
 //        T  >=  ( sum_u min_c (w[c] p[u][c] + z[c] b[u][c]) - sum_c z[c] m[c] C[c] ) / sum_c w[c] m[c]
 //
-//    so poor weights cost tightness, never soundness: they come from a fixed number of subgradient
-//    steps in floating point, and the bound from them in 128-bit integers. The z terms are what
-//    follows from memory: fast devices that cannot hold everything leave work to slower ones.
+//    so poor weights cost tightness, never soundness: they are chosen in floating point
+//    (search/work_weights.h), and the bound follows from them in 128-bit integers. The z terms are
+//    what follows from memory: fast devices that cannot hold everything leave work to slower ones.
 //
 // 3. One unit: all its time on its best device.
 //
 // 4. Work inside the path (timeline): tasks that cannot start before h and are followed by at least
 //    t more have only T - h - t left, hence  T >= h + work(those tasks) + t,  work as in 2 with z = 0.
-//    Tried for every h with the smallest t of its tasks, and for every t with the smallest h.
+//    Tried for every h, and for every t or an even choice of 64.
 //
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //

@@ -65,8 +65,8 @@ private:
         Time ready;
         for (const GroupEdge& edge : graph_.incoming(g)) {
             const auto from = static_cast<std::size_t>(edge.group);
-            ready = std::max(ready,
-                             finish_[from] + graph_.copy_time(edge, placement_[from], device));
+            ready =
+                std::max(ready, finish_[from] + graph_.copy_time(edge, placement_[from], device));
         }
         return ready;
     }
@@ -149,14 +149,16 @@ private:
     DeviceLoads loads_;
     Placement placement_;
     std::vector<Time> finish_;
-    std::vector<std::int32_t> waiting_;  ///< edges from groups not placed yet
-    std::vector<std::int32_t> pairs_;    ///< devices still open to a released group
+    std::vector<std::int32_t> waiting_;   ///< edges from groups not placed yet
+    std::vector<std::int32_t> pairs_;     ///< devices still open to a released group
     std::vector<std::int32_t> homeless_;  ///< released groups without any
     std::vector<Device> devices_;
 };
 
 }  // namespace
 
-Placement place_m_etf(const GroupGraph& graph) { return Etf(graph).run(); }
+Placement place_m_etf(const GroupGraph& graph) {
+    return Etf(graph).run();
+}
 
 }  // namespace partita::search

@@ -62,7 +62,9 @@ void Workers::Pool::serve(int worker) {
     }
 }
 
-Workers::Workers(int count) : count_(count) { assert(count >= 1); }
+Workers::Workers(int count) : count_(count) {
+    assert(count >= 1);
+}
 
 Workers::~Workers() {
     if (!pool_) return;

@@ -77,8 +77,7 @@ private:
             Time& head = tasks_.forward[i].head;
             for (const TensorId t : graph_.ops()[i].inputs) {
                 if (!t.valid()) continue;
-                head = std::max(head,
-                                end_of(tasks_.forward[graph_.tensor(t).producer.index()]));
+                head = std::max(head, end_of(tasks_.forward[graph_.tensor(t).producer.index()]));
             }
         }
         for (std::size_t i = graph_.op_count(); i-- > 0;) {
@@ -129,20 +128,39 @@ private:
     BestTasks tasks_;
 };
 
-/// max over thresholds k of  k + work(tasks with key >= k) + the smallest `other` among them.
-Time best_window(std::vector<BestTask>& tasks, const WorkBound& work, Time BestTask::*key,
-                 Time BestTask::*other) {
+/// Thresholds that window_bound() tries for tails, at most.
+constexpr std::size_t kMostTails = 64;
+
+/// The distinct tails, or an even choice of them.
+std::vector<Time> tail_thresholds(const std::vector<BestTask>& tasks) {
+    std::vector<Time> tails;
+    for (const BestTask& task : tasks) tails.push_back(task.tail);
+    std::sort(tails.begin(), tails.end());
+    tails.erase(std::unique(tails.begin(), tails.end()), tails.end());
+    if (tails.size() <= kMostTails) return tails;
+    std::vector<Time> chosen;
+    for (std::size_t i = 0; i < kMostTails; ++i) {
+        chosen.push_back(tails[i * (tails.size() - 1) / (kMostTails - 1)]);
+    }
+    return chosen;
+}
+
+/// max over h and t of  h + work(tasks with head >= h and tail >= t) + t.
+Time window_bound(std::vector<BestTask> tasks, const WorkBound& work) {
     std::sort(tasks.begin(), tasks.end(), [&](const BestTask& a, const BestTask& b) {
-        return a.*key > b.*key;  // equal keys: sums and minima do not care
+        return a.head > b.head;  // equal heads: sums do not care
     });
     Time best;
-    Time least = Time::max();
-    Int128 price = 0;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-        price += tasks[i].price;
-        least = std::min(least, tasks[i].*other);
-        if (i + 1 < tasks.size() && tasks[i + 1].*key == tasks[i].*key) continue;
-        best = std::max(best, tasks[i].*key + work.time_for(price) + least);
+    for (const Time tail : tail_thresholds(tasks)) {
+        Int128 price = 0;
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+            if (tasks[i].tail < tail) continue;
+            price += tasks[i].price;
+            const Time fixed = tasks[i].head + tail;
+            // Divide only where the bound rises.
+            if (price <= work.price_of(best - fixed)) continue;
+            best = fixed + work.time_for(price);
+        }
     }
     return best;
 }
@@ -159,8 +177,7 @@ PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
             if (task.price > 0) tasks.push_back(task);
         }
     }
-    bounds.windows = std::max(best_window(tasks, work, &BestTask::head, &BestTask::tail),
-                              best_window(tasks, work, &BestTask::tail, &BestTask::head));
+    bounds.windows = window_bound(std::move(tasks), work);
     return bounds;
 }
 

@@ -58,6 +58,8 @@ std::uint64_t Random::below(std::uint64_t bound) {
     return static_cast<std::uint64_t>(product >> 64);
 }
 
-double Random::uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+double Random::uniform() {
+    return static_cast<double>(next() >> 11) * 0x1.0p-53;
+}
 
 }  // namespace partita::search

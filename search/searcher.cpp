@@ -5,11 +5,11 @@ namespace partita::search {
 
 std::string_view name_of(Status status) {
     switch (status) {
-        case Status::in_progress: return "in_progress";
-        case Status::optimal: return "optimal";
-        case Status::found: return "found";
-        case Status::budget_exhausted: return "budget_exhausted";
-        case Status::infeasible: return "infeasible";
+    case Status::in_progress: return "in_progress";
+    case Status::optimal: return "optimal";
+    case Status::found: return "found";
+    case Status::budget_exhausted: return "budget_exhausted";
+    case Status::infeasible: return "infeasible";
     }
     return {};
 }

@@ -91,7 +91,9 @@ constexpr std::array kSearchers = {
 
 }  // namespace
 
-std::span<const SearcherRow> searcher_table() { return kSearchers; }
+std::span<const SearcherRow> searcher_table() {
+    return kSearchers;
+}
 
 const SearcherRow* find_searcher(std::string_view name) {
     const auto at = std::find_if(kSearchers.begin(), kSearchers.end(),
@@ -110,8 +112,8 @@ std::vector<std::string> parse_searchers(std::string_view list) {
         for (const SearcherRow& row : kSearchers) {
             known += (known.empty() ? "" : ", ") + std::string(row.name);
         }
-        throw UsageError(fmt::format("--searcher: unknown searcher '{}'. Known are {}.",
-                                     names.back(), known));
+        throw UsageError(
+            fmt::format("--searcher: unknown searcher '{}'. Known are {}.", names.back(), known));
     }
     return names;
 }

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -23,9 +21,6 @@ namespace {
 
 /// More classes than this, and devices that price alike share one whatever is fixed to them.
 constexpr std::size_t kMostClasses = 64;
-constexpr int kMostIterations = 300;
-/// Unit-class pairs that all iterations together may look at.
-constexpr double kMostLooks = 5e7;
 constexpr double kWeightScale = 0x1.0p40;
 
 /// The distinct sets of --fix, in order of first use.
@@ -50,7 +45,7 @@ WorkBound::WorkBound(const Problem& problem) {
     exclude_small_devices();
     add_accumulations(problem);
     bound_units();
-    choose_weights();
+    round_weights(choose_weights(table_));
     work_ = exact_bound();
 }
 
@@ -98,8 +93,9 @@ void WorkBound::find_units(const Problem& problem) {
     };
     for (const auto& together : problem.constraints().together) {
         for (const OpId op : together) {
-            const auto [low, high] = std::minmax(root(op.index()), root(together[0].index()));
-            parent[high] = low;
+            const std::uint32_t a = root(op.index());
+            const std::uint32_t b = root(together[0].index());
+            parent[std::max(a, b)] = std::min(a, b);
         }
     }
     unit_of_.resize(ops);
@@ -116,15 +112,16 @@ void WorkBound::find_units(const Problem& problem) {
 void WorkBound::sum_units(const Problem& problem) {
     const graph::OpGraph& graph = problem.graph();
     const std::size_t classes = classes_.count();
-    time_.resize(units() * classes);
-    bytes_.resize(units() * classes);
-    open_.assign(units() * classes, 1);
+    table_ = {.classes = classes, .devices = classes_.size, .capacity = classes_.capacity};
+    table_.time.resize(units() * classes);
+    table_.bytes.resize(units() * classes);
+    table_.open.assign(units() * classes, 1);
     const auto keep = [&](OpId op, Bytes bytes, bool given) {
         for (std::size_t c = 0; c < classes; ++c) {
             const bool cpu =
                 problem.machine().device(classes_.device[c]).kind == cost::DeviceKind::cpu;
             // A workload's memory is that on an accelerator.
-            if (!given || !cpu) bytes_[at(unit_of_[op.index()], c)] += bytes;
+            if (!given || !cpu) table_.bytes[table_.at(unit_of_[op.index()], c)] += bytes;
         }
     };
     std::vector<char> usable(classes);
@@ -140,9 +137,9 @@ void WorkBound::sum_units(const Problem& problem) {
             last = allowed;
         }
         for (std::size_t c = 0; c < classes; ++c) {
-            const std::size_t k = at(unit_of_[i], c);
-            if (usable[c] == 0) open_[k] = 0;
-            time_[k] += problem.total_time(op, classes_.device[c]);
+            const std::size_t k = table_.at(unit_of_[i], c);
+            if (usable[c] == 0) table_.open[k] = 0;
+            table_.time[k] += problem.total_time(op, classes_.device[c]);
         }
         const graph::Op& facts = graph.op(op);
         const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
@@ -160,8 +157,8 @@ void WorkBound::find_shortage(const Problem& problem) {
         Bytes least = Bytes::max();
         Bytes shortest = Bytes::max();  // what the unit lacks on the class that suits it best
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            if (open_[at(u, c)] == 0) continue;
-            const Bytes bytes = bytes_[at(u, c)];
+            if (table_.open[table_.at(u, c)] == 0) continue;
+            const Bytes bytes = table_.bytes[table_.at(u, c)];
             least = std::min(least, bytes);
             shortest = std::min(shortest, bytes - std::min(bytes, classes_.largest[c]));
         }
@@ -188,7 +185,8 @@ void WorkBound::find_shortage(const Problem& problem) {
 void WorkBound::exclude_small_devices() {
     for (std::size_t u = 0; u < units(); ++u) {
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            if (bytes_[at(u, c)] > classes_.largest[c]) open_[at(u, c)] = 0;
+            if (table_.bytes[table_.at(u, c)] > classes_.largest[c])
+                table_.open[table_.at(u, c)] = 0;
         }
     }
 }
@@ -204,10 +202,10 @@ void WorkBound::add_accumulations(const Problem& problem) {
         if (contributions < 2) continue;
         first_op_.emplace_back();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            time_.push_back((contributions - 1) *
-                            problem.accumulate_time(t, classes_.device[c]));
-            bytes_.emplace_back();
-            open_.push_back(1);
+            table_.time.push_back((contributions - 1) *
+                                  problem.accumulate_time(t, classes_.device[c]));
+            table_.bytes.emplace_back();
+            table_.open.push_back(1);
         }
     }
 }
@@ -217,123 +215,28 @@ void WorkBound::bound_units() {
         if (!first_op_[u].valid()) continue;  // its additions may be spread
         Time best = Time::max();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            if (open_[at(u, c)] != 0) best = std::min(best, time_[at(u, c)]);
+            if (table_.open[table_.at(u, c)] != 0)
+                best = std::min(best, table_.time[table_.at(u, c)]);
         }
         if (best != Time::max()) unit_ = std::max(unit_, best);
     }
 }
 
-/// The dual function at these prices, and a subgradient: time and bytes per class when every unit
-/// takes its cheapest class. `time_price` sums to 1 over all devices.
-double WorkBound::try_weights(const std::vector<double>& time_price,
-                              const std::vector<double>& byte_price, std::vector<double>& load,
-                              std::vector<double>& used) const {
-    const std::size_t classes = classes_.count();
-    std::fill(load.begin(), load.end(), 0.0);
-    std::fill(used.begin(), used.end(), 0.0);
-    double value = 0;
-    for (std::size_t c = 0; c < classes; ++c) {
-        value -= byte_price[c] * static_cast<double>(classes_.capacity[c].raw());
-    }
-    for (std::size_t u = 0; u < units(); ++u) {
-        double cheapest = std::numeric_limits<double>::infinity();
-        std::size_t choice = 0;
-        for (std::size_t c = 0; c < classes; ++c) {
-            if (open_[at(u, c)] == 0) continue;
-            const double price = time_price[c] * static_cast<double>(time_[at(u, c)].raw()) +
-                                 byte_price[c] * static_cast<double>(bytes_[at(u, c)].raw());
-            if (price >= cheapest) continue;
-            cheapest = price;
-            choice = c;
-        }
-        if (!std::isfinite(cheapest)) continue;
-        value += cheapest;
-        load[choice] += static_cast<double>(time_[at(u, choice)].raw());
-        used[choice] += static_cast<double>(bytes_[at(u, choice)].raw());
-    }
-    return value;
-}
-
-void WorkBound::keep_weights(const std::vector<double>& time_price,
-                             const std::vector<double>& byte_price) {
-    const double scale =
-        kWeightScale / *std::max_element(time_price.begin(), time_price.end());
+/// To integers. Rounding down is sound for any of them; a price of bytes beyond 2^60 would leave the
+/// range of the sums.
+void WorkBound::round_weights(const WorkWeights& weights) {
+    const double scale = kWeightScale / *std::max_element(weights.time.begin(), weights.time.end());
     for (std::size_t c = 0; c < classes_.count(); ++c) {
-        weight_[c] = static_cast<std::int64_t>(time_price[c] * scale);
-        // Rounding either down is sound; a price beyond 2^60 would leave the range of the sums.
-        byte_price_[c] = static_cast<std::int64_t>(std::min(byte_price[c] * scale, 0x1.0p60));
-    }
-}
-
-void WorkBound::choose_weights() {
-    const std::size_t classes = classes_.count();
-    weight_.assign(classes, 1);
-    byte_price_.assign(classes, 0);
-    std::vector<double> total(classes, 0);
-    std::vector<double> bytes(classes, 0);
-    for (std::size_t u = 0; u < units(); ++u) {
-        for (std::size_t c = 0; c < classes; ++c) {
-            total[c] += static_cast<double>(time_[at(u, c)].raw());
-            bytes[c] += static_cast<double>(bytes_[at(u, c)].raw());
-        }
-    }
-    const double longest = *std::max_element(total.begin(), total.end());
-    if (longest <= 0) return;
-    // Start where speeds of a class relate alike for all units: that is then already optimal.
-    std::vector<double> share(classes);  // time price times devices; sums to 1
-    double sum = 0;
-    bool memory_may_bind = false;
-    for (std::size_t c = 0; c < classes; ++c) {
-        share[c] = classes_.size[c] * longest / std::max(total[c], longest * 1e-9);
-        sum += share[c];
-        memory_may_bind = memory_may_bind ||
-                          bytes[c] > static_cast<double>(classes_.capacity[c].raw());
-    }
-    for (double& s : share) s /= sum;
-
-    std::vector<double> time_price(classes);
-    std::vector<double> byte_price(classes, 0);
-    std::vector<double> load(classes);
-    std::vector<double> used(classes);
-    const double looks = static_cast<double>(units()) * static_cast<double>(classes);
-    const int iterations =
-        classes == 1 ? 1 : std::clamp(static_cast<int>(kMostLooks / looks), 8, kMostIterations);
-    double best = -1;
-    for (int i = 0; i < iterations; ++i) {
-        for (std::size_t c = 0; c < classes; ++c) time_price[c] = share[c] / classes_.size[c];
-        const double value = try_weights(time_price, byte_price, load, used);
-        if (value > best) {
-            best = value;
-            keep_weights(time_price, byte_price);
-        }
-        // Classes with more than their share of the time become dearer, and cheaper again with
-        // ever smaller steps; so do the bytes of classes that are overfull.
-        const double step = 1.0 / std::sqrt(1.0 + i);
-        double busiest = 1;
-        for (std::size_t c = 0; c < classes; ++c) {
-            busiest = std::max(busiest, load[c] / classes_.size[c]);
-        }
-        sum = 0;
-        for (std::size_t c = 0; c < classes; ++c) {
-            share[c] *= std::exp(step * (load[c] / classes_.size[c]) / busiest);
-            sum += share[c];
-            const auto capacity = static_cast<double>(classes_.capacity[c].raw());
-            if (!memory_may_bind || capacity <= 0) continue;
-            const double over = std::clamp(used[c] / capacity - 1, -1.0, 1.0);
-            byte_price[c] =
-                std::max(0.0, byte_price[c] + step * over * std::max(best, 1.0) / capacity);
-        }
-        for (double& s : share) s /= sum;
+        weight_.push_back(static_cast<std::int64_t>(weights.time[c] * scale));
+        byte_price_.push_back(
+            static_cast<std::int64_t>(std::min(weights.bytes[c] * scale, 0x1.0p60)));
+        speed_ += static_cast<Int128>(weight_[c]) * classes_.size[c];
     }
 }
 
 Time WorkBound::time_for(Int128 priced) const {
-    Int128 speed = 0;
-    for (std::size_t c = 0; c < classes_.count(); ++c) {
-        speed += static_cast<Int128>(weight_[c]) * classes_.size[c];
-    }
-    if (priced <= 0 || speed <= 0) return Time{0};
-    return Time(static_cast<std::int64_t>((priced + speed - 1) / speed));
+    if (priced <= 0 || speed_ <= 0) return Time{0};
+    return Time(static_cast<std::int64_t>((priced + speed_ - 1) / speed_));
 }
 
 Time WorkBound::exact_bound() const {
@@ -344,9 +247,10 @@ Time WorkBound::exact_bound() const {
     for (std::size_t u = 0; u < units(); ++u) {
         Int128 cheapest = -1;
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            if (open_[at(u, c)] == 0) continue;
-            const Int128 price = static_cast<Int128>(weight_[c]) * time_[at(u, c)].raw() +
-                                 static_cast<Int128>(byte_price_[c]) * bytes_[at(u, c)].raw();
+            if (table_.open[table_.at(u, c)] == 0) continue;
+            const Int128 price =
+                static_cast<Int128>(weight_[c]) * table_.time[table_.at(u, c)].raw() +
+                static_cast<Int128>(byte_price_[c]) * table_.bytes[table_.at(u, c)].raw();
             if (cheapest < 0 || price < cheapest) cheapest = price;
         }
         priced += std::max<Int128>(cheapest, 0);
@@ -355,7 +259,7 @@ Time WorkBound::exact_bound() const {
 }
 
 bool WorkBound::may_use(OpId op, std::size_t c) const {
-    return open_[at(unit_of_[op.index()], c)] != 0;
+    return table_.open[table_.at(unit_of_[op.index()], c)] != 0;
 }
 
 }  // namespace partita::search

@@ -17,6 +17,7 @@
 #include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
+#include "search/work_weights.h"
 
 namespace partita::search {
 
@@ -49,6 +50,8 @@ public:
     /// The shortest time in which work that costs `priced` (sum over tasks of the smallest weighted
     /// time) can be done by all devices.
     [[nodiscard]] Time time_for(Int128 priced) const;
+    /// The price of the work that all devices can do in `time`.
+    [[nodiscard]] Int128 price_of(Time time) const { return speed_ * time.raw(); }
 
 private:
     void classify(const plan::Problem& problem);
@@ -58,26 +61,18 @@ private:
     void exclude_small_devices();
     void find_shortage(const plan::Problem& problem);
     void bound_units();
-    void choose_weights();
-    double try_weights(const std::vector<double>& time_price, const std::vector<double>& byte_price,
-                       std::vector<double>& load, std::vector<double>& used) const;
-    void keep_weights(const std::vector<double>& time_price,
-                      const std::vector<double>& byte_price);
+    void round_weights(const WorkWeights& weights);
     [[nodiscard]] Time exact_bound() const;
 
     [[nodiscard]] std::size_t units() const { return first_op_.size(); }
-    [[nodiscard]] std::size_t at(std::size_t u, std::size_t c) const {
-        return u * classes_.count() + c;
-    }
 
     DeviceClasses classes_;
-    std::vector<std::uint32_t> unit_of_;   ///< per op
-    std::vector<graph::OpId> first_op_;    ///< per unit; invalid for accumulations
-    std::vector<Time> time_;               ///< units x classes
-    std::vector<Bytes> bytes_;             ///< units x classes
-    std::vector<char> open_;               ///< units x classes
-    std::vector<std::int64_t> weight_;     ///< w per class
+    std::vector<std::uint32_t> unit_of_;  ///< per op
+    std::vector<graph::OpId> first_op_;   ///< per unit; invalid for accumulations
+    WorkTable table_;
+    std::vector<std::int64_t> weight_;      ///< w per class
     std::vector<std::int64_t> byte_price_;  ///< z per class, in the same scale
+    Int128 speed_ = 0;                      ///< sum of w over all devices
     Time work_;
     Time unit_;
     std::string shortage_;

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "graph/error.h"
+#include "search/searchers.h"
+#include "tests/plan/small_problems.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/random_graph.h"
+
+namespace partita::search {
+namespace {
+
+using plan::Problem;
+using plan::ProblemOptions;
+using plan::WorkloadBuilder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Proposes placements of two ops on two devices, in this order, one batch.
+template <int first_a, int first_b, int second_a, int second_b>
+class TwoProposals final : public Searcher {
+public:
+    Status step(Engine& engine) override {
+        const std::array strategies{plan::on_devices({first_a, first_b}),
+                                    plan::on_devices({second_a, second_b})};
+        static_cast<void>(engine.evaluate(strategies));
+        return Status::found;
+    }
+};
+
+/// Draws placements for ever.
+class Endless final : public Searcher {
+public:
+    Status step(Engine& engine) override {
+        Placement placement(engine.groups().size());
+        for (auto& device : placement) {
+            device = static_cast<int>(
+                engine.random().below(static_cast<std::uint64_t>(engine.problem().device_count())));
+        }
+        const auto evaluation = engine.evaluate(engine.groups().strategy(placement));
+        if (evaluation)
+            engine.count_acceptance(evaluation->value == engine.best_evaluation()->value);
+        return Status::in_progress;
+    }
+};
+
+/// Says that what the engine holds is proven.
+class Prover final : public Searcher {
+public:
+    Status step(Engine& engine) override {
+        if (engine.best() == nullptr) {
+            static_cast<void>(engine.evaluate(plan::on_devices({1, 1})));
+        }
+        return Status::optimal;
+    }
+};
+
+template <class S>
+SearcherRow row(std::string_view name) {
+    return {.name = name, .summary = "", .options = "", .make = [](Engine&) {
+                return std::unique_ptr<Searcher>(std::make_unique<S>());
+            }};
+}
+
+// Two independent nodes of 10 us on two GPUs: 20 us together, 10 us apart, which is the bound.
+class TwoNodes : public testing::Test {
+protected:
+    SearchResult run(std::vector<SearcherRow> rows, EngineOptions options = {}) {
+        return Engine(problem_, std::move(options)).run(rows);
+    }
+
+    graph::OpGraph graph_ = WorkloadBuilder().node("a", 10).node("b", 10).build();
+    cost::Machine machine_ = plan::switched_machine(2);
+    Problem problem_ = plan::make_problem(graph_, machine_);
+};
+
+using BothTogether = TwoProposals<0, 0, 1, 1>;
+using SameTwice = TwoProposals<0, 0, 0, 0>;
+using TogetherThenApart = TwoProposals<0, 0, 0, 1>;
+
+TEST_F(TwoNodes, OfEqualStrategiesTheFirstStays) {
+    const SearchResult result = run({row<BothTogether>("both")});
+    EXPECT_EQ(result.strategy, plan::on_devices({0, 0}));
+    EXPECT_EQ(result.evaluations, 2);
+    EXPECT_EQ(result.status, Status::found);
+}
+
+TEST_F(TwoNodes, ARepeatedStrategyIsNoEvaluation) {
+    const SearchResult result = run({row<SameTwice>("same"), row<SameTwice>("again")});
+    EXPECT_EQ(result.evaluations, 1);
+    EXPECT_EQ(result.searcher, "same");
+}
+
+TEST_F(TwoNodes, AValueAtTheBoundIsOptimal) {
+    const SearchResult result = run({row<TogetherThenApart>("apart"), row<BothTogether>("later")});
+    EXPECT_EQ(result.status, Status::optimal);
+    EXPECT_EQ(result.lower_bound, microseconds(10));
+    EXPECT_EQ(result.gap, 0.0);
+    EXPECT_EQ(result.searcher, "apart");
+    EXPECT_EQ(result.evaluations, 2);  // the later searcher is not needed
+}
+
+TEST_F(TwoNodes, ASearchersProofIsTakenOver) {
+    EXPECT_EQ(run({row<Prover>("prover")}).status, Status::optimal);
+}
+
+TEST_F(TwoNodes, ALaterSearcherStartsFromTheBestOfTheEarlier) {
+    // The prover proposes nothing when there is a best.
+    const SearchResult result = run({row<BothTogether>("both"), row<Prover>("prover")});
+    EXPECT_EQ(result.evaluations, 2);
+    EXPECT_EQ(result.searcher, "both");
+}
+
+TEST_F(TwoNodes, BaselineIsPricedButNotCounted) {
+    const SearchResult result = run({row<TogetherThenApart>("apart")});
+    ASSERT_EQ(result.baselines.size(), 1U);
+    EXPECT_EQ(result.baselines[0].name, "single-device");
+    EXPECT_EQ(result.baselines[0].value, microseconds(20));
+    EXPECT_EQ(result.evaluations, 2);
+}
+
+TEST_F(TwoNodes, AZeroBudgetStillGivesACompletePlan) {
+    EngineOptions options;
+    options.evaluations = 0;
+    const SearchResult result = run({row<BothTogether>("both"), row<Endless>("endless")}, options);
+    EXPECT_EQ(result.strategy, plan::on_devices({0, 0}));
+    EXPECT_EQ(result.evaluations, 1);
+    EXPECT_EQ(result.status, Status::budget_exhausted);
+}
+
+TEST_F(TwoNodes, AnExpiredTimeLimitStillGivesACompletePlan) {
+    const support::FakeClock clock(std::chrono::seconds(1));
+    EngineOptions options;
+    options.time_limit = Duration{0};
+    options.clock = &clock;
+    const SearchResult result = run({row<BothTogether>("both"), row<Endless>("endless")}, options);
+    EXPECT_EQ(result.strategy, plan::on_devices({0, 0}));
+    EXPECT_EQ(result.evaluations, 1);
+    EXPECT_EQ(result.status, Status::budget_exhausted);
+}
+
+TEST_F(TwoNodes, CancellingStopsTheSearch) {
+    std::atomic<bool> cancelled = true;
+    EngineOptions options;
+    options.cancelled = &cancelled;
+    const SearchResult result = run({row<BothTogether>("both"), row<Endless>("endless")}, options);
+    EXPECT_EQ(result.evaluations, 1);
+    EXPECT_EQ(result.status, Status::budget_exhausted);
+}
+
+TEST_F(TwoNodes, TheStartIsTheFirstCandidate) {
+    EngineOptions options;
+    options.start = plan::on_devices({1, 1});
+    options.evaluations = 1;
+    const SearchResult result = run({row<Endless>("endless")}, options);
+    EXPECT_EQ(result.strategy, plan::on_devices({1, 1}));
+    EXPECT_EQ(result.searcher, "import-plan");
+}
+
+TEST_F(TwoNodes, AnIllegalStartIsRefused) {
+    ProblemOptions constraints;
+    constraints.constraints.allowed = {{0}};
+    constraints.constraints.together = {{graph::OpId(0U), graph::OpId(1U)}};
+    const Problem problem = plan::make_problem(graph_, machine_, constraints);
+    const auto refuse = [&](std::vector<int> devices) -> std::string {
+        EngineOptions options;
+        options.start = plan::whole_ops(devices, {});
+        try {
+            const Engine engine(problem, options);
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    EXPECT_EQ(refuse({0, 0}), "accepted");
+    EXPECT_THAT(refuse({1, 1}), HasSubstr("op 'a' on devices that are not allowed"));
+    EXPECT_THAT(refuse({0, 1}), HasSubstr("ops 'a' and 'b' on different devices"));
+    EXPECT_THAT(refuse({0}), HasSubstr("places 1 ops, the model has 2"));
+}
+
+TEST_F(TwoNodes, ProgressTellsWhatIsKnown) {
+    std::vector<std::int64_t> evaluations;
+    EngineOptions options;
+    options.progress = [&](const Progress& progress) {
+        evaluations.push_back(progress.evaluations);
+        EXPECT_EQ(progress.lower_bound, microseconds(10));
+        EXPECT_EQ(progress.best, microseconds(20));
+    };
+    static_cast<void>(run({row<BothTogether>("both"), row<SameTwice>("same")}, options));
+    EXPECT_THAT(evaluations, ElementsAre(2, 3));
+}
+
+TEST_F(TwoNodes, AnUnknownSearcherIsRefused) {
+    EngineOptions options;
+    options.searchers = {"heft", "nobody"};
+    EXPECT_THROW(Engine(problem_, options), UsageError);
+}
+
+TEST(Engine, EvaluationsStopExactlyAtTheirBudget) {
+    const graph::OpGraph graph = support::chain_network(40);
+    const cost::Machine machine = plan::switched_machine(3);
+    const Problem problem = plan::make_problem(graph, machine);
+    EngineOptions options;
+    options.evaluations = 57;
+    const std::array rows{row<Endless>("endless")};
+    const SearchResult result = Engine(problem, options).run(rows);
+    EXPECT_EQ(result.evaluations, 57);
+    EXPECT_EQ(result.status, Status::budget_exhausted);
+    EXPECT_TRUE(result.acceptance_rate.has_value());
+}
+
+TEST(Engine, TheSeedDecidesTheResult) {
+    Random random(11);
+    const graph::OpGraph graph = support::random_network(random, 40);
+    const cost::Machine machine = plan::switched_machine(3);
+    const Problem problem = plan::make_problem(graph, machine);
+    const auto result = [&](std::uint64_t seed) {
+        EngineOptions options;
+        options.evaluations = 1;
+        options.seed = seed;
+        const std::array rows{row<Endless>("endless")};
+        return Engine(problem, options).run(rows).strategy;
+    };
+    EXPECT_EQ(result(5), result(5));
+    EXPECT_FALSE(result(5) == result(6));
+}
+
+TEST(Engine, ContradictingConstraintsAreInfeasible) {
+    const graph::OpGraph graph = WorkloadBuilder().node("a", 1).node("b", 1).build();
+    const cost::Machine machine = plan::switched_machine(2);
+    ProblemOptions options;
+    options.constraints.allowed = {{0}, {1}};
+    options.constraints.together = {{graph::OpId(0U), graph::OpId(1U)}};
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const SearchResult result = search(problem, {});
+    EXPECT_EQ(result.status, Status::infeasible);
+    EXPECT_THAT(result.shortage, HasSubstr("'a' and 'b' must share a device"));
+}
+
+TEST(Engine, TooLittleMemoryIsInfeasibleAndSaysHowMuch) {
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 1, {}, 1, Bytes{700}).node("b", 1, {}, 1, Bytes{700}).build();
+    const cost::Machine machine = plan::switched_machine(2);
+    ProblemOptions options;
+    options.constraints.memory_limit = Bytes{650};
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const SearchResult result = search(problem, {});
+    EXPECT_EQ(result.status, Status::infeasible);
+    EXPECT_THAT(result.shortage, HasSubstr("50 bytes more than the roomiest device"));
+    // Each fits alone, both do not: only the two devices together hold them.
+    options.constraints.memory_limit = Bytes{1000};
+    options.constraints.allowed = {{0}, {0}};
+    const Problem fixed = plan::make_problem(graph, machine, options);
+    const SearchResult fixed_result = search(fixed, {});
+    EXPECT_EQ(fixed_result.status, Status::infeasible);
+    EXPECT_THAT(fixed_result.shortage, HasSubstr("gpu0 needs 1.37 KiB (1400 bytes)"));
+    EXPECT_THAT(fixed_result.shortage, HasSubstr("400 bytes short"));
+    EXPECT_EQ(fixed_result.strategy.configs.size(), 2U);
+}
+
+TEST(Searchers, AListNamesThemInOrder) {
+    EXPECT_THAT(parse_searchers("heft,random"), ElementsAre("heft", "random"));
+    EXPECT_THROW(parse_searchers("heft,"), UsageError);
+    try {
+        parse_searchers("hft");
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("unknown searcher 'hft'. Known are auto, "));
+    }
+}
+
+}  // namespace
+}  // namespace partita::search

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/lower_bound.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "plan/evaluator.h"
+#include "search/random.h"
+#include "tests/plan/small_problems.h"
+#include "tests/support/random_graph.h"
+
+namespace partita::search {
+namespace {
+
+using graph::OpId;
+using plan::Problem;
+using plan::ProblemOptions;
+using plan::WorkloadBuilder;
+using testing::HasSubstr;
+
+/// The best value of all placements within memory; nullopt when there is none.
+std::optional<Time> exhaustive_optimum(const Problem& problem) {
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    const std::size_t ops = problem.graph().op_count();
+    std::vector<int> devices(ops, 0);
+    std::optional<Time> best;
+    for (;;) {
+        bool legal = true;
+        for (std::size_t i = 0; i < ops; ++i) {
+            const auto& allowed = problem.allowed_devices(OpId(i));
+            legal = legal && std::binary_search(allowed.begin(), allowed.end(), devices[i]);
+        }
+        for (const auto& together : problem.constraints().together) {
+            for (const OpId op : together) {
+                legal = legal && devices[op.index()] == devices[together[0].index()];
+            }
+        }
+        if (legal) {
+            const auto evaluation = evaluator->evaluate(plan::whole_ops(devices, problem.policy()));
+            if (evaluation.feasible()) {
+                best = std::min(best.value_or(Time::max()), evaluation.value);
+            }
+        }
+        std::size_t i = 0;
+        while (i < ops && ++devices[i] == problem.device_count()) devices[i++] = 0;
+        if (i == ops) return best;
+    }
+}
+
+/// Six accelerators and a CPU ten times slower, as in the workloads of REFERENCES 8.
+cost::Machine accelerators_and_cpu(int accelerators, Bytes memory) {
+    const cost::Machine switched = plan::switched_machine(accelerators + 1);
+    std::vector<cost::Device> devices(switched.devices().begin(), switched.devices().end());
+    for (cost::Device& device : devices) device.memory = memory;
+    devices.back().kind = cost::DeviceKind::cpu;
+    devices.back().model = "host";
+    devices.back().memory = Bytes{1'000'000'000};
+    return {"workload", devices, {"switch"}, {switched.links().begin(), switched.links().end()}};
+}
+
+TEST(LowerBound, OfNothingIsZero) {
+    const graph::OpGraph graph;
+    const cost::Machine machine = plan::switched_machine(2);
+    EXPECT_EQ(lower_bound(plan::make_problem(graph, machine)).value, Time{0});
+}
+
+TEST(LowerBound, CriticalPathTakesTheBestDeviceAndNoCommunication) {
+    //   a(10) ─▶ b(20) ─▶ d(5)     10 + 20 + 5; c(3) is shorter than b
+    //     └────▶ c(3) ────▶┘
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 10)
+                                     .node("b", 20, {"a"})
+                                     .node("c", 3, {"a"})
+                                     .node("d", 5, {"b", "c"})
+                                     .build();
+    const cost::Machine machine = accelerators_and_cpu(2, Bytes{1000});
+    const LowerBound bound = lower_bound(plan::make_problem(graph, machine));
+    EXPECT_EQ(bound.critical_path, microseconds(35));
+    EXPECT_EQ(bound.unit, microseconds(20));
+    EXPECT_EQ(bound.value, microseconds(35));
+}
+
+TEST(LowerBound, WorkIsSharedInProportionToSpeed) {
+    // 61 us of accelerator time on six accelerators and a CPU a tenth as fast: 61 / 6.1.
+    WorkloadBuilder build;
+    for (int i = 0; i < 61; ++i) build.node(std::to_string(i), 1);
+    const graph::OpGraph graph = build.build();
+    const cost::Machine machine = accelerators_and_cpu(6, Bytes{1000});
+    ProblemOptions options;
+    options.objective = plan::Objective::throughput;
+    const LowerBound bound = lower_bound(plan::make_problem(graph, machine, options));
+    EXPECT_NEAR(static_cast<double>(bound.work.raw()), 10e6, 1.0);
+    EXPECT_LE(bound.work, microseconds(10));
+    EXPECT_EQ(bound.critical_path, Time{0});  // samples overlap in a pipeline
+}
+
+TEST(LowerBound, MemoryLeavesWorkToSlowDevices) {
+    // One accelerator holds 5 of 10 equal nodes; the other 5 cost ten times as much on the CPU:
+    //     accelerator 5 us, CPU 50 us. Without memory: 10 / 1.1 = 9.1 us.
+    WorkloadBuilder build;
+    for (int i = 0; i < 10; ++i) build.node(std::to_string(i), 1, {}, 0, Bytes{20});
+    const graph::OpGraph graph = build.build();
+    const cost::Machine machine = accelerators_and_cpu(1, Bytes{100});
+    ProblemOptions options;
+    options.objective = plan::Objective::throughput;
+    const LowerBound bound = lower_bound(plan::make_problem(graph, machine, options));
+    EXPECT_GE(bound.work, microseconds(49));
+    EXPECT_LE(bound.work, microseconds(50));
+}
+
+TEST(LowerBound, WorkBehindABottleneckWaitsForIt) {
+    //   a(10) ─▶ 8 nodes of 10 ─▶ z(10)     on 4 devices: 10 + 8*10/4 + 10; the path alone gives 30
+    WorkloadBuilder build;
+    build.node("a", 10);
+    for (int i = 0; i < 8; ++i) build.node("m" + std::to_string(i), 10, {"a"});
+    build.node("z", 10, {"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"});
+    const graph::OpGraph graph = build.build();
+    const cost::Machine machine = plan::switched_machine(4);
+    const LowerBound bound = lower_bound(plan::make_problem(graph, machine));
+    EXPECT_EQ(bound.critical_path, microseconds(30));
+    EXPECT_EQ(bound.windows, microseconds(40));
+}
+
+TEST(LowerBound, FixedOpsCountOnTheirDevices) {
+    // Both nodes fixed to device 0 of 2.
+    const graph::OpGraph graph = WorkloadBuilder().node("a", 10).node("b", 10).build();
+    const cost::Machine machine = plan::switched_machine(2);
+    ProblemOptions options;
+    options.constraints.allowed = {{0}, {0}};
+    EXPECT_EQ(lower_bound(plan::make_problem(graph, machine, options)).value, microseconds(20));
+}
+
+TEST(LowerBound, SaysHowMuchMemoryIsShort) {
+    WorkloadBuilder build;
+    for (int i = 0; i < 5; ++i) build.node(std::to_string(i), 1, {}, 0, Bytes{300'000'000});
+    const graph::OpGraph graph = build.build();
+    const cost::Machine machine = plan::switched_machine(1);
+    const Problem problem = plan::make_problem(graph, machine);
+    EXPECT_THAT(lower_bound(problem).shortage, HasSubstr("500000000 bytes short"));
+    ProblemOptions options;
+    options.constraints.memory_limit = Bytes{299'999'999};
+    EXPECT_THAT(
+        lower_bound(plan::make_problem(graph, machine, options)).shortage,
+        HasSubstr("op '0' and what must lie with it keep 286 MiB (300000000 bytes), 1 bytes more"));
+}
+
+/// Random tiny problems of all kinds: real ops and given costs, both objectives, training, fixed
+/// and joined ops, scarce memory.
+void expect_bound_below_optimum(std::uint64_t seed, bool network) {
+    Random random(seed);
+    const int devices = 1 + static_cast<int>(random.below(3));
+    const graph::OpGraph graph =
+        network ? support::random_network(random, 2)
+                : support::random_workload(random, 1 + static_cast<int>(random.below(6)));
+    const std::int64_t memory = network ? 2000 + static_cast<std::int64_t>(random.below(8000))
+                                        : 50 + static_cast<std::int64_t>(random.below(400));
+    const cost::Machine machine = support::random_machine(random, devices, Bytes{memory});
+    ProblemOptions options;
+    if (network && random.below(2) == 0) {
+        options.mode = plan::Mode::training;
+        options.objective = plan::Objective::step_time;
+    }
+    if (random.below(3) == 0) options.objective = plan::Objective::throughput;
+    const auto ops = static_cast<std::uint64_t>(graph.op_count());
+    if (random.below(2) == 0) {
+        options.constraints.allowed.resize(graph.op_count());
+        options.constraints.allowed[random.below(ops)] = {
+            static_cast<int>(random.below(static_cast<std::uint64_t>(devices)))};
+    }
+    if (random.below(2) == 0) {
+        options.constraints.together = {{OpId(random.below(ops)), OpId(random.below(ops))}};
+    }
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const std::optional<Time> best = exhaustive_optimum(problem);
+    const LowerBound bound = lower_bound(problem);
+    if (!best) return;
+    EXPECT_EQ(bound.shortage, "") << "seed " << seed;
+    EXPECT_LE(bound.value, *best) << "seed " << seed << " network " << network;
+}
+
+TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyNetworks) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) expect_bound_below_optimum(seed, true);
+}
+
+TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyWorkloads) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) expect_bound_below_optimum(seed, false);
+}
+
+}  // namespace
+}  // namespace partita::search

@@ -54,8 +54,9 @@ public:
     [[nodiscard]] Factor& factor(int index) { return rule_.factors[static_cast<std::size_t>(index)]; }
     [[nodiscard]] TensorRule& operand(int index);
 
-    /// Says what a dim is made of. An operand's dim of extent 1 broadcasts: it gets no factor.
-    /// Nothing happens for a tensor left out. Complains when the extents contradict.
+    /// Says what a dim is made of; no factors: it is never split. An operand's dim of extent 1
+    /// broadcasts: it gets no factor. Nothing happens for a tensor left out. Complains when the
+    /// extents contradict.
     void operand(int operand, int dim, std::vector<int> factors);
     void result(int result, int dim, std::vector<int> factors);
     void window(int operand, int dim, int factor, const Window& window);

@@ -20,13 +20,13 @@ void set_operand(RuleBuilder& b, int operand, const Dims& dims) {
     if (!b.has_operand(operand)) return;
     b.expect_rank(operand, static_cast<int>(dims.size()));
     for (std::size_t dim = 0; dim < dims.size(); ++dim) {
-        if (!dims[dim].empty()) b.operand(operand, static_cast<int>(dim), dims[dim]);
+        b.operand(operand, static_cast<int>(dim), dims[dim]);
     }
 }
 
 void set_result(RuleBuilder& b, int result, const Dims& dims) {
     for (std::size_t dim = 0; dim < dims.size(); ++dim) {
-        if (!dims[dim].empty()) b.result(result, static_cast<int>(dim), dims[dim]);
+        b.result(result, static_cast<int>(dim), dims[dim]);
     }
 }
 

@@ -134,7 +134,7 @@ std::int64_t RuleBuilder::product(const std::vector<int>& factors) const {
 }
 
 void RuleBuilder::operand(int operand, int dim, std::vector<int> factors) {
-    if (!has_operand(operand)) return;
+    if (!has_operand(operand) || factors.empty()) return;
     const Shape& extents = shape(operand);
     const std::int64_t expected = product(factors);
     if (dim < 0 || dim >= rank(operand)) {
@@ -151,7 +151,7 @@ void RuleBuilder::operand(int operand, int dim, std::vector<int> factors) {
 }
 
 void RuleBuilder::result(int result, int dim, std::vector<int> factors) {
-    if (!has_result(result)) return;
+    if (!has_result(result) || factors.empty()) return;
     const Shape& extents = result_shape(result);
     const std::int64_t expected = product(factors);
     if (dim < 0 || dim >= result_rank(result) ||

@@ -321,7 +321,16 @@ private:
                 op.outputs.emplace_back();
                 continue;
             }
-            graph::Tensor tensor = describe(value, node_label(op.name, node.type));
+            const std::string label = node_label(op.name, node.type);
+            if (!node.known_operator && (!is_tensor(value.type) || !is_static(value.type))) {
+                throw_model_error(
+                    file_, label,
+                    fmt::format("ONNX does not define this operator of domain '{}', so "
+                                "the shape of '{}' is not known",
+                                node.domain, value.name),
+                    "Declare the shape in the model (value_info).");
+            }
+            graph::Tensor tensor = describe(value, label);
             tensor.name = target.tensor_names.make(value.name);
             tensor.role = TensorRole::activation;
             const TensorId made = target.graph.add_tensor(std::move(tensor));

@@ -94,6 +94,7 @@ std::uint16_t double_to_half(double value) {
     const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
     if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00u);
     const double magnitude = std::fabs(value);
+    if (magnitude == 0) return sign;
     // 65520 is the middle between the largest half and the next power of two.
     if (magnitude >= 65520.0) return static_cast<std::uint16_t>(sign | 0x7c00u);
     int exponent = 0;

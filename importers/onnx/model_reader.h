@@ -140,6 +140,7 @@ private:
     bool complete_from_function(Node& node, const Scope& scope, ResultTypes& results);
     void complete_from_declared(const Node& node, const Scope& scope, ResultTypes& results) const;
     const Literal* contents(ValueId id, bool exact_only);
+    std::string shapes_text(const Node& node) const;
 
     // reader_functions.cpp: functions and control flow
     const onnx::FunctionProto* find_function(const onnx::NodeProto& node) const;

@@ -57,6 +57,11 @@ std::string attribute_type_faults(const onnx::NodeProto& node, const onnx::OpSch
             }
         }
         const auto known = schema.attributes().find(attribute.name());
+        // Names that begin with two underscores are somebody's own business.
+        if (known == schema.attributes().end() && attribute.name().rfind("__", 0) != 0) {
+            return fmt::format("attribute '{}': the operator has none of this name",
+                               printable(attribute.name()));
+        }
         if (known != schema.attributes().end() && attribute.type() != known->second.type) {
             return fmt::format("attribute '{}': expected {}, got {}", attribute.name(),
                                type_text(known->second.type), type_text(attribute.type()));

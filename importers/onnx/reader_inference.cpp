@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/error.h"
 #include "importers/onnx/bounded_results.h"
@@ -51,6 +52,16 @@ std::uint64_t bounds_in(const onnx::TypeProto& type, const onnx::TypeProto* exac
 }
 
 }  // namespace
+
+/// " (operands [2, 3], [4, 5])", for a complaint about them.
+std::string ModelReader::shapes_text(const Node& node) const {
+    std::vector<std::string> shapes;
+    for (const ValueId id : node.operands) {
+        const auto shape = id == kNoValue ? std::nullopt : shape_of(values_[id].type);
+        shapes.push_back(shape ? fmt::format("[{}]", fmt::join(*shape, ", ")) : std::string("-"));
+    }
+    return shapes.empty() ? std::string() : fmt::format(" (operands {})", fmt::join(shapes, ", "));
+}
 
 const Literal* ModelReader::contents(ValueId id, bool exact_only) {
     const Literal* literal = known_literal(id);
@@ -126,7 +137,7 @@ ModelReader::ResultTypes ModelReader::infer(Node& node, Scope& scope) {
         } catch (const InputError&) {
             throw;
         } catch (const std::exception& error) {
-            if (!tainted) fail(node, complaint(error));
+            if (!tainted) fail(node, complaint(error) + shapes_text(node));
         }
         results.types.resize(count);
     } else {

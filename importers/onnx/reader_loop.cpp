@@ -85,6 +85,20 @@ onnx::TypeProto with_shape(onnx::TypeProto type, const std::optional<Shape>& sha
 
 }  // namespace
 
+namespace {
+
+/// What `id` is a copy of: exporters hand a loop's condition on by Identity.
+ValueId original(const Draft& draft, ValueId id) {
+    for (auto node = draft.nodes.rbegin(); node != draft.nodes.rend(); ++node) {
+        const bool copies = node->type == "Identity" && node->domain.empty() &&
+                            node->operands.size() == 1 && node->results.size() == 1;
+        if (copies && node->results[0] == id) id = node->operands[0];
+    }
+    return id;
+}
+
+}  // namespace
+
 ModelReader::LoopCall ModelReader::open_loop(const Node& node) {
     LoopCall call;
     for (const auto& attribute : node.proto->attribute()) {
@@ -176,7 +190,7 @@ ModelReader::ResultTypes ModelReader::infer_loop(Node& node, Scope& scope) {
     bool grows = false;
     auto body = read_loop_body(node, call, scope, grows);
     // The loop runs to its limit when the body hands its condition on, or says true.
-    const ValueId again = body->outputs[0];
+    const ValueId again = original(*body, body->outputs[0]);
     const Literal* always = known_literal(again);
     const bool unconditional =
         again == body->inputs[1] ||

@@ -22,7 +22,16 @@ constexpr std::int64_t kMaxElements = std::int64_t{1} << 55;
 }  // namespace
 
 void ModelReader::fail(const Node& node, std::string_view what) const {
-    throw_model_error(options_.file, node_label(node.name, node.proto->op_type()), what);
+    // "node 'n' (Conv), attribute 'strides': ...": a part of the node joins its label.
+    std::string where = node_label(node.name, node.proto->op_type());
+    const std::size_t colon = what.find(": ");
+    for (const std::string_view part : {"attribute '", "operand ", "result "}) {
+        if (what.rfind(part, 0) != 0 || colon == std::string_view::npos) continue;
+        where += fmt::format(", {}", what.substr(0, colon));
+        what.remove_prefix(colon + 2);
+        break;
+    }
+    throw_model_error(options_.file, where, what);
 }
 
 Draft ModelReader::new_draft() {

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "importers/onnx/onnx_importer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "graph/error.h"
+
+namespace partita::importers {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::OpGraph;
+using graph::OpKind;
+using graph::Shape;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const fs::path kSource = PARTITA_SOURCE_DIR;
+
+OnnxModel fixture(const std::string& name, const OnnxOptions& options = {}) {
+    return import_onnx(kSource / "tests/data/onnx" / (name + ".onnx"), options);
+}
+
+const graph::Op& op(const OpGraph& graph, const std::string& name) {
+    const auto id = graph.find_op(name);
+    if (!id) throw std::runtime_error("no op '" + name + "'");
+    return graph.op(*id);
+}
+
+const graph::Tensor& result(const OpGraph& graph, const std::string& name, std::size_t i = 0) {
+    return graph.tensor(op(graph, name).outputs.at(i));
+}
+
+std::vector<std::string> names(const OpGraph& graph, OpKind kind) {
+    std::vector<std::string> found;
+    for (const graph::Op& op : graph.ops()) {
+        if (op.kind == kind) found.push_back(op.name);
+    }
+    return found;
+}
+
+// --- the examples ------------------------------------------------------------------------------
+
+struct Example {
+    std::string file;
+    OnnxOptions options;
+};
+
+std::vector<Example> examples() {
+    const auto with = [](std::map<std::string, std::int64_t> bindings) {
+        OnnxOptions options;
+        options.bindings = std::move(bindings);
+        return options;
+    };
+    const OnnxOptions batch = with({{"batch", 4}});
+    const OnnxOptions text = with({{"batch", 2}, {"sequence", 96}});
+    std::vector<Example> all = {
+        {"models/alexnet.onnx", batch},
+        {"models/vgg16.onnx", batch},
+        {"models/resnet50.onnx", batch},
+        {"models/inception_v3.onnx", batch},
+        {"models/vit_b_16.onnx", batch},
+        {"models/dlrm.onnx", batch},
+        {"models/bert-base.onnx", text},
+        {"models/gpt2-small.onnx", text},
+        {"models/llama-3-8b.onnx", text},
+        {"models/lstm-lm.onnx", text},
+        {"models/t5-small.onnx", with({{"batch", 2}, {"sequence", 96}, {"decoder_sequence", 7}})},
+        {"models/gnmt.onnx", with({{"batch", 2}, {"sequence", 96}, {"target_sequence", 7}})}};
+    for (const char* name : {"mlp", "convnet", "encoder-layer", "lstm", "dlrm-tiny"}) {
+        OnnxOptions options;
+        const std::string folder = std::string("runnable/") + name;
+        options.inputs_dir = kSource / "examples" / folder / "test_data_set_1";
+        all.push_back({folder + "/model.onnx", options});
+    }
+    return all;
+}
+
+class Examples : public testing::TestWithParam<Example> {};
+
+TEST_P(Examples, ImportWithConcreteShapesForAllOps) {
+    const OnnxModel model = import_onnx(kSource / "examples" / GetParam().file, GetParam().options);
+    for (const graph::Tensor& tensor : model.graph.tensors()) {
+        EXPECT_NE(tensor.dtype, graph::DType::undefined) << tensor.name;
+        EXPECT_EQ(tensor.upper_bound_dims, 0u) << tensor.name;
+    }
+    EXPECT_GT(names(model.graph, OpKind::compute).size(), 4u);
+    EXPECT_EQ(names(model.graph, OpKind::output).size(), 1u);
+    EXPECT_EQ(model.bounded_tensors, 0);
+}
+
+TEST_P(Examples, HaveTheSameDigestTwice) {
+    const fs::path path = kSource / "examples" / GetParam().file;
+    EXPECT_EQ(graph::digest(import_onnx(path, GetParam().options).graph),
+              graph::digest(import_onnx(path, GetParam().options).graph));
+}
+
+INSTANTIATE_TEST_SUITE_P(Onnx, Examples, testing::ValuesIn(examples()), [](const auto& example) {
+    std::string name = example.param.file;
+    std::replace_if(
+        name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+    return name;
+});
+
+TEST(OnnxModels, NoShapeArithmeticIsLeft) {
+    OnnxOptions options;
+    options.bindings = {{"batch", 1}, {"sequence", 128}};
+    for (const char* file : {"bert-base", "gpt2-small", "llama-3-8b", "lstm-lm"}) {
+        const OnnxModel model =
+            import_onnx(kSource / "examples/models" / (std::string(file) + ".onnx"), options);
+        for (const graph::Op& op : model.graph.ops()) {
+            EXPECT_NE(op.type, "Shape") << file;
+            if (op.type != "Reshape") continue;
+            EXPECT_TRUE(model.graph.tensor(op.inputs.at(1)).known_integers.has_value()) << op.name;
+        }
+    }
+}
+
+TEST(OnnxModels, EveryLayerIsABlock) {
+    OnnxOptions options;
+    options.bindings = {{"batch", 1}, {"sequence", 16}};
+    const auto blocks = [&](const std::string& file) {
+        const OnnxModel model = import_onnx(kSource / "examples/models" / file, options);
+        std::set<std::string> found;
+        for (const graph::Op& op : model.graph.ops()) found.insert(op.block);
+        return found;
+    };
+    const auto bert = blocks("bert-base.onnx");
+    const auto llama = blocks("llama-3-8b.onnx");
+    for (int i = 0; i < 12; ++i) {
+        EXPECT_EQ(bert.count("model/bert/encoder/layer." + std::to_string(i)), 1u) << i;
+    }
+    for (int i = 0; i < 32; ++i) {
+        EXPECT_EQ(llama.count("model.model.layers." + std::to_string(i)), 1u) << i;
+    }
+}
+
+TEST(OnnxModels, TensorsOfMoreThan2To32ElementsKeepTheirExtents) {
+    OnnxOptions options;
+    options.batch = 1;
+    const OnnxModel model = import_onnx(kSource / "examples/models/dlrm.onnx", options);
+    std::int64_t largest = 0;
+    for (const graph::Tensor& tensor : model.graph.tensors()) {
+        largest = std::max(largest, tensor.elements());
+    }
+    EXPECT_GT(largest, std::int64_t{1} << 32);
+}
+
+TEST(OnnxModels, RunningStatisticsAreNotTrained) {
+    OnnxOptions options;
+    options.batch = 1;
+    const OnnxModel model = import_onnx(kSource / "examples/models/resnet50.onnx", options);
+    const graph::Op* norm = nullptr;
+    std::int64_t parameters = 0;
+    for (const graph::Op& op : model.graph.ops()) {
+        if (op.type == "BatchNormalization") norm = &op;
+        if (op.kind == OpKind::parameter)
+            parameters += model.graph.tensor(op.outputs[0]).elements();
+    }
+    ASSERT_NE(norm, nullptr);
+    EXPECT_EQ(model.graph.tensor(norm->inputs[1]).role, graph::TensorRole::parameter);
+    EXPECT_EQ(model.graph.tensor(norm->inputs[3]).role, graph::TensorRole::constant);
+    EXPECT_EQ(parameters, 25'557'032);
+}
+
+// --- control flow ------------------------------------------------------------------------------
+
+TEST(OnnxControlFlow, BranchesShareTheirCaptures) {
+    const OnnxModel model = fixture("if_unknown");
+    const graph::Op& choose = op(model.graph, "choose");
+    std::vector<std::string> operands;
+    for (const auto id : choose.inputs) operands.push_back(model.graph.tensor(id).name);
+    EXPECT_THAT(operands, ElementsAre("c", "w", "b", "x", "a"));
+    ASSERT_EQ(choose.bodies.size(), 2u);
+    EXPECT_EQ(choose.bodies[0].name, "then_branch");
+    // Both bodies take the four captures, used or not, in the order of the op's last operands.
+    for (const graph::Body& body : choose.bodies) {
+        EXPECT_THAT(names(*body.graph, OpKind::input), ElementsAre("w", "b", "x", "a"));
+    }
+    EXPECT_THAT(names(*choose.bodies[0].graph, OpKind::compute), ElementsAre("t_mul"));
+    EXPECT_THAT(names(*choose.bodies[1].graph, OpKind::compute), ElementsAre("e_add"));
+    EXPECT_EQ(model.graph.tensor(choose.inputs[1]).role, graph::TensorRole::parameter);
+    EXPECT_EQ(result(model.graph, "choose").shape, (Shape{2, 3}));
+}
+
+TEST(OnnxControlFlow, AKnownConditionLeavesItsBranch) {
+    const OnnxModel model = fixture("if_known");
+    EXPECT_THAT(names(model.graph, OpKind::compute), ElementsAre("e_relu"));
+    EXPECT_THAT(model.notes, testing::Contains(HasSubstr("1 If nodes")));
+}
+
+TEST(OnnxControlFlow, BranchesOfDifferentExtentsGiveAnUpperBound) {
+    const OnnxModel model = fixture("if_extents");
+    EXPECT_EQ(result(model.graph, "If_0").shape, (Shape{4, 3}));
+    EXPECT_EQ(result(model.graph, "If_0").upper_bound_dims, 0b01u);
+}
+
+TEST(OnnxControlFlow, ALoopKnowsItsTripCount) {
+    const OnnxModel model = fixture("loop");
+    const graph::Op& repeat = op(model.graph, "repeat");
+    EXPECT_EQ(repeat.trip_count, 5);
+    EXPECT_EQ(result(model.graph, "repeat", 0).shape, (Shape{4, 8}));
+    EXPECT_EQ(result(model.graph, "repeat", 1).shape, (Shape{5, 4, 8}));
+    EXPECT_EQ(model.bounded_tensors, 0);
+    ASSERT_EQ(repeat.bodies.size(), 1u);
+    EXPECT_THAT(names(*repeat.bodies[0].graph, OpKind::input), ElementsAre("i", "go", "h_in", "w"));
+    EXPECT_EQ(model.graph.tensor(repeat.inputs.back()).name, "w");
+}
+
+// rows  1 ─▶ 3 ─▶ 5 ─▶ 7: the body is read with what its last iteration gets, 5, and makes 7.
+TEST(OnnxControlFlow, AStateThatGrowsHasItsLastExtent) {
+    const OnnxModel model = fixture("loop_growing");
+    EXPECT_EQ(result(model.graph, "Loop_0").shape, (Shape{7, 8}));
+    EXPECT_EQ(result(model.graph, "Loop_0").upper_bound_dims, 0u);
+    const OpGraph& body = *op(model.graph, "Loop_0").bodies.at(0).graph;
+    EXPECT_EQ(result(body, "rows").shape, (Shape{5, 8}));
+    EXPECT_EQ(result(body, "rows").upper_bound_dims, 0b01u);
+}
+
+TEST(OnnxControlFlow, ALoopThatTheDataEndsHasAnUpperBound) {
+    const OnnxModel model = fixture("loop_early_exit");
+    EXPECT_FALSE(op(model.graph, "Loop_0").trip_count.has_value());
+    EXPECT_EQ(result(model.graph, "Loop_0", 1).shape, (Shape{7, 4}));
+    EXPECT_EQ(result(model.graph, "Loop_0", 1).upper_bound_dims, 0b01u);
+}
+
+TEST(OnnxControlFlow, AScanRunsOverItsAxis) {
+    const OnnxModel model = fixture("scan");
+    EXPECT_EQ(op(model.graph, "sum").trip_count, 6);
+    const OpGraph& body = *op(model.graph, "sum").bodies.at(0).graph;
+    EXPECT_EQ(result(body, "x").shape, (Shape{8}));
+    EXPECT_EQ(result(model.graph, "sum", 1).shape, (Shape{6, 8}));
+}
+
+TEST(OnnxControlFlow, CapturesPassThroughNestedBodies) {
+    const OnnxModel model = fixture("nested");
+    const graph::Op& outer = op(model.graph, "outer");
+    const OpGraph& taken = *outer.bodies.at(0).graph;
+    const graph::Op& inner = op(taken, "inner");
+    EXPECT_EQ(inner.trip_count, 6);
+    EXPECT_EQ(op(*inner.bodies.at(0).graph, "deep").inputs.size(), 2u);
+    EXPECT_THAT(names(taken, OpKind::input), ElementsAre("x"));
+}
+
+// --- functions, data, unknown operators --------------------------------------------------------
+
+TEST(OnnxFunctions, CallsAreInlinedWithTheirAttributes) {
+    const OnnxModel model = fixture("functions");
+    EXPECT_THAT(names(model.graph, OpKind::compute),
+                ElementsAre("first/leaky", "first/scale/sum", "second/leaky", "second/scale/sum"));
+    EXPECT_EQ(op(model.graph, "first/leaky").attributes.get_float("alpha", 0), 0.5);
+    EXPECT_EQ(op(model.graph, "second/leaky").attributes.get_float("alpha", 0), 0.25);
+}
+
+TEST(OnnxBounds, ExtentsFromDataAreMarkedDownstream) {
+    const OnnxModel model = fixture("nonzero");
+    const graph::Tensor& where = result(model.graph, "NonZero_6");
+    EXPECT_EQ(where.shape, (Shape{2, 12}));
+    EXPECT_EQ(where.upper_bound_dims, 0b10u);
+    const graph::Tensor& picked = result(model.graph, "Gather_5");
+    EXPECT_EQ(picked.shape, (Shape{12, 5}));
+    EXPECT_EQ(picked.upper_bound_dims, 0b01u);
+}
+
+TEST(OnnxOperators, UnknownOnesKeepDeclaredShapesAndAreNamed) {
+    const OnnxModel model = fixture("custom_operator");
+    EXPECT_EQ(result(model.graph, "Widen_0").shape, (Shape{2, 16}));
+    EXPECT_THAT(model.notes, testing::Contains(HasSubstr("'Widen'")));
+}
+
+TEST(OnnxOperators, SequencesHaveNoSize) {
+    const OnnxModel model = fixture("sequence");
+    EXPECT_EQ(result(model.graph, "SequenceConstruct_0").dtype, graph::DType::undefined);
+    EXPECT_EQ(result(model.graph, "SequenceConstruct_0").shape, Shape{});
+    EXPECT_EQ(result(model.graph, "ConcatFromSequence_1").shape, (Shape{5, 8}));
+}
+
+// x [3 2 4], both directions, hidden 5:
+//
+//     forward   step 0 ─▶ step 1 ─▶ step 2         backward   step 2 ─▶ step 1 ─▶ step 0
+TEST(OnnxUnroll, AnLstmBecomesOneOpPerStepAndDirection) {
+    OnnxOptions options;
+    options.unroll = true;
+    const OnnxModel model = fixture("lstm", options);
+    std::vector<std::string> steps;
+    for (const graph::Op& op : model.graph.ops()) {
+        if (op.type == "LSTMStep") steps.push_back(op.name);
+    }
+    EXPECT_THAT(steps, ElementsAre("rnn/step.0.0", "rnn/step.0.1", "rnn/step.0.2", "rnn/step.1.2",
+                                   "rnn/step.1.1", "rnn/step.1.0"));
+    const graph::Op& last = op(model.graph, "rnn/step.1.0");
+    EXPECT_EQ(last.domain, "partita");
+    EXPECT_EQ(last.attributes.get_int("direction_index", 0), 1);
+    EXPECT_EQ(model.graph.tensor(last.inputs[4]).name, "rnn/h.1.1");
+    EXPECT_EQ(result(model.graph, "rnn/step.1.0").shape, (Shape{1, 2, 5}));
+    const auto output = [&](std::size_t i) {
+        const std::string name = names(model.graph, OpKind::output).at(i);
+        return model.graph.tensor(op(model.graph, name).inputs[0]).shape;
+    };
+    EXPECT_EQ(output(0), (Shape{3, 2, 2, 5}));
+    EXPECT_EQ(output(1), (Shape{2, 2, 5}));
+    EXPECT_EQ(output(2), (Shape{2, 2, 5}));
+}
+
+// --- options -----------------------------------------------------------------------------------
+
+std::string usage_error(const std::string& file, const OnnxOptions& options) {
+    try {
+        (void)import_onnx(kSource / "examples/models" / file, options);
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(OnnxOptions, AllMissingDimsAreListedAtOnce) {
+    EXPECT_EQ(
+        usage_error("bert-base.onnx", {}),
+        "bert-base.onnx: input 'input_ids', dim 0: symbolic 'batch' has no value. Give it one, "
+        "e.g. --bind batch=1 (also missing: 'sequence').");
+}
+
+TEST(OnnxOptions, AnUnknownNameIsRefusedWithTheKnownOnes) {
+    OnnxOptions options;
+    options.bindings = {{"seq", 4}};
+    EXPECT_EQ(usage_error("bert-base.onnx", options),
+              "bert-base.onnx: --bind seq=4: no input has a symbolic dim 'seq'. The model's are "
+              "'batch', 'sequence'.");
+    options = {};
+    options.input_shapes = {{"ids", {1, 2}}};
+    EXPECT_EQ(usage_error("bert-base.onnx", options),
+              "bert-base.onnx: --shape ids:1x2: no such input. The model's are 'input_ids', "
+              "'attention_mask', 'token_type_ids'.");
+}
+
+TEST(OnnxOptions, AShapeBindsItsNamesForAllInputs) {
+    OnnxOptions options;
+    options.input_shapes = {{"input_ids", {3, 40}}};
+    const OnnxModel model = import_onnx(kSource / "examples/models/bert-base.onnx", options);
+    EXPECT_EQ(result(model.graph, "attention_mask").shape, (Shape{3, 40}));
+    EXPECT_EQ(model.bindings,
+              (std::map<std::string, std::int64_t>{{"batch", 3}, {"sequence", 40}}));
+    EXPECT_THAT(model.input_sample_dims, ElementsAre(0, 0, 0));
+}
+
+TEST(OnnxOptions, ContradictionsAreRefused) {
+    OnnxOptions options;
+    options.bindings = {{"batch", 2}, {"sequence", 8}};
+    options.batch = 4;
+    EXPECT_EQ(usage_error("bert-base.onnx", options),
+              "bert-base.onnx: --batch gives 'batch' the value 4, but it already has 2. Make the "
+              "options agree.");
+    options = {};
+    options.input_shapes = {{"input", {1, 3, 224}}};
+    EXPECT_THAT(usage_error("alexnet.onnx", options), HasSubstr("the input has 4 dims, not 3"));
+    options.input_shapes = {{"input", {1, 4, 224, 224}}};
+    EXPECT_THAT(usage_error("alexnet.onnx", options), HasSubstr("dim 1: expected 3, got 4"));
+}
+
+TEST(OnnxOptions, BatchSaysWhichDimsItBound) {
+    OnnxOptions options;
+    options.batch = 8;
+    const OnnxModel model = import_onnx(kSource / "examples/models/dlrm.onnx", options);
+    EXPECT_THAT(model.notes, testing::Contains("--batch 8 bound dim 0 of input 'dense' ('batch'), "
+                                               "dim 0 of input 'sparse' ('batch')."));
+    EXPECT_EQ(model.bindings.at("batch"), 8);
+}
+
+// --- contents ----------------------------------------------------------------------------------
+
+TEST(OnnxSource, ReadsWhatTheFileHolds) {
+    OnnxOptions options;
+    options.batch = 1;
+    const OnnxModel model = import_onnx(kSource / "examples/runnable/mlp/model.onnx", options);
+    for (const graph::Op& op : model.graph.ops()) {
+        if (op.kind != OpKind::parameter && op.kind != OpKind::constant) continue;
+        const graph::Tensor& tensor = model.graph.tensor(op.outputs[0]);
+        std::vector<std::byte> whole(static_cast<std::size_t>(tensor.bytes().raw()));
+        model.source->read(tensor.name, Bytes(0), whole);
+        std::vector<std::byte> tail(whole.size() / 2);
+        model.source->read(tensor.name,
+                           Bytes(static_cast<std::int64_t>(whole.size() - tail.size())), tail);
+        EXPECT_TRUE(std::equal(tail.begin(), tail.end(), whole.end() - std::ssize(tail)));
+        EXPECT_THROW(model.source->read(tensor.name, Bytes(1), whole), InputError);
+    }
+}
+
+TEST(OnnxSource, ReadsFoldedConstants) {
+    OnnxOptions options;
+    options.bindings = {{"batch", 1}, {"sequence", 128}};
+    const OnnxModel model = import_onnx(kSource / "examples/models/bert-base.onnx", options);
+    for (const graph::Op& op : model.graph.ops()) {
+        if (op.type != "Reshape") continue;
+        const graph::Tensor& target = model.graph.tensor(op.inputs[1]);
+        std::vector<std::int64_t> read(static_cast<std::size_t>(target.elements()));
+        model.source->read(target.name, Bytes(0), std::as_writable_bytes(std::span(read)));
+        EXPECT_EQ(read, *target.known_integers);
+    }
+}
+
+/// A copy of external.onnx in a folder of its own, with weights.bin and a link that leaves it.
+class OnnxExternalData : public testing::Test {
+protected:
+    void SetUp() override {
+        folder_ = fs::path(testing::TempDir()) / "partita_external" / "model";
+        fs::remove_all(folder_.parent_path());
+        fs::create_directories(folder_);
+        fs::copy_file(kSource / "tests/data/onnx/external.onnx", folder_ / "external.onnx");
+        const std::vector<float> weights = {9, 9, 9, 9, 1, 2, 3, 4};
+        std::ofstream(folder_ / "weights.bin", std::ios::binary)
+            .write(reinterpret_cast<const char*>(weights.data()), 32);
+        fs::copy_file(folder_ / "weights.bin", folder_.parent_path() / "weights.bin");
+        fs::create_symlink("../weights.bin", folder_ / "link.bin");
+        model_ = import_onnx(folder_ / "external.onnx");
+    }
+    void TearDown() override { fs::remove_all(folder_.parent_path()); }
+
+    std::string refusal(const std::string& name) {
+        std::vector<float> values(4);
+        try {
+            model_.source->read(name, Bytes(0), std::as_writable_bytes(std::span(values)));
+        } catch (const InputError& error) {
+            return error.what();
+        }
+        return "read";
+    }
+
+    fs::path folder_;
+    OnnxModel model_;
+};
+
+TEST_F(OnnxExternalData, IsReadAtItsOffset) {
+    std::vector<float> values(2);
+    model_.source->read("inside", Bytes(8), std::as_writable_bytes(std::span(values)));
+    EXPECT_THAT(values, ElementsAre(3, 4));
+}
+
+TEST_F(OnnxExternalData, NeverLeavesTheFolder) {
+    EXPECT_THAT(refusal("above"), HasSubstr("expected a path inside the model's folder"));
+    EXPECT_THAT(refusal("absolute"), HasSubstr("expected a path inside the model's folder"));
+    EXPECT_THAT(refusal("link"), HasSubstr("a link that leaves the model's folder"));
+}
+
+TEST_F(OnnxExternalData, IsMissedByName) {
+    EXPECT_THAT(refusal("absent"), HasSubstr("tensor 'absent': its external data 'nowhere.bin' "
+                                             "cannot be opened"));
+    EXPECT_THAT(refusal("beyond"), HasSubstr("expected 16 bytes at offset 1000 of 'weights.bin', "
+                                             "which has 32 bytes"));
+    EXPECT_THAT(refusal("other"), HasSubstr("holds no contents under this name"));
+}
+
+// --- bad models --------------------------------------------------------------------------------
+
+/// Beside each model the exact message; PARTITA_REWRITE_GOLDEN=1 writes them anew.
+TEST(OnnxBadModels, AreRefusedWithTheMessageBesideThem) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(kSource / "tests/data/bad_models")) {
+        if (entry.path().extension() == ".onnx") files.push_back(entry.path());
+    }
+    EXPECT_GE(files.size(), 25u);
+    for (const fs::path& file : files) {
+        std::string message;
+        try {
+            (void)import_onnx(file);
+        } catch (const InputError& error) {
+            message = std::string(error.what()) + "\n";
+        } catch (const UsageError& error) {
+            message = std::string("usage: ") + error.what() + "\n";
+        }
+        EXPECT_FALSE(message.empty()) << file << " was accepted";
+        const fs::path golden = fs::path(file).replace_extension(".txt");
+        if (std::getenv("PARTITA_REWRITE_GOLDEN") != nullptr) {
+            std::ofstream(golden, std::ios::binary) << message;
+        }
+        std::ifstream stream(golden, std::ios::binary);
+        const std::string expected{std::istreambuf_iterator<char>(stream), {}};
+        EXPECT_EQ(message, expected) << file;
+    }
+}
+
+TEST(OnnxBadModels, AnyTruncationIsRefusedOrImports) {
+    std::ifstream stream(kSource / "tests/data/onnx/nested.onnx", std::ios::binary);
+    const std::string whole{std::istreambuf_iterator<char>(stream), {}};
+    std::size_t refused = 0;
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        try {
+            (void)import_onnx(std::as_bytes(std::span(whole).first(size)));
+        } catch (const InputError&) {
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, whole.size() / 2);
+}
+
+}  // namespace
+}  // namespace partita::importers

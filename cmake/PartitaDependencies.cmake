@@ -22,7 +22,14 @@ set(PARTITA_NODE_TESTS "${PARTITA_CACHE}/onnx-node-tests-1.23.2"
 find_program(CCACHE ccache)
 mark_as_advanced(CCACHE)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+    # Paths below the repository are hashed as relative ones: a fresh clone finds what another clone
+    # of the same sources has compiled.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${CCACHE}")
+endif()
+if(CCACHE AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+    # The sanitizer presets: their debug information names sources relative to the build folder.
+    list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 3 CCACHE_NOHASHDIR=1)
 endif()
 
 find_package(Threads REQUIRED)

@@ -280,7 +280,7 @@ void ModelReader::emit(Node& node, Scope& scope, ResultTypes results,
     }
     if (options_.unroll && can_unroll(made, values_)) {
         ++counts_.unrolled;
-        unroll(std::move(made), values_, *scope.draft);
+        unroll(made, values_, *scope.draft);
         return;
     }
     scope.draft->nodes.push_back(std::move(made));

@@ -77,7 +77,7 @@ External external_of(const onnx::TensorProto& tensor) {
 std::vector<std::byte> inline_bytes(const onnx::TensorProto& tensor) {
     if (!tensor.has_raw_data()) return typed_bytes(tensor);
     std::vector<std::byte> bytes(tensor.raw_data().size());
-    std::memcpy(bytes.data(), tensor.raw_data().data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), tensor.raw_data().data(), bytes.size());
     return bytes;
 }
 
@@ -134,7 +134,7 @@ void ModelSource::copy(const std::string& name, std::span<const std::byte> bytes
         fail(name, fmt::format("has {} bytes; {} from byte {} on were asked for", size, out.size(),
                                offset));
     }
-    std::memcpy(out.data(), bytes.data() + offset, out.size());
+    if (!out.empty()) std::memcpy(out.data(), bytes.data() + offset, out.size());
 }
 
 void ModelSource::read(const std::string& name, Bytes offset, std::span<std::byte> out) const {

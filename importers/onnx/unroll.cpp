@@ -2,6 +2,7 @@
 #include "importers/onnx/unroll.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,8 +16,8 @@ using graph::Shape;
 
 namespace {
 
-// Operands of LSTM: X, W, R, B, sequence_lens, initial_h, initial_c, P; GRU and RNN end at 5.
-enum Operand : std::size_t { kX, kW, kR, kB, kLengths, kH, kC, kP };
+// Operands of LSTM; those of GRU and RNN end after the initial h.
+enum Operand : std::size_t { kX, kW, kR, kB, kLengths, kH, kC, kP, kOperands };
 
 ValueId operand(const DraftNode& node, std::size_t i) {
     return i < node.operands.size() ? node.operands[i] : kNoValue;
@@ -26,139 +27,184 @@ ValueId result(const DraftNode& node, std::size_t i) {
     return i < node.results.size() ? node.results[i] : kNoValue;
 }
 
-/// Everything about one recurrent op that its steps share.
-struct Recurrence {
-    const DraftNode& node;
-    std::deque<Value>& values;
-    Draft& draft;
-    DType dtype = DType::undefined;
-    std::int64_t steps = 0, batch = 0, width = 0, hidden = 0, directions = 1;
-    bool batch_first = false;  // layout = 1
-    bool has_cell = false;     // LSTM
+class Unroller {
+public:
+    Unroller(const DraftNode& node, std::deque<Value>& values, Draft& draft)
+        : node_(node), values_(values), draft_(draft) {
+        const Shape x = *shape_of(values[operand(node, kX)].type);
+        const Shape weights = *shape_of(values[operand(node, kR)].type);
+        batch_first_ = node.attributes.get_int("layout", 0) == 1;
+        steps_ = x[batch_first_ ? 1 : 0];
+        batch_ = x[batch_first_ ? 0 : 1];
+        hidden_ = weights[2];
+        directions_ = static_cast<std::size_t>(weights[0]);
+        has_cell_ = node.type == "LSTM";
+    }
 
-    ValueId add(const std::string& suffix, const Shape& shape) const {
+    void unroll() {
+        const std::int64_t time = batch_first_ ? 1 : 0;
+        const std::vector<ValueId> inputs = split(kX, time, static_cast<std::size_t>(steps_), "x");
+        const bool reverse = node_.attributes.get_string("direction", "forward") == "reverse";
+        split_directions();
+        std::vector<std::vector<ValueId>> outputs;
+        for (std::size_t d = 0; d < directions_; ++d) {
+            outputs.push_back(add_steps(inputs, d, reverse || d == 1));
+        }
+        join(outputs);
+    }
+
+private:
+    ValueId add_value(const std::string& suffix, const Shape& shape) {
         Value value;
-        value.name = node.name + suffix;
-        value.draft = draft.number;
-        value.type = tensor_type(dtype, shape);
-        values.push_back(std::move(value));
-        return static_cast<ValueId>(values.size() - 1);
+        value.name = node_.name + suffix;
+        value.draft = draft_.number;
+        value.type = tensor_type(dtype_of(values_[operand(node_, kX)].type), shape);
+        values_.push_back(std::move(value));
+        return static_cast<ValueId>(values_.size() - 1);
     }
 
-    DraftNode& add_node(const std::string& suffix, std::string type, std::string domain) const {
+    DraftNode& add_node(const std::string& suffix, std::string type) {
         DraftNode made;
-        made.name = node.name + suffix;
+        made.name = node_.name + suffix;
         made.type = std::move(type);
-        made.domain = std::move(domain);
-        made.opset = made.domain.empty() ? node.opset : 1;
-        made.block = node.block;
-        draft.nodes.push_back(std::move(made));
-        return draft.nodes.back();
+        made.opset = node_.opset;
+        made.block = node_.block;
+        draft_.nodes.push_back(std::move(made));
+        return draft_.nodes.back();
     }
-};
 
-/// x_0, x_1, ...; X itself when there is one step.
-std::vector<ValueId> split_steps(const Recurrence& r) {
-    if (r.steps == 1) return {operand(r.node, kX)};
-    const Shape shape = r.batch_first ? Shape{r.batch, 1, r.width} : Shape{1, r.batch, r.width};
-    std::vector<ValueId> parts;
-    for (std::int64_t t = 0; t < r.steps; ++t) {
-        parts.push_back(r.add(fmt::format("/x.{}", t), shape));
-    }
-    DraftNode& split = r.add_node("/Split", "Split", "");
-    split.attributes.set("axis", std::int64_t{r.batch_first ? 1 : 0});
-    if (split.opset >= 18) split.attributes.set("num_outputs", r.steps);
-    split.operands = {operand(r.node, kX)};
-    split.results = parts;
-    return parts;
-}
-
-/// The steps of one direction; outputs in the order of time.
-struct Direction {
-    std::vector<ValueId> outputs;
-    ValueId last_cell = kNoValue;
-};
-
-Direction add_steps(const Recurrence& r, const std::vector<ValueId>& inputs, std::int64_t direction,
-                    bool backwards) {
-    // [directions, batch, hidden] for the state of the op; a step makes [1, batch, hidden].
-    const Shape state = r.batch_first ? Shape{r.batch, 1, r.hidden} : Shape{1, r.batch, r.hidden};
-    Direction made;
-    made.outputs.resize(inputs.size());
-    ValueId hidden = operand(r.node, kH);
-    ValueId cell = r.has_cell ? operand(r.node, kC) : kNoValue;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-        const std::size_t t = backwards ? inputs.size() - 1 - i : i;
-        const std::string suffix =
-            r.directions == 1 ? fmt::format(".{}", t) : fmt::format(".{}.{}", direction, t);
-        const ValueId next = r.add("/h" + suffix, state);
-        const ValueId next_cell = r.has_cell ? r.add("/c" + suffix, state) : kNoValue;
-        DraftNode& step = r.add_node("/step" + suffix, r.node.type + "Step", "partita");
-        step.attributes = r.node.attributes;
-        step.attributes.set("direction_index", direction);
-        // Only the op's own initial state holds both directions.
-        step.attributes.set("first", std::int64_t{i == 0});
-        step.operands = {inputs[t], operand(r.node, kW), operand(r.node, kR), operand(r.node, kB),
-                         hidden};
-        if (r.has_cell) {
-            step.operands.push_back(cell);
-            step.operands.push_back(operand(r.node, kP));
+    /// Parts of extent 1 of an operand; the operand itself when there is one part.
+    std::vector<ValueId> split(std::size_t which, std::int64_t axis, std::size_t parts,
+                               const std::string& letter) {
+        const ValueId whole = operand(node_, which);
+        if (whole == kNoValue || parts == 1) return std::vector<ValueId>(parts, whole);
+        Shape shape = *shape_of(values_[whole].type);
+        shape[static_cast<std::size_t>(axis)] = 1;
+        std::vector<ValueId> made;
+        for (std::size_t i = 0; i < parts; ++i) {
+            made.push_back(add_value(fmt::format("/{}.{}", letter, i), shape));
         }
-        while (!step.operands.empty() && step.operands.back() == kNoValue) step.operands.pop_back();
-        step.results = {next};
-        if (r.has_cell) step.results.push_back(next_cell);
-        made.outputs[t] = hidden = next;
-        made.last_cell = cell = next_cell;
+        DraftNode& node = add_node("/split_" + letter, "Split");
+        node.attributes.set("axis", axis);
+        if (node.opset >= 18) node.attributes.set("num_outputs", static_cast<std::int64_t>(parts));
+        node.operands = {whole};
+        node.results = made;
+        return made;
     }
-    return made;
-}
 
-void add_concat(const Recurrence& r, const std::string& suffix, std::vector<ValueId> parts,
-                std::int64_t axis, ValueId into) {
-    DraftNode& concat = r.add_node(suffix, parts.size() == 1 ? "Identity" : "Concat", "");
-    if (parts.size() > 1) concat.attributes.set("axis", axis);
-    concat.operands = std::move(parts);
-    concat.results = {into};
-}
+    void split_directions() {
+        constexpr std::array<std::pair<Operand, const char*>, 6> kParts = {
+            {{kW, "w"}, {kR, "r"}, {kB, "b"}, {kH, "h0"}, {kC, "c0"}, {kP, "p"}}};
+        for (const auto& [which, letter] : kParts) {
+            const bool state = which == kH || which == kC;
+            parts_[which] = split(which, state && batch_first_ ? 1 : 0, directions_, letter);
+        }
+    }
 
-/// Y is [steps directions batch hidden], or [batch steps directions hidden]: each step's outputs
-/// get the missing dim by Unsqueeze before they are joined.
-void join_outputs(const Recurrence& r, const std::vector<Direction>& made) {
-    const ValueId y = result(r.node, 0);
-    if (y == kNoValue) return;
-    std::vector<ValueId> rows;
-    for (std::int64_t t = 0; t < r.steps; ++t) {
-        const auto step = static_cast<std::size_t>(t);
-        ValueId row = made[0].outputs[step];
-        if (made.size() == 2) {
+    /// Attributes of one direction: of the lists per activation, its half.
+    graph::Attributes attributes_of(std::size_t direction) const {
+        graph::Attributes made;
+        for (const auto& [name, value] : node_.attributes.entries())
+            made.set(name, half(value, direction));
+        made.set("direction", std::string("forward"));
+        return made;
+    }
+
+    graph::AttributeValue half(const graph::AttributeValue& value, std::size_t direction) const {
+        return std::visit(
+            [&](const auto& held) -> graph::AttributeValue {
+                using Held = std::decay_t<decltype(held)>;
+                if constexpr (std::is_same_v<Held, std::vector<std::string>> ||
+                              std::is_same_v<Held, std::vector<double>>) {
+                    const auto size = static_cast<std::ptrdiff_t>(held.size() / directions_);
+                    const auto first = held.begin() + size * static_cast<std::ptrdiff_t>(direction);
+                    return Held(first, first + size);
+                } else {
+                    return held;
+                }
+            },
+            value);
+    }
+
+    /// The steps of one direction; their outputs in the order of time.
+    std::vector<ValueId> add_steps(const std::vector<ValueId>& inputs, std::size_t direction,
+                                   bool backwards) {
+        const Shape state = batch_first_ ? Shape{batch_, 1, hidden_} : Shape{1, batch_, hidden_};
+        const Shape output =
+            batch_first_ ? Shape{batch_, 1, 1, hidden_} : Shape{1, 1, batch_, hidden_};
+        const graph::Attributes attributes = attributes_of(direction);
+        std::vector<ValueId> outputs(inputs.size());
+        ValueId hidden = parts_[kH][direction];
+        ValueId cell = parts_[kC][direction];
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            const std::size_t t = backwards ? inputs.size() - 1 - i : i;
+            const std::string suffix =
+                directions_ == 1 ? fmt::format(".{}", t) : fmt::format(".{}.{}", direction, t);
+            const ValueId next_hidden = add_value("/h" + suffix, state);
+            const ValueId next_cell = has_cell_ ? add_value("/c" + suffix, state) : kNoValue;
+            outputs[t] = add_value("/y" + suffix, output);
+            DraftNode& step = add_node("/step" + suffix, node_.type);
+            step.attributes = attributes;
+            step.operands = {inputs[t],
+                             parts_[kW][direction],
+                             parts_[kR][direction],
+                             parts_[kB][direction],
+                             kNoValue,
+                             hidden};
+            step.results = {outputs[t], next_hidden};
+            if (has_cell_) {
+                step.operands.insert(step.operands.end(), {cell, parts_[kP][direction]});
+                step.results.push_back(next_cell);
+            }
+            hidden = next_hidden;
+            cell = next_cell;
+        }
+        last_hidden_.push_back(hidden);
+        last_cell_.push_back(cell);
+        return outputs;
+    }
+
+    void concat(const std::string& suffix, const std::vector<ValueId>& parts, std::int64_t axis,
+                ValueId into) {
+        if (into == kNoValue) return;
+        DraftNode& node = add_node(suffix, parts.size() == 1 ? "Identity" : "Concat");
+        if (parts.size() > 1) node.attributes.set("axis", axis);
+        node.operands = parts;
+        node.results = {into};
+    }
+
+    // Y is [steps directions batch hidden], or [batch steps directions hidden].
+    void join(const std::vector<std::vector<ValueId>>& outputs) {
+        std::vector<ValueId> rows = outputs[0];
+        for (std::size_t t = 0; directions_ == 2 && t < rows.size(); ++t) {
             const Shape both =
-                r.batch_first ? Shape{r.batch, 2, r.hidden} : Shape{2, r.batch, r.hidden};
-            row = r.add(fmt::format("/y.{}", t), both);
-            add_concat(r, fmt::format("/Concat.{}", t),
-                       {made[0].outputs[step], made[1].outputs[step]}, r.batch_first ? 1 : 0, row);
+                batch_first_ ? Shape{batch_, 1, 2, hidden_} : Shape{1, 2, batch_, hidden_};
+            rows[t] = add_value(fmt::format("/y.{}", t), both);
+            concat(fmt::format("/join.{}", t), {outputs[0][t], outputs[1][t]}, batch_first_ ? 2 : 1,
+                   rows[t]);
         }
-        rows.push_back(row);
+        concat("/join", rows, batch_first_ ? 1 : 0, result(node_, 0));
+        concat("/join_h", last_hidden_, batch_first_ ? 1 : 0, result(node_, 1));
+        if (has_cell_) concat("/join_c", last_cell_, batch_first_ ? 1 : 0, result(node_, 2));
     }
-    // Joined along the dim in front (or, batch first, along dim 1), then given Y's own shape.
-    const std::int64_t joined = r.steps * r.directions;
-    const Shape shape =
-        r.batch_first ? Shape{r.batch, joined, r.hidden} : Shape{joined, r.batch, r.hidden};
-    const ValueId all = r.add("/y", shape);
-    add_concat(r, "/Concat", rows, r.batch_first ? 1 : 0, all);
-    const Shape target = r.batch_first ? Shape{r.batch, r.steps, r.directions, r.hidden}
-                                       : Shape{r.steps, r.directions, r.batch, r.hidden};
-    auto literal = std::make_shared<Literal>(make_literal(DType::int64, {4}));
-    std::get<0>(literal->values) = target;
-    Value value;
-    value.name = r.node.name + "/shape";
-    value.draft = r.draft.number;
-    value.type = tensor_type(DType::int64, {4});
-    value.literal = std::move(literal);
-    r.values.push_back(std::move(value));
-    const auto target_id = static_cast<ValueId>(r.values.size() - 1);
-    DraftNode& reshape = r.add_node("/Reshape", "Reshape", "");
-    reshape.operands = {all, target_id};
-    reshape.results = {y};
+
+    const DraftNode& node_;
+    std::deque<Value>& values_;
+    Draft& draft_;
+    bool batch_first_ = false;  // layout = 1
+    std::int64_t steps_ = 0, batch_ = 0, hidden_ = 0;
+    std::size_t directions_ = 1;
+    bool has_cell_ = false;
+    std::array<std::vector<ValueId>, kOperands> parts_;  // per operand and direction
+    std::vector<ValueId> last_hidden_;
+    std::vector<ValueId> last_cell_;
+};
+
+bool has_static_shape(const std::deque<Value>& values, ValueId id, std::size_t rank) {
+    if (id == kNoValue) return true;
+    const auto shape = shape_of(values[id].type);
+    return shape && shape->size() == rank && is_static(values[id].type) &&
+           values[id].bounded_dims == 0;
 }
 
 }  // namespace
@@ -166,51 +212,26 @@ void join_outputs(const Recurrence& r, const std::vector<Direction>& made) {
 bool can_unroll(const DraftNode& node, const std::deque<Value>& values) {
     const bool recurrent = node.type == "LSTM" || node.type == "GRU" || node.type == "RNN";
     if (!node.domain.empty() || !recurrent || operand(node, kLengths) != kNoValue) return false;
-    const ValueId x = operand(node, kX);
-    const ValueId r = operand(node, kR);
-    if (x == kNoValue || r == kNoValue) return false;
-    const auto shape = shape_of(values[x].type);
-    const auto weights = shape_of(values[r].type);
-    if (!shape || shape->size() != 3 || !is_static(values[x].type) || values[x].bounded_dims != 0) {
-        return false;
+    if (operand(node, kX) == kNoValue || operand(node, kR) == kNoValue) return false;
+    for (const std::size_t i : {kX, kW, kR, kH, kC}) {
+        if (!has_static_shape(values, operand(node, i), 3)) return false;
     }
-    if (!weights || weights->size() != 3 || !is_static(values[r].type)) return false;
-    const std::int64_t steps = (*shape)[node.attributes.get_int("layout", 0) == 1 ? 1 : 0];
+    for (const std::size_t i : {kB, kP}) {
+        if (!has_static_shape(values, operand(node, i), 2)) return false;
+    }
+    const bool batch_first = node.attributes.get_int("layout", 0) == 1;
+    const std::int64_t steps = (*shape_of(values[operand(node, kX)].type))[batch_first ? 1 : 0];
     const std::int64_t directions =
         node.attributes.get_string("direction", "forward") == "bidirectional" ? 2 : 1;
-    return steps >= 1 && steps <= kMaxSteps && (*weights)[0] == directions;
+    for (const std::size_t i : {kW, kR, kB, kP}) {
+        const ValueId id = operand(node, i);
+        if (id != kNoValue && (*shape_of(values[id].type))[0] != directions) return false;
+    }
+    return steps >= 1 && steps <= kMaxSteps;
 }
 
-void unroll(DraftNode node, std::deque<Value>& values, Draft& draft) {
-    const Shape x = *shape_of(values[operand(node, kX)].type);
-    const Shape weights = *shape_of(values[operand(node, kR)].type);
-    Recurrence r{.node = node, .values = values, .draft = draft};
-    r.dtype = dtype_of(values[operand(node, kX)].type);
-    r.batch_first = node.attributes.get_int("layout", 0) == 1;
-    r.steps = x[r.batch_first ? 1 : 0];
-    r.batch = x[r.batch_first ? 0 : 1];
-    r.width = x[2];
-    r.hidden = weights[2];
-    r.directions = weights[0];
-    r.has_cell = node.type == "LSTM";
-    const std::string way = node.attributes.get_string("direction", "forward");
-
-    const std::vector<ValueId> inputs = split_steps(r);
-    std::vector<Direction> made = {add_steps(r, inputs, 0, way == "reverse")};
-    if (r.directions == 2) made.push_back(add_steps(r, inputs, 1, true));
-    join_outputs(r, made);
-
-    std::vector<ValueId> hidden = {way == "reverse" ? made[0].outputs.front()
-                                                    : made[0].outputs.back()};
-    std::vector<ValueId> cells = {made[0].last_cell};
-    if (made.size() == 2) {
-        hidden.push_back(made[1].outputs.front());
-        cells.push_back(made[1].last_cell);
-    }
-    const std::int64_t axis = r.batch_first ? 1 : 0;
-    if (result(node, 1) != kNoValue) add_concat(r, "/Y_h", hidden, axis, result(node, 1));
-    if (r.has_cell && result(node, 2) != kNoValue)
-        add_concat(r, "/Y_c", cells, axis, result(node, 2));
+void unroll(const DraftNode& node, std::deque<Value>& values, Draft& draft) {
+    Unroller(node, values, draft).unroll();
 }
 
 }  // namespace partita::importers

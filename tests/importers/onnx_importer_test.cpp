@@ -12,6 +12,7 @@
 #include <set>
 
 #include "graph/error.h"
+#include "graph/op_rule.h"
 
 namespace partita::importers {
 namespace {
@@ -292,15 +293,20 @@ TEST(OnnxUnroll, AnLstmBecomesOneOpPerStepAndDirection) {
     const OnnxModel model = fixture("lstm", options);
     std::vector<std::string> steps;
     for (const graph::Op& op : model.graph.ops()) {
-        if (op.type == "LSTMStep") steps.push_back(op.name);
+        if (op.type == "LSTM") steps.push_back(op.name);
     }
     EXPECT_THAT(steps, ElementsAre("rnn/step.0.0", "rnn/step.0.1", "rnn/step.0.2", "rnn/step.1.2",
                                    "rnn/step.1.1", "rnn/step.1.0"));
     const graph::Op& last = op(model.graph, "rnn/step.1.0");
-    EXPECT_EQ(last.domain, "partita");
-    EXPECT_EQ(last.attributes.get_int("direction_index", 0), 1);
-    EXPECT_EQ(model.graph.tensor(last.inputs[4]).name, "rnn/h.1.1");
-    EXPECT_EQ(result(model.graph, "rnn/step.1.0").shape, (Shape{1, 2, 5}));
+    std::vector<std::string> operands;
+    for (const auto id : last.inputs) {
+        operands.push_back(id.valid() ? model.graph.tensor(id).name : "-");
+    }
+    EXPECT_THAT(operands, ElementsAre("rnn/x.0", "rnn/w.1", "rnn/r.1", "rnn/b.1", "-", "rnn/h.1.1",
+                                      "rnn/c.1.1"));
+    EXPECT_EQ(last.attributes.get_string("direction", ""), "forward");
+    EXPECT_EQ(result(model.graph, "rnn/step.1.0", 0).shape, (Shape{1, 1, 2, 5}));
+    EXPECT_EQ(result(model.graph, "rnn/step.1.0", 1).shape, (Shape{1, 2, 5}));
     const auto output = [&](std::size_t i) {
         const std::string name = names(model.graph, OpKind::output).at(i);
         return model.graph.tensor(op(model.graph, name).inputs[0]).shape;
@@ -308,6 +314,23 @@ TEST(OnnxUnroll, AnLstmBecomesOneOpPerStepAndDirection) {
     EXPECT_EQ(output(0), (Shape{3, 2, 2, 5}));
     EXPECT_EQ(output(1), (Shape{2, 2, 5}));
     EXPECT_EQ(output(2), (Shape{2, 2, 5}));
+}
+
+TEST(OnnxUnroll, TheWorkStaysTheSame) {
+    OnnxOptions options;
+    options.bindings = {{"batch", 2}, {"sequence", 5}, {"target_sequence", 3}};
+    const fs::path file = kSource / "examples/models/gnmt.onnx";
+    const auto flops = [&] {
+        const OnnxModel model = import_onnx(file, options);
+        Flops sum;
+        for (const graph::OpRule& rule : graph::rules_of(model.graph)) {
+            if (rule.matrix_product) sum += rule.flops;
+        }
+        return sum;
+    };
+    const Flops whole = flops();
+    options.unroll = true;
+    EXPECT_EQ(flops(), whole);
 }
 
 // --- options -----------------------------------------------------------------------------------

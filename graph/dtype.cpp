@@ -53,13 +53,19 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
-const DTypeRow& row_of(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)]; }
+const DTypeRow& row_of(DType dtype) {
+    return kDTypes[static_cast<std::size_t>(dtype)];
+}
 
 }  // namespace
 
-int bits_of(DType dtype) { return row_of(dtype).bits; }
+int bits_of(DType dtype) {
+    return row_of(dtype).bits;
+}
 
-std::string_view name_of(DType dtype) { return row_of(dtype).name; }
+std::string_view name_of(DType dtype) {
+    return row_of(dtype).name;
+}
 
 std::optional<DType> dtype_from_name(std::string_view name) {
     for (const DTypeRow& row : kDTypes) {
@@ -68,6 +74,8 @@ std::optional<DType> dtype_from_name(std::string_view name) {
     return std::nullopt;
 }
 
-bool is_floating_point(DType dtype) { return row_of(dtype).floating_point; }
+bool is_floating_point(DType dtype) {
+    return row_of(dtype).floating_point;
+}
 
 }  // namespace partita::graph

@@ -130,9 +130,10 @@ void check_given_costs(const OpGraph& graph, const Op& op) {
         {"communication time", given.communication_time.raw()}};
     for (const auto& [field, value] : fields) {
         if (value >= 0) continue;
-        throw InputError(fmt::format("{}node '{}' ({}), {}: expected a number >= 0, got {}. Correct "
-                                     "the file.",
-                                     prefix(graph), op.name, op.type, field, value));
+        throw InputError(
+            fmt::format("{}node '{}' ({}), {}: expected a number >= 0, got {}. Correct "
+                        "the file.",
+                        prefix(graph), op.name, op.type, field, value));
     }
 }
 
@@ -143,23 +144,26 @@ void check_op(const OpGraph& graph, std::size_t index) {
                                      prefix(graph), index, op.type));
     }
     if (op.type.empty()) {
-        throw InputError(fmt::format("{}node '{}': expected an operator, got none. Correct the "
-                                     "model or export it again.",
-                                     prefix(graph), op.name));
+        throw InputError(
+            fmt::format("{}node '{}': expected an operator, got none. Correct the "
+                        "model or export it again.",
+                        prefix(graph), op.name));
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const TensorId id = op.inputs[i];
         if (!id.valid()) continue;
         if (id.index() >= graph.tensor_count() || !graph.tensor(id).producer.valid()) {
-            throw InputError(fmt::format("{}node '{}' ({}), operand {}: no op produces it. Correct "
-                                         "the model or export it again.",
-                                         prefix(graph), op.name, op.type, i));
+            throw InputError(
+                fmt::format("{}node '{}' ({}), operand {}: no op produces it. Correct "
+                            "the model or export it again.",
+                            prefix(graph), op.name, op.type, i));
         }
     }
     if (op.trip_count && *op.trip_count < 0) {
-        throw InputError(fmt::format("{}node '{}' ({}), trip count: expected a number >= 0, got "
-                                     "{}. Correct the model.",
-                                     prefix(graph), op.name, op.type, *op.trip_count));
+        throw InputError(
+            fmt::format("{}node '{}' ({}), trip count: expected a number >= 0, got "
+                        "{}. Correct the model.",
+                        prefix(graph), op.name, op.type, *op.trip_count));
     }
     if (op.given) check_given_costs(graph, op);
     for (const Body& body : op.bodies) check(*body.graph);
@@ -172,27 +176,31 @@ void check_tensor(const OpGraph& graph, std::size_t index) {
                                      prefix(graph), index));
     }
     if (!tensor.producer.valid()) {
-        throw InputError(fmt::format("{}tensor '{}': no op produces it. Correct the model or "
-                                     "export it again.",
-                                     prefix(graph), tensor.name));
+        throw InputError(
+            fmt::format("{}tensor '{}': no op produces it. Correct the model or "
+                        "export it again.",
+                        prefix(graph), tensor.name));
     }
     for (std::size_t dim = 0; dim < tensor.shape.size(); ++dim) {
         if (tensor.shape[dim] >= 0) continue;
-        throw InputError(fmt::format("{}tensor '{}', dim {}: expected an extent >= 0, got {}. "
-                                     "Correct the model or its bindings.",
-                                     prefix(graph), tensor.name, dim, tensor.shape[dim]));
+        throw InputError(
+            fmt::format("{}tensor '{}', dim {}: expected an extent >= 0, got {}. "
+                        "Correct the model or its bindings.",
+                        prefix(graph), tensor.name, dim, tensor.shape[dim]));
     }
     if (tensor.given_bytes && *tensor.given_bytes < Bytes(0)) {
-        throw InputError(fmt::format("{}tensor '{}': expected a size >= 0 bytes, got {}. Correct "
-                                     "the file.",
-                                     prefix(graph), tensor.name, tensor.given_bytes->raw()));
+        throw InputError(
+            fmt::format("{}tensor '{}': expected a size >= 0 bytes, got {}. Correct "
+                        "the file.",
+                        prefix(graph), tensor.name, tensor.given_bytes->raw()));
     }
     try {
         static_cast<void>(tensor.bytes());
     } catch (const OverflowError&) {
-        throw OverflowError(fmt::format("{}tensor '{}': shape [{}] has more than 2^63 - 1 bytes. "
-                                        "Correct the model or its bindings.",
-                                        prefix(graph), tensor.name, fmt::join(tensor.shape, " ")));
+        throw OverflowError(
+            fmt::format("{}tensor '{}': shape [{}] has more than 2^63 - 1 bytes. "
+                        "Correct the model or its bindings.",
+                        prefix(graph), tensor.name, fmt::join(tensor.shape, " ")));
     }
 }
 
@@ -315,6 +323,8 @@ private:
 
 }  // namespace
 
-std::string digest(const OpGraph& graph) { return Digester().run(graph); }
+std::string digest(const OpGraph& graph) {
+    return Digester().run(graph);
+}
 
 }  // namespace partita::graph

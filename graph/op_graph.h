@@ -38,16 +38,16 @@ struct GivenCosts {
     bool on_accelerator = true;  ///< may run on an accelerator
     Time accelerator_time;
     Time cpu_time;
-    Bytes memory;              ///< what it occupies on its accelerator
-    Time communication_time;   ///< of its result, once per sender and once per receiver
-    bool backward = false;     ///< a node of the backward pass
+    Bytes memory;             ///< what it occupies on its accelerator
+    Time communication_time;  ///< of its result, once per sender and once per receiver
+    bool backward = false;    ///< a node of the backward pass
     std::optional<std::int64_t> color_class;  ///< nodes of a class share a device
-    std::int64_t id = 0;       ///< the id in the file
+    std::int64_t id = 0;                      ///< the id in the file
 };
 
 /// A body of a control-flow op (If, Loop, Scan).
 struct Body {
-    std::string name;  ///< attribute: then_branch, else_branch, body
+    std::string name;                      ///< attribute: then_branch, else_branch, body
     std::shared_ptr<const OpGraph> graph;  ///< shared by copies of the outer graph; never changed
 };
 

@@ -115,7 +115,9 @@ const RowPattern& pattern_of(const OpRow& row) {
 }
 
 /// The extent of two dims under one letter: 1 broadcasts.
-std::int64_t joined_extent(std::int64_t a, std::int64_t b) { return a == 1 ? b : a; }
+std::int64_t joined_extent(std::int64_t a, std::int64_t b) {
+    return a == 1 ? b : a;
+}
 
 /// One op read against its row.
 class PatternReader {

@@ -11,7 +11,8 @@ namespace partita::graph {
 
 namespace {
 
-constexpr OpRow kEndRow{.type = "Input, Parameter, Constant, Output", .saves = "", .flops_per_point = 0};
+constexpr OpRow kEndRow{
+    .type = "Input, Parameter, Constant, Output", .saves = "", .flops_per_point = 0};
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) {
     const std::int64_t quotient = a / b;
@@ -44,7 +45,10 @@ OpRule end_rule(const OpGraph& graph, const Op& op) {
     }
     OpRule rule = b.finish();
     // A sink has no result, but it reduces nothing either: it takes what it gets.
-    for (Factor& factor : rule.factors) factor.reduction = false;
+    for (Factor& factor : rule.factors) {
+        factor.reduction = false;
+        factor.combine = Combine::none;
+    }
     return rule;
 }
 

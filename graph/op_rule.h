@@ -41,7 +41,7 @@ struct Factor {
     /// False: results read all of it, its positions have a meaning of their own (causal masks,
     /// arg-max), or its extent depends on data.
     bool splittable = true;
-    bool reduction = false;   ///< in no result: parts are partial, joined by `combine`
+    bool reduction = false;  ///< in no result: parts are partial, joined by `combine`
     Combine combine = Combine::none;
 };
 
@@ -86,7 +86,7 @@ struct OpRule {
     /// partial, or one part alone applies those that are not. False: they multiply (MatMul), so
     /// exactly one is partial (RULES.md 7).
     bool additive = false;
-    Flops flops;                  ///< of the whole op, forward, two per multiply-add
+    Flops flops;  ///< of the whole op, forward, two per multiply-add
     /// Bytes read and written, where that is not all operands plus all results: a Gather reads only
     /// the rows it returns.
     std::optional<Bytes> bytes_moved;

@@ -51,7 +51,9 @@ public:
     int add(std::string name, std::int64_t extent, bool splittable = true);
     /// One factor d0, d1, ... per dim of the shape.
     std::vector<int> add_dims(const Shape& extents);
-    [[nodiscard]] Factor& factor(int index) { return rule_.factors[static_cast<std::size_t>(index)]; }
+    [[nodiscard]] Factor& factor(int index) {
+        return rule_.factors[static_cast<std::size_t>(index)];
+    }
     [[nodiscard]] TensorRule& operand(int index);
 
     /// Says what a dim is made of; no factors: it is never split. An operand's dim of extent 1
@@ -94,21 +96,21 @@ void check_row(const OpRow& row);
 
 using MakeRule = OpRule(const OpGraph& graph, const Op& op, const OpRow& row);
 
-MakeRule matmul_rule, gemm_rule, einsum_rule;                                   // _matrix
-MakeRule conv_rule, conv_transpose_rule, deform_conv_rule, causal_conv_rule;    // _conv
-MakeRule pool_rule, lrn_rule, resize_rule, center_crop_pad_rule, col2im_rule;   // _window
-MakeRule reshape_rule;                                                          // _reshape
-MakeRule transpose_rule, slice_rule, pad_rule, concat_rule, split_rule;         // _shape
-MakeRule tile_rule, depth_to_space_rule, space_to_depth_rule;                   // _shape
-MakeRule cast_rule, trilu_rule, quantize_rule, reverse_sequence_rule;           // _pointwise
-MakeRule gather_rule, gather_elements_rule, gather_nd_rule, one_hot_rule;       // _index
-MakeRule scatter_elements_rule, scatter_nd_rule, tensor_scatter_rule;           // _index
-MakeRule reduce_rule, arg_reduce_rule, softmax_rule, along_axis_rule;           // _reduce
-MakeRule top_k_rule, dft_rule, loss_rule;                                       // _reduce
-MakeRule layer_norm_rule, group_norm_rule, batch_norm_rule;                     // _norm
-MakeRule mean_variance_norm_rule;                                               // _norm
-MakeRule lstm_rule, gru_rule, rnn_rule;                                         // _recurrent
-MakeRule attention_rule, linear_attention_rule, rotary_embedding_rule;          // _attention
-MakeRule control_flow_rule;                                                     // _control
+MakeRule matmul_rule, gemm_rule, einsum_rule;                                  // _matrix
+MakeRule conv_rule, conv_transpose_rule, deform_conv_rule, causal_conv_rule;   // _conv
+MakeRule pool_rule, lrn_rule, resize_rule, center_crop_pad_rule, col2im_rule;  // _window
+MakeRule reshape_rule;                                                         // _reshape
+MakeRule transpose_rule, slice_rule, pad_rule, concat_rule, split_rule;        // _shape
+MakeRule tile_rule, depth_to_space_rule, space_to_depth_rule;                  // _shape
+MakeRule cast_rule, trilu_rule, quantize_rule, reverse_sequence_rule;          // _pointwise
+MakeRule gather_rule, gather_elements_rule, gather_nd_rule, one_hot_rule;      // _index
+MakeRule scatter_elements_rule, scatter_nd_rule, tensor_scatter_rule;          // _index
+MakeRule reduce_rule, arg_reduce_rule, softmax_rule, along_axis_rule;          // _reduce
+MakeRule top_k_rule, dft_rule, loss_rule;                                      // _reduce
+MakeRule layer_norm_rule, group_norm_rule, batch_norm_rule;                    // _norm
+MakeRule mean_variance_norm_rule;                                              // _norm
+MakeRule lstm_rule, gru_rule, rnn_rule;                                        // _recurrent
+MakeRule attention_rule, linear_attention_rule, rotary_embedding_rule;         // _attention
+MakeRule control_flow_rule;                                                    // _control
 
 }  // namespace partita::graph

@@ -151,7 +151,8 @@ std::string dims_of(RuleBuilder& b, std::string subscript, std::size_t rank) {
     const std::size_t at = subscript.find('*');
     if (at != std::string::npos) {
         const std::size_t named = subscript.size() - 1;
-        if (rank < named || rank - named > 10) b.fail("attribute 'equation': expected more letters");
+        if (rank < named || rank - named > 10)
+            b.fail("attribute 'equation': expected more letters");
         std::string dims;
         for (std::size_t i = rank - named; i-- > 0;) dims += static_cast<char>('0' + i);
         subscript.replace(at, 1, dims);

@@ -15,8 +15,7 @@ OpRule layer_norm_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const int axis = b.axis(op.attributes.get_int("axis", -1), rank);
     std::vector<std::vector<int>> dims;
     for (int dim = 0; dim < rank; ++dim) {
-        const int factor =
-            b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)], dim < axis);
+        const int factor = b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)], dim < axis);
         dims.push_back({factor});
         b.operand(0, dim, {factor});
         b.result(0, dim, {factor});
@@ -65,8 +64,8 @@ OpRule group_norm_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
 OpRule batch_norm_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const int rank = b.rank(0);
-    const bool trains = op.attributes.get_int("training_mode", 0) != 0 ||
-                        (b.opset_before(14) && b.has_result(1));
+    const bool trains =
+        op.attributes.get_int("training_mode", 0) != 0 || (b.opset_before(14) && b.has_result(1));
     // Before opset 9, `spatial` = 0 asked for statistics per element.
     if (rank < 2 || b.rank(1) != 1) return conservative_rule(graph, op);
     const int n = b.add("n", b.shape(0)[0], !trains);
@@ -76,8 +75,7 @@ OpRule batch_norm_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     b.result(0, 0, {n});
     b.result(0, 1, {c});
     for (int dim = 2; dim < rank; ++dim) {
-        const int factor =
-            b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)], !trains);
+        const int factor = b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)], !trains);
         b.operand(0, dim, {factor});
         b.result(0, dim, {factor});
     }

@@ -26,7 +26,8 @@ struct RecurrentFactors {
     int s, b, d, q, h, i, k;
 };
 
-RecurrentFactors add_recurrent_factors(RuleBuilder& b, const RecurrentKind& kind, bool batch_first) {
+RecurrentFactors add_recurrent_factors(RuleBuilder& b, const RecurrentKind& kind,
+                                       bool batch_first) {
     b.expect_rank(0, 3);
     b.expect_rank(1, 3);
     b.expect_rank(2, 3);
@@ -88,7 +89,8 @@ OpRule recurrent_rule(const OpGraph& graph, const Op& op, const OpRow& row,
             set_operand(kind.peepholes, {{f.d}, {three, f.h}});
         }
     }
-    set_result(0, batch_first ? Dims{{f.b}, {f.s}, {f.d}, {f.h}} : Dims{{f.s}, {f.d}, {f.b}, {f.h}});
+    set_result(0,
+               batch_first ? Dims{{f.b}, {f.s}, {f.d}, {f.h}} : Dims{{f.s}, {f.d}, {f.b}, {f.h}});
     set_result(1, state(f.h));
     if (kind.has_cell) set_result(2, state(f.h));
     b.set_flops(recurrent_flops(b, f));

@@ -71,8 +71,8 @@ namespace {
 /// "... x ... -> ... x ...", the dims marked in `whole` read as a whole.
 void set_pointwise(RuleBuilder& b, const std::vector<bool>& whole) {
     for (int dim = 0; dim < b.rank(0); ++dim) {
-        const int factor = b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)],
-                                 !whole[std::size_t(dim)]);
+        const int factor =
+            b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)], !whole[std::size_t(dim)]);
         b.operand(0, dim, {factor});
         for (int result = 0; result < b.result_count(); ++result) b.result(result, dim, {factor});
     }
@@ -87,8 +87,8 @@ OpRule softmax_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const bool flattens = b.opset_before(13);
     std::vector<bool> whole(static_cast<std::size_t>(rank), false);
     if (rank > 0) {
-        const int axis = b.axis(op.attributes.get_int("axis", flattens ? 1 : -1),
-                                flattens ? rank + 1 : rank);
+        const int axis =
+            b.axis(op.attributes.get_int("axis", flattens ? 1 : -1), flattens ? rank + 1 : rank);
         for (int dim = axis; dim < (flattens ? rank : axis + 1); ++dim) {
             whole[std::size_t(dim)] = true;
         }

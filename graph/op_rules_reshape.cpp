@@ -79,9 +79,7 @@ private:
     }
 
     /// Leaves a dim that holds nothing more; the other side waits.
-    void skip(ReshapeSide& side, ReshapeSide& other) {
-        side.done() ? other.next() : side.next();
-    }
+    void skip(ReshapeSide& side, ReshapeSide& other) { side.done() ? other.next() : side.next(); }
 
     void advance() {
         if (in_.rest == 1 && !in_.done()) in_.next();

@@ -17,7 +17,8 @@ OpRule transpose_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     if (order.empty()) {
         for (int i = rank; i-- > 0;) order.push_back(i);
     }
-    if (static_cast<int>(order.size()) != rank) b.fail("attribute 'perm': expected one entry per dim");
+    if (static_cast<int>(order.size()) != rank)
+        b.fail("attribute 'perm': expected one entry per dim");
     const std::vector<int> dims = b.add_dims(b.shape(0));
     for (int i = 0; i < rank; ++i) {
         const int from = b.axis(order[std::size_t(i)], rank);
@@ -66,8 +67,9 @@ OpRule slice_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     if (b.result_rank(0) != rank) b.fail("result 0: expected as many dims as operand 0");
     const auto starts = b.integers("starts", kStarts);
     const auto axes = listed_axes(b, kAxes, starts ? starts->size() : 0);
-    const auto steps = b.has_operand(kSteps) ? b.integers(kSteps)
-                                             : std::vector<std::int64_t>(starts ? starts->size() : 0, 1);
+    const auto steps = b.has_operand(kSteps)
+                           ? b.integers(kSteps)
+                           : std::vector<std::int64_t>(starts ? starts->size() : 0, 1);
     // Which dims are sliced, and how, is not known while planning.
     if (!starts || !axes || !steps || axes->size() != starts->size() ||
         steps->size() != starts->size()) {
@@ -105,7 +107,8 @@ OpRule pad_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     constexpr int kAxes = 3;
     const int rank = b.rank(0);
     if (b.result_rank(0) != rank) b.fail("result 0: expected as many dims as operand 0");
-    const auto pads = b.integers(op.attributes.find("paddings") != nullptr ? "paddings" : "pads", kPads);
+    const auto pads =
+        b.integers(op.attributes.find("paddings") != nullptr ? "paddings" : "pads", kPads);
     const auto axes = listed_axes(b, kAxes, static_cast<std::size_t>(rank));
     if (!pads || !axes || pads->size() != 2 * axes->size()) return b.finish();
 
@@ -175,10 +178,9 @@ OpRule split_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     for (const int i : results) is_even &= b.result_shape(i)[std::size_t(axis)] == each;
     for (int dim = 0; dim < rank; ++dim) {
         if (dim == axis && !is_even) continue;
-        const int part =
-            dim == axis ? b.add("part", b.result_count(), /*splittable=*/false) : -1;
-        const int factor = b.add(numbered('d', dim),
-                                 dim == axis ? each : b.shape(0)[std::size_t(dim)]);
+        const int part = dim == axis ? b.add("part", b.result_count(), /*splittable=*/false) : -1;
+        const int factor =
+            b.add(numbered('d', dim), dim == axis ? each : b.shape(0)[std::size_t(dim)]);
         b.operand(0, dim, dim == axis ? std::vector{part, factor} : std::vector{factor});
         for (const int i : results) b.result(i, dim, {factor});
     }

@@ -64,8 +64,8 @@ namespace {
 Window resize_window(const Op& op, std::int64_t from, std::int64_t to) {
     const std::int64_t step = (from + to - 1) / to;  // operand positions per output, rounded up
     const bool antialias = op.attributes.get_int("antialias", 0) != 0;
-    const std::int64_t reach = (op.attributes.get_string("mode", "nearest") == "cubic" ? 2 : 1) *
-                               (antialias ? step : 1);
+    const std::int64_t reach =
+        (op.attributes.get_string("mode", "nearest") == "cubic" ? 2 : 1) * (antialias ? step : 1);
     const std::int64_t margin = checked_product(step + 1 + reach, to);
     return {.stride = from, .before = margin, .after = margin, .divisor = to};
 }
@@ -75,8 +75,8 @@ Window resize_window(const Op& op, std::int64_t from, std::int64_t to) {
 OpRule resize_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     b.expect_rank(0, b.result_rank(0));
-    const bool crops = op.attributes.get_string("coordinate_transformation_mode", "") ==
-                       "tf_crop_and_resize";
+    const bool crops =
+        op.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize";
     const std::vector<int> dims = b.add_dims(b.result_shape(0));
     for (int dim = 0; dim < b.rank(0); ++dim) {
         const int factor = dims[std::size_t(dim)];

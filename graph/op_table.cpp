@@ -255,7 +255,9 @@ static_assert(std::is_sorted(kOpTable.begin(), kOpTable.end(), is_before));
 
 }  // namespace
 
-std::span<const OpRow> op_table() { return kOpTable; }
+std::span<const OpRow> op_table() {
+    return kOpTable;
+}
 
 const OpRow* find_row(std::string_view domain, std::string_view type) {
     if (domain == "ai.onnx") domain = "";

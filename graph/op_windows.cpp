@@ -22,11 +22,13 @@ std::vector<std::int64_t> per_dim(RuleBuilder& b, const char* name, std::size_t 
     return values;
 }
 
-std::int64_t reach(const SpatialWindow& window) { return (window.kernel - 1) * window.dilation; }
+std::int64_t reach(const SpatialWindow& window) {
+    return (window.kernel - 1) * window.dilation;
+}
 
 /// Padding at the beginning so that `shorter` outputs of the stride cover `longer` positions.
-std::int64_t same_padding(const SpatialWindow& window, std::int64_t longer,
-                          std::int64_t shorter, bool is_upper) {
+std::int64_t same_padding(const SpatialWindow& window, std::int64_t longer, std::int64_t shorter,
+                          bool is_upper) {
     const std::int64_t total =
         std::max<std::int64_t>(0, (shorter - 1) * window.stride + reach(window) + 1 - longer);
     return is_upper ? total / 2 : total - total / 2;
@@ -73,9 +75,8 @@ void set_windows(RuleBuilder& b, int operand, const std::vector<int>& factors,
         const std::int64_t extent = b.shape(operand)[i + 2];
         const std::int64_t outputs = b.factor(factors[i]).extent;
         const std::int64_t pad =
-            is_same(auto_pad)
-                ? same_padding(window, extent, outputs, auto_pad == "SAME_UPPER")
-                : window.pad_begin;
+            is_same(auto_pad) ? same_padding(window, extent, outputs, auto_pad == "SAME_UPPER")
+                              : window.pad_begin;
         b.window(operand, static_cast<int>(i + 2), factors[i],
                  {.stride = window.stride, .before = pad, .after = reach(window) - pad});
     }

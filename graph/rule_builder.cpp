@@ -92,7 +92,9 @@ std::optional<std::vector<std::int64_t>> RuleBuilder::integers(std::string_view 
     return integers(operand);
 }
 
-bool RuleBuilder::opset_before(int version) const { return op_.opset > 0 && op_.opset < version; }
+bool RuleBuilder::opset_before(int version) const {
+    return op_.opset > 0 && op_.opset < version;
+}
 
 int RuleBuilder::axis(std::int64_t axis, int rank) const {
     if (axis < -rank || axis >= rank) {
@@ -212,7 +214,7 @@ OpRule RuleBuilder::finish() {
     rule_.additive = row_.additive;
     rule_.matrix_product = row_.matrix_product;
     rule_.alias = row_.alias;
-    rule_.flops = flops_ ? *flops_
+    rule_.flops = flops_                      ? *flops_
                   : row_.flops_per_point == 0 ? Flops(0)
                                               : row_.flops_per_point * points();
     return std::move(rule_);

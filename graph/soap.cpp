@@ -69,17 +69,17 @@ std::vector<Digit> batch_in_factors(const Op& op, const OpRule& rule,
             }
         }
     };
-    // A source op has no operands: there the seed of its result tells.
     add(op.inputs, rule.operands);
-    if (op.inputs.empty()) add(op.outputs, rule.results);
+    // Seeds of inputs, and what the readers of a result said of it.
+    add(op.outputs, rule.results);
     return batch;
 }
 
-/// Where the batch lies in a result: in its first dim that holds some of it.
-void set_sample_dim(const OpRule& rule, const TensorRule& result, const std::vector<Digit>& batch,
+/// Where the batch lies in a tensor: in its first dim that holds some of it.
+void set_sample_dim(const OpRule& rule, const TensorRule& tensor, const std::vector<Digit>& batch,
                     TensorOrigin& origin) {
-    for (std::size_t d = 0; d < result.dims.size(); ++d) {
-        const DimRule& dim = result.dims[d];
+    for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
+        const DimRule& dim = tensor.dims[d];
         for (std::size_t at = 0; at < dim.factors.size(); ++at) {
             const Digit& digit = batch[static_cast<std::size_t>(dim.factors[at])];
             if (digit.extent == 0) continue;
@@ -111,29 +111,18 @@ bool is_weight(const OpGraph& graph, const Op& op, const std::vector<TensorOrigi
     return any;
 }
 
-}  // namespace
+/// The seed of an input: its batch dim, if it has one.
+void seed(const Tensor& input, int dim, TensorOrigin& origin) {
+    if (dim < 0 || static_cast<std::size_t>(dim) >= input.shape.size()) return;
+    origin.sample_dim = dim;
+    origin.sample_extent = std::max<std::int64_t>(1, input.shape[static_cast<std::size_t>(dim)]);
+}
 
-std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
-                                         const std::vector<int>& input_sample_dims) {
-    std::vector<TensorOrigin> origins(graph.tensor_count());
-    std::size_t input = 0;
+/// From operands to results.
+void propagate_forward(const OpGraph& graph, const std::vector<OpRule>& rules,
+                       std::vector<TensorOrigin>& origins) {
     for (const OpId id : graph.topological_order()) {
         const Op& op = graph.op(id);
-        if (op.kind == OpKind::input) {
-            const Tensor& tensor = graph.tensor(op.outputs[0]);
-            TensorOrigin& origin = origins[op.outputs[0].index()];
-            int dim = tensor.shape.empty() ? -1 : 0;
-            if (!input_sample_dims.empty()) {
-                assert(input < input_sample_dims.size());
-                dim = input_sample_dims[input];
-            }
-            ++input;
-            if (dim < 0 || static_cast<std::size_t>(dim) >= tensor.shape.size()) continue;
-            origin.sample_dim = dim;
-            origin.sample_extent =
-                std::max<std::int64_t>(1, tensor.shape[static_cast<std::size_t>(dim)]);
-            continue;
-        }
         if (op.kind == OpKind::parameter) origins[op.outputs[0].index()].weight = true;
         if (op.inputs.empty()) continue;
         const OpRule& rule = rules[id.index()];
@@ -146,6 +135,44 @@ std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector
             set_sample_dim(rule, rule.results[i], batch, origin);
         }
     }
+}
+
+/// From results to operands: a mask or an initial state made for the whole batch, by ops that no
+/// input reaches, has the batch where its reader has it. Parameters and inputs never.
+void propagate_backward(const OpGraph& graph, const std::vector<OpRule>& rules,
+                        std::vector<TensorOrigin>& origins) {
+    const std::vector<OpId> order = graph.topological_order();
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+        const Op& op = graph.op(*id);
+        const OpRule& rule = rules[id->index()];
+        const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            if (!op.inputs[i].valid()) continue;
+            TensorOrigin& origin = origins[op.inputs[i].index()];
+            const Tensor& tensor = graph.tensor(op.inputs[i]);
+            const bool is_given =
+                tensor.role == TensorRole::input || tensor.role == TensorRole::parameter;
+            if (is_given || origin.sample_dim >= 0) continue;
+            set_sample_dim(rule, rule.operands[i], batch, origin);
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
+                                         const std::vector<int>& input_sample_dims) {
+    std::vector<TensorOrigin> origins(graph.tensor_count());
+    std::size_t input = 0;
+    for (const Op& op : graph.ops()) {
+        if (op.kind != OpKind::input) continue;
+        assert(input_sample_dims.empty() || input < input_sample_dims.size());
+        const int dim = input_sample_dims.empty() ? 0 : input_sample_dims[input];
+        ++input;
+        seed(graph.tensor(op.outputs[0]), dim, origins[op.outputs[0].index()]);
+    }
+    propagate_forward(graph, rules, origins);
+    propagate_backward(graph, rules, origins);
     return origins;
 }
 
@@ -167,7 +194,7 @@ std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId id, const OpRule&
     std::vector<SoapClass> classes;
     classes.reserve(rule.factors.size());
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        classes.push_back(batch[f].extent > 0           ? SoapClass::sample
+        classes.push_back(batch[f].extent > 0         ? SoapClass::sample
                           : rule.factors[f].reduction ? SoapClass::reduction
                           : splits_weight[f]          ? SoapClass::parameter
                                                       : SoapClass::attribute);

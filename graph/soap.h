@@ -32,7 +32,8 @@ struct TensorOrigin {
     bool weight = false;  ///< made from trained parameters only, e.g. a transposed weight
 };
 
-/// Origins of all tensors, indexed by TensorId. Seeds: dim 0 of every input, unless
+/// Origins of all tensors, indexed by TensorId: the batch flows from the inputs through the rules,
+/// then back to what no input reaches but is read per sample (initial states, masks). Seeds: dim 0 of every input, unless
 /// `input_sample_dims` (one entry per Input op, in order of id; -1 = none) says otherwise.
 std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
                                          const std::vector<int>& input_sample_dims = {});

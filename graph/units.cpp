@@ -15,9 +15,10 @@ namespace partita {
 
 namespace detail {
 void throw_overflow(const char* unit) {
-    throw OverflowError(fmt::format("{} is out of range: the shapes, costs or rates in the input "
-                                    "are too large. Correct them.",
-                                    unit));
+    throw OverflowError(
+        fmt::format("{} is out of range: the shapes, costs or rates in the input "
+                    "are too large. Correct them.",
+                    unit));
 }
 }  // namespace detail
 
@@ -67,17 +68,29 @@ std::string scaled_text(double value, std::span<const Scale> scales) {
 
 }  // namespace
 
-Time transfer_time(Bytes amount, std::int64_t rate) { return time_at_rate(amount.raw(), rate); }
+Time transfer_time(Bytes amount, std::int64_t rate) {
+    return time_at_rate(amount.raw(), rate);
+}
 
-Time compute_time(Flops amount, std::int64_t rate) { return time_at_rate(amount.raw(), rate); }
+Time compute_time(Flops amount, std::int64_t rate) {
+    return time_at_rate(amount.raw(), rate);
+}
 
-Time time_from_milliseconds(double milliseconds) { return time_from(milliseconds, 1e9); }
+Time time_from_milliseconds(double milliseconds) {
+    return time_from(milliseconds, 1e9);
+}
 
-Time time_from_seconds(double seconds) { return time_from(seconds, 1e12); }
+Time time_from_seconds(double seconds) {
+    return time_from(seconds, 1e12);
+}
 
-double to_seconds(Time time) { return static_cast<double>(time.raw()) / 1e12; }
+double to_seconds(Time time) {
+    return static_cast<double>(time.raw()) / 1e12;
+}
 
-double to_milliseconds(Time time) { return static_cast<double>(time.raw()) / 1e9; }
+double to_milliseconds(Time time) {
+    return static_cast<double>(time.raw()) / 1e9;
+}
 
 Bytes bytes_for(std::int64_t elements, int bits) {
     assert(elements >= 0 && bits >= 0);
@@ -111,13 +124,8 @@ std::string to_text(Bytes bytes) {
 }
 
 std::string to_text(Flops flops) {
-    constexpr std::array<Scale, 7> kScales{{{"", 1},
-                                            {" k", 1e3},
-                                            {" M", 1e6},
-                                            {" G", 1e9},
-                                            {" T", 1e12},
-                                            {" P", 1e15},
-                                            {" E", 1e18}}};
+    constexpr std::array<Scale, 7> kScales{
+        {{"", 1}, {" k", 1e3}, {" M", 1e6}, {" G", 1e9}, {" T", 1e12}, {" P", 1e15}, {" E", 1e18}}};
     return scaled_text(static_cast<double>(flops.raw()), kScales);
 }
 

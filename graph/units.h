@@ -86,10 +86,18 @@ using Time = detail::Quantity<detail::TimeTag>;    ///< picoseconds
 using Bytes = detail::Quantity<detail::BytesTag>;  ///< bytes
 using Flops = detail::Quantity<detail::FlopsTag>;  ///< floating-point operations
 
-constexpr Time picoseconds(std::int64_t n) { return Time(n); }
-constexpr Time nanoseconds(std::int64_t n) { return n * Time(1'000); }
-constexpr Time microseconds(std::int64_t n) { return n * Time(1'000'000); }
-constexpr Time milliseconds(std::int64_t n) { return n * Time(1'000'000'000); }
+constexpr Time picoseconds(std::int64_t n) {
+    return Time(n);
+}
+constexpr Time nanoseconds(std::int64_t n) {
+    return n * Time(1'000);
+}
+constexpr Time microseconds(std::int64_t n) {
+    return n * Time(1'000'000);
+}
+constexpr Time milliseconds(std::int64_t n) {
+    return n * Time(1'000'000'000);
+}
 
 /// `amount` / `rate` as a Time, rounded up: work whose last byte is free could beat the lower
 /// bound. Units: `rate` in bytes/s or FLOP/s, > 0 (files are checked for it). Throws OverflowError.

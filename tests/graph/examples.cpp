@@ -78,9 +78,9 @@ OpGraph graph_of(std::string_view example) {
     }
     for (const std::string& text : parts_of(fields[1].substr(arrow + 2), ' ')) {
         if (text.empty()) continue;
-        op.outputs.push_back(text == "_" ? TensorId{}
-                                         : graph.add_tensor(tensor_of(
-                                               text, fmt::format("y{}", op.outputs.size()))));
+        op.outputs.push_back(
+            text == "_" ? TensorId{}
+                        : graph.add_tensor(tensor_of(text, fmt::format("y{}", op.outputs.size()))));
     }
     if (fields.size() > 2) {
         for (const std::string& entry : parts_of(fields[2], ' ')) {
@@ -97,7 +97,9 @@ OpGraph graph_of(std::string_view example) {
     return graph;
 }
 
-OpId last_op(const OpGraph& graph) { return OpId(graph.op_count() - 1); }
+OpId last_op(const OpGraph& graph) {
+    return OpId(graph.op_count() - 1);
+}
 
 OpRule rule_of_example(std::string_view example) {
     const OpGraph graph = graph_of(example);
@@ -250,7 +252,8 @@ std::string complaint_about(const OpGraph& graph, OpId id, const OpRule& rule) {
         const auto wrong = [&](const char* what) { return factor.name + ": " + what; };
         if (factor.extent < 0) return wrong("a negative extent");
         if (factor.reduction && in_results[f] > 0) return wrong("a reduction in a result");
-        if (!factor.reduction && factor.combine != Combine::none) return wrong("nothing to combine");
+        if (!factor.reduction && factor.combine != Combine::none)
+            return wrong("nothing to combine");
         if (factor.reduction && factor.splittable && factor.combine == Combine::none) {
             return wrong("a splittable reduction that cannot combine");
         }

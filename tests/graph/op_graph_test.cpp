@@ -18,8 +18,7 @@ namespace {
 OpGraph two_op_graph() {
     OpGraph graph;
     graph.name = "two.onnx";
-    const TensorId x =
-        graph.add_source({.name = "x", .shape = {2, 3}, .role = TensorRole::input});
+    const TensorId x = graph.add_source({.name = "x", .shape = {2, 3}, .role = TensorRole::input});
     const TensorId w =
         graph.add_source({.name = "w", .shape = {3, 4}, .role = TensorRole::parameter});
     const TensorId h = graph.add_tensor({.name = "h", .shape = {2, 4}});
@@ -203,8 +202,12 @@ TEST(Digest, EveryFieldCounts) {
         [](Op& op) { op.attributes.set("axes", std::vector<std::int64_t>{1}); },
         [](Op& op) { op.attributes.set("axes", std::vector<double>{1}); },
         [](Op& op) { op.attributes.set("axes", std::vector<std::string>{"1"}); },
-        [](Op& op) { op.bodies.push_back({"a", std::make_shared<const OpGraph>()}); },
-        [](Op& op) { op.bodies.push_back({"b", std::make_shared<const OpGraph>()}); },
+        [](Op& op) {
+            op.bodies.push_back({"a", std::make_shared<const OpGraph>()});
+        },
+        [](Op& op) {
+            op.bodies.push_back({"b", std::make_shared<const OpGraph>()});
+        },
         [](Op& op) {
             op.bodies.push_back({"a", std::make_shared<const OpGraph>(two_op_graph())});
         },
@@ -222,8 +225,12 @@ TEST(Digest, EveryFieldCounts) {
     };
     const std::vector<std::function<void(Tensor&)>> tensor_changes{
         [](Tensor& tensor) { tensor.name = "other"; },
-        [](Tensor& tensor) { tensor.shape = {4, 2}; },
-        [](Tensor& tensor) { tensor.shape = {2, 4, 1}; },
+        [](Tensor& tensor) {
+            tensor.shape = {4, 2};
+        },
+        [](Tensor& tensor) {
+            tensor.shape = {2, 4, 1};
+        },
         [](Tensor& tensor) { tensor.dtype = DType::float16; },
         [](Tensor& tensor) { tensor.role = TensorRole::constant; },
         [](Tensor& tensor) { tensor.producer = OpId(0u); },

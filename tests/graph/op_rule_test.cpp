@@ -58,7 +58,8 @@ TEST(OpRule, UpperBoundDimsAreNeverSplit) {
     OpGraph graph = graph_of("Gather | 100,16 i7 -> 7,16");
     graph.tensor(TensorId(1u)).upper_bound_dims = 1;  // up to 7 indices
     const OpRule rule = rule_of(graph, last_op(graph));
-    EXPECT_EQ(text_of(rule), "x d1, i0 -> i0 d1; whole i0; reduce x sum; linear 0; saves 1; flops 0");
+    EXPECT_EQ(text_of(rule),
+              "x d1, i0 -> i0 d1; whole i0; reduce x sum; linear 0; saves 1; flops 0");
     graph.tensor(TensorId(0u)).upper_bound_dims = 1;  // up to 100 rows
     EXPECT_EQ(text_of(rule_of(graph, last_op(graph))),
               "x d1, i0 -> i0 d1; whole i0; reduce x none; linear 0; saves 1; flops 0");
@@ -71,6 +72,7 @@ TEST(OpRule, SourcesAndSinksHaveAFactorPerDim) {
     const OpId output = graph.add_output("out", x);
     EXPECT_EQ(text_of(rule_of(graph, OpId(0u))), "-> d0 d1; flops 0");
     EXPECT_EQ(text_of(rule_of(graph, output)), "d0 d1 ->; flops 0");
+    EXPECT_EQ(complaint_about(graph, output, rule_of(graph, output)), "");
     EXPECT_FALSE(rule_of(graph, output).factors[0].reduction);
 }
 
@@ -85,7 +87,8 @@ TEST(OpRule, GivenCostsAreNotUnsupported) {
 
 // Opset 6 aligned operands by attributes: C [3] belongs to dim 1 of [2 3 4].
 TEST(OpRule, BroadcastingByAttributesIsConservative) {
-    EXPECT_TRUE(rule_of_example("Add | 2,3,4 3 -> 2,3,4 | opset=6 broadcast=1 axis=1").conservative);
+    EXPECT_TRUE(
+        rule_of_example("Add | 2,3,4 3 -> 2,3,4 | opset=6 broadcast=1 axis=1").conservative);
     EXPECT_FALSE(rule_of_example("Add | 2,3 2,3 -> 2,3 | opset=6").conservative);
 }
 
@@ -108,8 +111,7 @@ TEST(ControlFlow, WorkIsThatOfTheBodyTimesTheTrips) {
                   .outputs = {y},
                   .bodies = {{"body", body}},
                   .trip_count = 5});
-    EXPECT_EQ(text_of(rule_of(graph, OpId(1u))),
-              ". . -> . .; saves 0 y0; matrix; flops 240");
+    EXPECT_EQ(text_of(rule_of(graph, OpId(1u))), ". . -> . .; saves 0 y0; matrix; flops 240");
     EXPECT_FALSE(rule_of(graph, OpId(1u)).conservative);
     graph.op(OpId(1u)).trip_count.reset();
     EXPECT_EQ(rule_of(graph, OpId(1u)).flops, Flops(48));
@@ -119,14 +121,14 @@ TEST(ControlFlow, WorkOfIfIsThatOfTheCostlierBranch) {
     OpGraph graph;
     const TensorId condition = graph.add_source({.name = "c", .role = TensorRole::input});
     const TensorId y = graph.add_tensor({.name = "y", .shape = {2, 4}});
-    graph.add_op({.name = "if",
-                  .type = "If",
-                  .inputs = {condition},
-                  .outputs = {y},
-                  .bodies = {{"then_branch", std::make_shared<const OpGraph>(
-                                                 graph_of("MatMul | 2,3 3,4 -> 2,4"))},
-                             {"else_branch",
-                              std::make_shared<const OpGraph>(graph_of("Relu | 2,4 -> 2,4"))}}});
+    graph.add_op(
+        {.name = "if",
+         .type = "If",
+         .inputs = {condition},
+         .outputs = {y},
+         .bodies = {
+             {"then_branch", std::make_shared<const OpGraph>(graph_of("MatMul | 2,3 3,4 -> 2,4"))},
+             {"else_branch", std::make_shared<const OpGraph>(graph_of("Relu | 2,4 -> 2,4"))}}});
     EXPECT_EQ(rule_of(graph, OpId(1u)).flops, Flops(48));
 }
 

@@ -119,23 +119,25 @@ TEST(OpTable, CoversEveryOnnxOperator) {
     std::size_t count = 0;
     for (const auto& [domain, types] : conservative) {
         count += types.size();
-        std::cout << "\n" << types.size() << " conservative in "
-                  << (domain.empty() ? "ai.onnx" : domain) << ":";
+        std::cout << "\n"
+                  << types.size() << " conservative in " << (domain.empty() ? "ai.onnx" : domain)
+                  << ":";
         for (const std::string& type : types) std::cout << ' ' << type;
     }
     std::cout << '\n';
     EXPECT_EQ(names.size(), 227u);
     EXPECT_EQ(static_cast<std::size_t>(own + shared) + whole.size() + count, names.size());
     // Sequences, optionals, strings, images and data-dependent selections; nothing else.
-    EXPECT_THAT(conservative[""],
-                ::testing::ElementsAre(
-                    "Compress", "ConcatFromSequence", "ImageDecoder", "NonMaxSuppression",
-                    "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
-                    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
-                    "SequenceLength", "SequenceMap", "SplitToSequence", "StringNormalizer",
-                    "StringSplit", "TfIdfVectorizer", "Unique"));
+    EXPECT_THAT(
+        conservative[""],
+        ::testing::ElementsAre(
+            "Compress", "ConcatFromSequence", "ImageDecoder", "NonMaxSuppression", "Optional",
+            "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+            "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap",
+            "SplitToSequence", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "Unique"));
     // Nor may the table name what ONNX does not have.
-    for (const OpRow& row : op_table()) EXPECT_TRUE(names.contains(std::string(row.type))) << row.type;
+    for (const OpRow& row : op_table())
+        EXPECT_TRUE(names.contains(std::string(row.type))) << row.type;
 }
 
 TEST(OpTable, UnknownOperatorIsConservative) {

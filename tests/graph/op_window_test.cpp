@@ -75,13 +75,14 @@ std::vector<std::int64_t> positions_read(const ConvCase& c, Range part) {
     return positions;
 }
 
-bool has_no_gaps(const ConvCase& c) { return c.dilation == 1 && c.kernel >= c.stride; }
+bool has_no_gaps(const ConvCase& c) {
+    return c.dilation == 1 && c.kernel >= c.stride;
+}
 
 RC_GTEST_PROP(ConvWindow, HoldsWhatThePartReads, ()) {
     const ConvCase c = any_conv();
-    const OpRule rule =
-        rule_of_example(fmt::format("Conv | 2,3,{} 4,3,{} -> 2,4,{} | {}", c.extent, c.kernel,
-                                    c.outputs, attributes_of(c)));
+    const OpRule rule = rule_of_example(fmt::format("Conv | 2,3,{} 4,3,{} -> 2,4,{} | {}", c.extent,
+                                                    c.kernel, c.outputs, attributes_of(c)));
     const Range part = any_part(c.outputs);
     const Range range = operand_range(window_of(rule, 2), part, c.extent);
     const Range read = hull(positions_read(c, part));
@@ -92,10 +93,10 @@ RC_GTEST_PROP(ConvWindow, HoldsWhatThePartReads, ()) {
 
 RC_GTEST_PROP(PoolWindow, HoldsWhatThePartReads, ()) {
     const ConvCase c = any_conv();
-    const OpRule rule = rule_of_example(fmt::format("AveragePool | 2,3,{} -> 2,3,{} | {} "
-                                                    "kernel_shape={},",
-                                                    c.extent, c.outputs, attributes_of(c),
-                                                    c.kernel));
+    const OpRule rule =
+        rule_of_example(fmt::format("AveragePool | 2,3,{} -> 2,3,{} | {} "
+                                    "kernel_shape={},",
+                                    c.extent, c.outputs, attributes_of(c), c.kernel));
     const Range part = any_part(c.outputs);
     const Range range = operand_range(window_of(rule, 2), part, c.extent);
     RC_ASSERT(contains(range, hull(positions_read(c, part))));
@@ -110,12 +111,11 @@ RC_GTEST_PROP(ConvTransposeWindow, HoldsWhatThePartReads, ()) {
     const auto dilation = *inRange<std::int64_t>(1, 3);
     const auto pad = *inRange<std::int64_t>(0, 3);
     const auto extent = *inRange<std::int64_t>(3, 10);
-    const std::int64_t outputs =
-        (extent - 1) * stride + (kernel - 1) * dilation + 1 - 2 * pad;
+    const std::int64_t outputs = (extent - 1) * stride + (kernel - 1) * dilation + 1 - 2 * pad;
     RC_PRE(outputs >= 1);
-    const OpRule rule = rule_of_example(
-        fmt::format("ConvTranspose | 2,3,{} 3,4,{} -> 2,4,{} | strides={}, dilations={}, pads={},{}",
-                    extent, kernel, outputs, stride, dilation, pad, pad));
+    const OpRule rule = rule_of_example(fmt::format(
+        "ConvTranspose | 2,3,{} 3,4,{} -> 2,4,{} | strides={}, dilations={}, pads={},{}", extent,
+        kernel, outputs, stride, dilation, pad, pad));
     const Range part = any_part(outputs);
     std::vector<std::int64_t> read;
     for (std::int64_t p = 0; p < extent; ++p) {
@@ -137,8 +137,7 @@ RC_GTEST_PROP(ConvWindow, ResolvesAutoPad, ()) {
     const auto extent = *inRange<std::int64_t>(1, 20);
     const bool upper = *rc::gen::arbitrary<bool>();
     const std::int64_t outputs = (extent + stride - 1) / stride;
-    const std::int64_t total =
-        std::max<std::int64_t>(0, (outputs - 1) * stride + kernel - extent);
+    const std::int64_t total = std::max<std::int64_t>(0, (outputs - 1) * stride + kernel - extent);
     const ConvCase c{.extent = extent,
                      .kernel = kernel,
                      .stride = stride,
@@ -162,9 +161,9 @@ RC_GTEST_PROP(SliceWindow, IsExact, ()) {
     const auto start = *inRange<std::int64_t>(1, extent);
     const bool from_end = *rc::gen::arbitrary<bool>();
     const std::int64_t outputs = (extent - start + step - 1) / step;
-    const OpRule rule = rule_of_example(fmt::format("Slice | {} [{}] [{}] [0] [{}] -> {}", extent,
-                                                    from_end ? start - extent : start, extent,
-                                                    step, outputs));
+    const OpRule rule =
+        rule_of_example(fmt::format("Slice | {} [{}] [{}] [0] [{}] -> {}", extent,
+                                    from_end ? start - extent : start, extent, step, outputs));
     const Range part = any_part(outputs);
     RC_ASSERT(operand_range(window_of(rule, 0), part, extent) ==
               (Range{start + part.begin * step, start + (part.end - 1) * step + 1}));
@@ -195,14 +194,13 @@ RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
     RC_PRE(extent != outputs);
     // Any scale that gives this number of outputs: floor(extent * scale) == outputs.
     const double low = static_cast<double>(outputs) / static_cast<double>(extent);
-    const double scale =
-        low * (1 + *inRange<int>(0, 99) / 100.0 / static_cast<double>(outputs));
+    const double scale = low * (1 + *inRange<int>(0, 99) / 100.0 / static_cast<double>(outputs));
     const auto mode = *rc::gen::element<std::string>("half_pixel", "asymmetric", "align_corners");
     const auto interpolation = *rc::gen::element<std::string>("nearest", "linear", "cubic");
-    const OpRule rule = rule_of_example(
-        fmt::format("Resize | 1,1,{} _ 3 -> 1,1,{} | mode=\"{}\" "
-                    "coordinate_transformation_mode=\"{}\"",
-                    extent, outputs, interpolation, mode));
+    const OpRule rule =
+        rule_of_example(fmt::format("Resize | 1,1,{} _ 3 -> 1,1,{} | mode=\"{}\" "
+                                    "coordinate_transformation_mode=\"{}\"",
+                                    extent, outputs, interpolation, mode));
     const Range part = any_part(outputs);
     std::vector<std::int64_t> read;
     for (std::int64_t i = part.begin; i < part.end; ++i) {
@@ -210,7 +208,9 @@ RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
         double x = (at + 0.5) / scale - 0.5;
         if (mode == "asymmetric") x = at / scale;
         if (mode == "align_corners") {
-            x = outputs == 1 ? 0 : at * static_cast<double>(extent - 1) / static_cast<double>(outputs - 1);
+            x = outputs == 1
+                    ? 0
+                    : at * static_cast<double>(extent - 1) / static_cast<double>(outputs - 1);
         }
         const auto floor = static_cast<std::int64_t>(std::floor(x));
         const std::int64_t around = interpolation == "cubic" ? 1 : 0;

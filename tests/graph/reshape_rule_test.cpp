@@ -97,8 +97,8 @@ RC_GTEST_PROP(ReshapeRule, PartsNameTheSameElementsOnBothSides, ()) {
 
 // When one shape only merges neighbours of the other, everything stays splittable.
 RC_GTEST_PROP(ReshapeRule, MergingLosesNothing, ()) {
-    const auto from = *rc::gen::container<Shape>(*rc::gen::inRange(1, 5),
-                                                 rc::gen::inRange<std::int64_t>(2, 7));
+    const auto from =
+        *rc::gen::container<Shape>(*rc::gen::inRange(1, 5), rc::gen::inRange<std::int64_t>(2, 7));
     Shape to;
     for (const std::int64_t extent : from) {
         if (!to.empty() && *rc::gen::arbitrary<bool>()) {

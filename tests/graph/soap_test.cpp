@@ -75,12 +75,12 @@ Attributes kernel(std::vector<std::int64_t> shape) {
 TEST(Soap, PublishedTable) {
     EXPECT_EQ(Chain({8, 3, 20}).add("MaxPool", {8, 3, 18}, {}, kernel({3})).classes(),
               (Classes{{"sample", "n"}, {"attribute", "c w"}}));
-    EXPECT_EQ(Chain({8, 3, 20}).add("Conv", {8, 16, 18}, {{16, 3, 3}, {16}}).classes(),
-              (Classes{
-                  {"sample", "n"}, {"attribute", "w"}, {"parameter", "f"}, {"reduction", "c"}}));
-    EXPECT_EQ(Chain({8, 3, 20, 20}).add("Conv", {8, 16, 18, 18}, {{16, 3, 3, 3}}).classes(),
-              (Classes{
-                  {"sample", "n"}, {"attribute", "h w"}, {"parameter", "f"}, {"reduction", "c"}}));
+    EXPECT_EQ(
+        Chain({8, 3, 20}).add("Conv", {8, 16, 18}, {{16, 3, 3}, {16}}).classes(),
+        (Classes{{"sample", "n"}, {"attribute", "w"}, {"parameter", "f"}, {"reduction", "c"}}));
+    EXPECT_EQ(
+        Chain({8, 3, 20, 20}).add("Conv", {8, 16, 18, 18}, {{16, 3, 3, 3}}).classes(),
+        (Classes{{"sample", "n"}, {"attribute", "h w"}, {"parameter", "f"}, {"reduction", "c"}}));
     EXPECT_EQ(Chain({8, 64}).add("MatMul", {8, 32}, {{64, 32}}).classes(),
               (Classes{{"sample", "m"}, {"parameter", "n"}, {"reduction", "k"}}));
 }
@@ -118,8 +118,34 @@ TEST(Soap, ReducedBatchIsStillTheSample) {
 }
 
 TEST(Soap, InputsWithoutBatchHaveNoSample) {
-    EXPECT_EQ(Chain({4, 6}).add("Relu", {4, 6}).classes({-1}),
-              (Classes{{"attribute", "d0 d1"}}));
+    EXPECT_EQ(Chain({4, 6}).add("Relu", {4, 6}).classes({-1}), (Classes{{"attribute", "d0 d1"}}));
+}
+
+// The initial state of an LSTM is made of nothing but a shape; its batch is known by its reader.
+TEST(Soap, BatchFlowsBackToWhatNoInputReaches) {
+    OpGraph graph;
+    const TensorId x =
+        graph.add_source({.name = "x", .shape = {5, 4, 6}, .role = TensorRole::input});
+    const TensorId w =
+        graph.add_source({.name = "w", .shape = {1, 16, 6}, .role = TensorRole::parameter});
+    const TensorId r =
+        graph.add_source({.name = "r", .shape = {1, 16, 4}, .role = TensorRole::parameter});
+    const TensorId shape =
+        graph.add_source({.name = "s", .shape = {3}, .role = TensorRole::constant});
+    const TensorId state = graph.add_tensor({.name = "state", .shape = {1, 4, 4}});
+    const OpId zeros = graph.add_op(
+        {.name = "zeros", .type = "ConstantOfShape", .inputs = {shape}, .outputs = {state}});
+    const TensorId y = graph.add_tensor({.name = "y", .shape = {5, 1, 4, 4}});
+    graph.add_op({.name = "lstm",
+                  .type = "LSTM",
+                  .inputs = {x, w, r, TensorId{}, TensorId{}, state},
+                  .outputs = {y}});
+    const std::vector<OpRule> rules = rules_of(graph);
+    const auto origins = tensor_origins(graph, rules, {1});
+    EXPECT_EQ(origins[state.index()].sample_dim, 1);
+    EXPECT_EQ(origins[r.index()].sample_dim, -1);
+    EXPECT_EQ(soap_classes(graph, zeros, rules[zeros.index()], origins),
+              (std::vector{SoapClass::attribute, SoapClass::sample, SoapClass::attribute}));
 }
 
 // A weight may be transposed first, as a tied embedding is.

@@ -33,7 +33,7 @@ public:
         const Planned planned = load_planned(options_, console);
         const plan::Problem& problem = *planned.loaded->problem;
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
-        const Priced priced = price_in_order(problem, strategy, planned.plan.commit_order);
+        const Priced priced = price_as_planned(problem, strategy, planned.plan);
         plan::write_file(
             file_, plan::export_as(format_,
                                    {.problem = problem,

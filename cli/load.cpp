@@ -10,6 +10,7 @@
 #include "cost/cost_model.h"
 #include "cost/discover.h"
 #include "cost/machine_file.h"
+#include "cost/workload_machine.h"
 #include "graph/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "importers/workload/workload.h"
@@ -50,38 +51,6 @@ void refuse_bindings(const ModelOptions& options) {
     }
 }
 
-/// Devices 0..k-1 are the accelerators, k.. the CPUs. Only kind and memory of a device matter: all
-/// times are given. The other figures are what a Machine must have.
-cost::Machine machine_of(const importers::WorkloadModel& workload) {
-    constexpr std::int64_t kUnused = 1'000'000'000;
-    constexpr Bytes kNoLimit{std::int64_t{1} << 50};
-    std::vector<cost::Device> devices;
-    std::vector<cost::Link> links;
-    const int count = workload.accelerators + workload.cpus;
-    for (int d = 0; d < count; ++d) {
-        const bool cpu = d >= workload.accelerators;
-        cost::Device device;
-        device.name = cpu ? fmt::format("cpu{}", d - workload.accelerators)
-                          : fmt::format("accelerator{}", d);
-        device.model = cpu ? "CPU of the workload" : "accelerator of the workload";
-        device.kind = cpu ? cost::DeviceKind::cpu : cost::DeviceKind::gpu;
-        device.memory = cpu ? kNoLimit : workload.accelerator_memory;
-        device.memory_bandwidth = kUnused;
-        device.matrix_flops[static_cast<std::size_t>(graph::DType::float32)] = kUnused;
-        device.vector_flops = kUnused;
-        device.source = "the workload file; speeds are not used, times are given";
-        devices.push_back(std::move(device));
-        cost::Link link;
-        link.name = devices.back().name + " to host";
-        link.from = d;
-        link.to = count;
-        link.bandwidth = kUnused;
-        link.source = "not used: the workload file gives the times of copies";
-        links.push_back(std::move(link));
-    }
-    return {"workload", std::move(devices), {"host"}, std::move(links)};
-}
-
 /// The nodes of each colour class, in order of class; rising.
 std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
     std::map<std::int64_t, std::vector<graph::OpId>> classes;
@@ -101,7 +70,8 @@ LoadedModel load_workload(const ModelOptions& options) {
     importers::WorkloadModel workload = importers::import_workload(options.file);
     LoadedModel model;
     model.file = options.file;
-    model.machine = machine_of(workload);
+    model.machine = cost::make_workload_machine(workload.graph, workload.accelerators,
+                                                workload.cpus, workload.accelerator_memory);
     model.graph = std::move(workload.graph);
     model.together = color_classes(model.graph);
     return model;

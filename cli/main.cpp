@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,36 @@ namespace {
 struct Entry {
     CLI::App* app = nullptr;  // owned by the main App
     std::unique_ptr<Command> command;
+};
+
+/// CLI11's help with its long lines broken.
+class HelpFormatter final : public CLI::Formatter {
+public:
+    HelpFormatter() { column_width(kNameWidth); }
+
+    std::string make_option_desc(const CLI::Option* option) const override {
+        return broken(CLI::Formatter::make_option_desc(option));
+    }
+
+private:
+    static constexpr std::size_t kNameWidth = 26;
+    static constexpr std::size_t kTextWidth = 72;
+
+    static std::string broken(const std::string& text) {
+        std::string result;
+        std::size_t column = 0;
+        std::istringstream words(text);
+        for (std::string word; words >> word;) {
+            if (column > 0 && column + 1 + word.size() > kTextWidth) {
+                result += '\n';
+                column = 0;
+            }
+            if (column > 0) result += ' ';
+            column += word.size() + (column > 0 ? 1 : 0);
+            result += word;
+        }
+        return result;
+    }
 };
 
 /// The searchers, for the help of the commands that search.
@@ -69,6 +100,7 @@ ExitCode run(int argc, const char* const* argv, Console& console) {
     CLI::App main("Plans how one neural network runs on many devices.", "partita");
     main.set_version_flag("--version", PARTITA_VERSION);
     main.require_subcommand(1);
+    main.formatter(std::make_shared<HelpFormatter>());
     main.footer("\n`partita COMMAND --help` explains a command and shows an example.");
     check_command(argc, argv);
     const std::vector<Entry> entries = add_commands(main, console.options);

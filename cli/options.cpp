@@ -26,6 +26,18 @@ std::optional<std::int64_t> positive_number(std::string_view text) {
     return value;
 }
 
+double parse_seconds(const std::string& text, std::string_view option) {
+    constexpr double kMost = 1e9;  // 30 years
+    double seconds = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0) ||
+        seconds > kMost) {
+        throw UsageError(
+            fmt::format("{} {}: expected seconds, a number from 0 to 1e9.", option, text));
+    }
+    return seconds;
+}
+
 void add_binding(std::map<std::string, std::int64_t>& bindings, const std::string& text) {
     const auto split = text.rfind('=');
     const auto value = split == std::string::npos
@@ -274,11 +286,11 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
                     [&options](const std::string& text) {
                         options.scheduler = parse_scheduler(text);
                     });
-    app.add_option("--time-limit", options.time_limit_seconds,
-                   "stop searching after SEC seconds (default 10)")
-        ->type_name("SEC")
-        ->check(CLI::Range(0.0, 1e9))
-        ->group(kSearchGroup);
+    add_text_option(app, "--time-limit", "SEC", kSearchGroup,
+                    "stop searching after SEC seconds (default 10)",
+                    [&options](const std::string& text) {
+                        options.time_limit_seconds = parse_seconds(text, "--time-limit");
+                    });
     add_text_option(app, "--evaluations", "N", kSearchGroup,
                     "stop searching after N evaluations; no time limit then, unless given",
                     [&options](const std::string& text) {
@@ -288,16 +300,23 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
                                 "--evaluations {}: expected a whole number >= 1.", text));
                         }
                     });
-    app.add_option("--seed", options.seed, "of everything random")
+    app.add_option("--seed", options.seed, "of everything random (default 1)")
         ->type_name("N")
-        ->capture_default_str()
         ->group(kSearchGroup);
-    app.add_option("--threads", options.threads, "default: one per core")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024))
-        ->group(kSearchGroup);
-    app.add_flag("!--no-groups", options.groups,
-                 "let operators part that only make sense together, such as a constant and its user")
+    add_text_option(app, "--threads", "N", kSearchGroup, "default: one per core",
+                    [&options](const std::string& text) {
+                        constexpr std::int64_t kMostThreads = 1024;
+                        const auto threads = positive_number(text).value_or(0);
+                        if (threads < 1 || threads > kMostThreads) {
+                            throw UsageError(fmt::format(
+                                "--threads {}: expected a whole number from 1 to {}.", text,
+                                kMostThreads));
+                        }
+                        options.threads = static_cast<int>(threads);
+                    });
+    app.add_flag_function(
+           "--no-groups", [&options](std::int64_t) { options.groups = false; },
+           "let operators part that make no sense apart, such as a constant and its user")
         ->group(kSearchGroup);
 }
 
@@ -309,9 +328,9 @@ void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& schedul
 
 void add_search_options(CLI::App& app, SearchOptions& options) {
     app.add_option("--searcher", options.searcher,
-                   "one, or S1,S2: the later start from the best of the earlier")
+                   "one of those below (default auto), or S1,S2: the later starts from the best "
+                   "of the earlier")
         ->type_name("S")
-        ->capture_default_str()
         ->group(kSearchGroup);
     add_budget_options(app, options);
 }

@@ -13,6 +13,7 @@
 #include "cli/plan_summary.h"
 #include "cli/pricing.h"
 #include "cli/progress.h"
+#include "graph/error.h"
 #include "plan/exporter.h"
 #include "plan/plan_file.h"
 #include "search/engine.h"
@@ -31,9 +32,8 @@ public:
         app.add_option("--import-plan", start_, "start the search from this plan")
             ->type_name("FILE")
             ->group("Search");
-        app.add_option("-o,--output", plan_file_, "the plan")
+        app.add_option("-o,--output", plan_file_, "the plan (default plan.json)")
             ->type_name("FILE")
-            ->capture_default_str()
             ->group("Output");
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
@@ -51,6 +51,10 @@ public:
                       {model_.file, machine_, goal_.fix, start_});
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
+        if (!trace_file_.empty() && !has_timeline(problem)) {
+            throw UsageError("--trace: the throughput of given costs has loads but no timeline. "
+                             "Use --objective latency to get one.");
+        }
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
         }
@@ -62,8 +66,15 @@ public:
             console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
             return ExitCode::infeasible;
         }
-        const Priced priced = price_in_order(problem, result.strategy, result.commit_order);
-        write_files(*loaded, result, priced, summary);
+        const plan::Plan plan = make_plan(*loaded, result);
+        const Priced priced = price_as_planned(problem, result.strategy, plan);
+        const plan::ExportInput planned{
+            .problem = problem,
+            .strategy = result.strategy,
+            .tasks = &priced.tasks,
+            .timeline = priced.timeline ? &*priced.timeline : nullptr};
+        write_files(plan, planned,
+                    report_file_.empty() ? std::string() : summary.page(priced));
         console.json(summary.json(plan_file_.string()));
         console.print(summary.text(priced, Console::stdout_terminal()));
         for (const auto& file : {plan_file_, trace_file_, report_file_}) {
@@ -77,6 +88,7 @@ private:
                                            search::EngineOptions options, Console& console) {
         const Interrupt interrupt;
         ProgressBar bar(console, options);
+        console.detail("searching; Ctrl-C ends the search with the best plan so far");
         options.cancelled = &interrupt.flag();
         options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
         auto result = search::search(problem, std::move(options));
@@ -84,22 +96,22 @@ private:
         return result;
     }
 
-    void write_files(const Loaded& loaded, const search::SearchResult& result,
-                     const Priced& priced, const PlanSummary& summary) const {
+    static plan::Plan make_plan(const Loaded& loaded, const search::SearchResult& result) {
         plan::Plan plan = search::make_plan(*loaded.problem, result);
         plan.model_file = loaded.model.file.filename().string();
         plan.bindings = loaded.model.bindings;
         plan.shapes = loaded.model.shapes;
         plan.unroll = loaded.model.unroll;
-        const plan::ExportInput input{
-            .problem = *loaded.problem,
-            .strategy = result.strategy,
-            .tasks = &priced.tasks,
-            .timeline = priced.timeline ? &*priced.timeline : nullptr};
+        return plan;
+    }
+
+    /// The plan last: where there is a new one, the others are new too.
+    void write_files(const plan::Plan& plan, const plan::ExportInput& planned,
+                     const std::string& page) const {
         if (!trace_file_.empty()) {
-            plan::write_file(trace_file_, plan::export_as("chrome-trace", input));
+            plan::write_file(trace_file_, plan::export_as("chrome-trace", planned));
         }
-        if (!report_file_.empty()) plan::write_file(report_file_, summary.page(priced));
+        if (!report_file_.empty()) plan::write_file(report_file_, page);
         plan::write_file(plan_file_, plan::to_json(plan));
     }
 

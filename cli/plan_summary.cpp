@@ -66,6 +66,12 @@ Json costs_json(const plan::Problem& problem, const search::SearchResult& result
             {"given", count(cost::CostSource::given)}};
 }
 
+std::string one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) c == '\n' ? line += ", " : line += c;
+    return line;
+}
+
 }  // namespace
 
 PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& result)
@@ -163,7 +169,7 @@ std::string PlanSummary::page(const Priced& priced) const {
                       .timeline = priced.timeline ? &*priced.timeline : nullptr,
                       .title = fmt::format("{} on {}", loaded_.model.file.filename().string(),
                                            loaded_.machine.name()),
-                      .subtitle = model_line(loaded_.model, facts_),
+                      .subtitle = one_line(model_line(loaded_.model, facts_)),
                       .facts = {},
                       .compared_titles = {"", "value", "of this plan"},
                       .compared_rows = {}};

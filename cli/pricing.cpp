@@ -10,10 +10,6 @@
 namespace partita::cli {
 namespace {
 
-bool has_order(const plan::Problem& problem) {
-    return problem.objective() != plan::Objective::throughput || !plan::has_given_costs(problem);
-}
-
 void evaluate(const plan::Problem& problem, Priced& priced) {
     priced.evaluation = plan::evaluation_of(problem, priced.tasks, *priced.timeline);
     if (problem.objective() == plan::Objective::throughput) {
@@ -21,19 +17,23 @@ void evaluate(const plan::Problem& problem, Priced& priced) {
     }
 }
 
-Priced price_without_order(const plan::Problem& problem, const plan::Strategy& strategy) {
-    return {.tasks = plan::lower(problem, strategy),
-            .timeline = std::nullopt,
-            .evaluation = plan::given_max_load(problem, strategy)};
-}
-
 }  // namespace
 
-Priced price_in_order(const plan::Problem& problem, const plan::Strategy& strategy,
-                      const std::vector<plan::TaskId>& order) {
-    if (!has_order(problem)) return price_without_order(problem, strategy);
+bool has_timeline(const plan::Problem& problem) {
+    return problem.objective() != plan::Objective::throughput || !plan::has_given_costs(problem);
+}
+
+Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& strategy,
+                        const plan::Plan& plan) {
+    if (plan::has_given_costs(problem)) {
+        const auto scheduler = plan::scheduler_from_name(plan.scheduler);
+        if (scheduler) return price_anew(problem, strategy, *scheduler);
+        throw InputError(fmt::format("plan: search.scheduler: expected fifo, pct or msr, got "
+                                     "\"{}\". Give --scheduler, or plan again.",
+                                     plan.scheduler));
+    }
     Priced priced{.tasks = plan::lower(problem, strategy), .timeline = {}, .evaluation = {}};
-    priced.timeline = plan::replay(priced.tasks, order);
+    priced.timeline = plan::replay(priced.tasks, plan.commit_order);
     if (!priced.timeline) {
         throw InputError(fmt::format(
             "plan: order.commit: expected an order of the {} tasks that respects their "
@@ -46,8 +46,11 @@ Priced price_in_order(const plan::Problem& problem, const plan::Strategy& strate
 
 Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
                   plan::Scheduler scheduler) {
-    if (!has_order(problem)) return price_without_order(problem, strategy);
     Priced priced{.tasks = plan::lower(problem, strategy), .timeline = {}, .evaluation = {}};
+    if (!has_timeline(problem)) {
+        priced.evaluation = plan::given_max_load(problem, strategy);
+        return priced;
+    }
     priced.timeline = plan::simulate(priced.tasks, scheduler);
     evaluate(problem, priced);
     return priced;

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "plan/evaluator.h"
+#include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy.h"
@@ -16,13 +16,17 @@ namespace partita::cli {
 
 struct Priced {
     plan::TaskGraph tasks;
-    std::optional<plan::Timeline> timeline;  ///< none for the throughput of given costs
+    std::optional<plan::Timeline> timeline;  ///< if has_timeline()
     plan::Evaluation evaluation;
 };
 
-/// Runs the tasks in `order`; throws InputError when it is no order of these tasks.
-Priced price_in_order(const plan::Problem& problem, const plan::Strategy& strategy,
-                      const std::vector<plan::TaskId>& order);
+/// False for the throughput of given costs, which has loads and no times.
+bool has_timeline(const plan::Problem& problem);
+
+/// Runs the tasks in the plan's order; throws InputError when it is no order of these tasks. Plans
+/// of given costs name a scheduler instead.
+Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& strategy,
+                        const plan::Plan& plan);
 /// Orders the tasks anew.
 Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
                   plan::Scheduler scheduler);

@@ -40,9 +40,8 @@ public:
         const plan::Problem& problem = *planned.loaded->problem;
         plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         strategy.policy = problem.policy();
-        const Priced priced =
-            scheduler_ ? price_anew(problem, strategy, *scheduler_)
-                       : price_in_order(problem, strategy, planned.plan.commit_order);
+        const Priced priced = scheduler_ ? price_anew(problem, strategy, *scheduler_)
+                                         : price_as_planned(problem, strategy, planned.plan);
         if (!trace_file_.empty()) {
             plan::write_file(
                 trace_file_,

@@ -146,9 +146,8 @@ std::string costs_line(const CostCounts& counts) {
     std::string text;
     for (std::size_t s = 0; s < counts.size(); ++s) {
         if (counts[s] == 0) continue;
-        text += fmt::format("{}{} of {}", text.empty() ? "" : ", ",
-                            source_name(static_cast<cost::CostSource>(s)),
-                            count_of(counts[s], "op"));
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count_of(counts[s], "op"),
+                            source_name(static_cast<cost::CostSource>(s)));
     }
     return text.empty() ? "none needed" : text;
 }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each exit code that this version can give, by the mistakes that lead to it. A failed run leaves
+// nothing behind: no plan, no half of one, no temporary file.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A file of tests/data that has something wrong with it.
+std::string bad(const std::string& path) {
+    return std::string(PARTITA_SOURCE_DIR) + "/tests/data/bad_" + path;
+}
+
+class ExitCode : public ProgramTest {
+protected:
+    void expect(int code, const std::string& message, const std::vector<std::string>& arguments) {
+        const auto before = files();
+        const Run result = run(arguments);
+        EXPECT_EQ(result.code, code) << result.err;
+        EXPECT_THAT(result.err, HasSubstr(message));
+        EXPECT_THAT(result.out, IsEmpty());
+        EXPECT_EQ(files(), before);
+    }
+};
+
+TEST_F(ExitCode, IsZeroForAPlan) {
+    const Run result = run(plan_mlp());
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(files(), ElementsAre("plan.json"));
+}
+
+TEST_F(ExitCode, IsZeroForHelpAndVersion) {
+    EXPECT_EQ(run({"--help"}).code, 0);
+    EXPECT_EQ(run({"--version"}).code, 0);
+    EXPECT_EQ(run({"plan", "--help"}).code, 0);
+}
+
+TEST_F(ExitCode, IsTwoForACommandThatDoesNotExist) {
+    expect(2, "There is: plan, simulate, verify", {"execute", "plan.json"});
+    expect(2, "A subcommand is required", {});
+}
+
+TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
+    expect(2, "See `partita plan --help`", plan_mlp({"--fast"}));
+}
+
+TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
+    expect(2, "--micro-batches is not in this version", plan_mlp({"--micro-batches", "4"}));
+    expect(2, "--schedule is not in this version", plan_mlp({"--schedule", "1f1b"}));
+    expect(2, "--gradient-sync is not in this version",
+           plan_mlp({"--gradient-sync", "parameter-server"}));
+    expect(2, "--profile is not in this version", plan_mlp({"--profile", "profile.sqlite"}));
+    expect(2, "--dims is not in this version", plan_mlp({"--dims", "S,P"}));
+    expect(2, "--contiguous is not in this version", plan_mlp({"--contiguous"}));
+}
+
+TEST_F(ExitCode, IsZeroForALaterOptionWithTheValueThatMeansWithout) {
+    const Run result = run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(ExitCode, IsTwoForAMissingBindingAndNamesAllThatAreMissing) {
+    const std::string model = example("models/bert-base.onnx");
+    const Run result = run({"plan", model, "--machine", "cpu:2"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("batch"));
+    EXPECT_THAT(result.err, HasSubstr("sequence"));
+    EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(ExitCode, IsTwoForAnUnknownPresetAndNamesTheKnown) {
+    expect(2, "dgx-a100",
+           {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "dgx-z9"});
+}
+
+TEST_F(ExitCode, IsTwoForAnUnknownSearcherAndNamesTheKnown) {
+    expect(2, "multi-objective", plan_mlp({"--searcher", "oracle"}));
+}
+
+TEST_F(ExitCode, IsTwoForAValueThatIsNone) {
+    expect(2, "--bind batch", plan_mlp({"--bind", "batch"}));
+    expect(2, "--shape", plan_mlp({"--shape", "input:2xx3"}));
+    expect(2, "--batch", {"plan", example("runnable/mlp/model.onnx"), "--batch", "0"});
+    expect(2, "--memory-limit", plan_mlp({"--memory-limit", "lots"}));
+    expect(2, "--mode", plan_mlp({"--mode", "sleeping"}));
+    expect(2, "--optimizer", plan_mlp({"--optimizer", "adam"}));  // nothing is trained
+    expect(2, "--objective step-time", plan_mlp({"--objective", "step-time"}));
+}
+
+TEST_F(ExitCode, IsTwoForAnOutputInNoFolderAndSaysSoBeforeSearching) {
+    expect(2, "-o nowhere/plan.json", plan_mlp({"-o", "nowhere/plan.json"}));
+    expect(2, "--trace nowhere/t.json", plan_mlp({"--trace", "nowhere/t.json"}));
+    expect(2, "--report nowhere/r.html", plan_mlp({"--report", "nowhere/r.html"}));
+}
+
+TEST_F(ExitCode, IsTwoForAnOutputThatIsADeviceOrAnInput) {
+    expect(2, "no regular file", plan_mlp({"-o", "/dev/null"}));
+    EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+    expect(2, "is an input", plan_mlp({"-o", example("runnable/mlp/model.onnx")}));
+    expect(2, "is also the file of -o", plan_mlp({"-o", "a", "--trace", "a"}));
+}
+
+TEST_F(ExitCode, IsTwoForAFullDiskBehindStdout) {
+    const Run result = run_into("/dev/full", {"machine", "list"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("stdout"));
+}
+
+TEST_F(ExitCode, IsThreeForATruncatedModel) {
+    const std::string whole = [&] {
+        std::filesystem::copy(example("models/resnet50.onnx"), folder() / "resnet50.onnx");
+        return read("resnet50.onnx");
+    }();
+    write("cut.onnx", std::string_view(whole).substr(0, whole.size() / 2));
+    expect(3, "cut.onnx", {"plan", "cut.onnx", "--machine", "cpu:2"});
+}
+
+TEST_F(ExitCode, IsThreeForBytesThatAreNoModel) {
+    for (const std::string name : {"random_bytes.onnx", "empty.onnx", "truncated.onnx"}) {
+        expect(3, name, {"plan", bad("models/" + name), "--machine", "cpu:2"});
+    }
+    expect(3, "missing.onnx", {"plan", "missing.onnx", "--machine", "cpu:2"});
+}
+
+TEST_F(ExitCode, IsThreeForACyclicGraph) {
+    expect(3, "cycle.onnx", {"plan", bad("models/cycle.onnx"), "--machine", "cpu:2"});
+    expect(3, "cyclic.json", {"plan", bad("workloads/cyclic.json")});
+}
+
+TEST_F(ExitCode, IsThreeForABadMachineOrPlanFile) {
+    write("machine.json", "{}");
+    expect(3, "machine.json",
+           {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine",
+            "machine.json"});
+    write("plan.json", R"({"format": "partita-plan", "version": 99})");
+    expect(3, "plan.json", {"verify", "plan.json", example("runnable/mlp/model.onnx")});
+}
+
+TEST_F(ExitCode, IsThreeForConstraintsThatNameNothing) {
+    write("fix.json", R"({"ops": [{"match": "/nowhere/*", "devices": [0]}]})");
+    expect(3, "ops[0].match", plan_mlp({"--fix", "fix.json"}));
+    write("fix.json", R"({"ops": [{"match": "*", "devices": ["gpu9"]}]})");
+    expect(3, "ops[0].devices[0]", plan_mlp({"--fix", "fix.json"}));
+    write("fix.json", R"({"ops": [{"match": "*", "devices": [0], "degrees": {"n": 2}}]})");
+    expect(3, "ops[0].degrees", plan_mlp({"--fix", "fix.json"}));
+    write("fix.json", R"({"oops": []})");
+    expect(3, "oops", plan_mlp({"--fix", "fix.json"}));
+}
+
+TEST_F(ExitCode, IsFourWhenMemoryIsTooSmallAndSaysWhatIsShort) {
+    expect(4, "short", plan_mlp({"--memory-limit", "10000"}));
+}
+
+TEST_F(ExitCode, IsFourLeavesAnOlderPlanAlone) {
+    write("plan.json", "an older plan");
+    EXPECT_EQ(run(plan_mlp({"--memory-limit", "10000"})).code, 4);
+    EXPECT_EQ(read("plan.json"), "an older plan");
+}
+
+TEST_F(ExitCode, IsSixForAPlanOfAnotherModel) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    expect(6, "another model", {"verify", "plan.json", example("runnable/lstm/model.onnx")});
+    expect(6, "made for", {"simulate", "plan.json", example("models/resnet50.onnx")});
+}
+
+TEST_F(ExitCode, IsSixForAPlanOfTheSameModelWithOtherBindingsUnlessIgnored) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const std::string model = example("runnable/mlp/model.onnx");
+    expect(6, "model.digest", {"simulate", "plan.json", model, "--bind", "batch=16"});
+    const Run result =
+        run({"simulate", "plan.json", model, "--bind", "batch=16", "--ignore-digest"});
+    EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(ExitCode, IsSixWhenVerifySaysNo) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const std::string model = example("runnable/mlp/model.onnx");
+    EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+    std::string plan = read("plan.json");
+    const std::string key = "\"value_ps\": ";
+    plan.insert(plan.find(key) + key.size(), "9");
+    write("plan.json", plan);
+    const Run result = run({"verify", "plan.json", model});
+    EXPECT_EQ(result.code, 6);
+    EXPECT_THAT(result.out, HasSubstr("value_ps"));
+    EXPECT_THAT(result.err, HasSubstr("not legal"));
+}
+
+TEST_F(ExitCode, IsSixForVerifyOnAnotherMachine) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const Run result = run({"verify", "plan.json", example("runnable/mlp/model.onnx"), "--machine",
+                            "dgx-a100"});
+    EXPECT_EQ(result.code, 6);
+    EXPECT_THAT(result.out, HasSubstr("machine"));
+}
+
+}  // namespace
+}  // namespace partita::tests

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What other tools read: traces, Graphviz files and the report page.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <onnx/onnx_pb.h>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+    std::size_t count = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+}
+
+/// Microseconds with six decimals, as whole picoseconds.
+std::int64_t picoseconds(const json& microseconds) {
+    return static_cast<std::int64_t>(microseconds.get<double>() * 1e6 + 0.5);
+}
+
+class Export : public ProgramTest {
+protected:
+    /// A plan on eight devices of two kinds, spread by `hash`, in training: copies and gradients.
+    void plan_spread(const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = {"plan",
+                                              example("runnable/encoder-layer/model.onnx"),
+                                              "--bind",
+                                              "batch=4",
+                                              "--bind",
+                                              "sequence=16",
+                                              "--machine",
+                                              "a100-t4",
+                                              "--mode",
+                                              "training",
+                                              "--searcher",
+                                              "hash"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Run result = run(arguments);
+        ASSERT_EQ(result.code, 0) << result.err;
+    }
+    std::map<std::string, std::vector<json>> trace_events(const std::string& file) {
+        std::map<std::string, std::vector<json>> by_phase;
+        for (const json& event : json::parse(read(file))["traceEvents"]) {
+            by_phase[event["ph"]].push_back(event);
+        }
+        return by_phase;
+    }
+};
+
+TEST_F(Export, TraceRowsDoNotOverlap) {
+    plan_spread({"--trace", "trace.json"});
+    std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> rows;
+    for (const json& slice : trace_events("trace.json")["X"]) {
+        const std::int64_t start = picoseconds(slice["ts"]);
+        rows[slice["tid"]].emplace_back(start, start + picoseconds(slice["dur"]));
+    }
+    EXPECT_GT(rows.size(), 8);
+    for (auto& [tid, slices] : rows) {
+        std::ranges::sort(slices);
+        for (std::size_t i = 1; i < slices.size(); ++i) {
+            EXPECT_LE(slices[i - 1].second, slices[i].first) << "row " << tid;
+        }
+    }
+}
+
+TEST_F(Export, TraceNamesEveryRowItUses) {
+    plan_spread({"--trace", "trace.json"});
+    auto events = trace_events("trace.json");
+    std::set<std::int64_t> named;
+    for (const json& meta : events["M"]) {
+        if (meta["name"] == "thread_name") named.insert(meta["tid"].get<std::int64_t>());
+    }
+    for (const char* phase : {"X", "s", "t", "f"}) {
+        for (const json& event : events[phase]) {
+            EXPECT_TRUE(named.contains(event["tid"].get<std::int64_t>())) << event;
+        }
+    }
+}
+
+TEST_F(Export, TraceEndsWhenThePlanSays) {
+    plan_spread({"--trace", "trace.json"});
+    std::int64_t end = 0;
+    for (const json& slice : trace_events("trace.json")["X"]) {
+        end = std::max(end, picoseconds(slice["ts"]) + picoseconds(slice["dur"]));
+    }
+    EXPECT_EQ(end, json::parse(read("plan.json"))["prediction"]["value_ps"]);
+}
+
+TEST_F(Export, TraceArrowsStartInsideASliceAndEndLater) {
+    plan_spread({"--trace", "trace.json"});
+    auto events = trace_events("trace.json");
+    std::map<std::int64_t, std::int64_t> starts;
+    for (const json& flow : events["s"]) starts[flow["id"]] = picoseconds(flow["ts"]);
+    EXPECT_FALSE(starts.empty());
+    EXPECT_EQ(events["s"].size(), events["f"].size());
+    for (const json& flow : events["f"]) {
+        ASSERT_TRUE(starts.contains(flow["id"].get<std::int64_t>()));
+        EXPECT_LE(starts[flow["id"]], picoseconds(flow["ts"]));
+        EXPECT_EQ(flow["bp"], "e");
+    }
+}
+
+TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
+    plan_spread({"--trace", "trace.json"});
+    std::map<std::string, std::int64_t> peaks;
+    for (const json& counter : trace_events("trace.json")["C"]) {
+        auto& peak = peaks[counter["name"]];
+        peak = std::max(peak, counter["args"]["bytes"].get<std::int64_t>());
+    }
+    const json plan = json::parse(read("plan.json"));
+    for (std::size_t d = 0; d < plan["machine"]["devices"].size(); ++d) {
+        const std::string name = plan["machine"]["devices"][d]["name"];
+        EXPECT_EQ(peaks["memory " + name], plan["prediction"]["devices"][d]["memory_bytes"]);
+    }
+}
+
+TEST_F(Export, TraceOfThePlanCommandAndOfExportAreTheSame) {
+    plan_spread({"--trace", "trace.json"});
+    const Run result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
+                            "--format", "chrome-trace", "-o", "exported.json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(read("trace.json"), read("exported.json"));
+}
+
+TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
+    plan_spread({});
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    ASSERT_EQ(
+        run({"export", "plan.json", model, "--format", "dot", "-o", "graph.dot"}).code, 0);
+    const std::string dot = read("graph.dot");
+    EXPECT_EQ(count_of(dot, "{"), count_of(dot, "}"));
+    std::size_t drawn = 0;
+    for (const json& op : json::parse(read("plan.json"))["ops"]) {
+        drawn += op["type"] != "Parameter" && op["type"] != "Constant" ? 1 : 0;
+    }
+    EXPECT_EQ(count_of(dot, "shape=box, fillcolor") + count_of(dot, "shape=ellipse"),
+              drawn + count_of(dot, "    device"));
+}
+
+TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
+    plan_spread({});
+    const Run result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
+                            "--format", "shardy", "-o", "out"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot"));
+}
+
+TEST_F(Export, ReportLoadsNothingFromElsewhere) {
+    plan_spread({"--report", "report.html"});
+    std::string page = read("report.html");
+    const std::string svg_name = "http://www.w3.org/2000/svg";  // a name, not an address
+    for (auto at = page.find(svg_name); at != std::string::npos; at = page.find(svg_name)) {
+        page.erase(at, svg_name.size());
+    }
+    for (const char* reference : {"http:", "https:", "src=", "url(", "@import", "<link"}) {
+        EXPECT_THAT(page, Not(HasSubstr(reference)));
+    }
+}
+
+/// The JSON that the page carries.
+json page_data(const std::string& page) {
+    const std::string begin = R"(id="data">)";
+    const auto from = page.find(begin) + begin.size();
+    return json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+TEST_F(Export, ReportHoldsTheTimelineOfThePlan) {
+    plan_spread({"--report", "report.html"});
+    const json data = page_data(read("report.html"));
+    const json plan = json::parse(read("plan.json"));
+    EXPECT_EQ(data["whole"], plan["prediction"]["value_ps"]);
+    EXPECT_EQ(data["tasks"].size(), plan["order"]["commit"].size());
+    EXPECT_EQ(data["devices"].size(), plan["machine"]["devices"].size());
+    EXPECT_EQ(data["ops"]["name"].size(), plan["ops"].size());
+    EXPECT_EQ(data["compared"]["rows"].size(), 3);  // the plan, one device, the lower bound
+}
+
+TEST_F(Export, ReportIsNotEndedByTheNamesOfAModel) {
+    onnx::ModelProto model;
+    model.set_ir_version(8);
+    model.add_opset_import()->set_version(17);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name("</script><script>alert(1)</script>");
+    for (auto* value : {graph.add_input(), graph.add_output()}) {
+        auto& type = *value->mutable_type()->mutable_tensor_type();
+        type.set_elem_type(onnx::TensorProto::FLOAT);
+        type.mutable_shape()->add_dim()->set_dim_value(4);
+    }
+    graph.mutable_input(0)->set_name("x<!--");
+    graph.mutable_output(0)->set_name("y");
+    onnx::NodeProto& node = *graph.add_node();
+    node.set_op_type("Relu");
+    node.set_name("</script><b>@PARTITA_DATA@");
+    node.add_input("x<!--");
+    node.add_output("y");
+    write("hostile.onnx", model.SerializeAsString());
+    const Run result =
+        run({"plan", "hostile.onnx", "--machine", "cpu:1", "--report", "report.html"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string page = read("report.html");
+    EXPECT_EQ(count_of(page, "</script"), 2);
+    EXPECT_THAT(page_data(page)["ops"]["name"].dump(), HasSubstr("</script><b>@PARTITA_DATA@"));
+}
+
+}  // namespace
+}  // namespace partita::tests

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small parts of the program that can be tested without running it.
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/constraints_file.h"
+#include "cli/table.h"
+#include "cli/timeline_picture.h"
+#include "cost/machine_file.h"
+#include "graph/error.h"
+
+namespace partita::cli {
+namespace {
+
+TEST(Table, AlignsColumnsAndLeavesNoTrailingSpaces) {
+    Table table({{.title = "name"}, {.title = "ops", .align = Align::right}, {.title = "note"}});
+    table.add_row({"a", "1", ""});
+    table.add_row({"größer", "1,000", "x"});
+    EXPECT_EQ(table.to_text(),
+              "name      ops  note\n"
+              "a           1\n"
+              "größer  1,000  x\n");
+}
+
+TEST(Table, ShortensFromTheFrontWithoutCuttingACharacter) {
+    EXPECT_EQ(shortened("short", 8), "short");
+    EXPECT_EQ(shortened("/a/long/name", 8), "..g/name");
+    EXPECT_EQ(shortened("ääääää", 5), "..äää");
+}
+
+TEST(Table, WritesNumbersForPeople) {
+    EXPECT_EQ(with_commas(0), "0");
+    EXPECT_EQ(with_commas(999), "999");
+    EXPECT_EQ(with_commas(-1234567), "-1,234,567");
+    EXPECT_EQ(count_of(1, "op"), "1 op");
+    EXPECT_EQ(count_of(1000, "op"), "1,000 ops");
+    EXPECT_EQ(percent(0.1234), "12.3 %");
+}
+
+TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
+    EXPECT_TRUE(glob_matches("/enc/*", "/enc/layer.0/MatMul"));
+    EXPECT_TRUE(glob_matches("*", ""));
+    EXPECT_TRUE(glob_matches("*a*b*", "xxaxxbxx"));
+    EXPECT_TRUE(glob_matches("layer.?", "layer.1"));
+    EXPECT_FALSE(glob_matches("layer.?", "layer.12"));
+    EXPECT_FALSE(glob_matches("/enc", "/enc/a"));
+    EXPECT_FALSE(glob_matches("*a*b", "xxaxx"));
+    EXPECT_TRUE(glob_matches("a[0]", "a[0]"));  // no character classes: ONNX names hold brackets
+}
+
+}  // namespace
+}  // namespace partita::cli

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <onnx/onnx_pb.h>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class PlanCommand : public ProgramTest {
+protected:
+    json plan() { return json::parse(read("plan.json")); }
+};
+
+TEST_F(PlanCommand, WritesTheSameBytesWithAnyNumberOfThreads) {
+    const std::vector<std::string> base = {
+        "plan",     example("runnable/encoder-layer/model.onnx"), "--bind", "batch=4", "--bind",
+        "sequence=16", "--machine", "a100-t4", "--searcher", "random", "--evaluations", "40",
+        "--seed",   "3"};
+    const auto with_threads = [&](const std::string& threads, const std::string& suffix) {
+        auto arguments = base;
+        for (const std::string& more :
+             {std::string("--threads"), threads, std::string("-o"), suffix + ".json",
+              std::string("--trace"), suffix + ".trace", std::string("--report"),
+              suffix + ".html"}) {
+            arguments.push_back(more);
+        }
+        const Run result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+    };
+    with_threads("1", "one");
+    with_threads("2", "two");
+    EXPECT_EQ(read("one.json"), read("two.json"));
+    EXPECT_EQ(read("one.trace"), read("two.trace"));
+    EXPECT_EQ(read("one.html"), read("two.html"));
+}
+
+TEST_F(PlanCommand, WritesNoPathOfThisHost) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    EXPECT_THAT(read("plan.json"), Not(HasSubstr(PARTITA_SOURCE_DIR)));
+    EXPECT_EQ(plan()["model"]["file"], "model.onnx");
+    EXPECT_EQ(plan()["model"]["bindings"], json({{"batch", 8}}));
+}
+
+TEST_F(PlanCommand, WritesAPlanThatVerifies) {
+    for (const std::string mode : {"inference", "training"}) {
+        ASSERT_EQ(run(plan_mlp({"--mode", mode})).code, 0);
+        const Run result = run({"verify", "plan.json", example("runnable/mlp/model.onnx")});
+        EXPECT_EQ(result.code, 0) << result.out;
+    }
+}
+
+TEST_F(PlanCommand, KeepsThePolicyOfTraining) {
+    const Run result =
+        run(plan_mlp({"--mode", "training", "--optimizer", "adam", "--loss", "mse"}));
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(plan()["mode"], "training");
+    EXPECT_EQ(plan()["objective"], "step-time");
+    EXPECT_EQ(plan()["policy"]["optimizer"], "adam");
+    EXPECT_EQ(plan()["policy"]["loss"], "mse");
+}
+
+TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
+    write("fix.json", R"({"ops": [{"match": "*", "devices": ["cpu1"]}], "together": ["*Gemm*"]})");
+    const Run result = run(plan_mlp({"--fix", "fix.json"}));
+    ASSERT_EQ(result.code, 0) << result.err;
+    for (const json& op : plan()["ops"]) {
+        EXPECT_EQ(op["devices"], json::array({1})) << op["name"];
+    }
+}
+
+TEST_F(PlanCommand, PlansAWorkloadForTheMachineItNames) {
+    const Run result = run({"plan", example("workloads/throughput/layer_bert24_inference.json"),
+                            "--searcher", "heft"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(plan()["objective"], "throughput");
+    EXPECT_EQ(plan()["machine"]["devices"].size(), 7);  // 6 accelerators and a CPU
+    const Run verified =
+        run({"verify", "plan.json", example("workloads/throughput/layer_bert24_inference.json")});
+    EXPECT_EQ(verified.code, 0) << verified.out;
+}
+
+TEST_F(PlanCommand, StartsFromAnotherPlan) {
+    ASSERT_EQ(run(plan_mlp({"--searcher", "heft", "-o", "first.json"})).code, 0);
+    const Run result =
+        run(plan_mlp({"--import-plan", "first.json", "--searcher", "hash", "--evaluations", "1"}));
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json first = json::parse(read("first.json"));
+    EXPECT_LE(plan()["prediction"]["value_ps"], first["prediction"]["value_ps"]);
+}
+
+TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
+    const Run result = run_and_interrupt_at(
+        "searching",
+        {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "a100-t4",
+         "--searcher", "random", "--time-limit", "600", "--verbose", "--json"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(json::parse(result.out)["status"], "budget_exhausted");
+    EXPECT_THAT(files(), ElementsAre("plan.json"));
+    EXPECT_EQ(run({"verify", "plan.json", example("runnable/mlp/model.onnx")}).code, 0);
+}
+
+TEST_F(PlanCommand, SaysHowTheBatchWasBound) {
+    const Run result = run(plan_mlp());
+    EXPECT_THAT(result.out, HasSubstr("batch = 8"));
+}
+
+TEST_F(PlanCommand, ListsOperatorsWithoutARuleOnce) {
+    onnx::ModelProto model;
+    model.set_ir_version(8);
+    model.add_opset_import()->set_version(17);
+    auto& custom = *model.add_opset_import();
+    custom.set_domain("com.example");
+    custom.set_version(1);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name("custom");
+    const auto add_value = [](onnx::ValueInfoProto& value, const char* name) {
+        value.set_name(name);
+        auto& type = *value.mutable_type()->mutable_tensor_type();
+        type.set_elem_type(onnx::TensorProto::FLOAT);
+        type.mutable_shape()->add_dim()->set_dim_value(4);
+    };
+    add_value(*graph.add_input(), "x");
+    add_value(*graph.add_value_info(), "y");
+    add_value(*graph.add_output(), "z");
+    for (const auto& [from, to] : {std::pair{"x", "y"}, std::pair{"y", "z"}}) {
+        onnx::NodeProto& node = *graph.add_node();
+        node.set_op_type("Frobnicate");
+        node.set_domain("com.example");
+        node.add_input(from);
+        node.add_output(to);
+    }
+    write("custom.onnx", model.SerializeAsString());
+    const Run result = run({"plan", "custom.onnx", "--machine", "cpu:2", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(json::parse(result.out)["unsupported_ops"], json({{"Frobnicate", 2}}));
+}
+
+}  // namespace
+}  // namespace partita::tests

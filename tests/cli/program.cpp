@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cli/program.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace partita::tests {
+namespace {
+
+std::string read_all(const std::filesystem::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+[[noreturn]] void become_program(const std::filesystem::path& folder, const std::string& out,
+                                 int err, const std::vector<std::string>& arguments) {
+    const int out_descriptor = ::open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    const bool ready = out_descriptor >= 0 && ::dup2(out_descriptor, STDOUT_FILENO) >= 0 &&
+                       ::dup2(err, STDERR_FILENO) >= 0 && ::chdir(folder.c_str()) == 0;
+    std::vector<char*> argv{const_cast<char*>(PARTITA_PROGRAM)};
+    for (const std::string& argument : arguments) {
+        argv.push_back(const_cast<char*>(argument.c_str()));
+    }
+    argv.push_back(nullptr);
+    if (ready) ::execv(PARTITA_PROGRAM, argv.data());
+    ::_exit(127);
+}
+
+}  // namespace
+
+ProgramTest::ProgramTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "partita_cli_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
+    folder_ = std::filesystem::path(name) / "work";
+    out_ = std::filesystem::path(name) / "stdout";
+    err_ = std::filesystem::path(name) / "stderr";
+    std::filesystem::create_directory(folder_);
+}
+
+ProgramTest::~ProgramTest() { std::filesystem::remove_all(folder_.parent_path()); }
+
+Run ProgramTest::run(const std::vector<std::string>& arguments) {
+    return run_with(out_.string(), arguments, {});
+}
+
+Run ProgramTest::run_into(const std::string& file, const std::vector<std::string>& arguments) {
+    return run_with(file, arguments, {});
+}
+
+Run ProgramTest::run_and_interrupt_at(std::string_view text,
+                                      const std::vector<std::string>& arguments) {
+    return run_with(out_.string(), arguments, text);
+}
+
+Run ProgramTest::run_with(const std::string& out, const std::vector<std::string>& arguments,
+                          std::string_view interrupt_at) {
+    int ends[2];  // stderr comes through a pipe, so that its text can be waited for
+    if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+    const pid_t child = ::fork();
+    if (child == 0) become_program(folder_, out, ends[1], arguments);
+    ::close(ends[1]);
+    Run result;
+    char buffer[4096];
+    bool interrupted = interrupt_at.empty();
+    for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+        result.err.append(buffer, static_cast<std::size_t>(got));
+        if (!interrupted && result.err.find(interrupt_at) != std::string::npos) {
+            interrupted = ::kill(child, SIGINT) == 0;
+        }
+    }
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (out == out_) result.out = read_all(out_);
+    return result;
+}
+
+std::filesystem::path ProgramTest::write(const std::string& name, std::string_view text) {
+    std::ofstream stream(folder_ / name, std::ios::binary);
+    stream << text;
+    return folder_ / name;
+}
+
+std::string ProgramTest::read(const std::string& name) const { return read_all(folder_ / name); }
+
+std::vector<std::string> ProgramTest::files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+        names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+std::string example(std::string_view path) {
+    return std::string(PARTITA_SOURCE_DIR) + "/examples/" + std::string(path);
+}
+
+std::vector<std::string> plan_mlp(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"plan",    example("runnable/mlp/model.onnx"),
+                                          "--batch", "8",
+                                          "--machine", "cpu:2",
+                                          "--searcher", "critical-path"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+}
+
+}  // namespace partita::tests

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the partita program as a user does, in a folder of its own.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace partita::tests {
+
+struct Run {
+    int code = -1;  ///< exit code; 128 + signal when a signal ended it
+    std::string out;
+    std::string err;
+};
+
+/// A test with an empty folder, in which the program runs; removed at the end.
+class ProgramTest : public testing::Test {
+protected:
+    ProgramTest();
+    ~ProgramTest() override;
+
+    Run run(const std::vector<std::string>& arguments);
+    /// The same, with stdout going to `file` instead.
+    Run run_into(const std::string& file, const std::vector<std::string>& arguments);
+    /// Sends SIGINT as soon as stderr holds `text`.
+    Run run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
+
+    [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+    std::filesystem::path write(const std::string& name, std::string_view text);
+    [[nodiscard]] std::string read(const std::string& name) const;
+    [[nodiscard]] std::vector<std::string> files() const;  ///< names, sorted
+
+private:
+    Run run_with(const std::string& out, const std::vector<std::string>& arguments,
+                 std::string_view interrupt_at);
+
+    std::filesystem::path folder_;
+    /// stdout and stderr lie beside the folder, so that files() shows only what the program wrote.
+    std::filesystem::path out_;
+    std::filesystem::path err_;
+};
+
+/// A file of the repository's examples.
+std::string example(std::string_view path);
+
+/// Plans the smallest example in little time: {"plan", MLP, "--batch", "8", "--machine", "cpu:2"}.
+std::vector<std::string> plan_mlp(const std::vector<std::string>& more = {});
+
+}  // namespace partita::tests

@@ -9,9 +9,10 @@ namespace {
 
 template <class Entries>
 auto lower_bound_of(Entries& entries, std::string_view name) {
-    return std::lower_bound(
-        entries.begin(), entries.end(), name,
-        [](const Attributes::Entry& entry, std::string_view key) { return entry.first < key; });
+    return std::lower_bound(entries.begin(), entries.end(), name,
+                            [](const Attributes::Entry& entry, std::string_view key) {
+                                return entry.first.compare(key) < 0;
+                            });
 }
 
 template <class T>

@@ -63,7 +63,7 @@ ConvFactors add_conv_factors(RuleBuilder& b, const ConvOperands& operands, bool 
     factors.f = b.add("f", transposed ? weight[1] : weight[0] / groups);
     for (int i = 0; i < rank - 2; ++i) {
         factors.spatial.push_back(
-            b.add(spatial_name(i, rank - 2), b.result_shape(0)[std::size_t(i + 2)]));
+            b.add(spatial_name(i, rank - 2), b.result_shape(0)[std::size_t(i) + 2]));
     }
     factors.c = b.add("c", transposed ? data[1] / groups : weight[1]);
 

@@ -171,6 +171,7 @@ OpRule einsum_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const Subscripts subscripts = parse_equation(b);
     std::vector<std::string> tensors;  // letters per dim: operands, then the result
+    tensors.reserve(op.inputs.size() + 1);
     for (int i = 0; i < b.operand_count(); ++i) {
         tensors.push_back(dims_of(b, subscripts.operands[std::size_t(i)], b.shape(i).size()));
     }

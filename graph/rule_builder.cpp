@@ -171,10 +171,10 @@ void RuleBuilder::window(int operand, int dim, int factor, const Window& window)
 }
 
 void RuleBuilder::broadcast(int operand, const std::vector<std::vector<int>>& factors) {
-    const int missing = static_cast<int>(factors.size()) - rank(operand);
-    if (missing < 0) expect_rank(operand, static_cast<int>(factors.size()));
-    for (int dim = 0; dim < rank(operand); ++dim) {
-        this->operand(operand, dim, factors[static_cast<std::size_t>(dim + missing)]);
+    const std::size_t dims = shape(operand).size();
+    if (dims > factors.size()) expect_rank(operand, static_cast<int>(factors.size()));
+    for (std::size_t dim = 0; dim < dims; ++dim) {
+        this->operand(operand, static_cast<int>(dim), factors[dim + factors.size() - dims]);
     }
 }
 

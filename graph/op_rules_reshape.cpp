@@ -70,7 +70,6 @@ private:
             skip(out_, in_);
         } else if (const std::int64_t common = std::gcd(in_.rest, out_.rest); common > 1) {
             share(common);
-            if (in_.rest != 1 && out_.rest != 1) give_up();
             advance();
         } else {
             give_up();

@@ -232,5 +232,11 @@ TEST(OperandRange, PaddingIsClippedAway) {
     EXPECT_EQ(operand_range({.before = 2, .after = -2}, {11, 14}, 10), (Range{9, 10}));
 }
 
+TEST(OperandRange, DivisorsRoundDown) {
+    // Output 2 reads position floor(-1 / 2) = -1, which is padding.
+    EXPECT_EQ(operand_range({.before = 3, .after = -3, .divisor = 2}, {0, 3}, 10), (Range{0, 0}));
+    EXPECT_EQ(operand_range({.before = 3, .after = -3, .divisor = 2}, {0, 4}, 10), (Range{0, 1}));
+}
+
 }  // namespace
 }  // namespace partita::graph

@@ -107,6 +107,14 @@ TEST(Soap, BatchMayBeTheMinorDigit) {
     EXPECT_EQ(chain.classes({1}), (Classes{{"sample", "d1"}, {"attribute", "d0 d2"}}));
 }
 
+// [(b s) h] -> [(b s h)] -> [(b s) h] -> [b s h]: a digit inside of a factor of a merged dim.
+TEST(Soap, BatchMayBeInsideOfAFactor) {
+    Chain chain({4, 6, 16});
+    chain.add("Reshape", {24, 16}).add("Relu", {24, 16}).add("Reshape", {384});
+    chain.add("Reshape", {24, 16}).add("Reshape", {4, 6, 16});
+    EXPECT_EQ(chain.classes(), (Classes{{"sample", "d0"}, {"attribute", "d1 d2"}}));
+}
+
 TEST(Soap, ReducedBatchIsStillTheSample) {
     Attributes attributes;
     attributes.set("axes", std::vector<std::int64_t>{0});

@@ -21,9 +21,11 @@ using graph::Shape;
 
 namespace {
 
-/// Functions that call functions can multiply: a small file must not become an endless model.
-constexpr std::int64_t kMaxNodes = 4'000'000;
-constexpr int kMaxDepth = 64;
+/// Functions that call functions can multiply, and so can shape arithmetic: a small file must not
+/// become an endless model.
+constexpr std::int64_t kMaxNodes = 100'000;
+constexpr std::int64_t kMaxNodesPerStored = 100;
+constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 22;
 
 std::string normalized(const std::string& domain) {
     return domain == "ai.onnx" ? "" : domain;
@@ -57,11 +59,14 @@ ModelReader::ModelReader(const onnx::ModelProto& model, ReaderOptions options)
     : model_(model), options_(std::move(options)), opsets_(read_opsets(model.opset_import())) {
     // Before IR version 3 a model could not say; its operators were those of opset 1.
     if (opsets_.empty() && model.ir_version() < 3) opsets_[""] = 1;
+    std::int64_t stored = model.graph().node_size();
     for (const onnx::FunctionProto& function : model.functions()) {
+        stored += function.node_size();
         functions_.emplace(function_key(function.domain(), function.name(), function.overload()),
                            &function);
         function_opsets_[&function] = read_opsets(function.opset_import());
     }
+    max_nodes_ = kMaxNodes + kMaxNodesPerStored * stored;
 }
 
 ModelReader::~ModelReader() = default;
@@ -140,8 +145,8 @@ ModelReader::Node ModelReader::open_node(const onnx::NodeProto& proto, std::size
     node.proto = &proto;
     node.name = scope.prefix + name_of(proto, index);
     node.domain = normalized(proto.domain());
-    if (++nodes_read_ > kMaxNodes) {
-        fail(node, fmt::format("functions and bodies expand to more than {} nodes", kMaxNodes));
+    if (++nodes_read_ > max_nodes_) {
+        fail(node, fmt::format("functions and bodies expand to more than {} nodes", max_nodes_));
     }
     if (proto.op_type().empty()) fail(node, "expected an operator, got none");
     for (int i = 0; i < proto.input_size(); ++i) {
@@ -227,13 +232,18 @@ std::optional<Literals> ModelReader::evaluate(const Node& node, bool with_estima
         operands[i].shape = &shapes[i];
     }
     if (with_estimates && !estimated) return std::nullopt;
-    return fold({.type = node.proto->op_type(),
-                 .opset = node.opset,
-                 .attributes = node.attributes,
-                 .tensors = node.tensors,
-                 .operands = operands,
-                 .results = static_cast<std::size_t>(node.proto->output_size()),
-                 .limit = options_.fold_limit});
+    if (folded_elements_ > kMaxFoldedElements) return std::nullopt;
+    auto results = fold({.type = node.proto->op_type(),
+                         .opset = node.opset,
+                         .attributes = node.attributes,
+                         .tensors = node.tensors,
+                         .operands = operands,
+                         .results = static_cast<std::size_t>(node.proto->output_size()),
+                         .limit = options_.fold_limit});
+    for (std::size_t i = 0; results && i < results->size(); ++i) {
+        folded_elements_ += static_cast<std::int64_t>((*results)[i].size());
+    }
+    return results;
 }
 
 bool ModelReader::fold_node(const Node& node, Scope& scope) {

@@ -14,7 +14,8 @@
 // contents computed from them left open. That is sound, as inference never guesses, and may mark
 // more than needed. The bound itself is exact arithmetic at the operands' bounds.
 //
-// Ends: after at most kMaxNodes nodes, inlined ones and bodies included. Throws InputError.
+// Ends: after 100,000 nodes and 100 for each stored one, inlined ones and bodies included; what needs
+// more is refused. Throws InputError.
 #pragma once
 
 #include <cstdint>
@@ -179,6 +180,8 @@ private:
     ReaderCounts counts_;
     std::uint32_t drafts_ = 0;
     std::int64_t nodes_read_ = 0;
+    std::int64_t max_nodes_ = 0;
+    std::int64_t folded_elements_ = 0;
 };
 
 }  // namespace partita::importers

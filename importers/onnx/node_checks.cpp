@@ -126,7 +126,44 @@ std::string attribute_value_faults(const onnx::NodeProto& node, std::optional<in
     return {};
 }
 
+/// Letters with at most one ellipsis.
+bool is_einsum_term(std::string_view term) {
+    const std::size_t dots = term.find("...");
+    std::string letters(term);
+    if (dots != std::string_view::npos) letters.erase(dots, 3);
+    return std::all_of(letters.begin(), letters.end(),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+}
+
+std::string einsum_fault(const onnx::NodeProto& node) {
+    for (const AttributeProto& attribute : node.attribute()) {
+        if (node.op_type() != "Einsum" || attribute.name() != "equation") continue;
+        const std::string equation = without_spaces(attribute.s());
+        const std::size_t arrow = equation.find("->");
+        std::string_view left = std::string_view(equation).substr(0, arrow);
+        bool valid = arrow == std::string::npos ||
+                     is_einsum_term(std::string_view(equation).substr(arrow + 2));
+        for (std::size_t comma = 0; comma != std::string_view::npos;) {
+            comma = left.find(',');
+            valid = valid && is_einsum_term(left.substr(0, comma));
+            if (comma != std::string_view::npos) left.remove_prefix(comma + 1);
+        }
+        if (!valid) {
+            return fmt::format(
+                "attribute 'equation': expected terms of letters like 'ij,jk->ik', "
+                "got '{}'",
+                printable(attribute.s()));
+        }
+    }
+    return {};
+}
+
 }  // namespace
+
+std::string without_spaces(std::string text) {
+    std::erase(text, ' ');
+    return text;
+}
 
 std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                      std::optional<int> rank) {
@@ -138,6 +175,7 @@ std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
     }
     if (fault.empty()) fault = attribute_type_faults(node, schema);
     if (fault.empty()) fault = attribute_value_faults(node, rank);
+    if (fault.empty()) fault = einsum_fault(node);
     return fault;
 }
 

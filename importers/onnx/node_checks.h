@@ -17,4 +17,7 @@ namespace partita::importers {
 std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                      std::optional<int> rank);
 
+/// ONNX's inference of Einsum never ends on a space.
+std::string without_spaces(std::string text);
+
 }  // namespace partita::importers

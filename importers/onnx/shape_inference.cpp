@@ -4,6 +4,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "importers/onnx/node_checks.h"
 #include "importers/onnx/onnx_types.h"
 
 namespace partita::importers {
@@ -41,9 +42,16 @@ public:
           operands_(operands),
           bodies_(bodies),
           data_(operands.size()),
-          results_(static_cast<std::size_t>(node.output_size())) {}
+          results_(static_cast<std::size_t>(node.output_size())) {
+        for (const auto& attribute : node.attribute()) {
+            if (node.op_type() != "Einsum" || attribute.name() != "equation") continue;
+            equation_ = attribute;
+            equation_.set_s(without_spaces(attribute.s()));
+        }
+    }
 
     const onnx::AttributeProto* getAttribute(const std::string& name) const override {
+        if (name == "equation" && equation_.has_s()) return &equation_;
         for (const auto& attribute : node_.attribute()) {
             if (attribute.name() == name) return &attribute;
         }
@@ -100,6 +108,7 @@ private:
     const onnx::OpSchema& schema_;
     std::span<const InferenceOperand> operands_;
     BodyTyper& bodies_;
+    onnx::AttributeProto equation_;                                 // Einsum's, without spaces
     mutable std::vector<std::unique_ptr<onnx::TensorProto>> data_;  // made when asked for
     std::vector<onnx::TypeProto> results_;
     std::map<std::string, std::unique_ptr<BodyInferencer>> inferencers_;

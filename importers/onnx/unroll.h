@@ -21,7 +21,7 @@
 
 namespace partita::importers {
 
-inline constexpr std::int64_t kMaxSteps = 100'000;
+inline constexpr std::int64_t kMaxSteps = 10'000;
 
 bool can_unroll(const DraftNode& node, const std::deque<Value>& values);
 

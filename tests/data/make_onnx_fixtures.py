@@ -157,6 +157,10 @@ main (float[3,4] x, float[12,5] table) => (float[n,5] picked, int64[2,m] where)
   picked = Gather <axis: int = 0> (table, rows)
   where = NonZero(x)
 }""",
+    "einsum_spaces": """
+<ir_version: 10, opset_import: ["" : 20]>
+main (float[2,3] x, float[3,4] w) => (float[n,m] y)
+{ [product] y = Einsum <equation: string = "i k, k j -> j i"> (x, w) }""",
     "custom_operator": """
 <ir_version: 10, opset_import: ["" : 20, "com.example" : 1]>
 main (float[2,8] x) => (float[2,8] y)
@@ -218,6 +222,8 @@ main (float[2,8] x) => (float[n] y)
     "no_opset": """
 <ir_version: 10, opset_import: ["com.example" : 1]>
 main (float[2] x) => (float[2] y) { [relu] y = Relu (x) }""",
+    "einsum_equation": HEAD + """main (float[2,3] x) => (float[2] y)
+{ [sums] y = Einsum <equation: string = "i5->i"> (x) }""",
     "symbolic_dims": HEAD + """main (int64[batch,seq_len] input_ids, float[batch,3] x) => (float[batch,3] y)
 { [relu] y = Relu (x) }""",
     "unnamed_dim": HEAD + """main (float[2,?] x) => (float[2,?] y) { [relu] y = Relu (x) }""",

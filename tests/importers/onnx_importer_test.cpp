@@ -277,6 +277,10 @@ TEST(OnnxOperators, UnknownOnesKeepDeclaredShapesAndAreNamed) {
     EXPECT_THAT(model.notes, testing::Contains(HasSubstr("'Widen'")));
 }
 
+TEST(OnnxOperators, SpacesInAnEquationMeanNothing) {
+    EXPECT_EQ(result(fixture("einsum_spaces").graph, "product").shape, (Shape{4, 2}));
+}
+
 TEST(OnnxOperators, SequencesHaveNoSize) {
     const OnnxModel model = fixture("sequence");
     EXPECT_EQ(result(model.graph, "SequenceConstruct_0").dtype, graph::DType::undefined);

@@ -29,7 +29,7 @@ if(PARTITA_SANITIZE)
     target_compile_options(partita_flags INTERFACE
         "-fsanitize=${PARTITA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
         # GCC's sanitizers make this one see ghosts.
-        $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+        $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-uninitialized>)
     target_link_options(partita_flags INTERFACE "-fsanitize=${PARTITA_SANITIZE}")
 endif()
 if(PARTITA_FUZZ)

@@ -137,6 +137,7 @@ private:
     // reader_inference.cpp: types of results
     ResultTypes infer(Node& node, Scope& scope);
     std::vector<onnx::TypeProto> infer_once(Node& node, Scope& scope, bool exact_only);
+    std::optional<std::int64_t> scan_steps(const Node& node) const;
     void bound_results(const Node& node, ResultTypes& results);
     bool complete_from_function(Node& node, const Scope& scope, ResultTypes& results);
     void complete_from_declared(const Node& node, const Scope& scope, ResultTypes& results) const;

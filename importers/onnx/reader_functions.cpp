@@ -10,6 +10,7 @@
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/model_reader.h"
 #include "importers/onnx/onnx_types.h"
+#include "importers/onnx/reading_order.h"
 
 namespace partita::importers {
 
@@ -17,8 +18,6 @@ using graph::DType;
 using graph::Shape;
 
 namespace {
-
-constexpr int kMaxDepth = 64;
 
 const onnx::GraphProto* graph_attribute(const onnx::NodeProto& node, std::string_view name) {
     for (const auto& attribute : node.attribute()) {

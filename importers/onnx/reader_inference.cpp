@@ -176,22 +176,25 @@ ModelReader::ResultTypes ModelReader::infer(Node& node, Scope& scope) {
             results.bounded[i] = bounds_in(results.types[i], nullptr);
     }
     complete_from_declared(node, scope, results);
-    if (standard && node.proto->op_type() == "Scan" && !node.operands.empty()) {
-        const auto scanned = static_cast<std::size_t>(
-            std::max<std::int64_t>(node.attributes.get_int("num_scan_inputs", 0), 0));
-        const auto axes = node.attributes.get_ints("scan_input_axes");
-        if (scanned == 0 || scanned > node.operands.size()) return results;
-        const ValueId first = node.operands[node.operands.size() - scanned];
-        const auto shape = first == kNoValue ? std::nullopt : shape_of(values_[first].type);
-        // Opset 8 had a batch dim in front of the steps.
-        std::int64_t axis = node.opset < 9 ? 1 : axes.empty() ? 0 : axes[0];
-        if (shape && axis < 0) axis += static_cast<std::int64_t>(shape->size());
-        if (shape && axis >= 0 && axis < static_cast<std::int64_t>(shape->size()) &&
-            (*shape)[static_cast<std::size_t>(axis)] >= 0) {
-            node.trip_count = (*shape)[static_cast<std::size_t>(axis)];
-        }
-    }
+    if (standard && node.proto->op_type() == "Scan") node.trip_count = scan_steps(node);
     return results;
+}
+
+std::optional<std::int64_t> ModelReader::scan_steps(const Node& node) const {
+    const std::int64_t scanned = node.attributes.get_int("num_scan_inputs", 0);
+    const auto operands = static_cast<std::int64_t>(node.operands.size());
+    if (scanned < 1 || scanned > operands) return std::nullopt;
+    const ValueId first = node.operands[static_cast<std::size_t>(operands - scanned)];
+    const auto shape = first == kNoValue ? std::nullopt : shape_of(values_[first].type);
+    if (!shape) return std::nullopt;
+    const auto axes = node.attributes.get_ints("scan_input_axes");
+    // Opset 8 had a batch dim in front of the steps.
+    std::int64_t axis = node.opset < 9 ? 1 : axes.empty() ? 0 : axes[0];
+    const auto rank = static_cast<std::int64_t>(shape->size());
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return std::nullopt;
+    const std::int64_t steps = (*shape)[static_cast<std::size_t>(axis)];
+    return steps < 0 ? std::nullopt : std::optional(steps);
 }
 
 void ModelReader::bound_results(const Node& node, ResultTypes& results) {

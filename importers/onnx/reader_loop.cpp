@@ -37,8 +37,9 @@ std::int64_t grown(std::int64_t before, std::int64_t after, std::int64_t steps) 
     return std::max<std::int64_t>(extent, -1);
 }
 
+/// The extents to try: grown by `steps` iterations, or widened when `steps` is negative.
 std::optional<Shape> adapted(const std::optional<Shape>& before, const std::optional<Shape>& after,
-                             std::optional<std::int64_t> steps) {
+                             std::int64_t steps) {
     if (!before || !after || before->size() != after->size()) return std::nullopt;
     Shape shape = *before;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -46,7 +47,7 @@ std::optional<Shape> adapted(const std::optional<Shape>& before, const std::opti
         const std::int64_t n = (*after)[d];
         if (m == n) continue;
         if (m < 0 || n < 0) return std::nullopt;
-        shape[d] = steps ? grown(m, n, *steps) : std::max(m, n);
+        shape[d] = steps >= 0 ? grown(m, n, steps) : std::max(m, n);
     }
     return shape;
 }
@@ -165,7 +166,7 @@ std::unique_ptr<Draft> ModelReader::read_loop_body(Node& node, LoopCall& call, c
     for (const bool grow : {true, false}) {
         if (grow && !bounded_trips) continue;
         for (std::size_t i = 0; i < call.states; ++i) {
-            const auto steps = grow ? std::optional(*call.most - 1) : std::nullopt;
+            const std::int64_t steps = grow ? *call.most - 1 : -1;
             call.inputs[i + 2] =
                 with_shape(call.inputs[i + 2], adapted(before[i], after[i], steps));
         }

@@ -11,9 +11,6 @@ namespace partita::importers {
 
 namespace {
 
-/// Deeper bodies are refused when they are read.
-constexpr int kMaxDepth = 64;
-
 /// Names that a node reads, those that its bodies take from outside included.
 void add_names_read(const onnx::NodeProto& node, std::set<std::string>& names, int depth) {
     if (depth > kMaxDepth) return;

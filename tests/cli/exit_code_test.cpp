@@ -27,7 +27,7 @@ class ExitCode : public ProgramTest {
 protected:
     void expect(int code, const std::string& message, const std::vector<std::string>& arguments) {
         const auto before = files();
-        const Run result = run(arguments);
+        const Outcome result = run(arguments);
         EXPECT_EQ(result.code, code) << result.err;
         EXPECT_THAT(result.err, HasSubstr(message));
         EXPECT_THAT(result.out, IsEmpty());
@@ -36,7 +36,7 @@ protected:
 };
 
 TEST_F(ExitCode, IsZeroForAPlan) {
-    const Run result = run(plan_mlp());
+    const Outcome result = run(plan_mlp());
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(files(), ElementsAre("plan.json"));
 }
@@ -67,13 +67,13 @@ TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
 }
 
 TEST_F(ExitCode, IsZeroForALaterOptionWithTheValueThatMeansWithout) {
-    const Run result = run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
+    const Outcome result = run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
     EXPECT_EQ(result.code, 0) << result.err;
 }
 
 TEST_F(ExitCode, IsTwoForAMissingBindingAndNamesAllThatAreMissing) {
     const std::string model = example("models/bert-base.onnx");
-    const Run result = run({"plan", model, "--machine", "cpu:2"});
+    const Outcome result = run({"plan", model, "--machine", "cpu:2"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("batch"));
     EXPECT_THAT(result.err, HasSubstr("sequence"));
@@ -113,7 +113,7 @@ TEST_F(ExitCode, IsTwoForAnOutputThatIsADeviceOrAnInput) {
 }
 
 TEST_F(ExitCode, IsTwoForAFullDiskBehindStdout) {
-    const Run result = run_into("/dev/full", {"machine", "list"});
+    const Outcome result = run_into("/dev/full", {"machine", "list"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("stdout"));
 }
@@ -179,7 +179,7 @@ TEST_F(ExitCode, IsSixForAPlanOfTheSameModelWithOtherBindingsUnlessIgnored) {
     ASSERT_EQ(run(plan_mlp()).code, 0);
     const std::string model = example("runnable/mlp/model.onnx");
     expect(6, "model.digest", {"simulate", "plan.json", model, "--bind", "batch=16"});
-    const Run result =
+    const Outcome result =
         run({"simulate", "plan.json", model, "--bind", "batch=16", "--ignore-digest"});
     EXPECT_EQ(result.code, 0) << result.err;
 }
@@ -192,7 +192,7 @@ TEST_F(ExitCode, IsSixWhenVerifySaysNo) {
     const std::string key = "\"value_ps\": ";
     plan.insert(plan.find(key) + key.size(), "9");
     write("plan.json", plan);
-    const Run result = run({"verify", "plan.json", model});
+    const Outcome result = run({"verify", "plan.json", model});
     EXPECT_EQ(result.code, 6);
     EXPECT_THAT(result.out, HasSubstr("value_ps"));
     EXPECT_THAT(result.err, HasSubstr("not legal"));
@@ -200,7 +200,7 @@ TEST_F(ExitCode, IsSixWhenVerifySaysNo) {
 
 TEST_F(ExitCode, IsSixForVerifyOnAnotherMachine) {
     ASSERT_EQ(run(plan_mlp()).code, 0);
-    const Run result = run({"verify", "plan.json", example("runnable/mlp/model.onnx"), "--machine",
+    const Outcome result = run({"verify", "plan.json", example("runnable/mlp/model.onnx"), "--machine",
                             "dgx-a100"});
     EXPECT_EQ(result.code, 6);
     EXPECT_THAT(result.out, HasSubstr("machine"));

@@ -51,7 +51,7 @@ protected:
                                               "--searcher",
                                               "hash"};
         arguments.insert(arguments.end(), more.begin(), more.end());
-        const Run result = run(arguments);
+        const Outcome result = run(arguments);
         ASSERT_EQ(result.code, 0) << result.err;
     }
     std::map<std::string, std::vector<json>> trace_events(const std::string& file) {
@@ -132,7 +132,7 @@ TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
 
 TEST_F(Export, TraceOfThePlanCommandAndOfExportAreTheSame) {
     plan_spread({"--trace", "trace.json"});
-    const Run result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
+    const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
                             "--format", "chrome-trace", "-o", "exported.json"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(read("trace.json"), read("exported.json"));
@@ -155,7 +155,7 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
 
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
-    const Run result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
+    const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
                             "--format", "shardy", "-o", "out"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot"));
@@ -210,7 +210,7 @@ TEST_F(Export, ReportIsNotEndedByTheNamesOfAModel) {
     node.add_input("x<!--");
     node.add_output("y");
     write("hostile.onnx", model.SerializeAsString());
-    const Run result =
+    const Outcome result =
         run({"plan", "hostile.onnx", "--machine", "cpu:1", "--report", "report.html"});
     ASSERT_EQ(result.code, 0) << result.err;
     const std::string page = read("report.html");

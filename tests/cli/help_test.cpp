@@ -38,9 +38,9 @@ class Help : public ProgramTest {};
 TEST_F(Help, ExamplesWorkAsPasted) {
     std::filesystem::create_directory_symlink(example(""), folder() / "examples");
     for (const std::string& command : kCommands) {
-        const Run help = run({command, "--help"});
+        const Outcome help = run({command, "--help"});
         ASSERT_EQ(help.code, 0);
-        const Run result = run(example_of(help.out));
+        const Outcome result = run(example_of(help.out));
         EXPECT_EQ(result.code, 0) << command << ": " << result.err;
     }
 }

@@ -20,7 +20,7 @@ protected:
     json inspect(std::vector<std::string> arguments) {
         arguments.insert(arguments.begin(), "inspect");
         arguments.emplace_back("--json");
-        const Run result = run(arguments);
+        const Outcome result = run(arguments);
         EXPECT_EQ(result.code, 0) << result.err;
         return result.code == 0 ? json::parse(result.out) : json();
     }
@@ -83,7 +83,7 @@ TEST_F(Inspect, CriticalPathOfAChainIsAllOfIt) {
 }
 
 TEST_F(Inspect, ListsWhatOpsCanBeSplitAlong) {
-    const Run result =
+    const Outcome result =
         run({"inspect", example("runnable/mlp/model.onnx"), "--batch", "8", "--ops"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("8 sample"));

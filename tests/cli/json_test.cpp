@@ -28,7 +28,7 @@ protected:
     /// Fails when stdout holds anything but one JSON value.
     json run_json(std::vector<std::string> arguments, int code = 0) {
         arguments.emplace_back("--json");
-        const Run result = run(arguments);
+        const Outcome result = run(arguments);
         EXPECT_EQ(result.code, code) << result.err;
         return json::parse(result.out);
     }

@@ -36,7 +36,7 @@ TEST_F(PlanCommand, WritesTheSameBytesWithAnyNumberOfThreads) {
               suffix + ".html"}) {
             arguments.push_back(more);
         }
-        const Run result = run(arguments);
+        const Outcome result = run(arguments);
         EXPECT_EQ(result.code, 0) << result.err;
     };
     with_threads("1", "one");
@@ -56,13 +56,13 @@ TEST_F(PlanCommand, WritesNoPathOfThisHost) {
 TEST_F(PlanCommand, WritesAPlanThatVerifies) {
     for (const std::string mode : {"inference", "training"}) {
         ASSERT_EQ(run(plan_mlp({"--mode", mode})).code, 0);
-        const Run result = run({"verify", "plan.json", example("runnable/mlp/model.onnx")});
+        const Outcome result = run({"verify", "plan.json", example("runnable/mlp/model.onnx")});
         EXPECT_EQ(result.code, 0) << result.out;
     }
 }
 
 TEST_F(PlanCommand, KeepsThePolicyOfTraining) {
-    const Run result =
+    const Outcome result =
         run(plan_mlp({"--mode", "training", "--optimizer", "adam", "--loss", "mse"}));
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(plan()["mode"], "training");
@@ -73,7 +73,7 @@ TEST_F(PlanCommand, KeepsThePolicyOfTraining) {
 
 TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
     write("fix.json", R"({"ops": [{"match": "*", "devices": ["cpu1"]}], "together": ["*Gemm*"]})");
-    const Run result = run(plan_mlp({"--fix", "fix.json"}));
+    const Outcome result = run(plan_mlp({"--fix", "fix.json"}));
     ASSERT_EQ(result.code, 0) << result.err;
     for (const json& op : plan()["ops"]) {
         EXPECT_EQ(op["devices"], json::array({1})) << op["name"];
@@ -81,19 +81,19 @@ TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
 }
 
 TEST_F(PlanCommand, PlansAWorkloadForTheMachineItNames) {
-    const Run result = run({"plan", example("workloads/throughput/layer_bert24_inference.json"),
+    const Outcome result = run({"plan", example("workloads/throughput/layer_bert24_inference.json"),
                             "--searcher", "heft"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(plan()["objective"], "throughput");
     EXPECT_EQ(plan()["machine"]["devices"].size(), 7);  // 6 accelerators and a CPU
-    const Run verified =
+    const Outcome verified =
         run({"verify", "plan.json", example("workloads/throughput/layer_bert24_inference.json")});
     EXPECT_EQ(verified.code, 0) << verified.out;
 }
 
 TEST_F(PlanCommand, StartsFromAnotherPlan) {
     ASSERT_EQ(run(plan_mlp({"--searcher", "heft", "-o", "first.json"})).code, 0);
-    const Run result =
+    const Outcome result =
         run(plan_mlp({"--import-plan", "first.json", "--searcher", "hash", "--evaluations", "1"}));
     ASSERT_EQ(result.code, 0) << result.err;
     const json first = json::parse(read("first.json"));
@@ -101,7 +101,7 @@ TEST_F(PlanCommand, StartsFromAnotherPlan) {
 }
 
 TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
-    const Run result = run_and_interrupt_at(
+    const Outcome result = run_and_interrupt_at(
         "searching",
         {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "a100-t4",
          "--searcher", "random", "--time-limit", "600", "--verbose", "--json"});
@@ -112,7 +112,7 @@ TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
 }
 
 TEST_F(PlanCommand, SaysHowTheBatchWasBound) {
-    const Run result = run(plan_mlp());
+    const Outcome result = run(plan_mlp());
     EXPECT_THAT(result.out, HasSubstr("batch = 8"));
 }
 
@@ -142,7 +142,7 @@ TEST_F(PlanCommand, ListsOperatorsWithoutARuleOnce) {
         node.add_output(to);
     }
     write("custom.onnx", model.SerializeAsString());
-    const Run result = run({"plan", "custom.onnx", "--machine", "cpu:2", "--json"});
+    const Outcome result = run({"plan", "custom.onnx", "--machine", "cpu:2", "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(json::parse(result.out)["unsupported_ops"], json({{"Frobnicate", 2}}));
 }

@@ -46,27 +46,27 @@ ProgramTest::ProgramTest() {
 
 ProgramTest::~ProgramTest() { std::filesystem::remove_all(folder_.parent_path()); }
 
-Run ProgramTest::run(const std::vector<std::string>& arguments) {
+Outcome ProgramTest::run(const std::vector<std::string>& arguments) {
     return run_with(out_.string(), arguments, {});
 }
 
-Run ProgramTest::run_into(const std::string& file, const std::vector<std::string>& arguments) {
+Outcome ProgramTest::run_into(const std::string& file, const std::vector<std::string>& arguments) {
     return run_with(file, arguments, {});
 }
 
-Run ProgramTest::run_and_interrupt_at(std::string_view text,
+Outcome ProgramTest::run_and_interrupt_at(std::string_view text,
                                       const std::vector<std::string>& arguments) {
     return run_with(out_.string(), arguments, text);
 }
 
-Run ProgramTest::run_with(const std::string& out, const std::vector<std::string>& arguments,
+Outcome ProgramTest::run_with(const std::string& out, const std::vector<std::string>& arguments,
                           std::string_view interrupt_at) {
     int ends[2];  // stderr comes through a pipe, so that its text can be waited for
     if (::pipe2(ends, O_CLOEXEC) != 0) return {};
     const pid_t child = ::fork();
     if (child == 0) become_program(folder_, out, ends[1], arguments);
     ::close(ends[1]);
-    Run result;
+    Outcome result;
     char buffer[4096];
     bool interrupted = interrupt_at.empty();
     for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;) {

@@ -13,7 +13,7 @@
 
 namespace partita::tests {
 
-struct Run {
+struct Outcome {
     int code = -1;  ///< exit code; 128 + signal when a signal ended it
     std::string out;
     std::string err;
@@ -25,11 +25,11 @@ protected:
     ProgramTest();
     ~ProgramTest() override;
 
-    Run run(const std::vector<std::string>& arguments);
+    Outcome run(const std::vector<std::string>& arguments);
     /// The same, with stdout going to `file` instead.
-    Run run_into(const std::string& file, const std::vector<std::string>& arguments);
+    Outcome run_into(const std::string& file, const std::vector<std::string>& arguments);
     /// Sends SIGINT as soon as stderr holds `text`.
-    Run run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
+    Outcome run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
 
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     std::filesystem::path write(const std::string& name, std::string_view text);
@@ -37,7 +37,7 @@ protected:
     [[nodiscard]] std::vector<std::string> files() const;  ///< names, sorted
 
 private:
-    Run run_with(const std::string& out, const std::vector<std::string>& arguments,
+    Outcome run_with(const std::string& out, const std::vector<std::string>& arguments,
                  std::string_view interrupt_at);
 
     std::filesystem::path folder_;

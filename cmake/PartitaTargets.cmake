@@ -28,8 +28,8 @@ target_compile_options(partita_flags INTERFACE
 if(PARTITA_SANITIZE)
     target_compile_options(partita_flags INTERFACE
         "-fsanitize=${PARTITA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
-        # GCC's sanitizers make this one see ghosts.
-        $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-uninitialized>)
+        # GCC's sanitizers make these two see ghosts.
+        "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-uninitialized>")
     target_link_options(partita_flags INTERFACE "-fsanitize=${PARTITA_SANITIZE}")
 endif()
 if(PARTITA_FUZZ)

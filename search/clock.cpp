@@ -16,8 +16,8 @@ public:
 }  // namespace
 
 const Clock& steady_clock() {
-    static const SteadyClock clock;
-    return clock;
+    static const SteadyClock kClock;
+    return kClock;
 }
 
 }  // namespace partita::search

@@ -89,7 +89,7 @@ public:
         for (int d = 0; d < graph_.device_count(); ++d) high = std::max(high, graph_.total_time(d));
         const std::size_t most = fill(high, owner);
         Time low;
-        while (high.raw() - low.raw() > high.raw() / 1000) {
+        while (high.raw() - low.raw() > std::max<std::int64_t>(1, high.raw() / 1000)) {
             const Time middle(low.raw() + (high.raw() - low.raw()) / 2);
             (fill(middle, owner) == most ? high : low) = middle;
         }

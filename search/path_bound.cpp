@@ -134,6 +134,7 @@ constexpr std::size_t kMostTails = 64;
 /// The distinct tails, or an even choice of them.
 std::vector<Time> tail_thresholds(const std::vector<BestTask>& tasks) {
     std::vector<Time> tails;
+    tails.reserve(tasks.size());
     for (const BestTask& task : tasks) tails.push_back(task.tail);
     std::sort(tails.begin(), tails.end());
     tails.erase(std::unique(tails.begin(), tails.end()), tails.end());

@@ -21,6 +21,7 @@ Bytes weight_of(const GroupGraph& graph, std::size_t g) {
 bool move_groups(const GroupGraph& graph, const plan::Evaluation& evaluation,
                  Placement& placement) {
     std::vector<Bytes> room;
+    room.reserve(evaluation.devices.size());
     for (int d = 0; d < graph.device_count(); ++d) {
         room.push_back(graph.problem().memory_capacity(d) -
                        evaluation.devices[static_cast<std::size_t>(d)].memory);

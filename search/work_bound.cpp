@@ -73,6 +73,7 @@ void WorkBound::classify(const Problem& problem) {
     };
     group_by([&](int d) {
         std::vector<bool> member;
+        member.reserve(sets.size());
         for (const auto* set : sets) {
             member.push_back(std::binary_search(set->begin(), set->end(), d));
         }

@@ -181,6 +181,22 @@ TEST_P(EverySearcher, PlansAGraphOfOneOp) {
     EXPECT_EQ(result.status, Status::optimal);
 }
 
+TEST_P(EverySearcher, PlansOpsThatTakeNoTime) {
+    plan::WorkloadBuilder build;
+    build.node("0", 0, {}, /*copy=*/0);
+    for (int i = 1; i < 20; ++i) {
+        const std::string before = std::to_string((i - 1) / 2);
+        build.node(std::to_string(i), 0, {before.c_str()}, /*copy=*/0);
+    }
+    const graph::OpGraph graph = build.build();
+    const cost::Machine machine = plan::switched_machine(3);
+    const Problem problem = plan::make_problem(graph, machine);
+    const SearchResult result = search(problem, options());
+    expect_complete(problem, result);
+    EXPECT_EQ(result.evaluation.value, Time{0});
+    EXPECT_EQ(result.gap, 0.0);
+}
+
 TEST_P(EverySearcher, PlansForAMachineOfOneDevice) {
     Random random(8);
     const graph::OpGraph graph = support::random_network(random, 20);

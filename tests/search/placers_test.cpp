@@ -151,6 +151,14 @@ TEST(Expert, CutsBlocksIntoBalancedStretches) {
     EXPECT_THAT(place(place_expert, graph, 3), ElementsAre(0, 0, 1, 1, 2));
 }
 
+TEST(Expert, CutsWorkOfSinglePicoseconds) {
+    graph::OpGraph graph = WorkloadBuilder().node("a", 0).node("b", 0, {"a"}).build();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        graph.op(graph::OpId(i)).given->accelerator_time = Time{1};
+    }
+    EXPECT_THAT(place(place_expert, graph, 2), ElementsAre(0, 1));
+}
+
 TEST(Expert, LeavesSlowDevicesLittleOrNothing) {
     // The CPU is ten times as slow: one node there takes as long as all ten on the GPU.
     WorkloadBuilder build;

@@ -160,7 +160,7 @@ TEST_F(ExitCode, IsThreeForConstraintsThatNameNothing) {
 }
 
 TEST_F(ExitCode, IsFourWhenMemoryIsTooSmallAndSaysWhatIsShort) {
-    expect(4, "short", plan_mlp({"--memory-limit", "10000"}));
+    expect(4, "bytes more than", plan_mlp({"--memory-limit", "10000"}));
 }
 
 TEST_F(ExitCode, IsFourLeavesAnOlderPlanAlone) {

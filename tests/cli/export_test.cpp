@@ -56,7 +56,8 @@ protected:
     }
     std::map<std::string, std::vector<json>> trace_events(const std::string& file) {
         std::map<std::string, std::vector<json>> by_phase;
-        for (const json& event : json::parse(read(file))["traceEvents"]) {
+        const json trace = json::parse(read(file));
+        for (const json& event : trace["traceEvents"]) {
             by_phase[event["ph"]].push_back(event);
         }
         return by_phase;
@@ -66,7 +67,8 @@ protected:
 TEST_F(Export, TraceRowsDoNotOverlap) {
     plan_spread({"--trace", "trace.json"});
     std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> rows;
-    for (const json& slice : trace_events("trace.json")["X"]) {
+    auto events = trace_events("trace.json");
+    for (const json& slice : events["X"]) {
         const std::int64_t start = picoseconds(slice["ts"]);
         rows[slice["tid"]].emplace_back(start, start + picoseconds(slice["dur"]));
     }
@@ -96,7 +98,8 @@ TEST_F(Export, TraceNamesEveryRowItUses) {
 TEST_F(Export, TraceEndsWhenThePlanSays) {
     plan_spread({"--trace", "trace.json"});
     std::int64_t end = 0;
-    for (const json& slice : trace_events("trace.json")["X"]) {
+    auto events = trace_events("trace.json");
+    for (const json& slice : events["X"]) {
         end = std::max(end, picoseconds(slice["ts"]) + picoseconds(slice["dur"]));
     }
     EXPECT_EQ(end, json::parse(read("plan.json"))["prediction"]["value_ps"]);
@@ -119,7 +122,8 @@ TEST_F(Export, TraceArrowsStartInsideASliceAndEndLater) {
 TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
     plan_spread({"--trace", "trace.json"});
     std::map<std::string, std::int64_t> peaks;
-    for (const json& counter : trace_events("trace.json")["C"]) {
+    auto events = trace_events("trace.json");
+    for (const json& counter : events["C"]) {
         auto& peak = peaks[counter["name"]];
         peak = std::max(peak, counter["args"]["bytes"].get<std::int64_t>());
     }
@@ -146,7 +150,8 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
     const std::string dot = read("graph.dot");
     EXPECT_EQ(count_of(dot, "{"), count_of(dot, "}"));
     std::size_t drawn = 0;
-    for (const json& op : json::parse(read("plan.json"))["ops"]) {
+    const json plan = json::parse(read("plan.json"));
+    for (const json& op : plan["ops"]) {
         drawn += op["type"] != "Parameter" && op["type"] != "Constant" ? 1 : 0;
     }
     EXPECT_EQ(count_of(dot, "shape=box, fillcolor") + count_of(dot, "shape=ellipse"),

@@ -75,7 +75,8 @@ TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
     write("fix.json", R"({"ops": [{"match": "*", "devices": ["cpu1"]}], "together": ["*Gemm*"]})");
     const Outcome result = run(plan_mlp({"--fix", "fix.json"}));
     ASSERT_EQ(result.code, 0) << result.err;
-    for (const json& op : plan()["ops"]) {
+    const json written = plan();
+    for (const json& op : written["ops"]) {
         EXPECT_EQ(op["devices"], json::array({1})) << op["name"];
     }
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the README says that could grow old: the table of searchers, and the use as a library. (Its
+// commands are run as pasted by tests/scripts/readme_commands.)
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cost/machine_file.h"
+#include "importers/onnx/onnx_importer.h"
+#include "plan/plan_file.h"
+#include "plan/verify.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(Readme, ListsEverySearcherWithItsSummary) {
+    std::ifstream stream(PARTITA_SOURCE_DIR "/README.md");
+    const std::string readme(std::istreambuf_iterator<char>(stream), {});
+    for (const search::SearcherRow& row : search::searcher_table()) {
+        EXPECT_THAT(readme, HasSubstr(fmt::format("| `{}` | {} |", row.name, row.summary)));
+    }
+}
+
+TEST_F(ProgramTest, ReadmeLibraryExamplePlans) {
+    const auto model = importers::import_onnx(example("models/resnet50.onnx"), {.batch = 8});
+    const auto machine = cost::load_machine("dgx-a100");
+    const plan::Problem problem(model.graph, machine, cost::default_cost_model(), {});
+    const auto result = search::search(problem, {.searchers = {"heft"}});
+    plan::write_file(folder() / "plan.json", to_json(search::make_plan(problem, result)));
+    EXPECT_THAT(plan::verify(problem, plan::read_plan(folder() / "plan.json")), IsEmpty());
+}
+
+}  // namespace
+}  // namespace partita::tests

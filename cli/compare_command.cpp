@@ -89,12 +89,11 @@ private:
                      {.title = "evaluations", .align = Align::right},
                      {.title = "status"}});
         for (const Row& row : rows) {
-            table.add_row({row.searcher,
-                           row.feasible() ? to_text(row.result.evaluation.value) : "-",
-                           row.result.gap ? percent(*row.result.gap) : "-",
-                           fmt::format("{:.3f}", row.seconds()),
-                           with_commas(row.result.evaluations),
-                           std::string(name_of(row.result.status))});
+            table.add_row(
+                {row.searcher, row.feasible() ? to_text(row.result.evaluation.value) : "-",
+                 row.result.gap ? percent(*row.result.gap) : "-",
+                 fmt::format("{:.3f}", row.seconds()), with_commas(row.result.evaluations),
+                 std::string(name_of(row.result.status))});
         }
         std::string result = fact_line("model", model_line(loaded.model, facts));
         result += fact_line("machine", machine_line(loaded.machine));
@@ -112,8 +111,7 @@ private:
             searchers.push_back(
                 {{"searcher", row.searcher},
                  {"status", name_of(result.status)},
-                 {"value_ps",
-                  row.feasible() ? Json(result.evaluation.value.raw()) : Json(nullptr)},
+                 {"value_ps", row.feasible() ? Json(result.evaluation.value.raw()) : Json(nullptr)},
                  {"gap", result.gap ? Json(*result.gap) : Json(nullptr)},
                  {"elapsed_s", row.seconds()},
                  {"evaluations", result.evaluations}});
@@ -135,6 +133,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_compare_command() { return std::make_unique<CompareCommand>(); }
+std::unique_ptr<Command> make_compare_command() {
+    return std::make_unique<CompareCommand>();
+}
 
 }  // namespace partita::cli

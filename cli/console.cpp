@@ -53,7 +53,11 @@ void Console::detail(std::string_view text) {
     if (options.verbose) err_ << "partita: " << text << '\n';
 }
 
-Terminal Console::stdout_terminal() { return terminal_of(STDOUT_FILENO); }
-Terminal Console::stderr_terminal() { return terminal_of(STDERR_FILENO); }
+Terminal Console::stdout_terminal() {
+    return terminal_of(STDOUT_FILENO);
+}
+Terminal Console::stderr_terminal() {
+    return terminal_of(STDERR_FILENO);
+}
 
 }  // namespace partita::cli

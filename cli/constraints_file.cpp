@@ -49,9 +49,10 @@ private:
             std::vector<int> both;
             std::ranges::set_intersection(allowed, devices, std::back_inserter(both));
             if (both.empty()) {
-                entry.reject(fmt::format("leaves op '{}' no device, together with the entries "
-                                         "before it. Let them share a device.",
-                                         graph_.op(op).name));
+                entry.reject(
+                    fmt::format("leaves op '{}' no device, together with the entries "
+                                "before it. Let them share a device.",
+                                graph_.op(op).name));
             }
             allowed = std::move(both);
         }
@@ -88,9 +89,10 @@ private:
             if (glob_matches(glob, graph_.ops()[index].name)) found.emplace_back(index);
         }
         if (found.empty()) {
-            field.reject(fmt::format("\"{}\" matches no op of the model. `partita inspect MODEL "
-                                     "--ops` lists their names.",
-                                     glob));
+            field.reject(
+                fmt::format("\"{}\" matches no op of the model. `partita inspect MODEL "
+                            "--ops` lists their names.",
+                            glob));
         }
         return found;
     }
@@ -117,9 +119,10 @@ private:
         const std::string name = item.text({.what = what});
         const auto device = std::ranges::find(machine_.devices(), name, &cost::Device::name);
         if (device == machine_.devices().end()) {
-            item.reject(fmt::format("machine '{}' has no device \"{}\". `partita machine show` "
-                                    "lists its devices.",
-                                    machine_.name(), name));
+            item.reject(
+                fmt::format("machine '{}' has no device \"{}\". `partita machine show` "
+                            "lists its devices.",
+                            machine_.name(), name));
         }
         return static_cast<int>(device - machine_.devices().begin());
     }

@@ -35,11 +35,11 @@ public:
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         const Priced priced = price_as_planned(problem, strategy, planned.plan);
         plan::write_file(
-            file_, plan::export_as(format_,
-                                   {.problem = problem,
-                                    .strategy = strategy,
-                                    .tasks = &priced.tasks,
-                                    .timeline = priced.timeline ? &*priced.timeline : nullptr}));
+            file_,
+            plan::export_as(format_, {.problem = problem,
+                                      .strategy = strategy,
+                                      .tasks = &priced.tasks,
+                                      .timeline = priced.timeline ? &*priced.timeline : nullptr}));
         console.print(fmt::format("wrote {}\n", file_.string()));
         return ExitCode::done;
     }
@@ -52,6 +52,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_export_command() { return std::make_unique<ExportCommand>(); }
+std::unique_ptr<Command> make_export_command() {
+    return std::make_unique<ExportCommand>();
+}
 
 }  // namespace partita::cli

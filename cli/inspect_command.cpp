@@ -83,12 +83,12 @@ std::string plan_text(const plan::Plan& plan) {
     }
     std::string text = fact_line(
         "plan", fmt::format("{} of {}: {}", name_of(plan.objective), name_of(plan.mode), value));
-    text += fact_line("model", fmt::format("{}{}\n{}", plan.model_file, bindings_text(plan),
-                                           plan.model_digest));
+    text += fact_line(
+        "model", fmt::format("{}{}\n{}", plan.model_file, bindings_text(plan), plan.model_digest));
     text += fact_line("machine", machine_line(*plan.machine) + "\n" + plan.machine_digest);
-    text += fact_line("search",
-                      fmt::format("{} with {}, {}, seed {}", plan.searcher, plan.scheduler,
-                                  count_of(plan.evaluations, "evaluation"), plan.seed));
+    text +=
+        fact_line("search", fmt::format("{} with {}, {}, seed {}", plan.searcher, plan.scheduler,
+                                        count_of(plan.evaluations, "evaluation"), plan.seed));
     Table table({{.title = "device"},
                  {.title = "ops", .align = Align::right},
                  {.title = "busy", .align = Align::right},
@@ -109,20 +109,20 @@ std::string plan_json(const plan::Plan& plan) {
     for (const auto& [device, ops] : facts.devices) {
         devices[plan.machine->device(device).name] = ops;
     }
-    const Json json = {{"plan", plan.model_file},
-                       {"model_digest", plan.model_digest},
-                       {"bindings", plan.bindings},
-                       {"machine", plan.machine->name()},
-                       {"mode", name_of(plan.mode)},
-                       {"objective", name_of(plan.objective)},
-                       {"value_ps", plan.value.raw()},
-                       {"lower_bound_ps",
-                        plan.lower_bound ? Json(plan.lower_bound->raw()) : Json(nullptr)},
-                       {"ops", plan.ops.size()},
-                       {"types", facts.types},
-                       {"ops_per_device", devices},
-                       {"searcher", plan.searcher},
-                       {"evaluations", plan.evaluations}};
+    const Json json = {
+        {"plan", plan.model_file},
+        {"model_digest", plan.model_digest},
+        {"bindings", plan.bindings},
+        {"machine", plan.machine->name()},
+        {"mode", name_of(plan.mode)},
+        {"objective", name_of(plan.objective)},
+        {"value_ps", plan.value.raw()},
+        {"lower_bound_ps", plan.lower_bound ? Json(plan.lower_bound->raw()) : Json(nullptr)},
+        {"ops", plan.ops.size()},
+        {"types", facts.types},
+        {"ops_per_device", devices},
+        {"searcher", plan.searcher},
+        {"evaluations", plan.evaluations}};
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -141,20 +141,20 @@ public:
 
     ExitCode run(Console& console) override {
         switch (kind_of(model_.file)) {
-            case FileKind::model:
-            case FileKind::workload: inspect_model(console); break;
-            case FileKind::plan: {
-                const plan::Plan plan = plan::read_plan(model_.file);
-                console.print(plan_text(plan));
-                console.json(plan_json(plan));
-                break;
-            }
-            case FileKind::machine: {
-                const cost::Machine machine = cost::load_machine(model_.file.string());
-                console.print(machine_text(machine));
-                console.json(cost::to_json(machine) + '\n');
-                break;
-            }
+        case FileKind::model:
+        case FileKind::workload: inspect_model(console); break;
+        case FileKind::plan: {
+            const plan::Plan plan = plan::read_plan(model_.file);
+            console.print(plan_text(plan));
+            console.json(plan_json(plan));
+            break;
+        }
+        case FileKind::machine: {
+            const cost::Machine machine = cost::load_machine(model_.file.string());
+            console.print(machine_text(machine));
+            console.json(cost::to_json(machine) + '\n');
+            break;
+        }
         }
         return ExitCode::done;
     }
@@ -184,6 +184,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_inspect_command() { return std::make_unique<InspectCommand>(); }
+std::unique_ptr<Command> make_inspect_command() {
+    return std::make_unique<InspectCommand>();
+}
 
 }  // namespace partita::cli

@@ -28,6 +28,8 @@ Interrupt::~Interrupt() {
     std::signal(SIGTERM, SIG_DFL);
 }
 
-const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
+const std::atomic<bool>& Interrupt::flag() const {
+    return interrupted;
+}
 
 }  // namespace partita::cli

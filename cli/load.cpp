@@ -45,9 +45,10 @@ void refuse_bindings(const ModelOptions& options) {
                         : options.unroll          ? "--unroll"
                                                   : nullptr;
     if (given != nullptr) {
-        throw UsageError(fmt::format("{}: the workload {} has given costs and no dims. Leave the "
-                                     "option out.",
-                                     given, options.file.string()));
+        throw UsageError(
+            fmt::format("{}: the workload {} has given costs and no dims. Leave the "
+                        "option out.",
+                        given, options.file.string()));
     }
 }
 
@@ -102,7 +103,9 @@ cost::Machine machine_for(const std::string& machine, const LoadedModel& model, 
 
 }  // namespace
 
-bool is_json(const std::filesystem::path& file) { return file.extension() == ".json"; }
+bool is_json(const std::filesystem::path& file) {
+    return file.extension() == ".json";
+}
 
 LoadedModel load_model(const ModelOptions& options) {
     return is_json(options.file) ? load_workload(options) : load_onnx(options);

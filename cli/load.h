@@ -33,8 +33,8 @@ struct LoadedModel {
     std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined
 
     // Of a workload:
-    std::optional<cost::Machine> machine;              ///< the one it was costed for
-    std::vector<std::vector<graph::OpId>> together;    ///< its colour classes
+    std::optional<cost::Machine> machine;            ///< the one it was costed for
+    std::vector<std::vector<graph::OpId>> together;  ///< its colour classes
     [[nodiscard]] bool is_workload() const { return machine.has_value(); }
 };
 

@@ -74,6 +74,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_machine_command() { return std::make_unique<MachineCommand>(); }
+std::unique_ptr<Command> make_machine_command() {
+    return std::make_unique<MachineCommand>();
+}
 
 }  // namespace partita::cli

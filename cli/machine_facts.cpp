@@ -33,8 +33,7 @@ public:
     void add_to(Table& table) const {
         for (const auto& row : rows_) {
             std::vector<std::string> cells = {
-                row.count == 1 ? row.first : row.first + " .. " + row.last,
-                with_commas(row.count)};
+                row.count == 1 ? row.first : row.first + " .. " + row.last, with_commas(row.count)};
             cells.insert(cells.end(), row.cells.begin(), row.cells.end());
             table.add_row(std::move(cells));
         }
@@ -73,9 +72,9 @@ std::string device_rows(const cost::Machine& machine) {
 
 std::string_view mode_name(cost::LinkMode mode) {
     switch (mode) {
-        case cost::LinkMode::duplex: return "duplex";
-        case cost::LinkMode::directed: return "directed";
-        case cost::LinkMode::shared: return "shared";
+    case cost::LinkMode::duplex: return "duplex";
+    case cost::LinkMode::directed: return "directed";
+    case cost::LinkMode::shared: return "shared";
     }
     return {};
 }

@@ -67,6 +67,8 @@ std::string flops_text(Flops flops) {
     return has_prefix ? text + "FLOP" : text + " FLOP";
 }
 
-double to_double(Flops flops) { return static_cast<double>(flops.raw()); }
+double to_double(Flops flops) {
+    return static_cast<double>(flops.raw());
+}
 
 }  // namespace partita::cli

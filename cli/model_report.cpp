@@ -67,9 +67,8 @@ std::string block_line(const ModelFacts& facts) {
 
 std::string path_line(const LoadedModel& model, const CriticalPath& path, const ModelFacts& facts,
                       const plan::Problem* problem) {
-    const auto computes = std::ranges::count_if(path.ops, [&](OpId op) {
-        return model.graph.op(op).kind == OpKind::compute;
-    });
+    const auto computes = std::ranges::count_if(
+        path.ops, [&](OpId op) { return model.graph.op(op).kind == OpKind::compute; });
     std::string text = fmt::format("{} with {}", count_of(computes, "op"), flops_text(path.flops));
     if (facts.flops > Flops{0}) {
         text += fmt::format(", {} of all", percent(path.flops / facts.flops));
@@ -108,9 +107,9 @@ std::vector<OpLine> op_lines(const LoadedModel& model, const std::vector<graph::
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const OpId op(i);
         if (graph.op(op).kind != OpKind::compute) continue;
-        lines.push_back({&graph.op(op), rules[i].flops,
-                         factors_text(rules[i],
-                                      graph::soap_classes(graph, op, rules[i], origins))});
+        lines.push_back(
+            {&graph.op(op), rules[i].flops,
+             factors_text(rules[i], graph::soap_classes(graph, op, rules[i], origins))});
     }
     return lines;
 }
@@ -143,21 +142,21 @@ std::string model_report_text(const LoadedModel& model, const plan::Problem* pro
     const ModelFacts facts = facts_of(model.graph, rules);
     std::string text = fact_line("model", model_line(model, facts));
     if (!model.is_workload()) {
-        text += fact_line("FLOPs", fmt::format("{} forward, of which {} in matrix products and "
-                                               "convolutions",
-                                               flops_text(facts.flops),
-                                               flops_text(facts.matrix_flops)));
-        text += fact_line("bytes", fmt::format("{} of parameters, {} of constants",
-                                               to_text(facts.parameter_bytes),
-                                               to_text(facts.constant_bytes)));
-        text += fact_line("path", path_line(model, critical_path(model.graph, rules), facts,
-                                            problem));
+        text += fact_line("FLOPs",
+                          fmt::format("{} forward, of which {} in matrix products and "
+                                      "convolutions",
+                                      flops_text(facts.flops), flops_text(facts.matrix_flops)));
+        text += fact_line(
+            "bytes", fmt::format("{} of parameters, {} of constants",
+                                 to_text(facts.parameter_bytes), to_text(facts.constant_bytes)));
+        text +=
+            fact_line("path", path_line(model, critical_path(model.graph, rules), facts, problem));
         text += fact_line("blocks", block_line(facts));
     } else if (model.machine) {
         text += fact_line("machine", machine_line(*model.machine));
-        text += fact_line("together", count_of(static_cast<std::int64_t>(model.together.size()),
-                                               "set") +
-                                          " of ops that share a device");
+        text += fact_line("together",
+                          count_of(static_cast<std::int64_t>(model.together.size()), "set") +
+                              " of ops that share a device");
     }
     const std::string unsupported = unsupported_line(facts);
     text += fact_line("unknown", unsupported.empty() ? "none" : unsupported);

@@ -44,8 +44,8 @@ void add_binding(std::map<std::string, std::int64_t>& bindings, const std::strin
                            ? std::nullopt
                            : positive_number(std::string_view(text).substr(split + 1));
     if (!value || split == 0) {
-        throw UsageError(fmt::format(
-            "--bind {}: expected NAME=N with N >= 1, e.g. --bind sequence=128.", text));
+        throw UsageError(
+            fmt::format("--bind {}: expected NAME=N with N >= 1, e.g. --bind sequence=128.", text));
     }
     bindings[text.substr(0, split)] = *value;
 }
@@ -97,8 +97,7 @@ void set_loss(TrainingOptions& options, const std::string& text) {
 
 plan::Scheduler parse_scheduler(const std::string& text) {
     using plan::Scheduler;
-    return choice("--scheduler", text,
-                  std::array{Scheduler::fifo, Scheduler::pct, Scheduler::msr});
+    return choice("--scheduler", text, std::array{Scheduler::fifo, Scheduler::pct, Scheduler::msr});
 }
 
 template <class Set>
@@ -121,7 +120,8 @@ struct LaterOption {
 };
 constexpr std::array kLaterOptions = {
     LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1.", true},
-    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.", true},
+    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.",
+                true},
     LaterOption{"--gradient-sync", true, "all-reduce",
                 "Every parameter lies on one device, which receives its gradients: leave it out.",
                 true},
@@ -139,8 +139,7 @@ void add_later_option(CLI::App& app, const LaterOption& later) {
     const std::string message =
         fmt::format("{} is not in this version. {}", later.name, later.instead);
     if (!later.takes_value) {
-        app.add_flag_function(later.name,
-                              [message](std::int64_t) { throw UsageError(message); })
+        app.add_flag_function(later.name, [message](std::int64_t) { throw UsageError(message); })
             ->group("");
         return;
     }
@@ -159,9 +158,10 @@ void add_later_option(CLI::App& app, const LaterOption& later) {
 void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
     to_mode = mode.value_or(to_mode);
     if (to_mode != plan::Mode::training && (optimizer || loss)) {
-        throw UsageError(fmt::format("{}: says how to train, but nothing is trained. Add --mode "
-                                     "training.",
-                                     optimizer ? "--optimizer" : "--loss"));
+        throw UsageError(
+            fmt::format("{}: says how to train, but nothing is trained. Add --mode "
+                        "training.",
+                        optimizer ? "--optimizer" : "--loss"));
     }
     to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
     if (loss) {
@@ -212,14 +212,14 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->type_name("INPUT:AxBxC")
         ->allow_extra_args(false)
         ->group(kModelGroup);
-    add_text_option(app, "--batch", "N", kModelGroup, "the sample dim of all inputs",
-                    [&options](const std::string& text) {
-                        options.batch = positive_number(text);
-                        if (!options.batch) {
-                            throw UsageError(fmt::format(
-                                "--batch {}: expected a whole number >= 1.", text));
-                        }
-                    });
+    add_text_option(
+        app, "--batch", "N", kModelGroup, "the sample dim of all inputs",
+        [&options](const std::string& text) {
+            options.batch = positive_number(text);
+            if (!options.batch) {
+                throw UsageError(fmt::format("--batch {}: expected a whole number >= 1.", text));
+            }
+        });
     app.add_option("--inputs", options.inputs,
                    "bind the dims to the shapes of an ONNX test-data-set folder (input_0.pb, ...)")
         ->type_name("DIR")
@@ -239,8 +239,9 @@ void add_machine_option(CLI::App& app, std::string& machine) {
 void add_training_options(CLI::App& app, TrainingOptions& options) {
     add_text_option(app, "--mode", "MODE", kGoalGroup, "inference (default) or training",
                     [&options](const std::string& text) {
-                        options.mode = choice(
-                            "--mode", text, std::array{plan::Mode::inference, plan::Mode::training});
+                        options.mode =
+                            choice("--mode", text,
+                                   std::array{plan::Mode::inference, plan::Mode::training});
                     });
     add_text_option(app, "--optimizer", "O", kGoalGroup, "training: sgd (default), momentum, adam",
                     [&options](const std::string& text) {
@@ -267,25 +268,24 @@ void add_constraint_options(CLI::App& app, GoalOptions& options) {
 
 void add_goal_options(CLI::App& app, GoalOptions& options) {
     add_training_options(app, options.training);
-    add_text_option(app, "--objective", "GOAL", kGoalGroup,
-                    "latency (default of inference), step-time (of training), throughput (of "
-                    "workloads)",
-                    [&options](const std::string& text) {
-                        using plan::Objective;
-                        options.objective = choice("--objective", text,
-                                                   std::array{Objective::latency,
-                                                              Objective::throughput,
-                                                              Objective::step_time});
-                    });
+    add_text_option(
+        app, "--objective", "GOAL", kGoalGroup,
+        "latency (default of inference), step-time (of training), throughput (of "
+        "workloads)",
+        [&options](const std::string& text) {
+            using plan::Objective;
+            options.objective =
+                choice("--objective", text,
+                       std::array{Objective::latency, Objective::throughput, Objective::step_time});
+        });
     add_constraint_options(app, options);
 }
 
 void add_budget_options(CLI::App& app, SearchOptions& options) {
-    add_text_option(app, "--scheduler", "RULE", kSearchGroup,
-                    "which ready task goes first: fifo, pct (longest path first, default), msr",
-                    [&options](const std::string& text) {
-                        options.scheduler = parse_scheduler(text);
-                    });
+    add_text_option(
+        app, "--scheduler", "RULE", kSearchGroup,
+        "which ready task goes first: fifo, pct (longest path first, default), msr",
+        [&options](const std::string& text) { options.scheduler = parse_scheduler(text); });
     add_text_option(app, "--time-limit", "SEC", kSearchGroup,
                     "stop searching after SEC seconds (default 10)",
                     [&options](const std::string& text) {
@@ -303,17 +303,17 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
     app.add_option("--seed", options.seed, "of everything random (default 1)")
         ->type_name("N")
         ->group(kSearchGroup);
-    add_text_option(app, "--threads", "N", kSearchGroup, "default: one per core",
-                    [&options](const std::string& text) {
-                        constexpr std::int64_t kMostThreads = 1024;
-                        const auto threads = positive_number(text).value_or(0);
-                        if (threads < 1 || threads > kMostThreads) {
-                            throw UsageError(fmt::format(
-                                "--threads {}: expected a whole number from 1 to {}.", text,
-                                kMostThreads));
-                        }
-                        options.threads = static_cast<int>(threads);
-                    });
+    add_text_option(
+        app, "--threads", "N", kSearchGroup, "default: one per core",
+        [&options](const std::string& text) {
+            constexpr std::int64_t kMostThreads = 1024;
+            const auto threads = positive_number(text).value_or(0);
+            if (threads < 1 || threads > kMostThreads) {
+                throw UsageError(fmt::format("--threads {}: expected a whole number from 1 to {}.",
+                                             text, kMostThreads));
+            }
+            options.threads = static_cast<int>(threads);
+        });
     app.add_flag_function(
            "--no-groups", [&options](std::int64_t) { options.groups = false; },
            "let operators part that make no sense apart, such as a constant and its user")

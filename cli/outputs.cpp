@@ -58,8 +58,8 @@ void check_outputs(const std::vector<Output>& outputs,
         }
         for (std::size_t j = 0; j < i; ++j) {
             if (!outputs[j].file.empty() && same_file(output.file, outputs[j].file)) {
-                fail(output, fmt::format("is also the file of {}. Give another name.",
-                                         outputs[j].option));
+                fail(output,
+                     fmt::format("is also the file of {}. Give another name.", outputs[j].option));
             }
         }
         check_folder(output);

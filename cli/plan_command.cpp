@@ -52,8 +52,9 @@ public:
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
         if (!trace_file_.empty() && !has_timeline(problem)) {
-            throw UsageError("--trace: the throughput of given costs has loads but no timeline. "
-                             "Use --objective latency to get one.");
+            throw UsageError(
+                "--trace: the throughput of given costs has loads but no timeline. "
+                "Use --objective latency to get one.");
         }
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
@@ -68,13 +69,11 @@ public:
         }
         const plan::Plan plan = make_plan(*loaded, result);
         const Priced priced = price_as_planned(problem, result.strategy, plan);
-        const plan::ExportInput planned{
-            .problem = problem,
-            .strategy = result.strategy,
-            .tasks = &priced.tasks,
-            .timeline = priced.timeline ? &*priced.timeline : nullptr};
-        write_files(plan, planned,
-                    report_file_.empty() ? std::string() : summary.page(priced));
+        const plan::ExportInput planned{.problem = problem,
+                                        .strategy = result.strategy,
+                                        .tasks = &priced.tasks,
+                                        .timeline = priced.timeline ? &*priced.timeline : nullptr};
+        write_files(plan, planned, report_file_.empty() ? std::string() : summary.page(priced));
         console.json(summary.json(plan_file_.string()));
         console.print(summary.text(priced, Console::stdout_terminal()));
         for (const auto& file : {plan_file_, trace_file_, report_file_}) {
@@ -127,6 +126,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+std::unique_ptr<Command> make_plan_command() {
+    return std::make_unique<PlanCommand>();
+}
 
 }  // namespace partita::cli

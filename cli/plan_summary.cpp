@@ -45,11 +45,11 @@ Json devices_json(const plan::Problem& problem, const search::SearchResult& resu
     Json json = Json::array();
     for (std::size_t d = 0; d < result.evaluation.devices.size(); ++d) {
         const plan::DeviceUse& use = result.evaluation.devices[d];
-        json.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
-                        {"busy_ps", use.busy.raw()},
-                        {"memory_bytes", use.memory.raw()},
-                        {"memory_capacity_bytes",
-                         problem.memory_capacity(static_cast<int>(d)).raw()}});
+        json.push_back(
+            {{"name", problem.machine().device(static_cast<int>(d)).name},
+             {"busy_ps", use.busy.raw()},
+             {"memory_bytes", use.memory.raw()},
+             {"memory_capacity_bytes", problem.memory_capacity(static_cast<int>(d)).raw()}});
     }
     return json;
 }
@@ -80,8 +80,8 @@ PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& resul
 }
 
 std::string PlanSummary::result_line() const {
-    std::string text = fmt::format("{} ({}), ", to_text(result_.evaluation.value),
-                                   name_of(result_.status));
+    std::string text =
+        fmt::format("{} ({}), ", to_text(result_.evaluation.value), name_of(result_.status));
     if (result_.status == search::Status::optimal) return text + "no legal plan is better";
     text += fmt::format("lower bound {}", to_text(result_.lower_bound));
     if (result_.gap) text += fmt::format(", gap {}", percent(*result_.gap));
@@ -187,9 +187,8 @@ std::string PlanSummary::page(const Priced& priced) const {
 
     const auto add_row = [&](const std::string& name, std::optional<Time> value) {
         const Time mine = result_.evaluation.value;
-        input.compared_rows.push_back(
-            {name, value ? to_text(*value) : "does not fit",
-             value && mine > Time{0} ? percent(*value / mine) : "-"});
+        input.compared_rows.push_back({name, value ? to_text(*value) : "does not fit",
+                                       value && mine > Time{0} ? percent(*value / mine) : "-"});
     };
     add_row("this plan (" + result_.searcher + ")", result_.evaluation.value);
     for (const search::Baseline& baseline : result_.baselines) {

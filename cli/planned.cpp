@@ -40,8 +40,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
 void add_planned_options(CLI::App& app, PlannedOptions& options) {
     app.add_option("PLAN", options.plan, "what `partita plan` wrote")->required()->type_name("");
     add_model_options(app, options.model);
-    app.add_option("--machine", options.machine, "another machine than the plan's")
-        ->type_name("M");
+    app.add_option("--machine", options.machine, "another machine than the plan's")->type_name("M");
     app.add_flag("--ignore-digest", options.ignore_digest,
                  "accept a plan of another version of model, machine or costs");
 }
@@ -58,8 +57,8 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
             options.plan.string(), plan.model_file, plan.model_digest,
             model.file.filename().string(), digest));
     }
-    console.detail(fmt::format("{} is the model of {}", model.file.string(),
-                               options.plan.string()));
+    console.detail(
+        fmt::format("{} is the model of {}", model.file.string(), options.plan.string()));
     cost::Machine machine =
         options.machine.empty() ? *plan.machine : cost::load_machine(options.machine);
 

@@ -33,8 +33,8 @@ double ProgressBar::spent(const search::Progress& progress) const {
                 static_cast<double>(time_limit_->count());
     }
     if (evaluations_ && *evaluations_ > 0) {
-        share = std::max(share, static_cast<double>(progress.evaluations) /
-                                    static_cast<double>(*evaluations_));
+        share = std::max(
+            share, static_cast<double>(progress.evaluations) / static_cast<double>(*evaluations_));
     }
     return std::clamp(share, 0.0, 1.0);
 }
@@ -49,7 +49,8 @@ void ProgressBar::show(const search::Progress& progress) {
     for (int i = 0; i < kBarWidth; ++i) {
         line += i < full ? (terminal_.unicode ? "█" : "#") : (terminal_.unicode ? "░" : ".");
     }
-    line += fmt::format("] {}  {}", progress.searcher, count_of(progress.evaluations, "evaluation"));
+    line +=
+        fmt::format("] {}  {}", progress.searcher, count_of(progress.evaluations, "evaluation"));
     if (progress.best) {
         line += fmt::format("  best {}", to_text(*progress.best));
         if (progress.lower_bound > Time{0}) {

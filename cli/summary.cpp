@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "cli/table.h"
@@ -15,10 +16,10 @@ constexpr std::size_t kLabelWidth = 11;
 
 std::string_view source_name(cost::CostSource source) {
     switch (source) {
-        case cost::CostSource::given: return "given";
-        case cost::CostSource::measured: return "measured";
-        case cost::CostSource::interpolated: return "interpolated";
-        case cost::CostSource::analytic: return "analytic";
+    case cost::CostSource::given: return "given";
+    case cost::CostSource::measured: return "measured";
+    case cost::CostSource::interpolated: return "interpolated";
+    case cost::CostSource::analytic: return "analytic";
     }
     return {};
 }
@@ -73,8 +74,8 @@ std::string machine_line(const cost::Machine& machine) {
 }
 
 std::string goal_line(const plan::Problem& problem) {
-    std::string text = fmt::format("{} of {}", name_of(problem.objective()),
-                                   name_of(problem.mode()));
+    std::string text =
+        fmt::format("{} of {}", name_of(problem.objective()), name_of(problem.mode()));
     if (problem.mode() == plan::Mode::training) {
         text += fmt::format(", optimizer {}, loss {}", name_of(problem.policy().optimizer),
                             name_of(problem.policy().loss));
@@ -114,20 +115,27 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
                  {.title = "memory", .align = Align::right},
                  {.title = "of", .align = Align::right},
                  {.title = "", .align = Align::right}});
+    constexpr std::size_t kMostRows = 64;
     const auto ops = ops_per_device(problem, strategy);
-    std::int64_t idle = 0;
+    std::vector<std::size_t> used;
     for (std::size_t d = 0; d < ops.size(); ++d) {
+        if (ops[d] > 0 || evaluation.devices[d] != plan::DeviceUse{}) used.push_back(d);
+    }
+    const auto idle = static_cast<std::int64_t>(ops.size() - used.size());
+    const auto hidden = static_cast<std::int64_t>(used.size() - std::min(used.size(), kMostRows));
+    std::ranges::stable_sort(used, std::greater{},
+                             [&](std::size_t d) { return evaluation.devices[d].busy; });
+    used.resize(std::min(used.size(), kMostRows));
+    std::ranges::sort(used);
+    for (const std::size_t d : used) {
         const plan::DeviceUse& use = evaluation.devices[d];
-        if (ops[d] == 0 && use == plan::DeviceUse{}) {
-            ++idle;
-            continue;
-        }
         const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
         table.add_row({problem.machine().device(static_cast<int>(d)).name, with_commas(ops[d]),
                        to_text(use.busy), whole > Time{0} ? percent(use.busy / whole) : "-",
                        to_text(use.memory), to_text(capacity), percent(use.memory / capacity)});
     }
     std::string text = table.empty() ? "" : table.to_text();
+    if (hidden > 0) text += count_of(hidden, "less busy device") + "\n";
     if (idle > 0) text += count_of(idle, "device") + " without work\n";
     return text;
 }

@@ -48,8 +48,8 @@ std::string Table::to_text(int indent) const {
 }
 
 std::size_t display_width(std::string_view text) {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        text, [](char c) { return !continues_character(c); }));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(text, [](char c) { return !continues_character(c); }));
 }
 
 std::string shortened(std::string_view text, std::size_t width) {

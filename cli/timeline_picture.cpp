@@ -52,8 +52,9 @@ std::string rest(const std::vector<Time>& busy, const std::vector<std::size_t>& 
         most = std::max(most, busy[d]);
     }
     std::string text;
-    if (working > 0) text = fmt::format("{} up to {} busy", count_of(working, "more device"),
-                                        percent(most / whole));
+    if (working > 0)
+        text = fmt::format("{} up to {} busy", count_of(working, "more device"),
+                           percent(most / whole));
     if (idle > 0) {
         text += (text.empty() ? "" : ", ") + count_of(idle, "device") + " without work";
     }
@@ -69,8 +70,8 @@ public:
         const std::int64_t begin = start.raw();
         const std::int64_t end = begin + duration.raw();
         for (std::size_t c = column_of(begin); c < spent_.size() && edge(c) < end; ++c) {
-            spent_[c] += std::max<std::int64_t>(
-                std::min(end, edge(c + 1)) - std::max(begin, edge(c)), 0);
+            spent_[c] +=
+                std::max<std::int64_t>(std::min(end, edge(c + 1)) - std::max(begin, edge(c)), 0);
         }
     }
     [[nodiscard]] double share(std::size_t column) const {
@@ -81,8 +82,7 @@ public:
 
 private:
     [[nodiscard]] std::int64_t edge(std::size_t column) const {
-        return static_cast<std::int64_t>(static_cast<Int128>(whole_) *
-                                         static_cast<Int128>(column) /
+        return static_cast<std::int64_t>(static_cast<Int128>(whole_) * static_cast<Int128>(column) /
                                          static_cast<Int128>(spent_.size()));
     }
     [[nodiscard]] std::size_t column_of(std::int64_t time) const {
@@ -156,10 +156,10 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
     for (const std::size_t d : devices) {
         Columns bar(evaluation.value, width);
         bar.add(Time{0}, std::min(busy[d], evaluation.value));
-        text += fmt::format("{} {:>11}\n",
-                            row(problem.machine().device(static_cast<int>(d)).name, bar, 1,
-                                terminal.unicode),
-                            to_text(busy[d]));
+        text += fmt::format(
+            "{} {:>11}\n",
+            row(problem.machine().device(static_cast<int>(d)).name, bar, 1, terminal.unicode),
+            to_text(busy[d]));
     }
     return text + rest(busy, devices, evaluation.value);
 }

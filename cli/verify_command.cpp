@@ -25,16 +25,15 @@ public:
 
     ExitCode run(Console& console) override {
         const Planned planned = load_planned(options_, console);
-        const std::vector<std::string> findings =
-            plan::verify(*planned.loaded->problem, planned.plan,
-                         {.ignore_digests = options_.ignore_digest});
+        const std::vector<std::string> findings = plan::verify(
+            *planned.loaded->problem, planned.plan, {.ignore_digests = options_.ignore_digest});
         const Json json = {{"legal", findings.empty()}, {"findings", findings}};
         console.json(json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
         if (findings.empty()) {
-            console.print(fmt::format(
-                "{}: legal: {} on {}, {}\n", options_.plan.string(),
-                count_of(static_cast<std::int64_t>(planned.plan.ops.size()), "op"),
-                planned.loaded->machine.name(), to_text(planned.plan.value)));
+            console.print(
+                fmt::format("{}: legal: {} on {}, {}\n", options_.plan.string(),
+                            count_of(static_cast<std::int64_t>(planned.plan.ops.size()), "op"),
+                            planned.loaded->machine.name(), to_text(planned.plan.value)));
             return ExitCode::done;
         }
         for (const std::string& finding : findings) console.print(finding + '\n');
@@ -50,6 +49,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_verify_command() { return std::make_unique<VerifyCommand>(); }
+std::unique_ptr<Command> make_verify_command() {
+    return std::make_unique<VerifyCommand>();
+}
 
 }  // namespace partita::cli

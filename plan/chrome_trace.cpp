@@ -142,6 +142,8 @@ private:
 
 }  // namespace
 
-std::string chrome_trace(const ExportInput& input) { return TraceWriter(input).write(); }
+std::string chrome_trace(const ExportInput& input) {
+    return TraceWriter(input).write();
+}
 
 }  // namespace partita::plan

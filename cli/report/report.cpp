@@ -28,7 +28,9 @@ std::string json_array(const Range& range, Cell cell) {
     return text + ']';
 }
 
-std::string texts(const std::vector<std::string>& items) { return json_array(items, json_quoted); }
+std::string texts(const std::vector<std::string>& items) {
+    return json_array(items, json_quoted);
+}
 
 /// Parameters and constants follow their users and would hide the picture.
 bool is_shown(const graph::Op& op) {
@@ -61,15 +63,15 @@ std::string ops(const ReportInput& input) {
     std::uint32_t timed = 0;
     const auto time = [&](const graph::Op&) {
         const OpId op(timed++);
-        return std::to_string(
-            input.problem.total_time(op, input.strategy.device_of(op)).raw());
+        return std::to_string(input.problem.total_time(op, input.strategy.device_of(op)).raw());
     };
     return fmt::format(
         R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"device":{},"time":{}}})",
         json_array(list, [](const graph::Op& op) { return json_quoted(op.name); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.type); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.block); }),
-        json_array(list, [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
+        json_array(list,
+                   [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
         json_array(list, [](const graph::Op& op) { return is_shown(op) ? "1" : "0"; }),
         json_array(list, device), json_array(list, time));
 }

@@ -67,7 +67,8 @@ TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
 }
 
 TEST_F(ExitCode, IsZeroForALaterOptionWithTheValueThatMeansWithout) {
-    const Outcome result = run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
+    const Outcome result =
+        run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
     EXPECT_EQ(result.code, 0) << result.err;
 }
 
@@ -141,9 +142,9 @@ TEST_F(ExitCode, IsThreeForACyclicGraph) {
 
 TEST_F(ExitCode, IsThreeForABadMachineOrPlanFile) {
     write("machine.json", "{}");
-    expect(3, "machine.json",
-           {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine",
-            "machine.json"});
+    expect(
+        3, "machine.json",
+        {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "machine.json"});
     write("plan.json", R"({"format": "partita-plan", "version": 99})");
     expect(3, "plan.json", {"verify", "plan.json", example("runnable/mlp/model.onnx")});
 }
@@ -200,8 +201,8 @@ TEST_F(ExitCode, IsSixWhenVerifySaysNo) {
 
 TEST_F(ExitCode, IsSixForVerifyOnAnotherMachine) {
     ASSERT_EQ(run(plan_mlp()).code, 0);
-    const Outcome result = run({"verify", "plan.json", example("runnable/mlp/model.onnx"), "--machine",
-                            "dgx-a100"});
+    const Outcome result =
+        run({"verify", "plan.json", example("runnable/mlp/model.onnx"), "--machine", "dgx-a100"});
     EXPECT_EQ(result.code, 6);
     EXPECT_THAT(result.out, HasSubstr("machine"));
 }

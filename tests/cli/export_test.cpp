@@ -11,8 +11,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <onnx/onnx_pb.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
 
@@ -38,18 +38,13 @@ class Export : public ProgramTest {
 protected:
     /// A plan on eight devices of two kinds, spread by `hash`, in training: copies and gradients.
     void plan_spread(const std::vector<std::string>& more) {
-        std::vector<std::string> arguments = {"plan",
-                                              example("runnable/encoder-layer/model.onnx"),
-                                              "--bind",
-                                              "batch=4",
-                                              "--bind",
-                                              "sequence=16",
-                                              "--machine",
-                                              "a100-t4",
-                                              "--mode",
-                                              "training",
-                                              "--searcher",
-                                              "hash"};
+        std::vector<std::string> arguments = {
+            "plan",       example("runnable/encoder-layer/model.onnx"),
+            "--bind",     "batch=4",
+            "--bind",     "sequence=16",
+            "--machine",  "a100-t4",
+            "--mode",     "training",
+            "--searcher", "hash"};
         arguments.insert(arguments.end(), more.begin(), more.end());
         const Outcome result = run(arguments);
         ASSERT_EQ(result.code, 0) << result.err;
@@ -137,7 +132,7 @@ TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
 TEST_F(Export, TraceOfThePlanCommandAndOfExportAreTheSame) {
     plan_spread({"--trace", "trace.json"});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
-                            "--format", "chrome-trace", "-o", "exported.json"});
+                                "--format", "chrome-trace", "-o", "exported.json"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(read("trace.json"), read("exported.json"));
 }
@@ -145,8 +140,7 @@ TEST_F(Export, TraceOfThePlanCommandAndOfExportAreTheSame) {
 TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
     plan_spread({});
     const std::string model = example("runnable/encoder-layer/model.onnx");
-    ASSERT_EQ(
-        run({"export", "plan.json", model, "--format", "dot", "-o", "graph.dot"}).code, 0);
+    ASSERT_EQ(run({"export", "plan.json", model, "--format", "dot", "-o", "graph.dot"}).code, 0);
     const std::string dot = read("graph.dot");
     EXPECT_EQ(count_of(dot, "{"), count_of(dot, "}"));
     std::size_t drawn = 0;
@@ -161,7 +155,7 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
-                            "--format", "shardy", "-o", "out"});
+                                "--format", "shardy", "-o", "out"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot"));
 }

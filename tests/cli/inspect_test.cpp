@@ -69,8 +69,8 @@ TEST_F(Inspect, MatrixFlopsAgreeWithThePublishedFigures) {
 }
 
 TEST_F(Inspect, CountsParametersAndTheirBytes) {
-    const json facts = inspect({example("models/llama-3-8b.onnx"), "--bind", "batch=1", "--bind",
-                                "sequence=128"});
+    const json facts =
+        inspect({example("models/llama-3-8b.onnx"), "--bind", "batch=1", "--bind", "sequence=128"});
     EXPECT_NEAR(facts["parameters"].get<double>(), 8.03e9, 0.01e9);
     EXPECT_NEAR(facts["parameter_bytes"].get<double>(), 2 * 8.03e9, 0.02e9);  // bfloat16
 }

@@ -34,11 +34,24 @@ protected:
     }
 };
 
-const std::vector<std::string> kPlanKeys = {
-    "status",      "objective", "value_ps",  "lower_bound_ps",    "gap",
-    "searcher",    "scheduler", "seed",      "evaluations",       "elapsed_s",
-    "evaluations_per_s", "tasks", "acceptance_rate", "baselines", "devices",
-    "costs",       "unsupported_ops", "plan"};
+const std::vector<std::string> kPlanKeys = {"status",
+                                            "objective",
+                                            "value_ps",
+                                            "lower_bound_ps",
+                                            "gap",
+                                            "searcher",
+                                            "scheduler",
+                                            "seed",
+                                            "evaluations",
+                                            "elapsed_s",
+                                            "evaluations_per_s",
+                                            "tasks",
+                                            "acceptance_rate",
+                                            "baselines",
+                                            "devices",
+                                            "costs",
+                                            "unsupported_ops",
+                                            "plan"};
 
 TEST_F(Json, OfPlanHasThePromisedKeys) {
     const json summary = run_json(plan_mlp());
@@ -62,8 +75,9 @@ TEST_F(Json, OfPlanAgreesWithThePlanFile) {
     EXPECT_EQ(summary["plan"], "plan.json");
     EXPECT_EQ(summary["devices"][0]["busy_ps"], plan["prediction"]["devices"][0]["busy_ps"]);
     // gap = value / bound - 1
-    EXPECT_DOUBLE_EQ(summary["gap"].get<double>(),
-                     summary["value_ps"].get<double>() / summary["lower_bound_ps"].get<double>() - 1);
+    EXPECT_DOUBLE_EQ(
+        summary["gap"].get<double>(),
+        summary["value_ps"].get<double>() / summary["lower_bound_ps"].get<double>() - 1);
 }
 
 TEST_F(Json, OfAnInfeasiblePlanHasTheSameKeysAndNulls) {

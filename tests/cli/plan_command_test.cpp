@@ -5,8 +5,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <onnx/onnx_pb.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
 
@@ -25,15 +25,18 @@ protected:
 
 TEST_F(PlanCommand, WritesTheSameBytesWithAnyNumberOfThreads) {
     const std::vector<std::string> base = {
-        "plan",     example("runnable/encoder-layer/model.onnx"), "--bind", "batch=4", "--bind",
-        "sequence=16", "--machine", "a100-t4", "--searcher", "random", "--evaluations", "40",
-        "--seed",   "3"};
+        "plan",          example("runnable/encoder-layer/model.onnx"),
+        "--bind",        "batch=4",
+        "--bind",        "sequence=16",
+        "--machine",     "a100-t4",
+        "--searcher",    "random",
+        "--evaluations", "40",
+        "--seed",        "3"};
     const auto with_threads = [&](const std::string& threads, const std::string& suffix) {
         auto arguments = base;
-        for (const std::string& more :
-             {std::string("--threads"), threads, std::string("-o"), suffix + ".json",
-              std::string("--trace"), suffix + ".trace", std::string("--report"),
-              suffix + ".html"}) {
+        for (const std::string& more : {std::string("--threads"), threads, std::string("-o"),
+                                        suffix + ".json", std::string("--trace"), suffix + ".trace",
+                                        std::string("--report"), suffix + ".html"}) {
             arguments.push_back(more);
         }
         const Outcome result = run(arguments);
@@ -83,7 +86,7 @@ TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
 
 TEST_F(PlanCommand, PlansAWorkloadForTheMachineItNames) {
     const Outcome result = run({"plan", example("workloads/throughput/layer_bert24_inference.json"),
-                            "--searcher", "heft"});
+                                "--searcher", "heft"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(plan()["objective"], "throughput");
     EXPECT_EQ(plan()["machine"]["devices"].size(), 7);  // 6 accelerators and a CPU
@@ -102,10 +105,10 @@ TEST_F(PlanCommand, StartsFromAnotherPlan) {
 }
 
 TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
-    const Outcome result = run_and_interrupt_at(
-        "searching",
-        {"plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "a100-t4",
-         "--searcher", "random", "--time-limit", "600", "--verbose", "--json"});
+    const Outcome result =
+        run_and_interrupt_at("searching", {"plan", example("runnable/mlp/model.onnx"), "--batch",
+                                           "8", "--machine", "a100-t4", "--searcher", "random",
+                                           "--time-limit", "600", "--verbose", "--json"});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(json::parse(result.out)["status"], "budget_exhausted");
     EXPECT_THAT(files(), ElementsAre("plan.json"));

@@ -44,7 +44,9 @@ ProgramTest::ProgramTest() {
     std::filesystem::create_directory(folder_);
 }
 
-ProgramTest::~ProgramTest() { std::filesystem::remove_all(folder_.parent_path()); }
+ProgramTest::~ProgramTest() {
+    std::filesystem::remove_all(folder_.parent_path());
+}
 
 Outcome ProgramTest::run(const std::vector<std::string>& arguments) {
     return run_with(out_.string(), arguments, {});
@@ -55,12 +57,12 @@ Outcome ProgramTest::run_into(const std::string& file, const std::vector<std::st
 }
 
 Outcome ProgramTest::run_and_interrupt_at(std::string_view text,
-                                      const std::vector<std::string>& arguments) {
+                                          const std::vector<std::string>& arguments) {
     return run_with(out_.string(), arguments, text);
 }
 
 Outcome ProgramTest::run_with(const std::string& out, const std::vector<std::string>& arguments,
-                          std::string_view interrupt_at) {
+                              std::string_view interrupt_at) {
     int ends[2];  // stderr comes through a pipe, so that its text can be waited for
     if (::pipe2(ends, O_CLOEXEC) != 0) return {};
     const pid_t child = ::fork();
@@ -89,7 +91,9 @@ std::filesystem::path ProgramTest::write(const std::string& name, std::string_vi
     return folder_ / name;
 }
 
-std::string ProgramTest::read(const std::string& name) const { return read_all(folder_ / name); }
+std::string ProgramTest::read(const std::string& name) const {
+    return read_all(folder_ / name);
+}
 
 std::vector<std::string> ProgramTest::files() const {
     std::vector<std::string> names;
@@ -105,8 +109,8 @@ std::string example(std::string_view path) {
 }
 
 std::vector<std::string> plan_mlp(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"plan", example("runnable/mlp/model.onnx"), "--batch",
-                                          "8",    "--machine", "cpu:2"};
+    std::vector<std::string> arguments = {
+        "plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "cpu:2"};
     if (std::ranges::find(more, "--searcher") == more.end()) {
         arguments.insert(arguments.end(), {"--searcher", "critical-path"});
     }

@@ -38,7 +38,7 @@ protected:
 
 private:
     Outcome run_with(const std::string& out, const std::vector<std::string>& arguments,
-                 std::string_view interrupt_at);
+                     std::string_view interrupt_at);
 
     std::filesystem::path folder_;
     /// stdout and stderr lie beside the folder, so that files() shows only what the program wrote.

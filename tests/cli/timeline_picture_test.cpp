@@ -82,12 +82,14 @@ TEST(TimelinePicture, FoldsManyDevicesAndCountsThem) {
     for (int d = 0; d < 40; ++d) drawn.add(plan::TaskKind::forward, d, 0, 1'000 * (d + 1));
     const std::string text = drawn.text();
     EXPECT_THAT(text, HasSubstr("  gpu39"));
-    EXPECT_THAT(text, HasSubstr("  gpu16"));           // the 24 busiest are gpu16 .. gpu39
+    EXPECT_THAT(text, HasSubstr("  gpu16"));  // the 24 busiest are gpu16 .. gpu39
     EXPECT_THAT(text, Not(HasSubstr("  gpu15")));
     EXPECT_THAT(text, HasSubstr("16 more devices up to 40.0 % busy, 10 devices without work"));
 }
 
-TEST(TimelinePicture, OfNothingIsEmpty) { EXPECT_EQ(Drawn(1).text(), ""); }
+TEST(TimelinePicture, OfNothingIsEmpty) {
+    EXPECT_EQ(Drawn(1).text(), "");
+}
 
 // Loads 20, 10 and 0 us: full bar, half a bar, none.
 TEST(LoadPicture, DrawsEachLoadBesideTheLargest) {

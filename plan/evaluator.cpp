@@ -73,20 +73,21 @@ constexpr std::array kEvaluators = {
 
 }  // namespace
 
-std::span<const EvaluatorRow> evaluator_table() { return kEvaluators; }
+std::span<const EvaluatorRow> evaluator_table() {
+    return kEvaluators;
+}
 
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {
     switch (problem.objective()) {
-        case Objective::latency:
-        case Objective::step_time: return kEvaluators[0].make(problem, scheduler);
-        case Objective::throughput: return kEvaluators[1].make(problem, scheduler);
+    case Objective::latency:
+    case Objective::step_time: return kEvaluators[0].make(problem, scheduler);
+    case Objective::throughput: return kEvaluators[1].make(problem, scheduler);
     }
     assert(false);
     return nullptr;
 }
 
-Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph,
-                         const Timeline& timeline) {
+Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const Timeline& timeline) {
     Evaluation evaluation;
     evaluation.value = timeline.makespan;
     const std::vector<Bytes> peak = peak_memory(graph, timeline.commit_order);

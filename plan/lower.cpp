@@ -66,8 +66,8 @@ private:
     const graph::OpGraph& graph_;
     const Strategy& strategy_;
     TaskGraphBuilder build_;
-    std::vector<std::vector<Place>> places_;  ///< per tensor, first the producer's device
-    std::vector<TaskId> forward_;             ///< per op
+    std::vector<std::vector<Place>> places_;         ///< per tensor, first the producer's device
+    std::vector<TaskId> forward_;                    ///< per op
     std::vector<std::vector<Place>> contributions_;  ///< per tensor: gradients from its consumers
 };
 
@@ -245,15 +245,14 @@ Place Lowering::sum_of(std::vector<Place> parts, TensorId t, int device, bool pe
         if (!persistent) parts[0].buffer = build_.add_buffer(parts[0].task, buffer_bytes(t));
         return parts[0];
     }
-    const TaskId task =
-        build_.add_task({.kind = TaskKind::accumulate,
-                         .gradient = true,
-                         .op = graph_.tensor(t).producer,
-                         .tensor = t,
-                         .device = device,
-                         .to = -1,
-                         .lane = 0,
-                         .duration = adds * problem_.accumulate_time(t, device)});
+    const TaskId task = build_.add_task({.kind = TaskKind::accumulate,
+                                         .gradient = true,
+                                         .op = graph_.tensor(t).producer,
+                                         .tensor = t,
+                                         .device = device,
+                                         .to = -1,
+                                         .lane = 0,
+                                         .duration = adds * problem_.accumulate_time(t, device)});
     for (Place& part : parts) {
         part.buffer = build_.add_buffer(part.task, buffer_bytes(t));
         build_.add_edge(part.task, task);

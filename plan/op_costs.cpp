@@ -34,9 +34,10 @@ void require_loss(const graph::OpGraph& graph, const Policy& policy, bool found)
     }
     const std::string what = policy.loss_output.empty()
                                  ? "no floating-point output depends on a parameter"
-                                 : fmt::format("output '{}' (--loss) does not exist or depends on "
-                                               "no parameter",
-                                               policy.loss_output);
+                                 : fmt::format(
+                                       "output '{}' (--loss) does not exist or depends on "
+                                       "no parameter",
+                                       policy.loss_output);
     throw UsageError(fmt::format("model '{}' cannot be trained: {}. Its outputs are {}.",
                                  graph.name, what, outputs.empty() ? "none" : outputs));
 }
@@ -50,8 +51,8 @@ std::vector<char> depends_on_parameter(const graph::OpGraph& graph) {
         });
         for (const TensorId t : op.outputs) {
             const Tensor& tensor = graph.tensor(t);
-            depends[t.index()] = is_floating_point(tensor.dtype) &&
-                                 (source || tensor.role == TensorRole::parameter);
+            depends[t.index()] =
+                is_floating_point(tensor.dtype) && (source || tensor.role == TensorRole::parameter);
         }
     }
     return depends;
@@ -86,13 +87,14 @@ GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy) 
 }
 
 Bytes optimizer_state_bytes(const Tensor& parameter, const Policy& policy) {
-    const Bytes copy = graph::DType::float64 == parameter.dtype ? bytes_for(parameter.elements(), 64)
-                                                                : bytes_for(parameter.elements(), 32);
+    const Bytes copy = graph::DType::float64 == parameter.dtype
+                           ? bytes_for(parameter.elements(), 64)
+                           : bytes_for(parameter.elements(), 32);
     const Bytes master = graph::bits_of(parameter.dtype) < 32 ? copy : Bytes{0};
     switch (policy.optimizer) {
-        case Optimizer::sgd: return master;
-        case Optimizer::momentum: return master + copy;
-        case Optimizer::adam: return master + 2 * copy;
+    case Optimizer::sgd: return master;
+    case Optimizer::momentum: return master + copy;
+    case Optimizer::adam: return master + 2 * copy;
     }
     return {};
 }
@@ -198,9 +200,9 @@ cost::Work OpWorks::update(OpId id) const {
     const Tensor& parameter = graph_.tensor(graph_.op(id).outputs[0]);
     std::int64_t flops = 0;
     switch (policy_.optimizer) {
-        case Optimizer::sgd: flops = 2; break;
-        case Optimizer::momentum: flops = 4; break;
-        case Optimizer::adam: flops = 12; break;
+    case Optimizer::sgd: flops = 2; break;
+    case Optimizer::momentum: flops = 4; break;
+    case Optimizer::adam: flops = 12; break;
     }
     return {.type = "Update",
             .phase = cost::Phase::update,

@@ -58,9 +58,10 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
     const auto fail = [&](const std::string& why) {
         std::error_code ignored;
         std::filesystem::remove(temporary, ignored);
-        throw UsageError(fmt::format("{}: cannot be written: {}. Give a file in a folder that "
-                                     "exists and may be written.",
-                                     file.string(), why));
+        throw UsageError(
+            fmt::format("{}: cannot be written: {}. Give a file in a folder that "
+                        "exists and may be written.",
+                        file.string(), why));
     };
     errno = 0;
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);

@@ -54,7 +54,8 @@ DeviceSet device_set(const JsonField& field) {
     }
     field.allow_only({"first", "count", "stride"});
     const int first = device_number(field["first"]);
-    const auto count = field["count"].integer(1, kMostDevices, {.what = "a number of devices >= 1"});
+    const auto count =
+        field["count"].integer(1, kMostDevices, {.what = "a number of devices >= 1"});
     const auto stride = field["stride"].integer(1, kMostDevices, {.what = "a stride >= 1"});
     if (first + (count - 1) * stride >= kMostDevices) {
         field.reject("names devices beyond any machine. Plan again.");
@@ -71,9 +72,8 @@ PlannedOp planned_op(const JsonField& field) {
         const JsonExpectation expected{.what = "a pair [factor, degree >= 2]"};
         const std::vector<JsonField> items = pair.items();
         if (items.size() != 2) pair.fail(expected);
-        op.config.degrees.push_back(
-            {items[0].text(expected),
-             static_cast<int>(items[1].integer(2, kMostDevices, expected))});
+        op.config.degrees.push_back({items[0].text(expected), static_cast<int>(items[1].integer(
+                                                                  2, kMostDevices, expected))});
     }
     op.config.devices = device_set(field["devices"]);
     return op;
@@ -108,8 +108,9 @@ Policy read_policy(const JsonField& field) {
     policy.gradient_sync =
         choice(field["gradient_sync"],
                std::array{GradientSync::all_reduce, GradientSync::parameter_server});
-    const JsonExpectation expected{.what = "\"sum\", \"mse\" or \"cross-entropy\", and optionally "
-                                           "\":\" and the name of an output"};
+    const JsonExpectation expected{.what =
+                                       "\"sum\", \"mse\" or \"cross-entropy\", and optionally "
+                                       "\":\" and the name of an output"};
     const std::string loss = field["loss"].text(expected, 1 << 16);
     const std::size_t colon = loss.find(':');
     bool known = false;
@@ -144,8 +145,8 @@ void read_order(const JsonField& field, Plan& plan) {
     const JsonField commit = field["commit"];
     if (!commit.present()) return;
     for (const JsonField& task : commit.items()) {
-        plan.commit_order.push_back(static_cast<TaskId>(task.integer(
-            0, std::numeric_limits<TaskId>::max(), {.what = "the number of a task"})));
+        plan.commit_order.push_back(static_cast<TaskId>(
+            task.integer(0, std::numeric_limits<TaskId>::max(), {.what = "the number of a task"})));
     }
 }
 
@@ -176,7 +177,8 @@ Plan parse_plan(std::string_view json, const std::string& context) {
     const JsonExpectation format{.what = "\"partita-plan\"",
                                  .remedy = "Give a plan that `partita plan` wrote."};
     if (root["format"].text(format) != "partita-plan") root["format"].fail(format);
-    (void)root["version"].integer(1, 1, {.what = "version 1", .remedy = "Plan again with this version."});
+    (void)root["version"].integer(1, 1,
+                                  {.what = "version 1", .remedy = "Plan again with this version."});
     Plan plan;
     read_model(root["model"], plan);
     const JsonField machine = root["machine"];

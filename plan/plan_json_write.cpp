@@ -21,7 +21,9 @@ std::string joined(const Range& range, Text text, std::string_view separator = "
     return out;
 }
 
-std::string number(std::int64_t value) { return std::to_string(value); }
+std::string number(std::int64_t value) {
+    return std::to_string(value);
+}
 
 std::string to_json(const DeviceSet& devices) {
     if (devices.is_list() || devices.size() <= 1) {
@@ -67,11 +69,10 @@ std::string machine_json(const Plan& plan) {
 std::string policy_json(const Policy& policy) {
     std::string loss(name_of(policy.loss));
     if (!policy.loss_output.empty()) loss += ":" + policy.loss_output;
-    return fmt::format(
-        R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-        R"("gradient_sync": "{}"}})",
-        policy.micro_batches, name_of(policy.schedule), name_of(policy.optimizer),
-        json_quoted(loss), name_of(policy.gradient_sync));
+    return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
+                       R"("gradient_sync": "{}"}})",
+                       policy.micro_batches, name_of(policy.schedule), name_of(policy.optimizer),
+                       json_quoted(loss), name_of(policy.gradient_sync));
 }
 
 std::string order_json(const Plan& plan) {
@@ -102,7 +103,8 @@ std::string to_json(const Plan& plan) {
                        name_of(plan.objective));
     out += " \"policy\": " + policy_json(plan.policy) + ",\n";
     out += " \"ops\": [";
-    out += joined(plan.ops, [](const PlannedOp& op) { return "\n  " + to_json(op); }, ",");
+    out += joined(
+        plan.ops, [](const PlannedOp& op) { return "\n  " + to_json(op); }, ",");
     out += "],\n \"collectives\": [],\n";
     out += " \"order\": " + order_json(plan) + ",\n";
     out += " \"prediction\": " + prediction_json(plan) + ",\n";

@@ -22,17 +22,17 @@ using graph::TensorRole;
 
 std::string_view name_of(Mode mode) {
     switch (mode) {
-        case Mode::inference: return "inference";
-        case Mode::training: return "training";
+    case Mode::inference: return "inference";
+    case Mode::training: return "training";
     }
     return {};
 }
 
 std::string_view name_of(Objective objective) {
     switch (objective) {
-        case Objective::latency: return "latency";
-        case Objective::throughput: return "throughput";
-        case Objective::step_time: return "step-time";
+    case Objective::latency: return "latency";
+    case Objective::throughput: return "throughput";
+    case Objective::step_time: return "step-time";
     }
     return {};
 }
@@ -62,9 +62,9 @@ void Problem::check() const {
     for (std::size_t i = 0; i < allowed.size(); ++i) {
         for (const int device : allowed[i]) {
             if (device >= 0 && device < devices) continue;
-            throw UsageError(fmt::format(
-                "op '{}' is fixed to device {}, but machine '{}' has devices 0 to {}",
-                graph_.ops()[i].name, device, machine_.name(), devices - 1));
+            throw UsageError(
+                fmt::format("op '{}' is fixed to device {}, but machine '{}' has devices 0 to {}",
+                            graph_.ops()[i].name, device, machine_.name(), devices - 1));
         }
     }
     for (const auto& group : options_.constraints.together) {
@@ -157,7 +157,9 @@ Bytes Problem::memory_capacity(int device) const {
     return std::min(capacity, options_.constraints.memory_limit.value_or(capacity));
 }
 
-bool Problem::has_forward(OpId op) const { return graph_.op(op).kind == OpKind::compute; }
+bool Problem::has_forward(OpId op) const {
+    return graph_.op(op).kind == OpKind::compute;
+}
 
 Time Problem::accumulate_time(TensorId t, int device) const {
     const auto price = costs_->price(accumulate_work(graph_.tensor(t)), machine_.device(device));
@@ -172,7 +174,9 @@ Time Problem::copy_time(TensorId t, int from, int to) const {
                     machine_.device(from).launch_interval);
 }
 
-Bytes Problem::tensor_bytes(TensorId t) const { return graph_.tensor(t).bytes(); }
+Bytes Problem::tensor_bytes(TensorId t) const {
+    return graph_.tensor(t).bytes();
+}
 
 Bytes Problem::persistent_bytes(OpId op) const {
     const graph::Op& source = graph_.op(op);
@@ -227,7 +231,9 @@ void Problem::rank_ops() {
     }
 }
 
-std::string Problem::model_digest() const { return "sha256:" + graph::digest(graph_); }
+std::string Problem::model_digest() const {
+    return "sha256:" + graph::digest(graph_);
+}
 
 std::string Problem::costs_digest() const {
     graph::Sha256 sha;

@@ -10,9 +10,9 @@ namespace partita::plan {
 
 std::string_view name_of(Scheduler scheduler) {
     switch (scheduler) {
-        case Scheduler::fifo: return "fifo";
-        case Scheduler::pct: return "pct";
-        case Scheduler::msr: return "msr";
+    case Scheduler::fifo: return "fifo";
+    case Scheduler::pct: return "pct";
+    case Scheduler::msr: return "msr";
     }
     return {};
 }
@@ -135,8 +135,7 @@ private:
     /// Puts a task whose predecessors are all committed into its lane's queue.
     void enqueue(TaskId id) {
         const auto i = static_cast<std::size_t>(id);
-        const std::int64_t key =
-            scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
+        const std::int64_t key = scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
         push(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
              Future{ready_time_[i], key, id});
     }

@@ -35,33 +35,33 @@ DeviceSet DeviceSet::list(std::vector<int> devices) {
 
 std::string_view name_of(Schedule schedule) {
     switch (schedule) {
-        case Schedule::none: return "none";
+    case Schedule::none: return "none";
     }
     return {};
 }
 
 std::string_view name_of(Optimizer optimizer) {
     switch (optimizer) {
-        case Optimizer::sgd: return "sgd";
-        case Optimizer::momentum: return "momentum";
-        case Optimizer::adam: return "adam";
+    case Optimizer::sgd: return "sgd";
+    case Optimizer::momentum: return "momentum";
+    case Optimizer::adam: return "adam";
     }
     return {};
 }
 
 std::string_view name_of(LossKind loss) {
     switch (loss) {
-        case LossKind::sum: return "sum";
-        case LossKind::mse: return "mse";
-        case LossKind::cross_entropy: return "cross-entropy";
+    case LossKind::sum: return "sum";
+    case LossKind::mse: return "mse";
+    case LossKind::cross_entropy: return "cross-entropy";
     }
     return {};
 }
 
 std::string_view name_of(GradientSync sync) {
     switch (sync) {
-        case GradientSync::all_reduce: return "all-reduce";
-        case GradientSync::parameter_server: return "parameter-server";
+    case GradientSync::all_reduce: return "all-reduce";
+    case GradientSync::parameter_server: return "parameter-server";
     }
     return {};
 }

@@ -10,12 +10,12 @@ namespace partita::plan {
 
 std::string_view name_of(TaskKind kind) {
     switch (kind) {
-        case TaskKind::forward: return "forward";
-        case TaskKind::loss: return "loss";
-        case TaskKind::backward: return "backward";
-        case TaskKind::accumulate: return "accumulate";
-        case TaskKind::update: return "update";
-        case TaskKind::copy: return "copy";
+    case TaskKind::forward: return "forward";
+    case TaskKind::loss: return "loss";
+    case TaskKind::backward: return "backward";
+    case TaskKind::accumulate: return "accumulate";
+    case TaskKind::update: return "update";
+    case TaskKind::copy: return "copy";
     }
     return {};
 }
@@ -27,15 +27,15 @@ std::string task_name(const Problem& problem, const Task& task) {
         problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "");
     const cost::Machine& machine = problem.machine();
     switch (task.kind) {
-        case TaskKind::copy:
-            return fmt::format("copy {} {}>{}", tensor, machine.device(task.device).name,
-                               machine.device(task.to).name);
-        case TaskKind::accumulate:
-            return fmt::format("accumulate {} {}", tensor, machine.device(task.device).name);
-        case TaskKind::forward:
-        case TaskKind::loss:
-        case TaskKind::backward:
-        case TaskKind::update: break;
+    case TaskKind::copy:
+        return fmt::format("copy {} {}>{}", tensor, machine.device(task.device).name,
+                           machine.device(task.to).name);
+    case TaskKind::accumulate:
+        return fmt::format("accumulate {} {}", tensor, machine.device(task.device).name);
+    case TaskKind::forward:
+    case TaskKind::loss:
+    case TaskKind::backward:
+    case TaskKind::update: break;
     }
     return kind + " " + tensor;
 }

@@ -79,9 +79,15 @@ struct TaskGraph {
 };
 
 /// Resource ids: 3 * device + {0 compute, 1 send, 2 receive}, then 3 * devices + channel.
-constexpr std::int32_t compute_row(int device) { return 3 * device; }
-constexpr std::int32_t send_row(int device) { return 3 * device + 1; }
-constexpr std::int32_t receive_row(int device) { return 3 * device + 2; }
+constexpr std::int32_t compute_row(int device) {
+    return 3 * device;
+}
+constexpr std::int32_t send_row(int device) {
+    return 3 * device + 1;
+}
+constexpr std::int32_t receive_row(int device) {
+    return 3 * device + 2;
+}
 
 /// "forward /conv1/Conv", "copy /fc/Gemm.Y gpu0>gpu1", "update fc.weight": unique per task graph.
 std::string task_name(const Problem& problem, const Task& task);

@@ -48,8 +48,8 @@ TaskId TaskGraphBuilder::add_task(Task task) {
 
 std::int32_t TaskGraphBuilder::lane_of_copy(int from, int to) {
     const std::int64_t key = std::int64_t{from} * graph_.device_count + to;
-    const auto at = std::lower_bound(copy_lanes_.begin(), copy_lanes_.end(),
-                                     std::pair{key, std::int32_t{0}});
+    const auto at =
+        std::lower_bound(copy_lanes_.begin(), copy_lanes_.end(), std::pair{key, std::int32_t{0}});
     if (at != copy_lanes_.end() && at->first == key) return at->second;
     const auto lane = static_cast<std::int32_t>(graph_.lanes.rows());
     std::vector<std::int32_t> resources{send_row(from), receive_row(to)};

@@ -21,8 +21,8 @@ using Findings = std::vector<std::string>;
 void check_digest(std::string_view what, const std::string& planned, const std::string& actual,
                   Findings& findings) {
     if (planned == actual) return;
-    findings.push_back(fmt::format("{}: the plan was made for digest {}, this one has {}", what,
-                                   planned, actual));
+    findings.push_back(
+        fmt::format("{}: the plan was made for digest {}, this one has {}", what, planned, actual));
 }
 
 void check_choices(const Problem& problem, const Plan& plan, Findings& findings) {
@@ -117,8 +117,8 @@ std::vector<std::string> verify(const Problem& problem, const Plan& plan,
     Findings findings;
     if (!options.ignore_digests) {
         check_digest("model", plan.model_digest, problem.model_digest(), findings);
-        check_digest("machine", plan.machine_digest,
-                     "sha256:" + cost::digest(problem.machine()), findings);
+        check_digest("machine", plan.machine_digest, "sha256:" + cost::digest(problem.machine()),
+                     findings);
         check_digest("costs", plan.costs_digest, problem.costs_digest(), findings);
     }
     check_choices(problem, plan, findings);

@@ -74,8 +74,10 @@ TEST(Evaluation, MemoryComesBeforeTime) {
 }
 
 TEST(Evaluation, OverflowIsWhatIsAboveTheCapacity) {
-    const graph::OpGraph graph =
-        WorkloadBuilder().node("a", 1, {}, 0, Bytes{700}).node("b", 1, {"a"}, 0, Bytes{500}).build();
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 1, {}, 0, Bytes{700})
+                                     .node("b", 1, {"a"}, 0, Bytes{500})
+                                     .build();
     const cost::Machine machine = switched_machine(2);
     ProblemOptions options = throughput();
     options.constraints.memory_limit = Bytes{1000};

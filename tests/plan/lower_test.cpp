@@ -27,8 +27,8 @@ ProblemOptions training() {
 bool has_edge(const TaskGraph& graph, const std::vector<std::string>& task_names,
               const std::string& before, const std::string& after) {
     const auto index = [&](const std::string& name) {
-        return static_cast<std::size_t>(
-            std::find(task_names.begin(), task_names.end(), name) - task_names.begin());
+        return static_cast<std::size_t>(std::find(task_names.begin(), task_names.end(), name) -
+                                        task_names.begin());
     };
     const auto successors = graph.successors[index(before)];
     return std::find(successors.begin(), successors.end(), static_cast<TaskId>(index(after))) !=

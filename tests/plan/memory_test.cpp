@@ -64,7 +64,9 @@ TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
 std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
     std::vector<Bytes> peak = graph.persistent;
     std::vector<Time> end(graph.buffers.size());
-    const auto task_end = [&](std::size_t i) { return timeline.start[i] + graph.tasks[i].duration; };
+    const auto task_end = [&](std::size_t i) {
+        return timeline.start[i] + graph.tasks[i].duration;
+    };
     for (std::size_t i = 0; i < graph.size(); ++i) {
         for (const auto* lists : {&graph.reads, &graph.writes}) {
             for (const std::int32_t b : (*lists)[i]) {

@@ -78,7 +78,9 @@ TEST_F(PlanFile, IsAcceptedAfterReading) {
     EXPECT_THAT(verify(problem_, parse_plan(to_json(plan_), "plan.json")), IsEmpty());
 }
 
-TEST_F(PlanFile, GivesItsStrategyBack) { EXPECT_EQ(strategy_of(plan_, problem_), strategy_); }
+TEST_F(PlanFile, GivesItsStrategyBack) {
+    EXPECT_EQ(strategy_of(plan_, problem_), strategy_);
+}
 
 TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
     struct Corruption {
@@ -107,8 +109,7 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
          [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(7); }},
         {"op 'mul1': device 2 is not among",
          [](Plan& p) { p.ops[2].config.devices = DeviceSet::single(2); }},
-        {"must share a device",
-         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
+        {"must share a device", [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
         {"order: commit is no order",
          [](Plan& p) { std::swap(p.commit_order.front(), p.commit_order.back()); }},
         {"order: commit is no order", [](Plan& p) { p.commit_order.pop_back(); }},

@@ -100,9 +100,12 @@ TEST(Simulate, EmptyGraphTakesNoTime) {
 // gpu0  | a: 2 |          | d: 1 |          copies take 1 us each
 // gpu1         >| c: 4      |>              d waits for c's copy: 2 + 1 + 4 + 1 + 1 = 9
 TEST(Simulate, CopiesTakeTheirTimeBetweenDevices) {
-    const graph::OpGraph graph =
-        WorkloadBuilder().node("a", 2).node("b", 3, {"a"}).node("c", 4, {"a"}).node(
-            "d", 1, {"b", "c"}).build();
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 2)
+                                     .node("b", 3, {"a"})
+                                     .node("c", 4, {"a"})
+                                     .node("d", 1, {"b", "c"})
+                                     .build();
     const cost::Machine machine = switched_machine(2);
     const Problem problem = make_problem(graph, machine);
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 1, 0}));
@@ -131,11 +134,8 @@ TEST(Simulate, PctPrefersTheLongerPath) {
 // Two ready tasks on gpu0 with equal paths: `two` unlocks a copy, `one` nothing but itself, and
 // the path of `one` is longer. MSR prefers the unlocking task, PCT the longer path.
 TEST(Simulate, MsrPrefersTheTaskThatUnlocksIdleDevices) {
-    const graph::OpGraph graph = WorkloadBuilder()
-                                     .node("one", 9)
-                                     .node("two", 2)
-                                     .node("three", 3, {"two"})
-                                     .build();
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("one", 9).node("two", 2).node("three", 3, {"two"}).build();
     const cost::Machine machine = switched_machine(2);
     const Problem problem = make_problem(graph, machine);
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 1}));
@@ -145,11 +145,8 @@ TEST(Simulate, MsrPrefersTheTaskThatUnlocksIdleDevices) {
 
 // Two copies leave gpu0 for different devices at the same time: they share its send row.
 TEST(Simulate, SharingALinkMeansWaiting) {
-    const graph::OpGraph graph = WorkloadBuilder()
-                                     .node("a", 1, {}, 4)
-                                     .node("b", 1, {"a"})
-                                     .node("c", 1, {"a"})
-                                     .build();
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 1, {}, 4).node("b", 1, {"a"}).node("c", 1, {"a"}).build();
     const cost::Machine machine = switched_machine(3);
     const Problem problem = make_problem(graph, machine);
     const TaskGraph tasks = lower(problem, on_devices({0, 1, 2}));
@@ -167,8 +164,7 @@ RC_GTEST_PROP(Simulate, EqualsTheLiteralRule, ()) {
 
 RC_GTEST_PROP(Simulate, CommitsHaveMonotoneStarts, ()) {
     const TaskGraph graph = random_task_graph();
-    const Scheduler scheduler =
-        *rc::gen::element(Scheduler::fifo, Scheduler::pct, Scheduler::msr);
+    const Scheduler scheduler = *rc::gen::element(Scheduler::fifo, Scheduler::pct, Scheduler::msr);
     const Timeline timeline = simulate(graph, scheduler);
     RC_ASSERT(timeline.commit_order.size() == graph.size());
     Time last;
@@ -181,8 +177,7 @@ RC_GTEST_PROP(Simulate, CommitsHaveMonotoneStarts, ()) {
 
 RC_GTEST_PROP(Simulate, ReplayOfItsOrderIsTheSameTimeline, ()) {
     const TaskGraph graph = random_task_graph();
-    const Scheduler scheduler =
-        *rc::gen::element(Scheduler::fifo, Scheduler::pct, Scheduler::msr);
+    const Scheduler scheduler = *rc::gen::element(Scheduler::fifo, Scheduler::pct, Scheduler::msr);
     const Timeline timeline = simulate(graph, scheduler);
     const auto again = replay(graph, timeline.commit_order);
     RC_ASSERT(again.has_value());

@@ -40,6 +40,8 @@ graph::OpGraph two_layers();
 Problem make_problem(const graph::OpGraph& graph, const cost::Machine& machine,
                      ProblemOptions options = {});
 
-inline Strategy on_devices(std::vector<int> devices) { return whole_ops(devices, {}); }
+inline Strategy on_devices(std::vector<int> devices) {
+    return whole_ops(devices, {});
+}
 
 }  // namespace partita::plan

@@ -124,6 +124,25 @@ TEST(LowerBound, WorkBehindABottleneckWaitsForIt) {
     EXPECT_EQ(bound.windows, microseconds(40));
 }
 
+TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
+    // x w1 ─▶ mul1 ─▶ relu ─▶ mul2 (w2) ─▶ y: forward of three ops, loss, backward of three, and the
+    // update of w1, one after the other; w2's update runs beside them.
+    const graph::OpGraph graph = plan::two_layers();
+    const cost::Machine machine = plan::switched_machine(4);
+    ProblemOptions options;
+    options.mode = plan::Mode::training;
+    options.objective = plan::Objective::step_time;
+    const Problem problem = plan::make_problem(graph, machine, options);
+    Time path;
+    for (const std::uint32_t op : {2U, 3U, 5U, 6U}) {
+        path += problem.forward_time(OpId(op), 0) + problem.backward_time(OpId(op), 0);
+    }
+    path += problem.update_time(OpId(1U), 0);
+    const LowerBound bound = lower_bound(problem);
+    EXPECT_EQ(bound.critical_path, path);
+    EXPECT_LE(bound.windows, path);
+}
+
 TEST(LowerBound, FixedOpsCountOnTheirDevices) {
     // Both nodes fixed to device 0 of 2.
     const graph::OpGraph graph = WorkloadBuilder().node("a", 10).node("b", 10).build();
@@ -152,9 +171,11 @@ TEST(LowerBound, SaysHowMuchMemoryIsShort) {
 void expect_bound_below_optimum(std::uint64_t seed, bool network) {
     Random random(seed);
     const int devices = 1 + static_cast<int>(random.below(3));
+    // Some thousand placements at most.
+    const int layers = devices < 3 ? 4 : 2;
+    const int nodes = 1 + static_cast<int>(random.below(6));
     const graph::OpGraph graph =
-        network ? support::random_network(random, 2)
-                : support::random_workload(random, 1 + static_cast<int>(random.below(6)));
+        network ? support::random_network(random, layers) : support::random_workload(random, nodes);
     const std::int64_t memory = network ? 2000 + static_cast<std::int64_t>(random.below(8000))
                                         : 50 + static_cast<std::int64_t>(random.below(400));
     const cost::Machine machine = support::random_machine(random, devices, Bytes{memory});

@@ -124,6 +124,11 @@ TEST(MEtf, TakesThePairThatStartsEarliest) {
     EXPECT_THAT(place(place_m_etf, graph, 2), ElementsAre(0, 0, 1, 0));
 }
 
+TEST(MEtf, BreaksTiesByTheSmallerGroupAndDevice) {
+    const graph::OpGraph graph = WorkloadBuilder().node("a", 5).node("b", 5).node("c", 5).build();
+    EXPECT_THAT(place(place_m_etf, graph, 3), ElementsAre(0, 1, 2));
+}
+
 TEST(MEtf, LeavesDevicesThatAreFull) {
     const graph::OpGraph graph = WorkloadBuilder()
                                      .node("a", 4, {}, 1, Bytes{60})

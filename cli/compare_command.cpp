@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/interrupt.h"
+#include "cli/later_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/progress.h"

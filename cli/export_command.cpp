@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/outputs.h"
@@ -41,6 +42,8 @@ public:
                                       .tasks = &priced.tasks,
                                       .timeline = priced.timeline ? &*priced.timeline : nullptr}));
         console.print(fmt::format("wrote {}\n", file_.string()));
+        const nlohmann::ordered_json json = {{"format", format_}, {"file", file_.string()}};
+        console.json(json.dump(2) + '\n');
         return ExitCode::done;
     }
 

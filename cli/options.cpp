@@ -110,49 +110,6 @@ CLI::Option* add_text_option(CLI::App& app, const char* name, const char* type, 
         ->group(group);
 }
 
-/// Options of the interface that this version does not have.
-struct LaterOption {
-    const char* name;
-    bool takes_value;
-    const char* accepted;  ///< a value that means "without it"; null = none
-    const char* instead;   ///< what there is now
-    bool policy = false;   ///< says how a plan runs
-};
-constexpr std::array kLaterOptions = {
-    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1.", true},
-    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.",
-                true},
-    LaterOption{"--gradient-sync", true, "all-reduce",
-                "Every parameter lies on one device, which receives its gradients: leave it out.",
-                true},
-    LaterOption{"--profile", true, nullptr,
-                "Costs come from the analytic model or the workload file: leave it out.", true},
-    LaterOption{"--dims", true, "O", "Ops are placed whole, not split: use O."},
-    LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
-    LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--load-policy", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--zero-shot", false, nullptr, "No searcher learns: leave it out."},
-};
-
-void add_later_option(CLI::App& app, const LaterOption& later) {
-    const std::string message =
-        fmt::format("{} is not in this version. {}", later.name, later.instead);
-    if (!later.takes_value) {
-        app.add_flag_function(later.name, [message](std::int64_t) { throw UsageError(message); })
-            ->group("");
-        return;
-    }
-    const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
-    app.add_option_function<std::string>(later.name,
-                                         [message, accepted](const std::string& value) {
-                                             if (accepted.empty() || value != accepted) {
-                                                 throw UsageError(message);
-                                             }
-                                         })
-        ->group("");
-}
-
 }  // namespace
 
 void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
@@ -343,16 +300,6 @@ void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json)
     app.add_flag("--quiet", options.quiet, "no notes and no progress bar on stderr")
         ->group(kOutputGroup);
     app.add_flag("--verbose", options.verbose, "say what happens on stderr")->group(kOutputGroup);
-}
-
-void add_later_options(CLI::App& app) {
-    for (const LaterOption& later : kLaterOptions) add_later_option(app, later);
-}
-
-void add_later_policy_options(CLI::App& app) {
-    for (const LaterOption& later : kLaterOptions) {
-        if (later.policy) add_later_option(app, later);
-    }
 }
 
 Bytes parse_bytes(std::string_view text, std::string_view option) {

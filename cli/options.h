@@ -81,12 +81,6 @@ void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& schedul
 void add_search_options(CLI::App& app, SearchOptions& options);
 void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json = true);
 
-/// Options that belong to the interface but not to this version: hidden from the help, and a
-/// UsageError that says what there is instead. A value that means "without it" is accepted.
-void add_later_options(CLI::App& app);
-/// Those of them that say how a plan runs, for commands that do not search.
-void add_later_policy_options(CLI::App& app);
-
 /// "512", "80GiB", "16 GB": an amount of bytes above 0. Throws UsageError naming `option`.
 Bytes parse_bytes(std::string_view text, std::string_view option);
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/interrupt.h"
+#include "cli/later_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/outputs.h"

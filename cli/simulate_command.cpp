@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/later_options.h"
 #include "cli/outputs.h"
 #include "cli/planned.h"
 #include "cli/pricing.h"

@@ -121,7 +121,6 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
     for (std::size_t d = 0; d < ops.size(); ++d) {
         if (ops[d] > 0 || evaluation.devices[d] != plan::DeviceUse{}) used.push_back(d);
     }
-    const auto idle = static_cast<std::int64_t>(ops.size() - used.size());
     const auto hidden = static_cast<std::int64_t>(used.size() - std::min(used.size(), kMostRows));
     std::ranges::stable_sort(used, std::greater{},
                              [&](std::size_t d) { return evaluation.devices[d].busy; });
@@ -136,7 +135,6 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
     }
     std::string text = table.empty() ? "" : table.to_text();
     if (hidden > 0) text += count_of(hidden, "less busy device") + "\n";
-    if (idle > 0) text += count_of(idle, "device") + " without work\n";
     return text;
 }
 

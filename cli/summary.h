@@ -34,7 +34,7 @@ std::string unsupported_line(const ModelFacts& facts);
 /// Ops that run forward, per device.
 std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
                                          const plan::Strategy& strategy);
-/// Ops, busy time and memory of the devices that have any, the busiest 64; the others are counted.
+/// Ops, busy time and memory of the devices that have any; of more than 64 the busiest.
 std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
                          const plan::Evaluation& evaluation, Time whole);
 

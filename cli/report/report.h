@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan --report: one self-contained page with the graph coloured by device, the timeline, memory per
-// device and the table of what the plan is compared with. No script, style or font comes from
+// plan --report: one self-contained page with the graph coloured by device, the timeline, memory
+// per device and the table of what the plan is compared with. No script, style or font comes from
 // elsewhere, so the page works offline and years later.
 //
-// The page is report.html, embedded in the program; this fills in its data as JSON. Names of a
+// The page is report.html with its parts, embedded in the program by embed.cmake; this fills in its
+// data as JSON. Names of a
 // stranger's model cannot end the script element that holds them: `<` is written as \u003c.
 #pragma once
 

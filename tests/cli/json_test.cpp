@@ -99,6 +99,8 @@ TEST_F(Json, OfEveryOtherCommandIsOneValue) {
     EXPECT_EQ(run_json({"inspect", "cpu:2"})["devices"].size(), 2);
     EXPECT_EQ(run_json({"machine", "show", "cpu:3"})["devices"].size(), 3);
     EXPECT_GE(run_json({"machine", "list"}).size(), 8);
+    EXPECT_EQ(run_json({"export", "plan.json", model, "--format", "dot", "-o", "a.dot"})["file"],
+              "a.dot");
     EXPECT_EQ(run_json({"compare", model, "--batch", "8", "--machine", "cpu:2", "--searchers",
                         "hash,heft"})["searchers"]
                   .size(),

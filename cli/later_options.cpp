@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/later_options.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "graph/error.h"
+
+namespace partita::cli {
+namespace {
+
+struct LaterOption {
+    const char* name;
+    bool takes_value;
+    const char* accepted;  ///< a value that means "without it"; null = none
+    const char* instead;   ///< what there is now
+    bool policy = false;   ///< says how a plan runs
+};
+constexpr std::array kLaterOptions = {
+    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1.", true},
+    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.",
+                true},
+    LaterOption{"--gradient-sync", true, "all-reduce",
+                "Every parameter lies on one device, which receives its gradients: leave it out.",
+                true},
+    LaterOption{"--profile", true, nullptr,
+                "Costs come from the analytic model or the workload file: leave it out.", true},
+    LaterOption{"--dims", true, "O", "Ops are placed whole, not split: use O."},
+    LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
+    LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--load-policy", true, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--zero-shot", false, nullptr, "No searcher learns: leave it out."},
+};
+
+void add_later_option(CLI::App& app, const LaterOption& later) {
+    const std::string message =
+        fmt::format("{} is not in this version. {}", later.name, later.instead);
+    if (!later.takes_value) {
+        app.add_flag_function(later.name, [message](std::int64_t) { throw UsageError(message); })
+            ->group("");
+        return;
+    }
+    const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
+    app.add_option_function<std::string>(later.name,
+                                         [message, accepted](const std::string& value) {
+                                             if (accepted.empty() || value != accepted) {
+                                                 throw UsageError(message);
+                                             }
+                                         })
+        ->group("");
+}
+
+}  // namespace
+
+void add_later_options(CLI::App& app) {
+    for (const LaterOption& later : kLaterOptions) add_later_option(app, later);
+}
+
+void add_later_policy_options(CLI::App& app) {
+    for (const LaterOption& later : kLaterOptions) {
+        if (later.policy) add_later_option(app, later);
+    }
+}
+
+}  // namespace partita::cli

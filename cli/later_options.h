@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that belong to the interface but not to this version. They are hidden from the help, and
+// none is silently ignored: giving one throws a UsageError that says what there is instead. A value
+// that means "without it" (--micro-batches 1) is accepted.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace partita::cli {
+
+void add_later_options(CLI::App& app);
+/// Those of them that say how a plan runs, for commands that do not search.
+void add_later_policy_options(CLI::App& app);
+
+}  // namespace partita::cli

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Part of the report page: draws the boxes that are visible, and opens, closes, moves and zooms.
+"use strict";
+
+function boxText(box) {
+  const devices = [...box.share]
+                      .sort((a, b) => b[1] - a[1] || a[0] - b[0])
+                      .slice(0, 6)
+                      .map(([device]) => data.devices[device].name)
+                      .join(", ");
+  const more = box.share.size > 6 ? ` and ${box.share.size - 6} more` : "";
+  if (box.op >= 0)
+    return `${data.ops.name[box.op]}\n${data.ops.type[box.op]} on ${devices}\n${
+        time(data.ops.time[box.op])}`;
+  return `${box.path}\n${box.ops.length} ops on ${devices}${more}\n${
+      time([...box.share.values()].reduce((a, b) => a + b, 0))} of work`;
+}
+
+// The end of a long name tells more: "model.model.layers.14" is "layers.14".
+function labelOf(name) {
+  const most = 18;
+  if (name.length <= most) return name;
+  if (name.includes(" … ")) return name.slice(0, most - 1) + "…";
+  const end = name.slice(-most + 1), dot = end.search(/[./_]/);
+  return dot >= 0 && dot < most - 6 ? end.slice(dot + 1) : "…" + end;
+}
+
+function drawBox(node, stage) {
+  const {box} = node, width = 116, height = 30,
+        group = element("g", {
+          class: box.op < 0 ? "node block" : "node",
+          transform: `translate(${node.x - width / 2},${node.y})`
+        });
+  const total = [...box.share.values()].reduce((a, b) => a + b, 0);
+  let x = 0;
+  for (const [device, t] of [...box.share].sort((a, b) => a[0] - b[0])) {
+    group.append(element("rect", {x, width: width * t / total, height, fill: colour(device)}));
+    x += width * t / total;
+  }
+  group.append(element(
+      "rect", {class: "frame", width, height, rx: 3, "stroke-width": box.op < 0 ? 1.8 : 1}));
+  group.append(element(
+      "text", {x: width / 2, y: box.op < 0 ? 13 : 19, "text-anchor": "middle"}, labelOf(box.name)));
+  if (box.op < 0)
+    group.append(element(
+        "text", {class: "count", x: width / 2, y: 25, "text-anchor": "middle"},
+        `${box.ops.length} ops`));
+  group.addEventListener("pointermove", event => showTip(event, boxText(box)));
+  group.addEventListener("pointerleave", event => showTip(event, null));
+  if (box.op < 0)
+    group.addEventListener("click", () => {
+      if (!dragged) {
+        opened.add(box);
+        drawGraph();
+      }
+    });
+  stage.append(group);
+}
+
+// Each step of a shared trunk once; it is red where something crosses devices.
+function drawEdges(edges, stage) {
+  const steps = new Map();
+  for (const edge of edges) {
+    if (edge.from > edge.to) {
+      drawPath(backLine(edge.path[0], edge.path[1]), edge.crosses, true, stage);
+      continue;
+    }
+    for (let i = 1; i < edge.path.length; i++) {
+      const [a, b] = [edge.path[i - 1], edge.path[i]];
+      if (!steps.has(a)) steps.set(a, new Map());
+      steps.get(a).set(b, steps.get(a).get(b) || edge.crosses);
+    }
+  }
+  for (const [a, targets] of steps)
+    for (const [b, crosses] of targets) drawPath(stepLine(a, b), crosses, false, stage);
+}
+const backLine = (a, b) => `M${a.x - 58},${a.y + 15} C${a.x - 110},${a.y + 15} ${b.x - 110},${
+    b.y + 15} ${b.x - 58},${b.y + 15}`;
+function stepLine(a, b) {
+  const from = a.y + (a.box ? 30 : 15), to = b.y + (b.box ? 0 : 15);
+  if (a.column === b.column) {
+    const middle = (from + to) / 2;
+    return `M${a.x},${from} C${a.x},${middle} ${b.x},${middle} ${b.x},${to}`;
+  }
+  // Round the corner and up between the columns.
+  const x = b.gutter + (a.rank % 7 - 3) * 4, turn = from + 26, top = to - 22;
+  return `M${a.x},${from} C${a.x},${turn} ${x},${turn} ${x},${from} L${x},${to} C${x},${top} ${
+      b.x},${top} ${b.x},${to}`;
+}
+
+function drawPath(d, crosses, back, stage) {
+  stage.append(element("path", {
+    d,
+    class: (crosses ? "copy" : "") + (back ? " back" : ""),
+    "stroke-width": crosses ? 1.5 : 1
+  }));
+}
+let camera = null, dragged = false;
+function drawGraph() {
+  const {nodes, edges} = layout(visibleBoxes());
+  const svg = element("svg"), stage = element("g");
+  svg.append(stage);
+  drawEdges(edges, stage);
+  for (const node of nodes) drawBox(node, stage);
+  by("graph").replaceChildren(svg);
+  const left = Math.min(...nodes.map(node => node.x)) - 80,
+        right = Math.max(...nodes.map(node => node.x)) + 80;
+  const bottom = Math.max(...nodes.map(node => node.y)) + 40;
+  const width = by("graph").clientWidth, height = by("graph").clientHeight;
+  // The whole graph if it stays legible, else its begin at a legible size.
+  const scale =
+      Math.min(1.4, Math.max(0.5, Math.min(width / (right - left), height / (bottom + 36))));
+  camera = {
+    scale,
+    x: Math.max(10 - scale * left, width / 2 - scale * (left + right) / 2),
+    y: Math.max(20, (height - bottom * scale) / 2)
+  };
+  moveCamera();
+  const blocks = [...opened].filter(box => box !== root);
+  by("opened").replaceChildren(...blocks.slice(-maxChips).map(box => {
+    const chip = element("button", {title: `close ${box.path}`}, `${labelOf(box.name)} ×`);
+    chip.addEventListener("click", () => {
+      for (const other of [...opened])
+        if (other !== root && (other === box || isInside(box, other))) opened.delete(other);
+      drawGraph();
+    });
+    return chip;
+  }));
+}
+
+function isInside(box, other) {
+  return box.children.some(child => child === other || isInside(child, other));
+}
+
+function moveCamera() {
+  by("graph").querySelector("g").setAttribute(
+      "transform", `translate(${camera.x},${camera.y}) scale(${camera.scale})`);
+}
+by("graph").addEventListener("wheel", event => {
+  event.preventDefault();
+  const box = by("graph").getBoundingClientRect(), px = event.clientX - box.left,
+        py = event.clientY - box.top;
+  const factor = 1.15 ** -Math.sign(event.deltaY),
+        scale = Math.min(4, Math.max(0.05, camera.scale * factor));
+  camera = {
+    scale,
+    x: px - (px - camera.x) * scale / camera.scale,
+    y: py - (py - camera.y) * scale / camera.scale
+  };
+  moveCamera();
+}, {passive: false});
+let grab = null;
+by("graph").addEventListener("pointerdown", event => {
+  grab = [event.clientX - camera.x, event.clientY - camera.y, event.clientX, event.clientY];
+  dragged = false;
+});
+addEventListener("pointerup", () => {
+  grab = null;
+});
+by("graph").addEventListener("pointermove", event => {
+  if (!grab) return;
+  dragged = dragged || Math.abs(event.clientX - grab[2]) + Math.abs(event.clientY - grab[3]) > 4;
+  camera.x = event.clientX - grab[0];
+  camera.y = event.clientY - grab[1];
+  moveCamera();
+});
+by("collapse").addEventListener("click", () => {
+  opened.clear();
+  opened.add(root);
+  drawGraph();
+});
+if (root.children.length) {
+  openSome();
+  drawGraph();
+} else {
+  by("graph").textContent = "The graph has no ops.";
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Part of the report page: the data, helpers that all parts use, the head and the tables.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const by = id => document.getElementById(id);
+
+// Small helpers: elements, colours, numbers for people.
+function element(tag, attributes = {}, text) {
+  const svg = ["svg", "g", "rect", "path", "text", "clipPath"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) :
+                     document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// A golden angle apart: neighbours differ, and any number of devices gets its own.
+const hue = device => Math.round((208 + device * 137.508) % 360);
+const colour = device => `hsl(${hue(device)}, 58%, 74%)`;
+const kindColours = {
+  forward: "#4d7fb8",
+  loss: "#8a63b8",
+  backward: "#d98c3f",
+  accumulate: "#9a9f45",
+  update: "#4f9a6c",
+  copy: "#b4562f"
+};
+
+function three(value) {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+function scaled(value, steps) {
+  let [factor, unit] = steps[0];
+  for (const [f, u] of steps)
+    if (value >= f) [factor, unit] = [f, u];
+  return value === 0 ? "0 " + unit : `${three(value / factor)} ${unit}`;
+}
+const time = ps => scaled(ps, [[1, "ps"], [1e3, "ns"], [1e6, "us"], [1e9, "ms"], [1e12, "s"]]);
+const bytes = n => scaled(
+    n, [[1, "B"], [1024, "KiB"], [1048576, "MiB"], [1073741824, "GiB"], [1099511627776, "TiB"]]);
+const shortName = name => name.split("/").filter(Boolean).pop() || name;
+function showTip(event, text) {
+  const tip = by("tip");
+  tip.style.display = text ? "block" : "none";
+  if (!text) return;
+  tip.textContent = text;
+  tip.style.left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
+  tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
+}
+
+// Head, facts, tables.
+by("title").textContent = data.title;
+document.title = data.title + " - Partita plan";
+by("subtitle").textContent = data.subtitle;
+for (const [label, value] of data.facts) {
+  const fact = element("div");
+  fact.append(element("span", {}, label), element("b", {}, value));
+  by("facts").append(fact);
+}
+
+function fillTable(table, titles, rows) {
+  const head = element("tr");
+  titles.forEach((title, i) => head.append(element("th", i ? {class: "number"} : {}, title)));
+  table.append(head);
+  for (const cells of rows) {
+    const row = element("tr");
+    cells.forEach((cell, i) => {
+      const box = element("td", i ? {class: "number"} : {});
+      box.append(...[].concat(cell));
+      row.append(box);
+    });
+    table.append(row);
+  }
+}
+
+function bar(share) {
+  const outer = element("span", {class: "bar"});
+  outer.append(element(
+      "i", {style: `width:${Math.min(100, 100 * share)}%`, class: share > 1 ? "full" : ""}));
+  return outer;
+}
+
+function swatch(fill) {
+  return element("span", {class: "swatch", style: `background:${fill}`});
+}
+const isUsed = d => d.ops > 0 || d.busy > 0;
+const usedDevices = data.devices.map((d, i) => i).filter(i => isUsed(data.devices[i]));
+const idle = data.devices.length - usedDevices.length;
+by("deviceHint").textContent = idle ? `${idle} more run nothing` : "";
+fillTable(by("devices"), ["device", "ops", "busy", "", "memory", ""], usedDevices.map(i => {
+  const d = data.devices[i];
+  const busy = data.whole ? d.busy / data.whole : 0;
+  return [
+    [swatch(colour(i)), d.name], `${d.ops}`, `${(100 * busy).toFixed(0)} %`, bar(busy),
+    `${bytes(d.peak)} of ${bytes(d.capacity)}`, bar(d.peak / d.capacity)
+  ];
+}));
+fillTable(by("compared"), data.compared.titles, data.compared.rows);

@@ -263,6 +263,27 @@ TEST(Engine, TooLittleMemoryIsInfeasibleAndSaysHowMuch) {
     EXPECT_EQ(fixed_result.strategy.configs.size(), 2U);
 }
 
+TEST(Engine, SingleDeviceFallsBackToASlowerDeviceThatHoldsEverything) {
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 1, {}, 1, Bytes{700}).node("b", 1, {}, 1, Bytes{700}).build();
+    const cost::Machine switched = plan::switched_machine(3);
+    std::vector<cost::Device> devices(switched.devices().begin(), switched.devices().end());
+    devices[0].memory = Bytes{1000};
+    devices[1].memory = Bytes{1000};
+    devices[2].kind = cost::DeviceKind::cpu;  // ten times slower
+    devices[2].model = "host";
+    const cost::Machine machine("mixed", devices, {"switch"},
+                                {switched.links().begin(), switched.links().end()});
+    const Problem problem = plan::make_problem(graph, machine);
+    EngineOptions options;
+    options.searchers = {"single-device"};
+    const SearchResult result = search(problem, options);
+    EXPECT_EQ(result.strategy, plan::on_devices({2, 2}));
+    EXPECT_EQ(result.evaluation.value, microseconds(20));
+    EXPECT_EQ(result.baselines[0].value, microseconds(20));
+    EXPECT_EQ(result.evaluations, 2);  // one small GPU and the CPU
+}
+
 TEST(Searchers, AListNamesThemInOrder) {
     EXPECT_THAT(parse_searchers("heft,random"), ElementsAre("heft", "random"));
     EXPECT_THROW(parse_searchers("heft,"), UsageError);

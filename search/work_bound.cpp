@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -228,6 +230,7 @@ void WorkBound::bound_units() {
 void WorkBound::round_weights(const WorkWeights& weights) {
     const double scale = kWeightScale / *std::max_element(weights.time.begin(), weights.time.end());
     for (std::size_t c = 0; c < classes_.count(); ++c) {
+        assert(std::isfinite(weights.time[c]) && std::isfinite(weights.bytes[c]));
         weight_.push_back(static_cast<std::int64_t>(weights.time[c] * scale));
         byte_price_.push_back(
             static_cast<std::int64_t>(std::min(weights.bytes[c] * scale, 0x1.0p60)));

@@ -153,7 +153,7 @@ private:
         double sum = 0;
         for (std::size_t c = 0; c < table_.classes; ++c) {
             time_weight_[c] *= std::exp(step * load_[c] / widest);
-            byte_weight_[c] *= std::exp(step * used_[c] / widest);
+            if (byte_weight_[c] > 0) byte_weight_[c] *= std::exp(step * used_[c] / widest);
             sum += time_weight_[c] + byte_weight_[c];
         }
         for (std::size_t c = 0; c < table_.classes; ++c) {

@@ -86,9 +86,9 @@ TEST(LowerBound, CriticalPathTakesTheBestDeviceAndNoCommunication) {
 TEST(LowerBound, WorkIsSharedInProportionToSpeed) {
     // 61 us of accelerator time on six accelerators and a CPU a tenth as fast: 61 / 6.1.
     WorkloadBuilder build;
-    for (int i = 0; i < 61; ++i) build.node(std::to_string(i), 1);
+    for (int i = 0; i < 61; ++i) build.node(std::to_string(i), 1, {}, 1, Bytes{1'000'000});
     const graph::OpGraph graph = build.build();
-    const cost::Machine machine = accelerators_and_cpu(6, Bytes{1000});
+    const cost::Machine machine = accelerators_and_cpu(6, Bytes{1'000'000'000});
     ProblemOptions options;
     options.objective = plan::Objective::throughput;
     const LowerBound bound = lower_bound(plan::make_problem(graph, machine, options));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "search/searchers.h"
@@ -59,6 +60,16 @@ TEST_F(Repair, MovesWeightsToDevicesWithRoom) {
     EXPECT_NE(result.status, Status::infeasible) << result.shortage;
     EXPECT_EQ(result.evaluations, 2);                             // what moved sufficed at once
     EXPECT_GT(result.evaluation.devices[0].memory, Bytes{2500});  // and no more moved than needed
+}
+
+TEST_F(Repair, MovesNoMoreThanItMust) {
+    // One weight of eight is too much: one group moves, so two devices hold something.
+    const SearchResult result = with_limit(9000, plan::Mode::inference);
+    EXPECT_NE(result.status, Status::infeasible) << result.shortage;
+    const auto& devices = result.evaluation.devices;
+    EXPECT_EQ(std::count_if(devices.begin(), devices.end(),
+                            [](const plan::DeviceUse& use) { return use.memory > Bytes{0}; }),
+              2);
 }
 
 TEST_F(Repair, DealsOutAgainWhereMovesDoNotSuffice) {

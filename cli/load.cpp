@@ -78,11 +78,6 @@ LoadedModel load_workload(const ModelOptions& options) {
     return model;
 }
 
-plan::Objective default_objective(plan::Mode mode, const LoadedModel& model) {
-    if (mode == plan::Mode::training) return plan::Objective::step_time;
-    return model.is_workload() ? plan::Objective::throughput : plan::Objective::latency;
-}
-
 /// Latency is of inference, step time of training.
 void check_objective(plan::Objective objective, plan::Mode mode) {
     const bool training = mode == plan::Mode::training;
@@ -105,6 +100,11 @@ cost::Machine machine_for(const std::string& machine, const LoadedModel& model, 
 
 bool is_json(const std::filesystem::path& file) {
     return file.extension() == ".json";
+}
+
+plan::Objective default_objective(plan::Mode mode, const LoadedModel& model) {
+    if (mode == plan::Mode::training) return plan::Objective::step_time;
+    return model.is_workload() ? plan::Objective::throughput : plan::Objective::latency;
 }
 
 LoadedModel load_model(const ModelOptions& options) {

@@ -43,6 +43,9 @@ LoadedModel load_model(const ModelOptions& options);
 /// Does the name end in .json? Then load_model() reads a workload, else an ONNX model.
 bool is_json(const std::filesystem::path& file);
 
+/// Latency of inference, step time of training, throughput of workloads.
+plan::Objective default_objective(plan::Mode mode, const LoadedModel& model);
+
 /// Model, machine and the problem they make.
 struct Loaded {
     LoadedModel model;

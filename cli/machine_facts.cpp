@@ -95,10 +95,14 @@ std::string link_rows(const cost::Machine& machine) {
 }
 
 std::string source_rows(const cost::Machine& machine) {
-    std::vector<std::string> sources;  // in order of appearance
-    const auto add = [&](const std::string& source) {
-        if (!source.empty() && std::ranges::find(sources, source) == sources.end()) {
-            sources.push_back(source);
+    constexpr std::string_view kBetween = "; ";  // between the figures that a source speaks of
+    std::vector<std::string> sources;            // in order of appearance
+    const auto add = [&](std::string_view source) {
+        while (!source.empty()) {
+            const auto end = std::min(source.find(kBetween), source.size());
+            const std::string one(source.substr(0, end));
+            if (std::ranges::find(sources, one) == sources.end()) sources.push_back(one);
+            source.remove_prefix(std::min(end + kBetween.size(), source.size()));
         }
     };
     for (const cost::Device& device : machine.devices()) add(device.source);

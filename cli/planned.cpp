@@ -67,6 +67,9 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     problem.objective = plan.objective;
     problem.policy = plan.policy;
     options.goal.training.apply(problem.mode, problem.policy);
+    if (problem.mode != plan.mode && problem.objective != plan::Objective::throughput) {
+        problem.objective = default_objective(problem.mode, model);
+    }
     problem.constraints.together = model.together;
     problem.constraints.memory_limit = options.goal.memory_limit;
     if (!options.goal.fix.empty()) {

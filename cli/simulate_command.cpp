@@ -41,8 +41,7 @@ public:
         const plan::Problem& problem = *planned.loaded->problem;
         plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         strategy.policy = problem.policy();
-        const Priced priced = scheduler_ ? price_anew(problem, strategy, *scheduler_)
-                                         : price_as_planned(problem, strategy, planned.plan);
+        const Priced priced = price(planned, strategy, console);
         if (!trace_file_.empty()) {
             plan::write_file(
                 trace_file_,
@@ -62,6 +61,19 @@ public:
     }
 
 private:
+    /// In the plan's order, unless a new one is asked for, or needed because the tasks are others.
+    Priced price(const Planned& planned, const plan::Strategy& strategy, Console& console) const {
+        const plan::Problem& problem = *planned.loaded->problem;
+        if (scheduler_) return price_anew(problem, strategy, *scheduler_);
+        const auto named = plan::scheduler_from_name(planned.plan.scheduler);
+        if (problem.mode() != planned.plan.mode && named) {
+            console.note(fmt::format("--mode {}: the plan is for {}, its tasks are ordered anew.",
+                                     name_of(problem.mode()), name_of(planned.plan.mode)));
+            return price_anew(problem, strategy, *named);
+        }
+        return price_as_planned(problem, strategy, planned.plan);
+    }
+
     static std::string text(const Planned& planned, const plan::Strategy& strategy,
                             const Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;

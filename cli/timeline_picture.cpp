@@ -150,6 +150,7 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
     constexpr std::size_t kAround = kLabelWidth + 2 + 2 + 12;
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
     std::vector<Time> busy;
+    busy.reserve(evaluation.devices.size());
     for (const plan::DeviceUse& use : evaluation.devices) busy.push_back(use.busy);
     const auto devices = devices_to_show(busy);
     std::string text = fmt::format("load per sample, {} at most\n", to_text(evaluation.value));

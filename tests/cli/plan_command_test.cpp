@@ -104,6 +104,25 @@ TEST_F(PlanCommand, StartsFromAnotherPlan) {
     EXPECT_LE(plan()["prediction"]["value_ps"], first["prediction"]["value_ps"]);
 }
 
+// The same placement, with backward tasks, on slower devices: more time; the plan's own machine and
+// mode: the plan's value again.
+TEST_F(PlanCommand, CanBeSimulatedInAnotherModeAndOnAnotherMachine) {
+    const std::string model = example("models/resnet50.onnx");
+    ASSERT_EQ(run({"plan", model, "--batch", "8", "--machine", "dgx-a100"}).code, 0);
+    const auto simulate = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"simulate", "plan.json", model, "--json"});
+        const Outcome result = run(more);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out);
+    };
+    const json same = simulate({});
+    EXPECT_EQ(same["value_ps"], plan()["prediction"]["value_ps"]);
+    EXPECT_GT(simulate({"--machine", "k80-cluster"})["value_ps"], same["value_ps"]);
+    const json training = simulate({"--mode", "training", "--optimizer", "adam"});
+    EXPECT_GT(training["value_ps"], same["value_ps"]);
+    EXPECT_EQ(training["objective"], "step-time");
+}
+
 TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
     const Outcome result =
         run_and_interrupt_at("searching", {"plan", example("runnable/mlp/model.onnx"), "--batch",

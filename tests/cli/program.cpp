@@ -109,8 +109,11 @@ std::string example(std::string_view path) {
 }
 
 std::vector<std::string> plan_mlp(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        "plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "cpu:2"};
+    std::vector<std::string> arguments = {"plan", example("runnable/mlp/model.onnx"), "--batch",
+                                          "8"};
+    if (std::ranges::find(more, "--machine") == more.end()) {
+        arguments.insert(arguments.end(), {"--machine", "cpu:2"});
+    }
     if (std::ranges::find(more, "--searcher") == more.end()) {
         arguments.insert(arguments.end(), {"--searcher", "critical-path"});
     }

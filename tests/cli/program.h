@@ -49,7 +49,7 @@ private:
 /// A file of the repository's examples.
 std::string example(std::string_view path);
 
-/// Plans the smallest example on two CPUs; with critical-path, unless `more` names a searcher.
+/// Plans the smallest example on two CPUs with critical-path, unless `more` says otherwise.
 std::vector<std::string> plan_mlp(const std::vector<std::string>& more = {});
 
 }  // namespace partita::tests

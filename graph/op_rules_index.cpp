@@ -31,7 +31,10 @@ OpRule gather_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.operand(0, dim, {factor});
         b.result(0, dim - 1 + index_rank, {factor});
     }
-    return b.finish();
+    OpRule rule = b.finish();
+    // Only the rows asked for: a table of 20 GB is not read to look up a word.
+    rule.bytes_moved = graph.tensor(op.inputs[1]).bytes() + 2 * graph.tensor(op.outputs[0]).bytes();
+    return rule;
 }
 
 // data, indices and result of the same rank; off the axis, indices may cover only the first rows.

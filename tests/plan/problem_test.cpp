@@ -79,6 +79,35 @@ TEST(Problem, BackwardOfAProductCostsOneForwardPerOperandGradient) {
     EXPECT_EQ(works.backward(mul2).flops, 2 * works.forward(mul2).flops);
 }
 
+// Two rows of 4 floats, two indices: 2 * 32 + 16 bytes, however long the table is.
+TEST(Problem, GatherReadsOnlyTheRowsItReturns) {
+    graph::OpGraph graph;
+    const auto add = [&](const char* name, graph::Shape shape, graph::DType dtype,
+                         graph::TensorRole role) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = std::move(shape);
+        tensor.dtype = dtype;
+        tensor.role = role;
+        return tensor;
+    };
+    using graph::DType;
+    using graph::TensorRole;
+    graph::Op op;
+    op.name = "lookup";
+    op.type = "Gather";
+    op.opset = 13;
+    op.inputs = {
+        graph.add_source(add("table", {1'000'000, 4}, DType::float32, TensorRole::parameter)),
+        graph.add_source(add("indices", {2}, DType::int64, TensorRole::input))};
+    op.outputs = {graph.add_tensor(add("rows", {2, 4}, DType::float32, TensorRole::activation))};
+    const graph::OpId lookup = graph.add_op(op);
+    const auto rules = graph::rules_of(graph);
+    const Policy policy;
+    const std::vector<char> gradient(graph.tensor_count(), 0);
+    EXPECT_EQ(OpWorks(graph, rules, gradient, policy).forward(lookup).bytes, Bytes{2 * 32 + 16});
+}
+
 TEST(Problem, RanksFallAlongEveryEdge) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);

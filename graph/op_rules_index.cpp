@@ -9,6 +9,16 @@
 
 namespace partita::graph {
 
+namespace {
+
+/// A lookup reads its indices and the elements they select: a table of 20 GB is not read for a word.
+OpRule priced_by_result(OpRule rule, const OpGraph& graph, const Op& op) {
+    rule.bytes_moved = graph.tensor(op.inputs[1]).bytes() + 2 * graph.tensor(op.outputs[0]).bytes();
+    return rule;
+}
+
+}  // namespace
+
 // data [a x c], indices [i] -> [a i c], each of a, i and c any number of dims.
 OpRule gather_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
@@ -31,10 +41,7 @@ OpRule gather_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.operand(0, dim, {factor});
         b.result(0, dim - 1 + index_rank, {factor});
     }
-    OpRule rule = b.finish();
-    // Only the rows asked for: a table of 20 GB is not read to look up a word.
-    rule.bytes_moved = graph.tensor(op.inputs[1]).bytes() + 2 * graph.tensor(op.outputs[0]).bytes();
-    return rule;
+    return priced_by_result(b.finish(), graph, op);
 }
 
 // data, indices and result of the same rank; off the axis, indices may cover only the first rows.
@@ -56,7 +63,7 @@ OpRule gather_elements_rule(const OpGraph& graph, const Op& op, const OpRow& row
             b.window(0, dim, factor, {});
         }
     }
-    return b.finish();
+    return priced_by_result(b.finish(), graph, op);
 }
 
 // data [b x c], indices [b i k] -> [b i c]: the last dim of indices selects in k dims x.
@@ -89,7 +96,7 @@ OpRule gather_nd_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.operand(0, dim, {factor});
         b.result(0, index_rank - 1 + dim - batch - selected, {factor});
     }
-    return b.finish();
+    return priced_by_result(b.finish(), graph, op);
 }
 
 // indices [i], depth, values -> [i] with a dim of `depth` classes inserted at the axis.

@@ -55,6 +55,7 @@ private:
     Place sum_of(std::vector<Place> parts, TensorId t, int device, bool persistent);
     Place operand_at(TensorId t, int device);
     TaskId copy(TensorId t, bool gradient, const Place& from, int to);
+    TaskId add_compute(TaskKind kind, OpId op, int device, Time duration, TensorId tensor = {});
     void add_resident_memory();
 
     /// Buffers of a workload are part of the memory it gives for the node.
@@ -94,6 +95,11 @@ Place Lowering::operand_at(TensorId t, int device) {
     return places.back();
 }
 
+TaskId Lowering::add_compute(TaskKind kind, OpId op, int device, Time duration, TensorId tensor) {
+    return build_.add_task(
+        {.kind = kind, .op = op, .tensor = tensor, .device = device, .duration = duration});
+}
+
 TaskId Lowering::copy(TensorId t, bool gradient, const Place& from, int to) {
     const TaskId task = build_.add_task({.kind = TaskKind::copy,
                                          .gradient = gradient,
@@ -123,14 +129,8 @@ void Lowering::lower_forward(OpId id) {
     for (const TensorId t : op.inputs) {
         operands.push_back(t.valid() ? operand_at(t, device) : Place{});
     }
-    const TaskId task = build_.add_task({.kind = TaskKind::forward,
-                                         .gradient = false,
-                                         .op = id,
-                                         .tensor = {},
-                                         .device = device,
-                                         .to = -1,
-                                         .lane = 0,
-                                         .duration = problem_.forward_time(id, device)});
+    const TaskId task =
+        add_compute(TaskKind::forward, id, device, problem_.forward_time(id, device));
     forward_[id.index()] = task;
     for (const Place& operand : operands) {
         build_.add_edge(operand.task, task);
@@ -162,14 +162,8 @@ void Lowering::lower_backward(OpId id) {
     for (const TensorId t : op.outputs) {
         if (problem_.has_gradient(t)) gradients.push_back(gradient_of(t, id, false));
     }
-    const TaskId task = build_.add_task({.kind = TaskKind::backward,
-                                         .gradient = false,
-                                         .op = id,
-                                         .tensor = {},
-                                         .device = device,
-                                         .to = -1,
-                                         .lane = 0,
-                                         .duration = problem_.backward_time(id, device)});
+    const TaskId task =
+        add_compute(TaskKind::backward, id, device, problem_.backward_time(id, device));
     build_.add_edge(forward_[id.index()], task);
     for (const Place& gradient : gradients) {
         build_.add_edge(gradient.task, task);
@@ -193,14 +187,7 @@ void Lowering::lower_loss(OpId id, const Op& op) {
     const TensorId t = op.inputs[0];
     const int device = strategy_.device_of(id);
     const Place value = operand_at(t, device);
-    const TaskId task = build_.add_task({.kind = TaskKind::loss,
-                                         .gradient = false,
-                                         .op = id,
-                                         .tensor = {},
-                                         .device = device,
-                                         .to = -1,
-                                         .lane = 0,
-                                         .duration = problem_.backward_time(id, device)});
+    const TaskId task = add_compute(TaskKind::loss, id, device, problem_.backward_time(id, device));
     build_.add_edge(value.task, task);
     build_.add_read(task, value.buffer);
     contributions_[t.index()].push_back({device, task, -1});
@@ -267,14 +254,8 @@ void Lowering::lower_update(OpId id, const Op& op) {
     if (!problem_.has_gradient(t)) return;
     const int device = strategy_.device_of(id);
     const Place gradient = gradient_of(t, id, true);
-    const TaskId task = build_.add_task({.kind = TaskKind::update,
-                                         .gradient = false,
-                                         .op = id,
-                                         .tensor = t,
-                                         .device = device,
-                                         .to = -1,
-                                         .lane = 0,
-                                         .duration = problem_.update_time(id, device)});
+    const TaskId task =
+        add_compute(TaskKind::update, id, device, problem_.update_time(id, device), t);
     build_.add_edge(gradient.task, task);
     // In place, so every reader of the old value comes first: kernels here, copies to elsewhere.
     for (const Place& place : places_[t.index()]) build_.add_edge(place.task, task);

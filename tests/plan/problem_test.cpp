@@ -79,10 +79,10 @@ TEST(Problem, BackwardOfAProductCostsOneForwardPerOperandGradient) {
     EXPECT_EQ(works.backward(mul2).flops, 2 * works.forward(mul2).flops);
 }
 
-// Two rows of 4 floats, two indices: 2 * 32 + 16 bytes, however long the table is.
-TEST(Problem, GatherReadsOnlyTheRowsItReturns) {
+/// Forward bytes of a lookup in a table of `rows` rows of 4 floats.
+Bytes lookup_bytes(const char* type, std::int64_t rows, graph::Shape indices, graph::Shape result) {
     graph::OpGraph graph;
-    const auto add = [&](const char* name, graph::Shape shape, graph::DType dtype,
+    const auto make = [](const char* name, graph::Shape shape, graph::DType dtype,
                          graph::TensorRole role) {
         graph::Tensor tensor;
         tensor.name = name;
@@ -95,17 +95,28 @@ TEST(Problem, GatherReadsOnlyTheRowsItReturns) {
     using graph::TensorRole;
     graph::Op op;
     op.name = "lookup";
-    op.type = "Gather";
+    op.type = type;
     op.opset = 13;
     op.inputs = {
-        graph.add_source(add("table", {1'000'000, 4}, DType::float32, TensorRole::parameter)),
-        graph.add_source(add("indices", {2}, DType::int64, TensorRole::input))};
-    op.outputs = {graph.add_tensor(add("rows", {2, 4}, DType::float32, TensorRole::activation))};
+        graph.add_source(make("table", {rows, 4}, DType::float32, TensorRole::parameter)),
+        graph.add_source(make("indices", std::move(indices), DType::int64, TensorRole::input))};
+    op.outputs = {
+        graph.add_tensor(make("rows", std::move(result), DType::float32, TensorRole::activation))};
     const graph::OpId lookup = graph.add_op(op);
     const auto rules = graph::rules_of(graph);
     const Policy policy;
     const std::vector<char> gradient(graph.tensor_count(), 0);
-    EXPECT_EQ(OpWorks(graph, rules, gradient, policy).forward(lookup).bytes, Bytes{2 * 32 + 16});
+    return OpWorks(graph, rules, gradient, policy).forward(lookup).bytes;
+}
+
+// Two rows of 4 floats are read and written, 32 bytes each way, however long the table is; indices
+// are 8 bytes each: one per row, or one per element for GatherElements.
+TEST(Problem, LookupsReadOnlyWhatTheyReturn) {
+    for (const std::int64_t rows : {10, 1'000'000}) {
+        EXPECT_EQ(lookup_bytes("Gather", rows, {2}, {2, 4}), Bytes{2 * 32 + 2 * 8});
+        EXPECT_EQ(lookup_bytes("GatherND", rows, {2, 1}, {2, 4}), Bytes{2 * 32 + 2 * 8});
+        EXPECT_EQ(lookup_bytes("GatherElements", rows, {2, 4}, {2, 4}), Bytes{2 * 32 + 8 * 8});
+    }
 }
 
 TEST(Problem, RanksFallAlongEveryEdge) {

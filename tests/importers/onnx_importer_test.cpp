@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdlib.h>  // mkdtemp
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -437,8 +439,10 @@ TEST(OnnxSource, ReadsFoldedConstants) {
 class OnnxExternalData : public testing::Test {
 protected:
     void SetUp() override {
-        folder_ = fs::path(testing::TempDir()) / "partita_external" / "model";
-        fs::remove_all(folder_.parent_path());
+        // A folder of its own: ctest runs these tests as processes side by side.
+        std::string own = testing::TempDir() + "partita_external_XXXXXX";
+        ASSERT_NE(mkdtemp(own.data()), nullptr);
+        folder_ = fs::path(own) / "model";
         fs::create_directories(folder_);
         fs::copy_file(kSource / "tests/data/onnx/external.onnx", folder_ / "external.onnx");
         const std::vector<float> weights = {9, 9, 9, 9, 1, 2, 3, 4};

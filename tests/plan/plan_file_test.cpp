@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>  // mkdtemp
 
 #include <filesystem>
 #include <fstream>
@@ -183,8 +184,9 @@ TEST_F(PlanFile, ReadingIsStrict) {
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {
-    const auto folder = std::filesystem::temp_directory_path() / "partita_write_file_test";
-    std::filesystem::remove_all(folder);
+    std::string own = testing::TempDir() + "partita_write_file_XXXXXX";
+    ASSERT_NE(mkdtemp(own.data()), nullptr);  // another run may be at it too
+    const std::filesystem::path folder = own;
     std::filesystem::create_directories(folder / "taken");
     EXPECT_THROW(write_file(folder / "missing" / "plan.json", "text"), UsageError);
     EXPECT_THROW(write_file(folder / "taken", "text"), UsageError) << "a folder is in the way";

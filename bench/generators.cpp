@@ -2,6 +2,7 @@
 #include "bench/generators.h"
 
 #include <fmt/format.h>
+#include <onnx/onnx_pb.h>
 
 #include <iterator>
 #include <utility>
@@ -59,7 +60,8 @@ GeneratedModel conv_net(std::int64_t batch) {
     const TensorId first = conv_layer(tape, x, "conv1", 1, 32);
     const TensorId second = conv_layer(tape, first, "conv2", 32, 64);
     const TensorId flat = tape.flatten(second);
-    const TensorId wide = tape.unary("Relu", dense(tape, flat, "fc1", 7 * 7 * 64, 1024));
+    const TensorId wide =
+        tape.unary("Relu", dense(tape, flat, "fc1", std::int64_t{7} * 7 * 64, 1024));
     return tape.finish(dense(tape, wide, "fc2", 1024, kClasses));
 }
 
@@ -79,6 +81,60 @@ GeneratedModel lstm(std::int64_t batch, std::int64_t hidden, bool length_masks) 
         state = next;
     }
     return tape.finish(dense(tape, state.hidden, "out", hidden, kClasses));
+}
+
+std::string large_onnx_model(int nodes) {
+    constexpr int kTowers = 16;
+    constexpr int kWidth = 256;
+    onnx::ModelProto model;
+    model.set_ir_version(8);
+    model.add_opset_import()->set_version(17);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name("large");
+    const auto declare = [](onnx::ValueInfoProto& value, const std::string& name) {
+        value.set_name(name);
+        onnx::TypeProto::Tensor& type = *value.mutable_type()->mutable_tensor_type();
+        type.set_elem_type(onnx::TensorProto::FLOAT);
+        type.mutable_shape()->add_dim()->set_dim_param("batch");
+        type.mutable_shape()->add_dim()->set_dim_value(kWidth);
+    };
+    const auto weight = [&](const std::string& name, std::vector<std::int64_t> dims) {
+        onnx::TensorProto& tensor = *graph.add_initializer();
+        tensor.set_name(name);
+        tensor.set_data_type(onnx::TensorProto::FLOAT);
+        for (const std::int64_t dim : dims) tensor.add_dims(dim);
+        tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+        onnx::StringStringEntryProto& location = *tensor.add_external_data();
+        location.set_key("location");
+        location.set_value("large.weights");
+        return name;
+    };
+    const auto node = [&](const char* type, const std::vector<std::string>& operands,
+                          const std::string& name) {
+        onnx::NodeProto& made = *graph.add_node();
+        made.set_op_type(type);
+        made.set_name(name);
+        for (const std::string& operand : operands) made.add_input(operand);
+        made.add_output(name + ".y");
+        return name + ".y";
+    };
+    declare(*graph.add_input(), "x");
+    std::vector<std::string> towers(kTowers, "x");
+    for (int layer = 0; graph.node_size() + 4 + kTowers <= nodes; ++layer) {
+        std::string& value = towers[static_cast<std::size_t>(layer % kTowers)];
+        const std::string name = fmt::format("/tower{}/layer{}", layer % kTowers, layer / kTowers);
+        const std::string w = weight(name + ".w", {kWidth, kWidth});
+        const std::string b = weight(name + ".b", {kWidth});
+        const std::string product = node("MatMul", {value, w}, name + "/MatMul");
+        const std::string sum = node("Add", {product, b}, name + "/Bias");
+        value = node("Add", {value, node("Relu", {sum}, name + "/Relu")}, name + "/Residual");
+    }
+    std::string sum = towers[0];
+    for (int i = 1; i < kTowers; ++i) {
+        sum = node("Add", {sum, towers[static_cast<std::size_t>(i)]}, fmt::format("/sum{}", i));
+    }
+    declare(*graph.add_output(), sum);
+    return model.SerializeAsString();
 }
 
 std::string large_workload_json(int nodes, std::uint64_t seed) {

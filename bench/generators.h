@@ -20,6 +20,10 @@ GeneratedModel conv_net(std::int64_t batch);
 /// `length_masks` every step keeps the old state of samples that have ended ("dynamic RNN").
 GeneratedModel lstm(std::int64_t batch, std::int64_t hidden, bool length_masks);
 
+/// An ONNX model of about `nodes` nodes: 16 towers of dense layers with residual connections, their
+/// outputs added at the end. Weights are external and absent, batch is symbolic.
+std::string large_onnx_model(int nodes);
+
 /// A workload file of `nodes` nodes: 64 chains side by side that exchange results now and then.
 std::string large_workload_json(int nodes, std::uint64_t seed);
 

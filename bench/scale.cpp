@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large graphs: a workload file of 100,000 nodes from text to plan with critical-path, time per
-// phase and peak memory of the process; and what one task costs to lower and to simulate.
+// Large graphs: a workload file and an ONNX file of 100,000 nodes from text to plan with
+// critical-path, time per phase and peak memory of the process so far; and what one task costs to lower and to simulate.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
 #include "cost/workload_machine.h"
+#include "importers/onnx/onnx_importer.h"
 #include "importers/workload/workload.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
@@ -45,30 +47,46 @@ private:
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-void import_to_plan(benchmark::State& state) {
+void plan_of(const graph::OpGraph& graph, Phases& phases) {
+    const cost::Machine machine = cost::load_machine("mayer-50");
+    const plan::Problem problem(graph, machine, cost::default_cost_model(), {});
+    phases.end("problem");
+    static_cast<void>(search::lower_bound(problem));
+    phases.end("lower bound (once more below)");
+    search::EngineOptions options;
+    options.searchers = {"critical-path"};
+    const search::SearchResult result = search::search(problem, options);
+    phases.end("search");
+    const std::string plan = plan::to_json(search::make_plan(problem, result));
+    phases.end("plan.json");
+    fmt::print("{} ops, value {}, lower bound {}, {} tasks, {} bytes of plan.json\n",
+               graph.op_count(), to_text(result.evaluation.value), to_text(result.lower_bound),
+               result.tasks, plan.size());
+    std::fflush(stdout);
+}
+
+void workload_to_plan(benchmark::State& state) {
     const std::string text = large_workload_json(kNodes, /*seed=*/1);
     for ([[maybe_unused]] auto _ : state) {
         Phases phases;
         const importers::WorkloadModel model = importers::parse_workload(text, "large.json");
         phases.end("import");
-        const cost::Machine machine = cost::load_machine("mayer-50");
-        const plan::Problem problem(model.graph, machine, cost::default_cost_model(), {});
-        phases.end("problem");
-        static_cast<void>(search::lower_bound(problem));
-        phases.end("lower bound (once more below)");
-        search::EngineOptions options;
-        options.searchers = {"critical-path"};
-        const search::SearchResult result = search::search(problem, options);
-        phases.end("search");
-        const std::string plan = plan::to_json(search::make_plan(problem, result));
-        phases.end("plan.json");
-        fmt::print("value {}, lower bound {}, {} tasks, {} bytes of plan.json\n",
-                   to_text(result.evaluation.value), to_text(result.lower_bound), result.tasks,
-                   plan.size());
-        std::fflush(stdout);
+        plan_of(model.graph, phases);
     }
 }
-BENCHMARK(import_to_plan)->Iterations(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(workload_to_plan)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+void onnx_to_plan(benchmark::State& state) {
+    const std::string file = large_onnx_model(kNodes);
+    for ([[maybe_unused]] auto _ : state) {
+        Phases phases;
+        const importers::OnnxModel model =
+            importers::import_onnx(std::as_bytes(std::span(file)), {.batch = 32});
+        phases.end("import");
+        plan_of(model.graph, phases);
+    }
+}
+BENCHMARK(onnx_to_plan)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 /// The LSTM's tasks over 8 devices in round robin: many copies, deep dependencies.
 struct Lowered {

@@ -123,7 +123,7 @@ std::int64_t sum_of_rates(int threads, const std::function<double()>& measure) {
     std::vector<std::thread> running;
     try {
         for (double& rate : rates) running.emplace_back([&] { rate = measure(); });
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
         // Fewer threads than cores: the rates of those that run are what this process can have.
     }
     if (running.empty()) rates[0] = measure();

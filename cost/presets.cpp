@@ -38,9 +38,11 @@ MachineSize parse_size(std::string_view text, const std::string& spec) {
     };
     const auto number = [&](std::string_view digits) {
         int value = 0;
-        const char* end = digits.data() + digits.size();
-        const auto [rest, error] = std::from_chars(digits.data(), end, value);
-        if (error != std::errc() || rest != end || value < 1 || value > kMostDevices) refuse();
+        const auto [rest, error] =
+            std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (error != std::errc() || rest != digits.data() + digits.size() || value < 1 ||
+            value > kMostDevices)
+            refuse();
         return value;
     };
     const std::size_t cross = text.find('x');

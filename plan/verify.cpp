@@ -35,7 +35,7 @@ void check_choices(const Problem& problem, const Plan& plan, Findings& findings)
                                        name_of(plan.objective), name_of(problem.objective())));
     }
     if (plan.policy != problem.policy()) {
-        findings.push_back("policy: the plan's differs from the problem's");
+        findings.emplace_back("policy: the plan's differs from the problem's");
     }
 }
 
@@ -81,7 +81,7 @@ void check_prediction(const Plan& plan, const Evaluation& actual, Findings& find
                                        plan.lower_bound->raw(), plan.value.raw()));
     }
     if (plan.devices != actual.devices) {
-        findings.push_back("prediction: devices differ from what the order gives");
+        findings.emplace_back("prediction: devices differ from what the order gives");
     }
 }
 
@@ -93,7 +93,7 @@ std::optional<Evaluation> evaluate_order(const Problem& problem, const Plan& pla
         // Nobody executes a workload: its plan has no order, the named scheduler gives it again.
         const auto scheduler = scheduler_from_name(plan.scheduler);
         if (!plan.commit_order.empty() || !scheduler) {
-            findings.push_back("order: a workload's plan names a scheduler and lists no order");
+            findings.emplace_back("order: a workload's plan names a scheduler and lists no order");
             return std::nullopt;
         }
         return make_evaluator(problem, *scheduler)->evaluate(strategy);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,9 @@
 namespace partita::importers {
 
 /// Thrown inside a row's function when the node cannot be evaluated; fold() catches it.
-struct NotFoldable {};
+struct NotFoldable : std::exception {
+    const char* what() const noexcept override { return "not a constant that folding can make"; }
+};
 
 struct FoldRow {
     std::string_view type;

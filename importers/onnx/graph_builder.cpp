@@ -149,7 +149,7 @@ class UniqueNames {
 public:
     bool taken(const std::string& name) const { return next_.count(name) != 0; }
     std::string make(const std::string& name) {
-        const std::string wanted = name.empty() ? std::string("unnamed") : name;
+        std::string wanted = name.empty() ? std::string("unnamed") : name;
         auto& next = next_[wanted];
         if (next == 0) {
             next = 2;

@@ -17,7 +17,7 @@ using graph::Shape;
 namespace {
 
 // Operands of LSTM; those of GRU and RNN end after the initial h.
-enum Operand : std::size_t { kX, kW, kR, kB, kLengths, kH, kC, kP, kOperands };
+enum Operand : std::size_t { op_x, op_w, op_r, op_b, op_lengths, op_h, op_c, op_p, op_count };
 
 ValueId operand(const DraftNode& node, std::size_t i) {
     return i < node.operands.size() ? node.operands[i] : kNoValue;
@@ -31,8 +31,8 @@ class Unroller {
 public:
     Unroller(const DraftNode& node, std::deque<Value>& values, Draft& draft)
         : node_(node), values_(values), draft_(draft) {
-        const Shape x = *shape_of(values[operand(node, kX)].type);
-        const Shape weights = *shape_of(values[operand(node, kR)].type);
+        const Shape x = *shape_of(values[operand(node, op_x)].type);
+        const Shape weights = *shape_of(values[operand(node, op_r)].type);
         batch_first_ = node.attributes.get_int("layout", 0) == 1;
         steps_ = x[batch_first_ ? 1 : 0];
         batch_ = x[batch_first_ ? 0 : 1];
@@ -43,7 +43,8 @@ public:
 
     void unroll() {
         const std::int64_t time = batch_first_ ? 1 : 0;
-        const std::vector<ValueId> inputs = split(kX, time, static_cast<std::size_t>(steps_), "x");
+        const std::vector<ValueId> inputs =
+            split(op_x, time, static_cast<std::size_t>(steps_), "x");
         const bool reverse = node_.attributes.get_string("direction", "forward") == "reverse";
         split_directions();
         std::vector<std::vector<ValueId>> outputs;
@@ -58,7 +59,7 @@ private:
         Value value;
         value.name = node_.name + suffix;
         value.draft = draft_.number;
-        value.type = tensor_type(dtype_of(values_[operand(node_, kX)].type), shape);
+        value.type = tensor_type(dtype_of(values_[operand(node_, op_x)].type), shape);
         values_.push_back(std::move(value));
         return static_cast<ValueId>(values_.size() - 1);
     }
@@ -94,9 +95,9 @@ private:
 
     void split_directions() {
         constexpr std::array<std::pair<Operand, const char*>, 6> kParts = {
-            {{kW, "w"}, {kR, "r"}, {kB, "b"}, {kH, "h0"}, {kC, "c0"}, {kP, "p"}}};
+            {{op_w, "w"}, {op_r, "r"}, {op_b, "b"}, {op_h, "h0"}, {op_c, "c0"}, {op_p, "p"}}};
         for (const auto& [which, letter] : kParts) {
-            const bool state = which == kH || which == kC;
+            const bool state = which == op_h || which == op_c;
             parts_[which] = split(which, state && batch_first_ ? 1 : 0, directions_, letter);
         }
     }
@@ -134,8 +135,8 @@ private:
             batch_first_ ? Shape{batch_, 1, 1, hidden_} : Shape{1, 1, batch_, hidden_};
         const graph::Attributes attributes = attributes_of(direction);
         std::vector<ValueId> outputs(inputs.size());
-        ValueId hidden = parts_[kH][direction];
-        ValueId cell = parts_[kC][direction];
+        ValueId hidden = parts_[op_h][direction];
+        ValueId cell = parts_[op_c][direction];
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             const std::size_t t = backwards ? inputs.size() - 1 - i : i;
             const std::string suffix =
@@ -146,14 +147,14 @@ private:
             DraftNode& step = add_node("/step" + suffix, node_.type);
             step.attributes = attributes;
             step.operands = {inputs[t],
-                             parts_[kW][direction],
-                             parts_[kR][direction],
-                             parts_[kB][direction],
+                             parts_[op_w][direction],
+                             parts_[op_r][direction],
+                             parts_[op_b][direction],
                              kNoValue,
                              hidden};
             step.results = {outputs[t], next_hidden};
             if (has_cell_) {
-                step.operands.insert(step.operands.end(), {cell, parts_[kP][direction]});
+                step.operands.insert(step.operands.end(), {cell, parts_[op_p][direction]});
                 step.results.push_back(next_cell);
             }
             hidden = next_hidden;
@@ -195,7 +196,7 @@ private:
     std::int64_t steps_ = 0, batch_ = 0, hidden_ = 0;
     std::size_t directions_ = 1;
     bool has_cell_ = false;
-    std::array<std::vector<ValueId>, kOperands> parts_;  // per operand and direction
+    std::array<std::vector<ValueId>, op_count> parts_;  // per operand and direction
     std::vector<ValueId> last_hidden_;
     std::vector<ValueId> last_cell_;
 };
@@ -211,19 +212,19 @@ bool has_static_shape(const std::deque<Value>& values, ValueId id, std::size_t r
 
 bool can_unroll(const DraftNode& node, const std::deque<Value>& values) {
     const bool recurrent = node.type == "LSTM" || node.type == "GRU" || node.type == "RNN";
-    if (!node.domain.empty() || !recurrent || operand(node, kLengths) != kNoValue) return false;
-    if (operand(node, kX) == kNoValue || operand(node, kR) == kNoValue) return false;
-    for (const std::size_t i : {kX, kW, kR, kH, kC}) {
+    if (!node.domain.empty() || !recurrent || operand(node, op_lengths) != kNoValue) return false;
+    if (operand(node, op_x) == kNoValue || operand(node, op_r) == kNoValue) return false;
+    for (const std::size_t i : {op_x, op_w, op_r, op_h, op_c}) {
         if (!has_static_shape(values, operand(node, i), 3)) return false;
     }
-    for (const std::size_t i : {kB, kP}) {
+    for (const std::size_t i : {op_b, op_p}) {
         if (!has_static_shape(values, operand(node, i), 2)) return false;
     }
     const bool batch_first = node.attributes.get_int("layout", 0) == 1;
-    const std::int64_t steps = (*shape_of(values[operand(node, kX)].type))[batch_first ? 1 : 0];
+    const std::int64_t steps = (*shape_of(values[operand(node, op_x)].type))[batch_first ? 1 : 0];
     const std::int64_t directions =
         node.attributes.get_string("direction", "forward") == "bidirectional" ? 2 : 1;
-    for (const std::size_t i : {kW, kR, kB, kP}) {
+    for (const std::size_t i : {op_w, op_r, op_b, op_p}) {
         const ValueId id = operand(node, i);
         if (id != kNoValue && (*shape_of(values[id].type))[0] != directions) return false;
     }

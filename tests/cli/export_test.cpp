@@ -2,6 +2,7 @@
 //
 // What other tools read: traces, Graphviz files and the report page.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -31,7 +32,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 /// Microseconds with six decimals, as whole picoseconds.
 std::int64_t picoseconds(const json& microseconds) {
-    return static_cast<std::int64_t>(microseconds.get<double>() * 1e6 + 0.5);
+    return std::llround(microseconds.get<double>() * 1e6);
 }
 
 class Export : public ProgramTest {

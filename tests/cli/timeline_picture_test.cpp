@@ -79,7 +79,7 @@ TEST(TimelinePicture, ShowsTheShortestTask) {
 
 TEST(TimelinePicture, FoldsManyDevicesAndCountsThem) {
     Drawn drawn(50);
-    for (int d = 0; d < 40; ++d) drawn.add(plan::TaskKind::forward, d, 0, 1'000 * (d + 1));
+    for (int d = 0; d < 40; ++d) drawn.add(plan::TaskKind::forward, d, 0, 1'000LL * (d + 1));
     const std::string text = drawn.text();
     EXPECT_THAT(text, HasSubstr("  gpu39"));
     EXPECT_THAT(text, HasSubstr("  gpu16"));  // the 24 busiest are gpu16 .. gpu39

@@ -41,8 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const partita::plan::Plan plan = partita::plan::parse_plan(text, "plan.json");
         const std::string again = to_json(plan);
         if (to_json(partita::plan::parse_plan(again, "again.json")) != again) std::abort();
-        static const partita::graph::OpGraph graph = small_graph();
-        const partita::plan::Problem problem(graph, *plan.machine,
+        static const partita::graph::OpGraph kGraph = small_graph();
+        const partita::plan::Problem problem(kGraph, *plan.machine,
                                              partita::cost::default_cost_model(), {});
         (void)verify(problem, plan);
     } catch (const partita::InputError&) {

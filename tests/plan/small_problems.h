@@ -40,7 +40,7 @@ graph::OpGraph two_layers();
 Problem make_problem(const graph::OpGraph& graph, const cost::Machine& machine,
                      ProblemOptions options = {});
 
-inline Strategy on_devices(std::vector<int> devices) {
+inline Strategy on_devices(const std::vector<int>& devices) {
     return whole_ops(devices, {});
 }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
+#include "cost/workload_machine.h"
+#include "importers/workload/workload.h"
 #include "plan/evaluator.h"
 #include "search/random.h"
 #include "tests/plan/small_problems.h"
@@ -208,6 +211,32 @@ TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyNetworks) {
 
 TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyWorkloads) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) expect_bound_below_optimum(seed, false);
+}
+
+struct Published {
+    const char* workload;
+    double balance_ms;  ///< REFERENCES 8, column LB0
+};
+
+/// Without communication and rounding, work that could be divided at will takes that long.
+TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
+    const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/throughput/";
+    const Published published[] = {
+        {"layer_bert24_inference", 15.148525},   {"layer_bert24_training", 35.707049},
+        {"layer_gnmt_inference", 29.928361},     {"layer_gnmt_training", 85.320164},
+        {"layer_resnet50_inference", 33.024590}, {"layer_resnet50_training", 75.800164},
+        {"op_bert_l-3_inference", 16.215844},    {"op_bert_l-3_training", 40.410088},
+        {"op_resnet50_inference", 53.798818},    {"op_resnet50_training", 113.327214},
+    };
+    for (const auto& [workload, balance_ms] : published) {
+        const auto model = importers::import_workload(folder + workload + ".json");
+        const cost::Machine machine = cost::make_workload_machine(
+            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
+        const Problem problem =
+            plan::make_problem(model.graph, machine, {.objective = plan::Objective::throughput});
+        EXPECT_NEAR(static_cast<double>(lower_bound(problem).value.raw()) / 1e9, balance_ms, 1e-6)
+            << workload;
+    }
 }
 
 }  // namespace

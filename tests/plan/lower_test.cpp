@@ -150,8 +150,8 @@ TEST(Lower, DigestChangesWithThePlacement) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);
     const Problem problem = make_problem(graph, machine);
-    const auto digest_of = [&](std::vector<int> devices) {
-        return digest(lower(problem, on_devices(std::move(devices))));
+    const auto digest_of = [&](const std::vector<int>& devices) {
+        return digest(lower(problem, on_devices(devices)));
     };
     EXPECT_EQ(digest_of({0, 0, 0, 0, 0, 0, 0}), digest_of({0, 0, 0, 0, 0, 0, 0}));
     EXPECT_NE(digest_of({0, 0, 0, 0, 0, 0, 0}), digest_of({0, 0, 0, 0, 1, 1, 1}));

@@ -74,7 +74,7 @@ TEST(Problem, BackwardOfAProductCostsOneForwardPerOperandGradient) {
     const OpWorks works(graph, rules, paths.gradient, policy);
     const graph::OpId mul1 = *graph.find_op("mul1");
     const graph::OpId mul2 = *graph.find_op("mul2");
-    EXPECT_EQ(works.forward(mul1).flops, Flops(std::int64_t{2} * 8 * 16 * 16));
+    EXPECT_EQ(works.forward(mul1).flops, Flops(2 * 8 * 16 * 16));
     EXPECT_EQ(works.backward(mul1).flops, works.forward(mul1).flops);
     EXPECT_EQ(works.backward(mul2).flops, 2 * works.forward(mul2).flops);
 }

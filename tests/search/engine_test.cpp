@@ -167,7 +167,7 @@ TEST_F(TwoNodes, AnIllegalStartIsRefused) {
     constraints.constraints.allowed = {{0}};
     constraints.constraints.together = {{graph::OpId(0U), graph::OpId(1U)}};
     const Problem problem = plan::make_problem(graph_, machine_, constraints);
-    const auto refuse = [&](std::vector<int> devices) -> std::string {
+    const auto refuse = [&](const std::vector<int>& devices) -> std::string {
         EngineOptions options;
         options.start = plan::whole_ops(devices, {});
         try {

@@ -98,7 +98,7 @@ std::string large_onnx_model(int nodes) {
         type.mutable_shape()->add_dim()->set_dim_param("batch");
         type.mutable_shape()->add_dim()->set_dim_value(kWidth);
     };
-    const auto weight = [&](const std::string& name, std::vector<std::int64_t> dims) {
+    const auto weight = [&](const std::string& name, const std::vector<std::int64_t>& dims) {
         onnx::TensorProto& tensor = *graph.add_initializer();
         tensor.set_name(name);
         tensor.set_data_type(onnx::TensorProto::FLOAT);
@@ -127,7 +127,8 @@ std::string large_onnx_model(int nodes) {
         const std::string b = weight(name + ".b", {kWidth});
         const std::string product = node("MatMul", {value, w}, name + "/MatMul");
         const std::string sum = node("Add", {product, b}, name + "/Bias");
-        value = node("Add", {value, node("Relu", {sum}, name + "/Relu")}, name + "/Residual");
+        const std::string active = node("Relu", {sum}, name + "/Relu");
+        value = node("Add", {value, active}, name + "/Residual");
     }
     std::string sum = towers[0];
     for (int i = 1; i < kTowers; ++i) {

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "cost/group_links.h"
 #include "cost/routes.h"
 #include "graph/error.h"
 #include "graph/json.h"
@@ -102,11 +103,13 @@ std::int64_t Device::matrix_flops_of(graph::DType dtype) const {
 }
 
 Machine::Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
-                 std::vector<Link> links)
+                 std::vector<Link> links, MachineCollectives collectives)
     : name_(std::move(name)),
       devices_(std::move(devices)),
       switches_(std::move(switches)),
-      links_(std::move(links)) {
+      links_(std::move(links)),
+      collectives_(std::move(collectives)),
+      groups_(std::make_shared<GroupLinksCache>()) {
     check();
     name_links();
     build_channels();
@@ -143,6 +146,10 @@ void Machine::check() const {
         const std::string field = fmt::format("links[{}]", i);
         check_link(links_[i], vertices, field);
         if (!links_[i].name.empty()) link_names.add(links_[i].name, field + ".name");
+    }
+    for (const int reducing : collectives_.reducing_switches) {
+        require(reducing >= 0 && std::cmp_less(reducing, switches_.size()), "switches",
+                "the position of a switch that reduces", reducing);
     }
 }
 
@@ -208,6 +215,14 @@ Route Machine::route(int from, int to) const {
     return route;
 }
 
+void Machine::append_route(int from, int to, std::vector<std::int32_t>& channels) const {
+    walk(*routes_, from, to, [&](std::int32_t id) { channels.push_back(id); });
+}
+
+std::shared_ptr<const GroupLinks> Machine::group_links(std::span<const int> devices) const {
+    return groups_->find(*this, devices);
+}
+
 Time Machine::copy_time(int from, int to, Bytes size) const {
     Time latency;
     std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
@@ -242,6 +257,11 @@ std::string digest(const Machine& machine) {
         hash.add(link.bandwidth).add(link.latency.raw());
         hash.add(static_cast<std::int64_t>(link.mode));
         add_share(link.efficiency);
+    }
+    const MachineCollectives& collectives = machine.collectives();
+    if (!collectives.model.empty() || !collectives.reducing_switches.empty()) {
+        hash.add("collectives").add(collectives.model);
+        for (const int reducing : collectives.reducing_switches) hash.add(std::int64_t{reducing});
     }
     return hash.finish();
 }

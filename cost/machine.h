@@ -73,6 +73,15 @@ struct Route {
     std::int64_t bandwidth = 0;          ///< the slowest channel, bytes/s
 };
 
+/// What a machine knows of collectives beyond its links.
+struct MachineCollectives {
+    std::string model;  ///< a file of data/collectives/models without ".json"; empty: none
+    std::vector<int> reducing_switches;  ///< positions in switches(), rising: they add what passes
+    std::string source;                  ///< where this comes from
+};
+
+class GroupLinks;
+class GroupLinksCache;
 class Routes;
 
 /// A machine has at most so many of each.
@@ -86,7 +95,7 @@ public:
     /// connected, a figure is out of range, a name is empty or repeated, or there is too much of it.
     /// A link without a name is named after what it joins.
     Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
-            std::vector<Link> links);
+            std::vector<Link> links, MachineCollectives collectives = {});
 
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] int device_count() const { return static_cast<int>(devices_.size()); }
@@ -96,12 +105,19 @@ public:
     [[nodiscard]] std::span<const Link> links() const { return links_; }
     [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
 
+    [[nodiscard]] const MachineCollectives& collectives() const { return collectives_; }
+
     /// `from` != `to`.
     [[nodiscard]] Route route(int from, int to) const;
+    /// The channels of that route alone, behind those already there.
+    void append_route(int from, int to, std::vector<std::int32_t>& channels) const;
     [[nodiscard]] const std::string& vertex_name(int vertex) const;
 
     /// Time of one copy alone on its route: latency + bytes / bandwidth, rounded up.
     [[nodiscard]] Time copy_time(int from, int to, Bytes size) const;
+
+    /// What the links mean for distinct devices that communicate (group_links.h).
+    [[nodiscard]] std::shared_ptr<const GroupLinks> group_links(std::span<const int> devices) const;
 
 private:
     void name_links();
@@ -113,7 +129,10 @@ private:
     std::vector<std::string> switches_;
     std::vector<Link> links_;
     std::vector<Channel> channels_;
-    std::shared_ptr<const Routes> routes_;  ///< shared by copies: a machine never changes
+    MachineCollectives collectives_;
+    /// Shared by copies: a machine never changes.
+    std::shared_ptr<const Routes> routes_;
+    std::shared_ptr<GroupLinksCache> groups_;
 };
 
 /// SHA-256 of everything but the `source` texts.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/machine_fields.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -139,6 +140,30 @@ std::string_view name_of(LinkMode mode) {
 
 std::string read_name(const JsonField& field) {
     return field.text({"a name"}, 200);
+}
+
+SwitchFigures read_switch(const JsonField& field) {
+    if (!field.is_object()) return {.name = read_name(field)};
+    field.allow_only({"name", "reduces"});
+    return {.name = read_name(field["name"]),
+            .reduces = field["reduces"].present() && field["reduces"].boolean()};
+}
+
+MachineCollectives read_collectives(const JsonField& field) {
+    MachineCollectives collectives;
+    if (!field.present()) return collectives;
+    field.allow_only({"model", "source"});
+    collectives.model = field["model"].text({"the name of a collective model"}, 200);
+    // It names a file of the data folder, so it must not lead out of there.
+    const bool plain =
+        !collectives.model.empty() && std::ranges::all_of(collectives.model, [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+        });
+    if (!plain) {
+        field["model"].fail({"lower-case letters, digits and -", "Write e.g. nccl-a100."});
+    }
+    collectives.source = read_source(field["source"]);
+    return collectives;
 }
 
 Device read_device_figures(const JsonField& field) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "cost/machine.h"
@@ -25,6 +26,16 @@ Device read_device_figures(const graph::JsonField& field);
 
 /// The figures of a link; name and ends are left to the caller.
 Link read_link_figures(const graph::JsonField& field);
+
+/// A switch: a name alone, or {"name": ..., "reduces": true}.
+struct SwitchFigures {
+    std::string name;
+    bool reduces = false;
+};
+SwitchFigures read_switch(const graph::JsonField& field);
+
+/// "collectives" of a machine: model and source; nothing when the field is missing.
+MachineCollectives read_collectives(const graph::JsonField& field);
 
 /// A name of at most 200 characters.
 std::string read_name(const graph::JsonField& field);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/machine_file.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -30,8 +31,9 @@ int read_end(const JsonField& field, const VertexIds& ids) {
 
 MachineParts read_flat(const JsonField& root) {
     // plan.json embeds a machine together with its digest.
-    root.allow_only(
-        {"format", "version", "name", "summary", "digest", "devices", "switches", "links"});
+    root.allow_only({"format", "version", "name", "summary", "digest", "collectives", "devices",
+                     "switches", "links"});
+    MachineCollectives collectives = read_collectives(root["collectives"]);
     std::vector<Device> devices;
     VertexIds ids;
     for (const JsonField& field : root["devices"].items()) {
@@ -48,8 +50,11 @@ MachineParts read_flat(const JsonField& root) {
     std::vector<std::string> switches;
     if (root["switches"].present()) {
         for (const JsonField& field : root["switches"].items()) {
-            field.allow_only({"name"});
-            switches.push_back(read_name(field["name"]));
+            SwitchFigures figures = read_switch(field);
+            if (figures.reduces) {
+                collectives.reducing_switches.push_back(static_cast<int>(switches.size()));
+            }
+            switches.push_back(std::move(figures.name));
             ids.emplace(switches.back(), static_cast<int>(devices.size() + switches.size()) - 1);
         }
     }
@@ -64,7 +69,8 @@ MachineParts read_flat(const JsonField& root) {
             links.push_back(std::move(link));
         }
     }
-    return {read_name(root["name"]), std::move(devices), std::move(switches), std::move(links)};
+    return {read_name(root["name"]), std::move(devices), std::move(switches), std::move(links),
+            std::move(collectives)};
 }
 
 void check_format(const JsonField& root) {
@@ -121,7 +127,7 @@ Machine parse_machine(const JsonField& field, const MachineSize& size) {
     MachineParts parts = field["nodes"].present() ? expand_nodes(field, size) : read_flat(field);
     try {
         return {std::move(parts.name), std::move(parts.devices), std::move(parts.switches),
-                std::move(parts.links)};
+                std::move(parts.links), std::move(parts.collectives)};
     } catch (const InputError& error) {
         field.reject(error.what());
     }
@@ -137,17 +143,27 @@ std::string to_json(const Machine& machine, int indent) {
     std::vector<std::string> devices;
     for (const Device& device : machine.devices()) devices.push_back(device_line(device));
     std::vector<std::string> switches;
+    const MachineCollectives& collectives = machine.collectives();
     for (const std::string& name : machine.switches()) {
-        switches.push_back(fmt::format("{{\"name\": {}}}", json_quoted(name)));
+        const bool reduces = std::ranges::binary_search(collectives.reducing_switches,
+                                                        static_cast<int>(switches.size()));
+        switches.push_back(fmt::format("{{\"name\": {}{}}}", json_quoted(name),
+                                       reduces ? ", \"reduces\": true" : ""));
     }
+    const std::string model =
+        collectives.model.empty()
+            ? std::string()
+            : fmt::format("{} \"collectives\": {{\"model\": {}, \"source\": {}}},\n", margin,
+                          json_quoted(collectives.model), json_quoted(collectives.source));
     std::vector<std::string> links;
     for (const Link& link : machine.links()) links.push_back(link_line(machine, link));
     return fmt::format(
         "{{\"format\": \"{}\", \"version\": 1, \"name\": {},\n"
+        "{}"
         "{} \"devices\": {},\n"
         "{} \"switches\": {},\n"
         "{} \"links\": {}}}",
-        kFormat, json_quoted(machine.name()), margin, array_of(devices, margin), margin,
+        kFormat, json_quoted(machine.name()), model, margin, array_of(devices, margin), margin,
         array_of(switches, margin), margin, array_of(links, margin));
 }
 

@@ -36,7 +36,7 @@ struct NodeKind {
     std::string name;
     int count = 0;
     std::vector<Group> groups{};
-    std::vector<std::string> switches{};
+    std::vector<SwitchFigures> switches{};
     std::vector<NodeLink> links{};
 };
 
@@ -51,7 +51,8 @@ struct Description {
     std::string name;
     std::map<std::string, Device> device_types{};
     std::map<std::string, Link> link_types{};
-    std::vector<std::string> switches{};
+    std::vector<SwitchFigures> switches{};
+    MachineCollectives collectives{};  ///< reducing switches are found while expanding
     std::vector<NodeKind> nodes{};
 };
 
@@ -65,11 +66,11 @@ const Type* find_type(const std::map<std::string, Type>& types, const JsonField&
     return &found->second;
 }
 
-std::vector<std::string> read_names(const JsonField& field) {
-    std::vector<std::string> names;
-    if (!field.present()) return names;
-    for (const JsonField& item : field.items()) names.push_back(read_name(item));
-    return names;
+std::vector<SwitchFigures> read_switches(const JsonField& field) {
+    std::vector<SwitchFigures> switches;
+    if (!field.present()) return switches;
+    for (const JsonField& item : field.items()) switches.push_back(read_switch(item));
+    return switches;
 }
 
 int read_count(const JsonField& field) {
@@ -89,7 +90,7 @@ NodeKind read_node(const JsonField& field, const Description& known) {
              .listed = count,
              .figures = find_type(known.device_types, item["type"], "device_types")});
     }
-    node.switches = read_names(field["switches"]);
+    node.switches = read_switches(field["switches"]);
     if (!field["links"].present()) return node;
     for (const JsonField& item : field["links"].items()) {
         item.allow_only({"from", "to", "type"});
@@ -100,9 +101,10 @@ NodeKind read_node(const JsonField& field, const Description& known) {
 }
 
 Description read_description(const JsonField& root) {
-    root.allow_only({"format", "version", "name", "summary", "sizes", "device_types", "link_types",
-                     "switches", "nodes"});
+    root.allow_only({"format", "version", "name", "summary", "sizes", "collectives", "device_types",
+                     "link_types", "switches", "nodes"});
     Description description{.name = read_name(root["name"])};
+    description.collectives = read_collectives(root["collectives"]);
     for (const std::string& name : root["device_types"].keys()) {
         const JsonField field = root["device_types"][name];
         field.allow_only({}, kDeviceFigures);
@@ -115,7 +117,7 @@ Description read_description(const JsonField& root) {
             description.link_types.emplace(name, read_link_figures(field));
         }
     }
-    description.switches = read_names(root["switches"]);
+    description.switches = read_switches(root["switches"]);
     for (const JsonField& field : root["nodes"].items()) {
         description.nodes.push_back(read_node(field, description));
     }
@@ -194,7 +196,8 @@ void check_size(const Description& description, const JsonField& nodes, const Ma
 
 class Expansion {
 public:
-    explicit Expansion(const Description& description) : description_(description) {}
+    explicit Expansion(const Description& description)
+        : description_(description), collectives_(description.collectives) {}
 
     MachineParts run(const JsonField& nodes_field) {
         make_vertices();
@@ -207,12 +210,13 @@ public:
                 first_switch += static_cast<int>(node.switches.size());
             }
         }
-        return {description_.name, std::move(devices_), std::move(switches_), std::move(links_)};
+        return {description_.name, std::move(devices_), std::move(switches_), std::move(links_),
+                std::move(collectives_)};
     }
 
 private:
     void make_vertices() {
-        switches_ = description_.switches;
+        for (const SwitchFigures& each : description_.switches) add_switch("", each);
         int nodes = 0;
         for (const NodeKind& node : description_.nodes) nodes += node.count;
         std::map<std::string, int> next_number;
@@ -230,9 +234,16 @@ private:
                         devices_.push_back(std::move(device));
                     }
                 }
-                for (const std::string& name : node.switches) switches_.push_back(prefix + name);
+                for (const SwitchFigures& each : node.switches) add_switch(prefix, each);
             }
         }
+    }
+
+    void add_switch(const std::string& prefix, const SwitchFigures& figures) {
+        if (figures.reduces) {
+            collectives_.reducing_switches.push_back(static_cast<int>(switches_.size()));
+        }
+        switches_.push_back(prefix + figures.name);
     }
 
     void make_links(const NodeKind& node, int first_device, int first_switch,
@@ -259,8 +270,8 @@ private:
     End resolve(const JsonField& field, const NodeKind& node, int first_device,
                 int first_switch) const {
         const std::string text = field.text({"a device, group* or switch"}, 200);
-        const auto position = [&](const std::vector<std::string>& names, std::string_view name) {
-            const auto found = std::ranges::find(names, name);
+        const auto position = [&](const std::vector<SwitchFigures>& names, std::string_view name) {
+            const auto found = std::ranges::find(names, name, &SwitchFigures::name);
             return found == names.end() ? -1 : static_cast<int>(found - names.begin());
         };
         if (text.starts_with('/')) {
@@ -295,6 +306,7 @@ private:
     std::vector<Device> devices_;
     std::vector<std::string> switches_;
     std::vector<Link> links_;
+    MachineCollectives collectives_;
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ struct MachineParts {
     std::vector<Device> devices;
     std::vector<std::string> switches;
     std::vector<Link> links;
+    MachineCollectives collectives;
 };
 
 MachineParts expand_nodes(const graph::JsonField& root, const MachineSize& size);

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/group_links.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace partita::cost {
+
+namespace {
+
+constexpr std::size_t kMostGroups = 65'536;
+
+/// Counts the flows of one round on the channels of a machine.
+class FlowCounter {
+public:
+    explicit FlowCounter(const Machine& machine)
+        : machine_(machine), flows_(machine.channels().size()) {}
+
+    void add(int from, int to) {
+        route_.clear();
+        machine_.append_route(from, to, route_);
+        Time latency;
+        for (const std::int32_t channel : route_) {
+            const auto i = static_cast<std::size_t>(channel);
+            latency += machine_.channels()[i].latency;
+            if (flows_[i]++ == 0) used_.push_back(channel);
+        }
+        latency_ = std::max(latency_, latency);
+    }
+
+    /// The round so far; the next one starts empty.
+    Round finish() {
+        Round worst{.latency = std::exchange(latency_, Time{0})};
+        for (const std::int32_t channel : used_) {
+            const auto i = static_cast<std::size_t>(channel);
+            const std::int64_t flows = std::exchange(flows_[i], 0);
+            const std::int64_t bandwidth = machine_.channels()[i].bandwidth;
+            if (static_cast<Int128>(flows) * worst.bandwidth >
+                static_cast<Int128>(worst.flows) * bandwidth) {
+                worst.flows = flows;
+                worst.bandwidth = bandwidth;
+            }
+        }
+        used_.clear();
+        return worst;
+    }
+
+private:
+    const Machine& machine_;
+    std::vector<std::int64_t> flows_;
+    std::vector<std::int32_t> used_;
+    std::vector<std::int32_t> route_;
+    Time latency_;
+};
+
+void add_ring(FlowCounter& counter, std::span<const int> devices) {
+    if (devices.size() < 2) return;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        counter.add(devices[i], devices[(i + 1) % devices.size()]);
+    }
+}
+
+void add_pairs(FlowCounter& counter, std::span<const int> devices) {
+    for (const int from : devices) {
+        for (const int to : devices) {
+            if (from != to) counter.add(from, to);
+        }
+    }
+}
+
+/// Takes the larger latency and the larger flows / bandwidth.
+void raise_to(Round& worst, const Round& round) {
+    worst.latency = std::max(worst.latency, round.latency);
+    if (static_cast<Int128>(round.flows) * worst.bandwidth >
+        static_cast<Int128>(worst.flows) * round.bandwidth) {
+        worst.flows = round.flows;
+        worst.bandwidth = round.bandwidth;
+    }
+}
+
+std::vector<int> column(const std::vector<std::vector<int>>& nodes, std::size_t position) {
+    std::vector<int> devices;
+    for (const auto& members : nodes) devices.push_back(members[position]);
+    return devices;
+}
+
+bool reduced_by_a_switch(const Machine& machine, std::span<const int> devices) {
+    for (const int reducing : machine.collectives().reducing_switches) {
+        const int vertex = machine.device_count() + reducing;
+        std::vector<bool> joined(static_cast<std::size_t>(machine.device_count()));
+        for (const Link& link : machine.links()) {
+            const int other = link.from == vertex ? link.to : link.from;
+            if ((link.from != vertex && link.to != vertex) || other >= machine.device_count()) {
+                continue;
+            }
+            joined[static_cast<std::size_t>(other)] = true;
+        }
+        if (std::ranges::all_of(devices,
+                                [&](int d) { return joined[static_cast<std::size_t>(d)]; })) {
+            return true;
+        }
+    }
+    return false;
+}
+
+std::uint64_t hash_of(std::span<const int> devices) {
+    std::uint64_t hash = 0x9e3779b97f4a7c15U;
+    for (const int device : devices) {
+        hash = (hash ^ static_cast<std::uint64_t>(device)) * 0xff51afd7ed558ccdU;
+        hash ^= hash >> 32U;
+    }
+    return hash;
+}
+
+}  // namespace
+
+GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
+    : ranks(static_cast<int>(devices.size())),
+      levels(static_cast<int>(std::bit_width(devices.size() - 1))),
+      switch_reduces(reduced_by_a_switch(machine, devices)),
+      devices_(devices.begin(), devices.end()) {
+    std::map<int, std::vector<int>> by_node;
+    for (const int device : devices) by_node[machine.device(device).node].push_back(device);
+    for (auto& [node, members] : by_node) node_members_.push_back(std::move(members));
+    nodes = static_cast<int>(node_members_.size());
+    const std::size_t first = node_members_.front().size();
+    const bool even =
+        std::ranges::all_of(node_members_, [&](const auto& m) { return m.size() == first; });
+    ranks_per_node = even ? static_cast<int>(first) : 0;
+
+    FlowCounter counter(machine);
+    const auto flow = [&](int from, int to) {
+        counter.add(devices_[static_cast<std::size_t>(from)],
+                    devices_[static_cast<std::size_t>(to)]);
+    };
+    add_ring(counter, devices_);
+    ring = counter.finish();
+    for (int i = 1; i < ranks; ++i) flow(i, 0);
+    to_root = counter.finish();
+    for (int i = 1; i < ranks; ++i) flow(0, i);
+    from_root = counter.finish();
+    for (const auto& members : node_members_) add_ring(counter, members);
+    node_ring = counter.finish();
+    for (std::size_t j = 0; even && j < first; ++j) add_ring(counter, column(node_members_, j));
+    column_ring = counter.finish();
+    const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+    for (int i = power; i < ranks; ++i) {
+        flow(i, i - power);
+        flow(i - power, i);
+    }
+    fold = counter.finish();
+    for (int k = 0; k < levels; ++k) {
+        const auto level = static_cast<std::size_t>(k);
+        const int step = 1 << k;
+        for (int i = 0; i + step < ranks; i += 2 * step) flow(i + step, i);
+        up[level] = counter.finish();
+        for (int i = 0; i + step < ranks; i += 2 * step) flow(i, i + step);
+        down[level] = counter.finish();
+        for (int i = 0; i < power && step < power; ++i) flow(i, i ^ step);
+        exchange[level] = counter.finish();
+        for (int i = 0; i < ranks; ++i) flow(i, (i + step) % ranks);
+        rotation[level] = counter.finish();
+    }
+}
+
+const GroupLinks::Pairs& GroupLinks::pairs(const Machine& machine) const {
+    std::call_once(pairs_once_, [&] {
+        FlowCounter counter(machine);
+        add_pairs(counter, devices_);
+        pairs_.all = counter.finish();
+        for (const auto& members : node_members_) add_pairs(counter, members);
+        pairs_.nodes = counter.finish();
+        for (int j = 0; j < ranks_per_node; ++j) {
+            add_pairs(counter, column(node_members_, static_cast<std::size_t>(j)));
+        }
+        pairs_.columns = counter.finish();
+        for (std::size_t shift = 1; shift < devices_.size(); ++shift) {
+            for (std::size_t i = 0; i < devices_.size(); ++i) {
+                counter.add(devices_[i], devices_[(i + shift) % devices_.size()]);
+            }
+            raise_to(pairs_.shift, counter.finish());
+        }
+    });
+    return pairs_;
+}
+
+std::shared_ptr<const GroupLinks> GroupLinksCache::find(const Machine& machine,
+                                                        std::span<const int> devices) {
+    assert(!devices.empty());
+    const std::uint64_t hash = hash_of(devices);
+    const auto known = [&]() -> std::shared_ptr<const GroupLinks> {
+        const auto [first, last] = entries_.equal_range(hash);
+        for (auto entry = first; entry != last; ++entry) {
+            if (std::ranges::equal(entry->second.devices, devices)) return entry->second.links;
+        }
+        return nullptr;
+    };
+    {
+        const std::shared_lock lock(mutex_);
+        if (auto links = known()) return links;
+    }
+    // Outside the lock: two threads may count the same group, and both get the same figures.
+    auto links = std::make_shared<const GroupLinks>(machine, devices);
+    const std::unique_lock lock(mutex_);
+    if (auto other = known()) return other;
+    if (entries_.size() >= kMostGroups) entries_.clear();
+    entries_.emplace(hash, Entry{{devices.begin(), devices.end()}, links});
+    return links;
+}
+
+}  // namespace partita::cost

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a machine's links mean for a group of devices that communicate: alpha and beta of each
+// pattern of simultaneous copies that collective algorithms are made of.
+//
+//     time of one round = latency + flows x bytes of one copy / bandwidth
+//
+// latency is the longest of the pattern's routes; flows / bandwidth belongs to the channel where
+// flows of the pattern sharing it weigh most (contention, phi in REFERENCES.md 2). A ring over four
+// devices behind one bus has four flows on that bus; over a switch each channel carries one.
+//
+// Measured once per group and kept by the machine, for a search asks the same groups again and
+// again. Threads: any number may ask. Source: Hockney, Parallel Computing 20(3), 1994 (alpha, beta);
+// the rest is counting.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cost/machine.h"
+#include "graph/units.h"
+
+namespace partita::cost {
+
+/// Of copies that run at the same time. Without copies it is free.
+struct Round {
+    Time latency;
+    std::int64_t flows = 0;
+    std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
+
+    /// Every copy carries `bytes` >= 0. Rounded up.
+    [[nodiscard]] Time time(Bytes bytes) const {
+        return latency + transfer_time(flows * bytes, bandwidth);
+    }
+};
+
+/// log2 of the most devices that a machine may have.
+inline constexpr int kMostLevels = 12;
+
+/// For ranks 0..n-1 of a group, arithmetic on ranks modulo n where it wraps. Level k means 2^k.
+class GroupLinks {
+public:
+    GroupLinks(const Machine& machine, std::span<const int> devices);
+
+    int ranks = 0;
+    int nodes = 0;
+    int ranks_per_node = 0;       ///< 0: nodes hold different numbers of ranks
+    int levels = 0;               ///< ceil(log2 ranks)
+    bool switch_reduces = false;  ///< one reducing switch has a link to every device
+
+    Round ring;  ///< i to i + 1, at once
+    Round to_root;
+    Round from_root;
+    Round node_ring;    ///< a ring in every node, at once
+    Round column_ring;  ///< a ring over the j-th ranks of all nodes, for every j at once
+    Round fold;         ///< ranks from the highest power of two on exchange with the lowest
+    std::array<Round, kMostLevels> up;        ///< i + 2^k to i, for i a multiple of 2^(k+1)
+    std::array<Round, kMostLevels> down;      ///< the reverse
+    std::array<Round, kMostLevels> exchange;  ///< i with i xor 2^k, below the highest power of two
+    std::array<Round, kMostLevels> rotation;  ///< i to i + 2^k
+
+    /// Patterns that touch every pair; counted when first asked for.
+    struct Pairs {
+        Round all;      ///< everyone to everyone
+        Round shift;    ///< i to i + r, the worst r
+        Round nodes;    ///< everyone to everyone inside each node
+        Round columns;  ///< everyone to everyone inside each column
+    };
+    [[nodiscard]] const Pairs& pairs(const Machine& machine) const;
+
+private:
+    std::vector<int> devices_;
+    std::vector<std::vector<int>> node_members_;  ///< in the order of ranks
+    mutable std::once_flag pairs_once_;
+    mutable Pairs pairs_;
+};
+
+/// The groups of one machine, by their devices in order. Emptied when it holds too many.
+class GroupLinksCache {
+public:
+    std::shared_ptr<const GroupLinks> find(const Machine& machine, std::span<const int> devices);
+
+private:
+    struct Entry {
+        std::vector<int> devices;
+        std::shared_ptr<const GroupLinks> links;
+    };
+    std::shared_mutex mutex_;
+    /// By a hash of the devices; only looked up, never walked, so its order is nobody's business.
+    std::unordered_multimap<std::uint64_t, Entry> entries_;
+};
+
+}  // namespace partita::cost

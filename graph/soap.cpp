@@ -18,12 +18,6 @@ std::string_view name_of(SoapClass soap) {
 
 namespace {
 
-/// The batch as a digit of a dim or of a factor: `extent` steps of `stride` positions.
-struct Digit {
-    std::int64_t stride = 1;
-    std::int64_t extent = 1;
-};
-
 /// The positions of a factor inside its dim: those of the factors right of it are its stride.
 std::int64_t stride_in(const OpRule& rule, const DimRule& dim, std::size_t at) {
     std::int64_t stride = 1;
@@ -34,23 +28,24 @@ std::int64_t stride_in(const OpRule& rule, const DimRule& dim, std::size_t at) {
 }
 
 /// What of the batch lies in a factor of the dim, in positions of that factor; extent 0 if nothing.
-Digit overlap(const OpRule& rule, const DimRule& dim, std::size_t at, const Digit& batch) {
+BatchDigit overlap(const OpRule& rule, const DimRule& dim, std::size_t at,
+                   const BatchDigit& batch) {
     const Factor& factor = rule.factors[static_cast<std::size_t>(dim.factors[at])];
     // A dim that is one factor: strides of windowed dims are those of the operand, so take it all.
     if (dim.factors.size() == 1) {
         const bool is_part = !dim.window && batch.stride * batch.extent <= factor.extent;
-        return is_part ? batch : Digit{1, std::max<std::int64_t>(factor.extent, 1)};
+        return is_part ? batch : BatchDigit{1, std::max<std::int64_t>(factor.extent, 1)};
     }
     const std::int64_t stride = stride_in(rule, dim, at);
     const std::int64_t low = std::max(stride, batch.stride);
     const std::int64_t high = std::min(stride * factor.extent, batch.stride * batch.extent);
-    return low < high ? Digit{low / stride, high / low} : Digit{1, 0};
+    return low < high ? BatchDigit{low / stride, high / low} : BatchDigit{1, 0};
 }
 
 /// Per factor of the op the part of the batch in it; extent 0 = none.
-std::vector<Digit> batch_in_factors(const Op& op, const OpRule& rule,
-                                    const std::vector<TensorOrigin>& origins) {
-    std::vector<Digit> batch(rule.factors.size(), Digit{1, 0});
+std::vector<BatchDigit> batch_in_factors(const Op& op, const OpRule& rule,
+                                         const std::vector<TensorOrigin>& origins) {
+    std::vector<BatchDigit> batch(rule.factors.size(), BatchDigit{1, 0});
     const auto add = [&](const std::vector<TensorId>& tensors,
                          const std::vector<TensorRule>& tensor_rules) {
         for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -62,9 +57,9 @@ std::vector<Digit> batch_in_factors(const Op& op, const OpRule& rule,
             }
             const DimRule& dim = tensor_rules[i].dims[static_cast<std::size_t>(origin.sample_dim)];
             for (std::size_t at = 0; at < dim.factors.size(); ++at) {
-                const Digit digit =
+                const BatchDigit digit =
                     overlap(rule, dim, at, {origin.sample_stride, origin.sample_extent});
-                Digit& known = batch[static_cast<std::size_t>(dim.factors[at])];
+                BatchDigit& known = batch[static_cast<std::size_t>(dim.factors[at])];
                 if (known.extent == 0) known = digit;
             }
         }
@@ -76,12 +71,12 @@ std::vector<Digit> batch_in_factors(const Op& op, const OpRule& rule,
 }
 
 /// Where the batch lies in a tensor: in its first dim that holds some of it.
-void set_sample_dim(const OpRule& rule, const TensorRule& tensor, const std::vector<Digit>& batch,
-                    TensorOrigin& origin) {
+void set_sample_dim(const OpRule& rule, const TensorRule& tensor,
+                    const std::vector<BatchDigit>& batch, TensorOrigin& origin) {
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
         const DimRule& dim = tensor.dims[d];
         for (std::size_t at = 0; at < dim.factors.size(); ++at) {
-            const Digit& digit = batch[static_cast<std::size_t>(dim.factors[at])];
+            const BatchDigit& digit = batch[static_cast<std::size_t>(dim.factors[at])];
             if (digit.extent == 0) continue;
             const std::int64_t stride = stride_in(rule, dim, at) * digit.stride;
             if (origin.sample_dim < 0) {
@@ -126,7 +121,7 @@ void propagate_forward(const OpGraph& graph, const std::vector<OpRule>& rules,
         if (op.kind == OpKind::parameter) origins[op.outputs[0].index()].weight = true;
         if (op.inputs.empty()) continue;
         const OpRule& rule = rules[id.index()];
-        const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+        const std::vector<BatchDigit> batch = batch_in_factors(op, rule, origins);
         const bool weight = is_weight(graph, op, origins);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (!op.outputs[i].valid()) continue;
@@ -145,7 +140,7 @@ void propagate_backward(const OpGraph& graph, const std::vector<OpRule>& rules,
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
         const Op& op = graph.op(*id);
         const OpRule& rule = rules[id->index()];
-        const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+        const std::vector<BatchDigit> batch = batch_in_factors(op, rule, origins);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             if (!op.inputs[i].valid()) continue;
             TensorOrigin& origin = origins[op.inputs[i].index()];
@@ -176,10 +171,15 @@ std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector
     return origins;
 }
 
+std::vector<BatchDigit> batch_digits(const OpGraph& graph, OpId id, const OpRule& rule,
+                                     const std::vector<TensorOrigin>& origins) {
+    return batch_in_factors(graph.op(id), rule, origins);
+}
+
 std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId id, const OpRule& rule,
                                     const std::vector<TensorOrigin>& origins) {
     const Op& op = graph.op(id);
-    const std::vector<Digit> batch = batch_in_factors(op, rule, origins);
+    const std::vector<BatchDigit> batch = batch_in_factors(op, rule, origins);
     std::vector<bool> splits_weight(rule.factors.size(), false);
     const auto mark = [&](const TensorRule& tensor) {
         for (const DimRule& dim : tensor.dims) {

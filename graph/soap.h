@@ -38,6 +38,16 @@ struct TensorOrigin {
 std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
                                          const std::vector<int>& input_sample_dims = {});
 
+/// The batch as a digit of a dim or of a factor: `extent` steps of `stride` positions.
+struct BatchDigit {
+    std::int64_t stride = 1;
+    std::int64_t extent = 1;  ///< 0: nothing of the batch
+};
+
+/// Per factor of an op the part of the batch in it.
+std::vector<BatchDigit> batch_digits(const OpGraph& graph, OpId op, const OpRule& rule,
+                                     const std::vector<TensorOrigin>& origins);
+
 /// Class of each factor of one op. A factor of several classes takes the first in the order above.
 std::vector<SoapClass> soap_classes(const OpGraph& graph, OpId op, const OpRule& rule,
                                     const std::vector<TensorOrigin>& origins);

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/task_graph_builder.h"
+#include "plan/batch.h"
+#include "plan/lowering.h"
 
 namespace partita::plan {
 
@@ -15,269 +16,209 @@ using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
 
-namespace {
+Lowering::Lowering(const Problem& problem, const Strategy& strategy)
+    : problem_(problem),
+      graph_(problem.graph()),
+      strategy_(strategy),
+      micro_batches_(strategy.policy.micro_batches),
+      build_(problem),
+      states_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches_)),
+      forward_(graph_.op_count() * static_cast<std::size_t>(micro_batches_)) {}
 
-/// Where a tensor (or a gradient) can be had on a device: the task to wait for and the buffer to
-/// keep; -1 for what was there from the start.
-struct Place {
-    int device = -1;
-    TaskId task = -1;
-    std::int32_t buffer = -1;
-};
-
-class Lowering {
-public:
-    Lowering(const Problem& problem, const Strategy& strategy)
-        : problem_(problem),
-          graph_(problem.graph()),
-          strategy_(strategy),
-          build_(problem),
-          places_(graph_.tensor_count()),
-          forward_(graph_.op_count(), -1),
-          contributions_(problem.mode() == Mode::training ? graph_.tensor_count() : 0) {}
-
-    TaskGraph run() {
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) lower_forward(OpId(i));
-        if (problem_.mode() == Mode::training) {
-            for (std::size_t i = graph_.op_count(); i-- > 0;) lower_backward(OpId(i));
+TaskGraph Lowering::run() {
+    for (int m = 0; m < micro_batches_; ++m) {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            if (runs_in(OpId(i), m)) lower_forward(OpId(i), m);
         }
-        add_resident_memory();
-        return build_.finish();
     }
-
-private:
-    void lower_forward(OpId id);
-    void lower_source(OpId id, const Op& op);
-    void lower_backward(OpId id);
-    void lower_loss(OpId id, const Op& op);
-    void lower_update(OpId id, const Op& op);
-    Place gradient_of(TensorId t, OpId producer, bool persistent);
-    Place sum_of(std::vector<Place> parts, TensorId t, int device, bool persistent);
-    Place operand_at(TensorId t, int device);
-    TaskId copy(TensorId t, bool gradient, const Place& from, int to);
-    TaskId add_compute(TaskKind kind, OpId op, int device, Time duration, TensorId tensor = {});
-    void add_resident_memory();
-
-    /// Buffers of a workload are part of the memory it gives for the node.
-    [[nodiscard]] Bytes buffer_bytes(TensorId t) const {
-        return graph_.op(graph_.tensor(t).producer).given ? Bytes{0} : problem_.tensor_bytes(t);
+    for (int m = 0; m < micro_batches_ && problem_.mode() == Mode::training; ++m) {
+        for (std::size_t i = graph_.op_count(); i-- > 0;) lower_backward(OpId(i), m);
     }
-
-    const Problem& problem_;
-    const graph::OpGraph& graph_;
-    const Strategy& strategy_;
-    TaskGraphBuilder build_;
-    std::vector<std::vector<Place>> places_;         ///< per tensor, first the producer's device
-    std::vector<TaskId> forward_;                    ///< per op
-    std::vector<std::vector<Place>> contributions_;  ///< per tensor: gradients from its consumers
-};
-
-void Lowering::lower_source(OpId id, const Op& op) {
-    const TensorId t = op.outputs[0];
-    if (problem_.is_resident(t)) return;  // see add_resident_memory()
-    const int device = strategy_.device_of(id);
-    build_.add_persistent(device, problem_.persistent_bytes(id));
-    places_[t.index()].push_back({device, -1, -1});
+    add_resident_memory();
+    return build_.finish();
 }
 
-Place Lowering::operand_at(TensorId t, int device) {
-    auto& places = places_[t.index()];
-    const auto at = std::find_if(places.begin(), places.end(),
-                                 [&](const Place& place) { return place.device == device; });
-    if (at != places.end()) return *at;
-    if (problem_.is_resident(t)) {
-        places.push_back({device, -1, -1});
-        return places.back();
-    }
-    assert(!places.empty());
-    const TaskId task = copy(t, false, places.front(), device);
-    places.push_back({device, task, build_.add_buffer(task, buffer_bytes(t))});
-    return places.back();
+Lowering::Split Lowering::split_of(OpId id, int micro_batch) const {
+    Split split(problem_.rule(id), strategy_.config(id),
+                micro_batch_box(problem_, id, micro_batches_, micro_batch));
+    split.micro_batch = micro_batch;
+    return split;
 }
 
-TaskId Lowering::add_compute(TaskKind kind, OpId op, int device, Time duration, TensorId tensor) {
-    return build_.add_task(
-        {.kind = kind, .op = op, .tensor = tensor, .device = device, .duration = duration});
-}
-
-TaskId Lowering::copy(TensorId t, bool gradient, const Place& from, int to) {
-    const TaskId task = build_.add_task({.kind = TaskKind::copy,
-                                         .gradient = gradient,
-                                         .op = graph_.tensor(t).producer,
-                                         .tensor = t,
-                                         .device = from.device,
-                                         .to = to,
-                                         .lane = 0,
-                                         .duration = problem_.copy_time(t, from.device, to)});
-    build_.add_edge(from.task, task);
-    build_.add_read(task, from.buffer);
-    return task;
-}
-
-void Lowering::lower_forward(OpId id) {
+std::int32_t Lowering::layout(OpId id, const Split& split, Side side, std::size_t index) {
     const Op& op = graph_.op(id);
-    const int device = strategy_.device_of(id);
-    if (op.kind == OpKind::output) {
-        operand_at(op.inputs[0], device);
-        return;
-    }
-    if (op.kind != OpKind::compute) {
-        lower_source(id, op);
-        return;
-    }
-    std::vector<Place> operands;
-    for (const TensorId t : op.inputs) {
-        operands.push_back(t.valid() ? operand_at(t, device) : Place{});
-    }
-    const TaskId task =
-        add_compute(TaskKind::forward, id, device, problem_.forward_time(id, device));
-    forward_[id.index()] = task;
-    for (const Place& operand : operands) {
-        build_.add_edge(operand.task, task);
-        build_.add_read(task, operand.buffer);
-    }
-    if (op.given) build_.add_persistent(device, op.given->memory);
-    // A view keeps its operand's buffer alive instead of allocating one of its own.
-    const bool view = problem_.rule(id).alias && !operands.empty() && operands[0].buffer >= 0;
-    for (const TensorId t : op.outputs) {
-        const std::int32_t buffer =
-            view ? operands[0].buffer : build_.add_buffer(task, buffer_bytes(t));
-        places_[t.index()].push_back({device, task, buffer});
-    }
+    const bool is_result = side == Side::result || side == Side::result_gradient;
+    const TensorId t = is_result ? op.outputs[index] : op.inputs[index];
+    return layouts_.intern(layout_of(problem_.rule(id), split.parts, strategy_.config(id).devices,
+                                     side, index, graph_.tensor(t).shape, build_.regions()));
 }
 
-void Lowering::lower_backward(OpId id) {
+/// The largest part: contract 11.
+PartSize Lowering::size_of(OpId id, const Split& split) {
     const Op& op = graph_.op(id);
-    if (op.kind == OpKind::output) {
-        if (problem_.has_backward(id)) lower_loss(id, op);
-        return;
-    }
-    if (op.kind != OpKind::compute) {
-        lower_update(id, op);
-        return;
-    }
-    if (!problem_.has_backward(id)) return;
-    const int device = strategy_.device_of(id);
-    std::vector<Place> gradients;
-    for (const TensorId t : op.outputs) {
-        if (problem_.has_gradient(t)) gradients.push_back(gradient_of(t, id, false));
-    }
-    const TaskId task =
-        add_compute(TaskKind::backward, id, device, problem_.backward_time(id, device));
-    build_.add_edge(forward_[id.index()], task);
-    for (const Place& gradient : gradients) {
-        build_.add_edge(gradient.task, task);
-        build_.add_read(task, gradient.buffer);
-    }
-    const graph::OpRule& rule = problem_.rule(id);
+    PartSize size{.operands = std::vector<std::int64_t>(op.inputs.size()),
+                  .results = std::vector<std::int64_t>(op.outputs.size()),
+                  .flops = flops_of(problem_.rule(id), split.parts.box(0))};
+    const auto largest = [&](Side side, std::size_t i) {
+        std::int64_t most = 0;
+        for (const Piece& piece : layouts_[layout(id, split, side, i)].pieces) {
+            if (piece.region >= 0) most = std::max(most, build_.regions().volume(piece.region));
+        }
+        return most;
+    };
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const TensorId t = op.inputs[i];
-        if (!t.valid()) continue;
-        const bool saved = i >= 64 || ((rule.saves_operands >> i) & 1U) != 0;
-        if (saved) build_.add_read(task, operand_at(t, device).buffer);
-        if (problem_.has_gradient(t)) contributions_[t.index()].push_back({device, task, -1});
+        if (op.inputs[i].valid()) size.operands[i] = largest(Side::operand, i);
     }
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        const bool saved = i >= 64 || ((rule.saves_results >> i) & 1U) != 0;
-        if (saved) build_.add_read(task, operand_at(op.outputs[i], device).buffer);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) size.results[i] = largest(Side::result, i);
+    return size;
+}
+
+Time Lowering::time_of(OpId id, bool backward, const Split& split, int device, Prices& prices) {
+    // The whole op is priced already.
+    if (split.parts.size() == 1 && micro_batches_ == 1) {
+        return backward ? problem_.backward_time(id, device) : problem_.forward_time(id, device);
+    }
+    const int device_class = problem_.device_class(device);
+    for (const auto& [known, time] : prices.known) {
+        if (known == device_class) return time;
+    }
+    if (!prices.size) prices.size = size_of(id, split);
+    const Time time = backward ? problem_.backward_time(id, *prices.size, device)
+                               : problem_.forward_time(id, *prices.size, device);
+    prices.known.emplace_back(device_class, time);
+    return time;
+}
+
+/// The task comes after the places' tasks and reads what lies there.
+void Lowering::add_work(TaskId task, const std::vector<Place>& places) {
+    for (const Place& place : places) build_.add_edge(place.task, task);
+    add_reads(task, places);
+}
+
+void Lowering::add_reads(TaskId task, const std::vector<Place>& places) {
+    for (const Place& place : places) {
+        build_.add_read(task, place.buffer);
+        const auto readers = readers_.find(place.buffer);
+        if (readers != readers_.end()) readers->second.push_back(task);
     }
 }
 
-void Lowering::lower_loss(OpId id, const Op& op) {
-    const TensorId t = op.inputs[0];
-    const int device = strategy_.device_of(id);
-    const Place value = operand_at(t, device);
-    const TaskId task = add_compute(TaskKind::loss, id, device, problem_.backward_time(id, device));
-    build_.add_edge(value.task, task);
-    build_.add_read(task, value.buffer);
-    contributions_[t.index()].push_back({device, task, -1});
-}
-
-/// The gradient of `t` on its producer's device. Contributions are added per device first, so that
-/// each device sends one copy: the mirror image of the forward's one copy per destination.
-Place Lowering::gradient_of(TensorId t, OpId producer, bool persistent) {
-    const int home = strategy_.device_of(producer);
-    auto& parts = contributions_[t.index()];
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const Place& a, const Place& b) { return a.device < b.device; });
-    std::vector<Place> arrived;
-    std::vector<std::pair<std::size_t, std::size_t>> remote;
-    for (std::size_t first = 0; first < parts.size();) {
-        std::size_t last = first;
-        while (last < parts.size() && parts[last].device == parts[first].device) ++last;
-        if (parts[first].device != home) {
-            remote.emplace_back(first, last);
-        } else {
-            arrived.assign(parts.begin() + static_cast<std::ptrdiff_t>(first),
-                           parts.begin() + static_cast<std::ptrdiff_t>(last));
-        }
-        first = last;
-    }
-    for (const auto& [first, last] : remote) {
-        const auto begin = parts.begin();
-        const std::vector<Place> group(begin + static_cast<std::ptrdiff_t>(first),
-                                       begin + static_cast<std::ptrdiff_t>(last));
-        const Place sum = sum_of(group, t, group.front().device, false);
-        arrived.push_back({home, copy(t, true, sum, home), -1});
-    }
-    return sum_of(std::move(arrived), t, home, persistent);
-}
-
-/// Adds contributions that lie on one device. Every contribution but a lone one that is written
-/// straight to its place needs a buffer; a parameter's accumulator is persistent.
-Place Lowering::sum_of(std::vector<Place> parts, TensorId t, int device, bool persistent) {
-    assert(!parts.empty());
-    const auto adds = static_cast<std::int64_t>(parts.size()) - 1;
-    if (adds == 0) {
-        if (!persistent) parts[0].buffer = build_.add_buffer(parts[0].task, buffer_bytes(t));
-        return parts[0];
-    }
-    const TaskId task = build_.add_task({.kind = TaskKind::accumulate,
-                                         .gradient = true,
-                                         .op = graph_.tensor(t).producer,
-                                         .tensor = t,
-                                         .device = device,
-                                         .to = -1,
-                                         .lane = 0,
-                                         .duration = adds * problem_.accumulate_time(t, device)});
-    for (Place& part : parts) {
-        part.buffer = build_.add_buffer(part.task, buffer_bytes(t));
-        build_.add_edge(part.task, task);
-        build_.add_read(task, part.buffer);
-    }
-    // In place, into the first contribution.
-    return {device, task, persistent ? -1 : parts[0].buffer};
-}
-
-void Lowering::lower_update(OpId id, const Op& op) {
+void Lowering::lower_source(OpId id, int micro_batch) {
+    const Op& op = graph_.op(id);
     const TensorId t = op.outputs[0];
-    if (!problem_.has_gradient(t)) return;
-    const int device = strategy_.device_of(id);
-    const Place gradient = gradient_of(t, id, true);
-    const TaskId task =
-        add_compute(TaskKind::update, id, device, problem_.update_time(id, device), t);
-    build_.add_edge(gradient.task, task);
-    // In place, so every reader of the old value comes first: kernels here, copies to elsewhere.
-    for (const Place& place : places_[t.index()]) build_.add_edge(place.task, task);
-    for (const graph::Use use : graph_.uses(t)) {
-        if (strategy_.device_of(use.op) == device) {
-            build_.add_edge(forward_[use.op.index()], task);
-        }
+    if (problem_.is_resident(t)) return;  // see resident()
+    const Split split = split_of(id, micro_batch);
+    Form home{.layout = layout(id, split, Side::result, 0), .pieces = {}};
+    const bool trained = op.kind == OpKind::parameter;
+    for (const Piece& piece : layouts_[home.layout].pieces) {
+        Place place{.device = piece.device};
+        place.buffer =
+            add_value({.tensor = t, .micro_batch = label(micro_batch)}, place, piece, Bytes{0});
+        build_.add_persistent(piece.device,
+                              bytes_of(graph_.tensor(t), build_.regions().volume(piece.region)));
+        if (trained) readers_[place.buffer];
+        home.pieces.push_back({place});
     }
-    for (const Place& part : contributions_[t.index()]) build_.add_edge(part.task, task);
+    state(t, micro_batch).forms.push_back(std::move(home));
 }
 
+void Lowering::lower_forward(OpId id, int micro_batch) {
+    const Op& op = graph_.op(id);
+    if (op.kind != OpKind::compute && op.kind != OpKind::output) {
+        lower_source(id, micro_batch);
+        return;
+    }
+    const Split split = split_of(id, micro_batch);
+    std::vector<const Pieces*> operands(op.inputs.size(), nullptr);
+    std::vector<std::int32_t> wanted(op.inputs.size(), -1);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) continue;
+        wanted[i] = layout(id, split, Side::operand, i);
+        form(op.inputs[i], micro_batch, wanted[i], false);
+    }
+    if (op.kind == OpKind::output) return;
+    // Asked for again: one operand's reshard may move another form of the same tensor.
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) continue;
+        operands[i] = &form(op.inputs[i], micro_batch, wanted[i], false).pieces;
+    }
+    const DeviceSet& devices = strategy_.config(id).devices;
+    Prices prices;
+    std::vector<TaskId> tasks;
+    for (int part = 0; part < split.parts.size(); ++part) {
+        const int device = devices[part];
+        const Time duration = time_of(id, false, split, device, prices);
+        const TaskId task = build_.add_task({.kind = TaskKind::forward,
+                                             .op = id,
+                                             .tensor = {},
+                                             .device = device,
+                                             .part = split.parts.size() > 1 ? part : -1,
+                                             .micro_batch = label(micro_batch),
+                                             .duration = duration});
+        for (const Pieces* pieces : operands) {
+            if (pieces != nullptr) add_work(task, (*pieces)[static_cast<std::size_t>(part)]);
+        }
+        if (op.given) build_.add_persistent(device, op.given->memory);
+        tasks.push_back(task);
+    }
+    const bool views = problem_.rule(id).alias && !operands.empty() && operands[0] != nullptr;
+    add_results(id, split, tasks, views ? *operands[0] : Pieces{});
+    forward_[id.index() * static_cast<std::size_t>(micro_batches_) +
+             static_cast<std::size_t>(micro_batch)] = std::move(tasks);
+}
+
+/// A view keeps its operand's buffer alive instead of allocating one of its own.
+void Lowering::add_results(OpId id, const Split& split, const std::vector<TaskId>& tasks,
+                           const Pieces& viewed) {
+    const Op& op = graph_.op(id);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        const TensorId t = op.outputs[i];
+        Form home{.layout = layout(id, split, Side::result, i), .pieces = {}};
+        for (std::size_t part = 0; part < tasks.size(); ++part) {
+            const Piece& piece = layouts_[home.layout].pieces[part];
+            std::int32_t root = -1;
+            if (!viewed.empty() && viewed[part].size() == 1) {
+                const std::int32_t operand = viewed[part][0].buffer;
+                if (build_.buffer(operand).writer >= 0) root = operand;
+            }
+            Place place{.device = piece.device, .task = tasks[part]};
+            const Bytes bytes = root >= 0 ? Bytes{0} : buffer_bytes(t, piece.region);
+            place.buffer = add_value({.tensor = t, .micro_batch = label(split.micro_batch)}, place,
+                                     piece, bytes, root);
+            home.pieces.push_back({place});
+        }
+        state(t, split.micro_batch).forms.push_back(std::move(home));
+    }
+}
+
+/// What never changes lies wherever it is read: the regions that are read, each once.
 void Lowering::add_resident_memory() {
     for (std::size_t i = 0; i < graph_.tensor_count(); ++i) {
         const TensorId t(i);
         if (!problem_.is_resident(t)) continue;
-        for (const Place& place : places_[i]) {
-            build_.add_persistent(place.device, problem_.tensor_bytes(t));
+        std::map<int, std::vector<std::int32_t>> held;
+        for (const Form& form : state(t, 0).forms) {
+            for (const Piece& piece : layouts_[form.layout].pieces) {
+                if (piece.region >= 0) held[piece.device].push_back(piece.region);
+            }
+        }
+        for (auto& [device, regions] : held) {
+            std::stable_sort(regions.begin(), regions.end(), [&](std::int32_t a, std::int32_t b) {
+                return build_.regions().volume(a) > build_.regions().volume(b);
+            });
+            std::vector<std::int32_t> kept;
+            for (const std::int32_t region : regions) {
+                const bool inside = std::any_of(kept.begin(), kept.end(), [&](std::int32_t other) {
+                    return contains(build_.regions()[other], build_.regions()[region]);
+                });
+                if (inside) continue;
+                kept.push_back(region);
+                build_.add_persistent(device,
+                                      bytes_of(graph_.tensor(t), build_.regions().volume(region)));
+            }
         }
     }
 }
-
-}  // namespace
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.configs.size() == problem.graph().op_count());

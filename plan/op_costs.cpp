@@ -58,10 +58,6 @@ std::vector<char> depends_on_parameter(const graph::OpGraph& graph) {
     return depends;
 }
 
-Flops elements_times(const Tensor& tensor, std::int64_t factor) {
-    return factor * Flops(tensor.elements());
-}
-
 }  // namespace
 
 GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy) {
@@ -86,10 +82,13 @@ GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy) 
     return paths;
 }
 
-Bytes optimizer_state_bytes(const Tensor& parameter, const Policy& policy) {
-    const Bytes copy = graph::DType::float64 == parameter.dtype
-                           ? bytes_for(parameter.elements(), 64)
-                           : bytes_for(parameter.elements(), 32);
+Bytes bytes_of(const Tensor& tensor, std::int64_t elements) {
+    return elements == tensor.elements() ? tensor.bytes()
+                                         : bytes_for(elements, graph::bits_of(tensor.dtype));
+}
+
+Bytes optimizer_state_bytes(const Tensor& parameter, std::int64_t elements, const Policy& policy) {
+    const Bytes copy = bytes_for(elements, graph::DType::float64 == parameter.dtype ? 64 : 32);
     const Bytes master = graph::bits_of(parameter.dtype) < 32 ? copy : Bytes{0};
     switch (policy.optimizer) {
     case Optimizer::sgd: return master;
@@ -99,26 +98,33 @@ Bytes optimizer_state_bytes(const Tensor& parameter, const Policy& policy) {
     return {};
 }
 
-cost::Work accumulate_work(const Tensor& tensor) {
+cost::Work accumulate_work(const Tensor& tensor, std::int64_t elements) {
     return {.type = "Accumulate",
             .phase = cost::Phase::accumulate,
-            .flops = elements_times(tensor, 1),
-            .bytes = 3 * tensor.bytes(),
+            .flops = Flops(elements),
+            .bytes = 3 * bytes_of(tensor, elements),
             .dtype = tensor.dtype};
 }
 
-Bytes OpWorks::operand_bytes(const Op& op) const {
-    Bytes sum;
+PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
+    const Op& op = graph.op(id);
+    PartSize size{.operands = {}, .results = {}, .flops = rule.flops};
     for (const TensorId t : op.inputs) {
-        if (t.valid()) sum += graph_.tensor(t).bytes();
+        size.operands.push_back(t.valid() ? graph.tensor(t).elements() : 0);
     }
-    return sum;
+    for (const TensorId t : op.outputs) size.results.push_back(graph.tensor(t).elements());
+    return size;
 }
 
-Bytes OpWorks::result_bytes(const Op& op) const {
-    Bytes sum;
-    for (const TensorId t : op.outputs) sum += graph_.tensor(t).bytes();
-    return sum;
+Flops flops_of(const graph::OpRule& rule, const graph::Box& box) {
+    Int128 flops = rule.flops.raw();
+    for (std::size_t f = 0; f < box.size(); ++f) {
+        const std::int64_t extent = rule.factors[f].extent;
+        const std::int64_t part = graph::count(box[f]);
+        if (part == extent) continue;
+        flops = (flops * part + extent - 1) / extent;
+    }
+    return Flops(flops);
 }
 
 cost::Work OpWorks::base(OpId id) const {
@@ -138,30 +144,56 @@ cost::Work OpWorks::base(OpId id) const {
     return work;
 }
 
+Bytes OpWorks::moved(const Op& op, Bytes whole, const PartSize& size) const {
+    const std::int64_t all = graph_.tensor(op.outputs[0]).elements();
+    if (all == 0 || size.results[0] == all) return whole;
+    const Int128 scaled = (Int128{whole.raw()} * size.results[0] + all - 1) / all;
+    return Bytes(static_cast<std::int64_t>(scaled));
+}
+
 cost::Work OpWorks::forward(OpId id) const {
+    return forward(id, whole_size(graph_, id, rules_[id.index()]));
+}
+
+cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
     cost::Work work = base(id);
     if (work.alias || work.given != nullptr) return work;
     const graph::OpRule& rule = rules_[id.index()];
     const Op& op = graph_.op(id);
-    work.flops = rule.flops;
-    work.bytes = rule.bytes_moved ? *rule.bytes_moved : operand_bytes(op) + result_bytes(op);
+    work.flops = size.flops;
+    if (rule.bytes_moved) {
+        work.bytes = moved(op, *rule.bytes_moved, size);
+        return work;
+    }
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) continue;
+        work.bytes += bytes_of(graph_.tensor(op.inputs[i]), size.operands[i]);
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        work.bytes += bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);
+    }
     return work;
 }
 
-cost::Work OpWorks::loss(const Op& op) const {
+cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
     const Tensor& tensor = graph_.tensor(op.inputs[0]);
     // A sum's gradient is a constant; the others read the output and its target.
     const std::int64_t passes = policy_.loss == LossKind::sum ? 1 : 3;
+    const std::int64_t flops = policy_.loss == LossKind::cross_entropy ? 6 : 2;
     return {.type = "Loss",
             .phase = cost::Phase::backward,
-            .flops = elements_times(tensor, policy_.loss == LossKind::cross_entropy ? 6 : 2),
-            .bytes = passes * tensor.bytes(),
+            .flops = flops * Flops(elements),
+            .bytes = passes * bytes_of(tensor, elements),
             .dtype = tensor.dtype};
 }
 
 cost::Work OpWorks::backward(OpId id) const {
+    return backward(id, whole_size(graph_, id, rules_[id.index()]));
+}
+
+cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
     const Op& op = graph_.op(id);
-    if (op.kind == OpKind::output) return loss(op);
+    if (op.kind == OpKind::output) return loss(op, size.operands[0]);
     cost::Work work = base(id);
     work.phase = cost::Phase::backward;
     if (work.alias || work.given != nullptr) return work;
@@ -171,23 +203,24 @@ cost::Work OpWorks::backward(OpId id) const {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const TensorId t = op.inputs[i];
         if (!t.valid()) continue;
+        const Bytes operand = bytes_of(graph_.tensor(t), size.operands[i]);
         const bool has_gradient = gradient_[t.index()] != 0;
         const bool saved = i < 64 && ((rule.saves_operands >> i) & 1U) != 0;
-        if (has_gradient) bytes += graph_.tensor(t).bytes();
-        if (saved) bytes += graph_.tensor(t).bytes();
+        if (has_gradient) bytes += operand;
+        if (saved) bytes += operand;
         // The gradient of a bias is a sum that rides along with the product.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        const Bytes size = graph_.tensor(op.outputs[i]).bytes();
-        if (gradient_[op.outputs[i].index()] != 0) bytes += size;
-        if (i < 64 && ((rule.saves_results >> i) & 1U) != 0) bytes += size;
+        const Bytes result = bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);
+        if (gradient_[op.outputs[i].index()] != 0) bytes += result;
+        if (i < 64 && ((rule.saves_results >> i) & 1U) != 0) bytes += result;
     }
     gradients = std::max<std::int64_t>(gradients, 1);
     if (rule.matrix_product) gradients = std::min<std::int64_t>(gradients, 2);
-    work.flops = gradients * rule.flops;
-    work.bytes = rule.bytes_moved ? gradients * *rule.bytes_moved : bytes;
+    work.flops = gradients * size.flops;
+    work.bytes = rule.bytes_moved ? gradients * moved(op, *rule.bytes_moved, size) : bytes;
     return work;
 }
 
@@ -197,6 +230,10 @@ bool OpWorks::is_updated(OpId id) const {
 }
 
 cost::Work OpWorks::update(OpId id) const {
+    return update(id, graph_.tensor(graph_.op(id).outputs[0]).elements());
+}
+
+cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
     const Tensor& parameter = graph_.tensor(graph_.op(id).outputs[0]);
     std::int64_t flops = 0;
     switch (policy_.optimizer) {
@@ -206,8 +243,9 @@ cost::Work OpWorks::update(OpId id) const {
     }
     return {.type = "Update",
             .phase = cost::Phase::update,
-            .flops = elements_times(parameter, flops),
-            .bytes = 3 * parameter.bytes() + 2 * optimizer_state_bytes(parameter, policy_),
+            .flops = flops * Flops(elements),
+            .bytes = 3 * bytes_of(parameter, elements) +
+                     2 * optimizer_state_bytes(parameter, elements, policy_),
             .dtype = parameter.dtype};
 }
 

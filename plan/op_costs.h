@@ -12,11 +12,13 @@
 // A loss is the backward of its Output op: it reads the output and writes its gradient.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "cost/cost_model.h"
 #include "graph/op_graph.h"
 #include "graph/op_rule.h"
+#include "graph/part.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
@@ -33,9 +35,25 @@ GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy);
 
 /// Bytes of optimizer state of one parameter: float32 moments, and a float32 master copy when the
 /// parameter itself is narrower (mixed precision, as ZeRO counts it; REFERENCES 4).
-Bytes optimizer_state_bytes(const graph::Tensor& parameter, const Policy& policy);
+Bytes optimizer_state_bytes(const graph::Tensor& parameter, std::int64_t elements,
+                            const Policy& policy);
 
-cost::Work accumulate_work(const graph::Tensor& tensor);
+/// Of that many elements of a tensor; all of them are its own bytes, given ones included.
+Bytes bytes_of(const graph::Tensor& tensor, std::int64_t elements);
+
+/// Adding `elements` elements of one more contribution to a gradient of that tensor.
+cost::Work accumulate_work(const graph::Tensor& tensor, std::int64_t elements);
+
+/// How much the largest part of an op handles: parts are priced by it (contract 11).
+struct PartSize {
+    std::vector<std::int64_t> operands;  ///< elements; 0 for one left out
+    std::vector<std::int64_t> results;   ///< elements
+    Flops flops;                         ///< forward
+};
+PartSize whole_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+
+/// FLOPs of a part that covers the box, rounded up factor by factor.
+Flops flops_of(const graph::OpRule& rule, const graph::Box& box);
 
 class OpWorks {
 public:
@@ -44,16 +62,22 @@ public:
             const std::vector<char>& gradient, const Policy& policy)
         : graph_(graph), rules_(rules), gradient_(gradient), policy_(policy) {}
 
+    [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
+    [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
+    [[nodiscard]] bool is_updated(graph::OpId id) const;
+    /// Of that many elements of the parameter.
+    [[nodiscard]] cost::Work update(graph::OpId id, std::int64_t elements) const;
+
+    // of the whole op
     [[nodiscard]] cost::Work forward(graph::OpId id) const;
     [[nodiscard]] cost::Work backward(graph::OpId id) const;
-    [[nodiscard]] bool is_updated(graph::OpId id) const;
     [[nodiscard]] cost::Work update(graph::OpId id) const;
 
 private:
     [[nodiscard]] cost::Work base(graph::OpId id) const;
-    [[nodiscard]] cost::Work loss(const graph::Op& op) const;
-    [[nodiscard]] Bytes operand_bytes(const graph::Op& op) const;
-    [[nodiscard]] Bytes result_bytes(const graph::Op& op) const;
+    [[nodiscard]] cost::Work loss(const graph::Op& op, std::int64_t elements) const;
+    /// Result bytes of the part in proportion to those of the op: what priced_by_result scales by.
+    [[nodiscard]] Bytes moved(const graph::Op& op, Bytes whole, const PartSize& size) const;
 
     const graph::OpGraph& graph_;
     const std::vector<graph::OpRule>& rules_;

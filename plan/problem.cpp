@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cost/collective_algorithms.h"
 #include "graph/error.h"
 #include "graph/sha256.h"
 #include "plan/op_costs.h"
@@ -45,7 +46,9 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     all_devices_.resize(static_cast<std::size_t>(machine_.device_count()));
     std::iota(all_devices_.begin(), all_devices_.end(), 0);
     classify_devices();
+    collectives_ = std::make_shared<cost::AlphaBeta>();
     find_resident_tensors();
+    find_batch();
     find_gradients();
     price_ops();
     rank_ops();
@@ -107,6 +110,22 @@ void Problem::find_resident_tensors() {
     }
 }
 
+void Problem::find_batch() {
+    const auto origins = graph::tensor_origins(graph_, rules_, options_.input_sample_dims);
+    batched_.assign(graph_.tensor_count(), 0);
+    batched_ops_.assign(graph_.op_count(), 0);
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        const graph::Op& op = graph_.ops()[i];
+        batch_digits_.push_back(graph::batch_digits(graph_, OpId(i), rules_[i], origins));
+        bool batched = op.kind == OpKind::input && origins[op.outputs[0].index()].sample_dim >= 0;
+        for (const TensorId t : op.inputs) {
+            batched = batched || (t.valid() && batched_[t.index()] != 0);
+        }
+        batched_ops_[i] = batched ? 1 : 0;
+        for (const TensorId t : op.outputs) batched_[t.index()] = batched ? 1 : 0;
+    }
+}
+
 void Problem::find_gradients() {
     gradient_.assign(graph_.tensor_count(), 0);
     backward_.assign(graph_.op_count(), 0);
@@ -161,17 +180,46 @@ bool Problem::has_forward(OpId op) const {
     return graph_.op(op).kind == OpKind::compute;
 }
 
+Time Problem::price(const cost::Work& work, int device) const {
+    const auto price = costs_->price(work, machine_.device(device));
+    return price ? price->time : Time{0};  // price_ops() has asked for every operator
+}
+
+Time Problem::forward_time(OpId op, const PartSize& size, int device) const {
+    return price(OpWorks(graph_, rules_, gradient_, options_.policy).forward(op, size), device);
+}
+
+Time Problem::backward_time(OpId op, const PartSize& size, int device) const {
+    return price(OpWorks(graph_, rules_, gradient_, options_.policy).backward(op, size), device);
+}
+
+Time Problem::update_time(OpId op, std::int64_t elements, int device) const {
+    return price(OpWorks(graph_, rules_, gradient_, options_.policy).update(op, elements), device);
+}
+
 Time Problem::accumulate_time(TensorId t, int device) const {
-    const auto price = costs_->price(accumulate_work(graph_.tensor(t)), machine_.device(device));
-    return price ? price->time : Time{0};
+    return accumulate_time(t, graph_.tensor(t).elements(), device);
+}
+
+Time Problem::accumulate_time(TensorId t, std::int64_t elements, int device) const {
+    return price(accumulate_work(graph_.tensor(t), elements), device);
 }
 
 Time Problem::copy_time(TensorId t, int from, int to) const {
+    return copy_time(t, graph_.tensor(t).bytes(), from, to);
+}
+
+Time Problem::copy_time(TensorId t, Bytes bytes, int from, int to) const {
     assert(from != to);
     const auto& given = graph_.op(graph_.tensor(t).producer).given;
     if (given) return given->communication_time;
-    return std::max(machine_.copy_time(from, to, graph_.tensor(t).bytes()),
-                    machine_.device(from).launch_interval);
+    return std::max(machine_.copy_time(from, to, bytes), machine_.device(from).launch_interval);
+}
+
+cost::CollectivePrice Problem::collective_price(const cost::CollectiveCall& call) const {
+    cost::CollectivePrice price = *collectives_->price(call, machine_);
+    price.time = std::max(price.time, machine_.device(call.devices[0]).launch_interval);
+    return price;
 }
 
 Bytes Problem::tensor_bytes(TensorId t) const {
@@ -184,7 +232,8 @@ Bytes Problem::persistent_bytes(OpId op) const {
     if (source.kind == OpKind::compute || source.kind == OpKind::output) return Bytes{0};
     const TensorId t = source.outputs[0];
     if (!has_gradient(t)) return tensor_bytes(t);
-    return 2 * tensor_bytes(t) + optimizer_state_bytes(graph_.tensor(t), options_.policy);
+    return 2 * tensor_bytes(t) +
+           optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), options_.policy);
 }
 
 void Problem::rank_ops() {

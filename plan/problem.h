@@ -17,10 +17,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine.h"
 #include "graph/op_graph.h"
 #include "graph/op_rule.h"
+#include "graph/soap.h"
+#include "plan/op_costs.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
@@ -44,6 +47,8 @@ struct ProblemOptions {
     Objective objective = Objective::latency;
     Policy policy;
     Constraints constraints;
+    /// Per Input op, in order of id, the dim that carries the batch, or -1; empty: dim 0 of each.
+    std::vector<int> input_sample_dims;
 };
 
 class Problem {
@@ -90,8 +95,13 @@ public:
     [[nodiscard]] Time update_time(graph::OpId op, int device) const {
         return update_[cost_index(op, device)].time;
     }
-    /// Of adding one more contribution to the gradient of `t`.
+    /// Of adding one more contribution to the gradient of `t`, or to that many elements of it.
     [[nodiscard]] Time accumulate_time(graph::TensorId t, int device) const;
+    [[nodiscard]] Time accumulate_time(graph::TensorId t, std::int64_t elements, int device) const;
+    /// The same as above for a part of an op.
+    [[nodiscard]] Time forward_time(graph::OpId op, const PartSize& size, int device) const;
+    [[nodiscard]] Time backward_time(graph::OpId op, const PartSize& size, int device) const;
+    [[nodiscard]] Time update_time(graph::OpId op, std::int64_t elements, int device) const;
     /// Everything an op makes a device compute in one iteration.
     [[nodiscard]] Time total_time(graph::OpId op, int device) const {
         return forward_time(op, device) + backward_time(op, device) + update_time(op, device);
@@ -102,6 +112,9 @@ public:
     /// Time of a copy of a tensor between two devices, alone on its route. Given by the workload
     /// file when there is one.
     [[nodiscard]] Time copy_time(graph::TensorId t, int from, int to) const;
+    [[nodiscard]] Time copy_time(graph::TensorId t, Bytes bytes, int from, int to) const;
+    /// Of one collective over the machine's links, and how it is done.
+    [[nodiscard]] cost::CollectivePrice collective_price(const cost::CollectiveCall& call) const;
 
     /// Bytes that stay on the device of the op for the whole iteration: a parameter with its
     /// gradient, accumulator and optimizer state, a constant, or the memory given by a workload.
@@ -114,6 +127,14 @@ public:
         return device_class_[static_cast<std::size_t>(device)];
     }
     [[nodiscard]] int device_class_count() const { return class_count_; }
+    /// Where the batch lies in the factors of an op, and whether a tensor differs between
+    /// micro-batches.
+    [[nodiscard]] const std::vector<graph::BatchDigit>& batch_digits(graph::OpId op) const {
+        return batch_digits_[op.index()];
+    }
+    [[nodiscard]] bool is_batched(graph::TensorId t) const { return batched_[t.index()] != 0; }
+    [[nodiscard]] bool is_batched(graph::OpId op) const { return batched_ops_[op.index()] != 0; }
+
     /// Smallest possible time of all phases of the op over its allowed devices.
     [[nodiscard]] Time best_time(graph::OpId op) const { return best_time_[op.index()]; }
 
@@ -134,6 +155,8 @@ private:
     void check() const;
     void classify_devices();
     void find_resident_tensors();
+    void find_batch();
+    [[nodiscard]] Time price(const cost::Work& work, int device) const;
     void find_gradients();
     void price_ops();
     void rank_ops();
@@ -147,6 +170,10 @@ private:
     std::vector<int> device_class_;
     std::vector<int> class_device_;  ///< one device of each class
     int class_count_ = 0;
+    std::shared_ptr<const cost::CollectiveModel> collectives_;  ///< shared by copies
+    std::vector<std::vector<graph::BatchDigit>> batch_digits_;
+    std::vector<char> batched_;      ///< per tensor
+    std::vector<char> batched_ops_;  ///< per op
     std::vector<char> resident_;
     std::vector<char> gradient_;
     std::vector<char> backward_;

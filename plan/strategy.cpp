@@ -66,6 +66,11 @@ std::string_view name_of(GradientSync sync) {
     return {};
 }
 
+const UpdateConfig& Strategy::update(graph::OpId op) const {
+    static const UpdateConfig kDefault;
+    return op.index() < updates.size() ? updates[op.index()] : kDefault;
+}
+
 Strategy whole_ops(const std::vector<int>& devices, Policy policy) {
     Strategy strategy;
     strategy.policy = std::move(policy);

@@ -52,6 +52,16 @@ struct OpConfig {
     friend bool operator==(const OpConfig&, const OpConfig&) = default;
 };
 
+/// How a trained parameter is updated; its own config says where it is kept.
+struct UpdateConfig {
+    OpConfig update;  ///< who updates what part of it; without devices: those that keep it
+    /// Micro-batches add up where their gradients arise; otherwise each goes to the update's layout
+    /// (RULES.md 17: what tells ZeRO-1 from ZeRO-2).
+    bool accumulate_locally = false;
+    bool refetch = false;  ///< what was fetched for the forward is dropped and fetched again
+    friend bool operator==(const UpdateConfig&, const UpdateConfig&) = default;
+};
+
 enum class Schedule : std::uint8_t { none };
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class LossKind : std::uint8_t { sum, mse, cross_entropy };
@@ -76,9 +86,12 @@ struct Policy {
 struct Strategy {
     std::vector<OpConfig> configs;  ///< indexed by OpId
     Policy policy;
+    std::vector<UpdateConfig> updates;  ///< indexed by OpId; may be shorter: the rest is default
     friend bool operator==(const Strategy&, const Strategy&) = default;
 
-    /// The device of a whole op; ops are not split in this form.
+    [[nodiscard]] const OpConfig& config(graph::OpId op) const { return configs[op.index()]; }
+    [[nodiscard]] const UpdateConfig& update(graph::OpId op) const;
+    /// The device of a whole op, the first of a split one.
     [[nodiscard]] int device_of(graph::OpId op) const { return configs[op.index()].devices[0]; }
 };
 

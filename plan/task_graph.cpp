@@ -16,28 +16,38 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::accumulate: return "accumulate";
     case TaskKind::update: return "update";
     case TaskKind::copy: return "copy";
+    case TaskKind::collective: return "collective";
     }
     return {};
 }
 
 std::string task_name(const Problem& problem, const Task& task) {
-    const std::string kind(name_of(task.kind));
-    if (!task.tensor.valid()) return kind + " " + problem.graph().op(task.op).name;
-    const std::string tensor =
-        problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "");
     const cost::Machine& machine = problem.machine();
+    std::string name = task.kind == TaskKind::collective
+                           ? std::string(cost::name_of(task.collective))
+                           : std::string(name_of(task.kind));
+    if (task.tensor.valid()) {
+        name += " " + problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "") +
+                (task.updated ? ".new" : "");
+    } else {
+        name += " " + problem.graph().op(task.op).name;
+    }
     switch (task.kind) {
     case TaskKind::copy:
-        return fmt::format("copy {} {}>{}", tensor, machine.device(task.device).name,
-                           machine.device(task.to).name);
+        name +=
+            fmt::format(" {}>{}", machine.device(task.device).name, machine.device(task.to).name);
+        break;
     case TaskKind::accumulate:
-        return fmt::format("accumulate {} {}", tensor, machine.device(task.device).name);
+    case TaskKind::collective: name += " " + machine.device(task.device).name; break;
     case TaskKind::forward:
     case TaskKind::loss:
     case TaskKind::backward:
     case TaskKind::update: break;
     }
-    return kind + " " + tensor;
+    if (task.part >= 0) name += fmt::format(" [{}]", task.part);
+    if (task.micro_batch >= 0) name += fmt::format(" #{}", task.micro_batch);
+    if (task.ordinal > 0) name += fmt::format(" ({})", task.ordinal + 1);
+    return name;
 }
 
 std::string resource_name(const Problem& problem, std::int32_t resource) {
@@ -59,6 +69,10 @@ std::string digest(const TaskGraph& graph) {
             .add(std::int64_t{task.device})
             .add(std::int64_t{task.to})
             .add(std::int64_t{task.lane})
+            .add(std::int64_t{task.part})
+            .add(std::int64_t{task.micro_batch})
+            .add(static_cast<std::int64_t>(task.collective))
+            .add(task.bytes.raw())
             .add(task.duration.raw());
     }
     for (std::size_t i = 0; i < graph.size(); ++i) {

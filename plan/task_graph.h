@@ -2,12 +2,21 @@
 //
 // TaskGraph: what runs. The simulator prices it and the runtime executes it, row for row.
 //
-//     task      one piece of work: forward, backward, loss, accumulate, update or copy
+//     task      one piece of work: a part's forward, backward, loss or update, an accumulation, a
+//               copy or a collective
 //     resource  per device a compute row, a send row and a receive row; per link its channels
 //     lane      a distinct set of resources; all tasks of a lane can start at the same moment, so
-//               ready tasks queue per lane (one per device, one per pair of devices that copy)
-//     buffer    bytes on a device from the commit of the task that writes it to the end of its
+//               ready tasks queue per lane (one per device, one per pair of devices that copy, one
+//               per group of devices that communicate)
+//     buffer    a value on a device, from the commit of the task that writes it to the end of its
 //               last user; persistent bytes are there all along
+//
+// What a task means can be read off its buffers, which say what region of which tensor they hold:
+//
+//     forward, backward   the part of the op that its config, part and micro-batch name, on the
+//                         operands found in what it reads
+//     everything else     every element of a result is the combination of the elements at its
+//                         position in what the task reads
 //
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
@@ -20,33 +29,64 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/collective.h"
 #include "graph/ids.h"
 #include "graph/units.h"
+#include "plan/layout.h"
 
 namespace partita::plan {
 
 class Problem;
 
-enum class TaskKind : std::uint8_t { forward, loss, backward, accumulate, update, copy };
+enum class TaskKind : std::uint8_t {
+    forward,
+    loss,
+    backward,
+    accumulate,
+    update,
+    copy,
+    collective
+};
 std::string_view name_of(TaskKind kind);
+constexpr bool is_communication(TaskKind kind) {
+    return kind == TaskKind::copy || kind == TaskKind::collective;
+}
 
 using TaskId = std::int32_t;
 
 struct Task {
     TaskKind kind = TaskKind::forward;
-    bool gradient = false;   ///< copies and accumulations: of the tensor's gradient
-    graph::OpId op;          ///< whose work it is; for copies the producer of the tensor
-    graph::TensorId tensor;  ///< copied, accumulated or updated; invalid otherwise
-    std::int32_t device = 0;
-    std::int32_t to = -1;  ///< destination of a copy, else -1
+    bool gradient = false;    ///< communication and accumulations: of the tensor's gradient
+    bool updated = false;     ///< communication: of the new value of a parameter
+    graph::OpId op;           ///< whose work it is; for communication the producer of the tensor
+    graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
+    std::int32_t device = 0;  ///< of a collective the first rank
+    std::int32_t to = -1;     ///< destination of a copy, else -1
     std::int32_t lane = 0;
+    std::int32_t part = -1;         ///< of an op that is split
+    std::int32_t micro_batch = -1;  ///< when there are several
+    std::int32_t ordinal = 0;       ///< of equally named communication and accumulations
     Time duration;
+    // communication
+    Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
+    std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
+    cost::Collective collective = cost::Collective::all_reduce;
+    cost::Algorithm algorithm = cost::Algorithm::direct;
+    cost::Protocol protocol = cost::Protocol::none;
 };
 
 struct Buffer {
     std::int32_t device = 0;
     TaskId writer = -1;  ///< task whose commit allocates it; -1: there from the start
-    Bytes bytes;
+    Bytes bytes;         ///< 0: it lies in `root`'s bytes, or in persistent ones
+    // what it holds
+    graph::TensorId tensor;
+    bool gradient = false;
+    std::int32_t micro_batch = -1;
+    std::int32_t region = -1;  ///< of TaskGraph::regions
+    std::int32_t summand = 0;
+    std::int32_t operand = -1;  ///< a gradient as a backward task gives it: of which operand
+    std::int32_t root = -1;     ///< buffer whose memory this value uses: views, sums in place
 };
 
 /// Lists of T for each of n rows, in one array.
@@ -70,6 +110,9 @@ struct TaskGraph {
     std::int32_t resource_count = 0;  ///< 3 per device, then channels
     Csr<std::int32_t> lanes;          ///< resources of each lane, rising
 
+    RegionTable regions;
+    Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
+
     std::vector<Buffer> buffers;
     Csr<std::int32_t> reads;        ///< buffers each task reads
     Csr<std::int32_t> writes;       ///< buffers each task allocates
@@ -90,6 +133,7 @@ constexpr std::int32_t receive_row(int device) {
 }
 
 /// "forward /conv1/Conv", "copy /fc/Gemm.Y gpu0>gpu1", "update fc.weight": unique per task graph.
+/// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1".
 std::string task_name(const Problem& problem, const Task& task);
 std::string resource_name(const Problem& problem, std::int32_t resource);
 

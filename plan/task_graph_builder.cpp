@@ -2,6 +2,7 @@
 #include "plan/task_graph_builder.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "graph/error.h"
 
@@ -43,7 +44,47 @@ TaskGraphBuilder::TaskGraphBuilder(const Problem& problem) : problem_(problem) {
 TaskId TaskGraphBuilder::add_task(Task task) {
     task.lane = task.kind == TaskKind::copy ? lane_of_copy(task.device, task.to) : task.device;
     graph_.tasks.push_back(task);
-    return static_cast<TaskId>(graph_.tasks.size() - 1);
+    const auto id = static_cast<TaskId>(graph_.tasks.size() - 1);
+    number(id);
+    return id;
+}
+
+TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devices) {
+    const auto known = rank_lanes_.find(devices);
+    if (known == rank_lanes_.end()) {
+        graph_.ranks.items.insert(graph_.ranks.items.end(), devices.begin(), devices.end());
+        graph_.ranks.offsets.push_back(static_cast<std::uint32_t>(graph_.ranks.items.size()));
+        task.ranks = static_cast<std::int32_t>(graph_.ranks.rows()) - 1;
+        task.lane = lane_of_ranks(devices);
+        rank_lanes_.emplace(devices, std::pair{task.ranks, task.lane});
+    } else {
+        std::tie(task.ranks, task.lane) = known->second;
+    }
+    task.kind = TaskKind::collective;
+    task.device = devices[0];
+    graph_.tasks.push_back(task);
+    const auto id = static_cast<TaskId>(graph_.tasks.size() - 1);
+    number(id);
+    return id;
+}
+
+/// Only communication and sums can happen several times to one tensor on one device.
+void TaskGraphBuilder::number(TaskId id) {
+    Task& task = graph_.tasks[static_cast<std::size_t>(id)];
+    if (!is_communication(task.kind) && task.kind != TaskKind::accumulate) return;
+    const auto kind = static_cast<std::int64_t>(task.kind) * 64 +
+                      static_cast<std::int64_t>(task.collective) * 4 + 2 * task.updated +
+                      task.gradient;
+    task.ordinal =
+        named_[{kind, task.tensor.value, task.device, task.to, task.micro_batch, task.part}]++;
+}
+
+std::int32_t TaskGraphBuilder::add_lane(std::vector<std::int32_t> resources) {
+    std::sort(resources.begin(), resources.end());
+    resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
+    graph_.lanes.items.insert(graph_.lanes.items.end(), resources.begin(), resources.end());
+    graph_.lanes.offsets.push_back(static_cast<std::uint32_t>(graph_.lanes.items.size()));
+    return static_cast<std::int32_t>(graph_.lanes.rows()) - 1;
 }
 
 std::int32_t TaskGraphBuilder::lane_of_copy(int from, int to) {
@@ -51,32 +92,43 @@ std::int32_t TaskGraphBuilder::lane_of_copy(int from, int to) {
     const auto at =
         std::lower_bound(copy_lanes_.begin(), copy_lanes_.end(), std::pair{key, std::int32_t{0}});
     if (at != copy_lanes_.end() && at->first == key) return at->second;
-    const auto lane = static_cast<std::int32_t>(graph_.lanes.rows());
     std::vector<std::int32_t> resources{send_row(from), receive_row(to)};
     for (const std::int32_t channel : problem_.machine().route(from, to).channels) {
         resources.push_back(3 * graph_.device_count + channel);
     }
-    std::sort(resources.begin(), resources.end());
-    graph_.lanes.items.insert(graph_.lanes.items.end(), resources.begin(), resources.end());
-    graph_.lanes.offsets.push_back(static_cast<std::uint32_t>(graph_.lanes.items.size()));
+    const std::int32_t lane = add_lane(std::move(resources));
     copy_lanes_.insert(at, {key, lane});
     return lane;
+}
+
+/// Both communication rows of every rank, and the channels of the ring through them, which every
+/// algorithm is taken to keep busy.
+std::int32_t TaskGraphBuilder::lane_of_ranks(const std::vector<int>& devices) {
+    std::vector<std::int32_t> resources;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const int next = devices[(i + 1) % devices.size()];
+        resources.push_back(send_row(devices[i]));
+        resources.push_back(receive_row(devices[i]));
+        for (const std::int32_t channel : problem_.machine().route(devices[i], next).channels) {
+            resources.push_back(3 * graph_.device_count + channel);
+        }
+    }
+    return add_lane(std::move(resources));
 }
 
 void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
     if (before >= 0) edges_.emplace_back(before, after);
 }
 
-std::int32_t TaskGraphBuilder::add_buffer(TaskId writer, Bytes bytes) {
-    const Task& by = task(writer);
-    graph_.buffers.push_back({by.kind == TaskKind::copy ? by.to : by.device, writer, bytes});
+std::int32_t TaskGraphBuilder::add_buffer(const Buffer& buffer) {
+    graph_.buffers.push_back(buffer);
     const auto id = static_cast<std::int32_t>(graph_.buffers.size() - 1);
-    writes_.emplace_back(writer, id);
+    if (buffer.writer >= 0) writes_.emplace_back(buffer.writer, id);
     return id;
 }
 
 void TaskGraphBuilder::add_read(TaskId task, std::int32_t buffer) {
-    if (buffer >= 0) reads_.emplace_back(task, buffer);
+    for (; buffer >= 0; buffer = this->buffer(buffer).root) reads_.emplace_back(task, buffer);
 }
 
 void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {

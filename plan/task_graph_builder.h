@@ -4,7 +4,9 @@
 // TaskGraph. One builder per lowering.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,25 +20,35 @@ class TaskGraphBuilder {
 public:
     explicit TaskGraphBuilder(const Problem& problem);
 
-    /// `task.lane` is set here: the compute row of its device, or all resources of its route.
+    /// `task.lane` is set here: the compute row of its device, or all resources of its route. So is
+    /// `task.ordinal`.
     TaskId add_task(Task task);
+    /// A task of kind collective among `devices`, in order of rank.
+    TaskId add_collective(Task task, const std::vector<int>& devices);
     /// `before` may be -1: nothing to wait for. Repeated edges count once.
     void add_edge(TaskId before, TaskId after);
-    /// A buffer that `writer` allocates on its device (a copy: on the destination).
-    std::int32_t add_buffer(TaskId writer, Bytes bytes);
-    /// `buffer` may be -1: persistent, or the bytes of a workload, which are persistent too.
+    std::int32_t add_buffer(const Buffer& buffer);
+    /// `buffer` may be -1: nothing is read. Reading a view keeps its root alive.
     void add_read(TaskId task, std::int32_t buffer);
     void add_persistent(int device, Bytes bytes);
 
     [[nodiscard]] const Task& task(TaskId id) const {
         return graph_.tasks[static_cast<std::size_t>(id)];
     }
+    [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
+        return graph_.buffers[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] RegionTable& regions() { return graph_.regions; }
+    [[nodiscard]] const RegionTable& regions() const { return graph_.regions; }
 
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 
 private:
     std::int32_t lane_of_copy(int from, int to);
+    std::int32_t lane_of_ranks(const std::vector<int>& devices);
+    std::int32_t add_lane(std::vector<std::int32_t> resources);
+    void number(TaskId id);
 
     const Problem& problem_;
     TaskGraph graph_;
@@ -44,6 +56,9 @@ private:
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
     std::vector<std::pair<std::int64_t, std::int32_t>> copy_lanes_;  ///< sorted (from*n+to, lane)
+    std::map<std::vector<int>, std::pair<std::int32_t, std::int32_t>> rank_lanes_;  ///< row, lane
+    /// How many tasks of a name there are: (kind, tensor, gradient, device, ...).
+    std::map<std::array<std::int64_t, 6>, std::int32_t> named_;
 };
 
 }  // namespace partita::plan

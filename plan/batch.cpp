@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/batch.h"
+
+#include <fmt/format.h>
+
+namespace partita::plan {
+
+using graph::BatchDigit;
+using graph::Box;
+using graph::OpId;
+using graph::Positions;
+using graph::Range;
+
+namespace {
+
+/// Positions of a factor whose digit lies in `steps`.
+Positions positions_of(const BatchDigit& digit, Range steps, std::int64_t extent) {
+    Positions positions;
+    const std::int64_t period = digit.stride * digit.extent;
+    for (std::int64_t at = 0; at < extent; at += period) {
+        const Range range{at + steps.begin * digit.stride, at + steps.end * digit.stride};
+        if (!positions.empty() && positions.back().end == range.begin) {
+            positions.back().end = range.end;
+        } else {
+            positions.push_back(range);
+        }
+    }
+    return positions;
+}
+
+/// The extent of the batch: the digit that all batched ops must share. 0: nothing is batched.
+std::int64_t batch_extent(const Problem& problem) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!problem.is_batched(OpId(i))) continue;
+        for (const BatchDigit& digit : problem.batch_digits(OpId(i))) {
+            if (digit.extent > 0) return digit.extent;
+        }
+    }
+    return 0;
+}
+
+/// Does every operand and result that differs between micro-batches carry the batch?
+bool keeps_samples_apart(const Problem& problem, OpId id, std::int64_t extent) {
+    const graph::Op& op = problem.graph().op(id);
+    const graph::OpRule& rule = problem.rule(id);
+    const std::vector<BatchDigit>& digits = problem.batch_digits(id);
+    const auto carries = [&](const graph::TensorRule& tensor) {
+        for (const graph::DimRule& dim : tensor.dims) {
+            for (const int f : dim.factors) {
+                const auto i = static_cast<std::size_t>(f);
+                if (digits[i].extent == extent && rule.factors[i].splittable &&
+                    rule.factors[i].extent % (digits[i].stride * extent) == 0) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    };
+    for (const BatchDigit& digit : digits) {
+        if (digit.extent != 0 && digit.extent != extent) return false;
+    }
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid() || !problem.is_batched(op.inputs[i])) continue;
+        if (!carries(rule.operands[i])) return false;
+    }
+    for (const graph::TensorRule& result : rule.results) {
+        if (!carries(result)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+Box micro_batch_box(const Problem& problem, OpId op, int micro_batches, int index) {
+    Box box = graph::whole_box(problem.rule(op));
+    if (micro_batches == 1 || !problem.is_batched(op)) return box;
+    const std::vector<BatchDigit>& digits = problem.batch_digits(op);
+    for (std::size_t f = 0; f < box.size(); ++f) {
+        if (digits[f].extent == 0) continue;
+        const Positions steps =
+            part_of(graph::all_positions(digits[f].extent), micro_batches, index);
+        const Range range = steps.empty() ? Range{} : steps.front();
+        box[f] = positions_of(digits[f], range, problem.rule(op).factors[f].extent);
+    }
+    return box;
+}
+
+std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches) {
+    if (micro_batches == 1) return std::nullopt;
+    const std::int64_t extent = batch_extent(problem);
+    if (!graph::is_legal_degree(extent, micro_batches)) {
+        return fmt::format("a batch of {} cannot be cut into {} micro-batches without an empty one",
+                           extent, micro_batches);
+    }
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!problem.is_batched(OpId(i)) || keeps_samples_apart(problem, OpId(i), extent)) continue;
+        const graph::Op& op = problem.graph().ops()[i];
+        return fmt::format(
+            "op '{}' ({}) mixes samples of the batch, so micro-batches cannot pass "
+            "it one by one",
+            op.name, op.type);
+    }
+    return std::nullopt;
+}
+
+}  // namespace partita::plan

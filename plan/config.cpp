@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "plan/batch.h"
+#include "plan/layout.h"
+
+namespace partita::plan {
+
+using graph::OpId;
+using graph::TensorId;
+
+namespace {
+
+using Fault = std::optional<std::string>;
+
+Fault find_factor_fault(const graph::OpRule& rule, const FactorDegree& degree) {
+    const std::optional<Axis> axis = axis_of(rule, degree);
+    if (degree.degree < 2)
+        return fmt::format("factor '{}': degree {} is below 2", degree.factor, degree.degree);
+    if (!axis) {
+        return degree.factor.starts_with('+')
+                   ? fmt::format("factor '{}': the op is linear in no such operand", degree.factor)
+                   : fmt::format("factor '{}': the op has no such factor", degree.factor);
+    }
+    if (axis->kind != Axis::Kind::factor) return std::nullopt;
+    if (!rule.factors[static_cast<std::size_t>(axis->factor)].splittable) {
+        return fmt::format("factor '{}': cannot be split", degree.factor);
+    }
+    return std::nullopt;
+}
+
+/// Splits of a split: every part must be able to bear the next axis.
+Fault find_empty_part(const graph::OpRule& rule, const OpConfig& config, const graph::Box& base) {
+    std::vector<graph::Positions> smallest(base.begin(), base.end());
+    for (const FactorDegree& degree : config.degrees) {
+        const std::optional<Axis> axis = axis_of(rule, degree);
+        if (axis->kind != Axis::Kind::factor) continue;
+        auto& positions = smallest[static_cast<std::size_t>(axis->factor)];
+        const std::int64_t extent = graph::count(positions);
+        if (!graph::is_legal_degree(extent, degree.degree)) {
+            return fmt::format("factor '{}': {} positions in {} parts leave one empty",
+                               degree.factor, extent, degree.degree);
+        }
+        positions = part_of(positions, degree.degree, degree.degree - 1);
+    }
+    return std::nullopt;
+}
+
+/// Partial results combine in one way only.
+Fault find_mixed_combination(const graph::OpRule& rule, const OpConfig& config) {
+    std::optional<graph::Combine> combine;
+    for (const FactorDegree& degree : config.degrees) {
+        const std::optional<Axis> axis = axis_of(rule, degree);
+        graph::Combine own = graph::Combine::sum;
+        if (axis->kind == Axis::Kind::replica) continue;
+        if (axis->kind == Axis::Kind::factor) {
+            const graph::Factor& factor = rule.factors[static_cast<std::size_t>(axis->factor)];
+            if (!factor.reduction || factor.combine == graph::Combine::none) continue;
+            own = factor.combine;
+        }
+        if (combine && *combine != own) {
+            return fmt::format(
+                "factor '{}': its partial results combine in another way than "
+                "those of the factor before",
+                degree.factor);
+        }
+        combine = own;
+    }
+    return std::nullopt;
+}
+
+Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config) {
+    std::int64_t parts = 1;
+    for (const FactorDegree& degree : config.degrees) {
+        parts *= degree.degree;
+        if (parts > problem.device_count()) break;
+    }
+    if (config.devices.size() != parts) {
+        return fmt::format("its degrees make {} parts, its devices are {}", parts,
+                           config.devices.size());
+    }
+    std::vector<int> devices;
+    const std::vector<int>& allowed = problem.allowed_devices(op);
+    for (int part = 0; part < config.devices.size(); ++part) {
+        const int device = config.devices[part];
+        if (device < 0 || device >= problem.device_count()) {
+            return fmt::format("device {} of a machine with {}", device, problem.device_count());
+        }
+        if (!std::binary_search(allowed.begin(), allowed.end(), device)) {
+            return fmt::format("device {} is not among those it may use", device);
+        }
+        devices.push_back(device);
+    }
+    std::sort(devices.begin(), devices.end());
+    const auto twice = std::adjacent_find(devices.begin(), devices.end());
+    if (twice != devices.end()) return fmt::format("device {} holds two of its parts", *twice);
+    return std::nullopt;
+}
+
+/// A summand axis takes a partial tensor as it is: the producer must have left it so, in as many
+/// summands on the same devices.
+Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId id) {
+    const graph::Op& op = problem.graph().op(id);
+    const OpConfig& config = strategy.config(id);
+    const bool any = std::any_of(config.degrees.begin(), config.degrees.end(),
+                                 [](const FactorDegree& d) { return d.factor.starts_with('+'); });
+    if (!any) return std::nullopt;
+    RegionTable regions;
+    const auto box = [&](OpId of) {
+        return micro_batch_box(problem, of, strategy.policy.micro_batches, 0);
+    };
+    const Parts parts(problem.rule(id), config, box(id));
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) continue;
+        const graph::Tensor& tensor = problem.graph().tensor(op.inputs[i]);
+        const Layout wanted = layout_of(problem.rule(id), parts, config.devices, Side::operand, i,
+                                        tensor.shape, regions);
+        if (!wanted.is_partial()) continue;
+        const OpId by = tensor.producer;
+        const graph::Op& producer = problem.graph().op(by);
+        const auto result =
+            std::find(producer.outputs.begin(), producer.outputs.end(), op.inputs[i]) -
+            producer.outputs.begin();
+        const Layout given =
+            layout_of(problem.rule(by), Parts(problem.rule(by), strategy.config(by), box(by)),
+                      strategy.config(by).devices, Side::result, static_cast<std::size_t>(result),
+                      tensor.shape, regions);
+        if (given.summands != wanted.summands || given.combine != graph::Combine::sum) {
+            return fmt::format("factor '+': operand {} '{}' comes in {} summands, not in {}", i,
+                               tensor.name, given.summands, wanted.summands);
+        }
+    }
+    return std::nullopt;
+}
+
+std::string named(const Problem& problem, OpId op, const std::string& fault) {
+    return fmt::format("op '{}' ({}): {}", problem.graph().op(op).name, problem.graph().op(op).type,
+                       fault);
+}
+
+Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
+    for (const auto& group : problem.constraints().together) {
+        for (const OpId op : group) {
+            if (strategy.config(op).devices == strategy.config(group.front()).devices) continue;
+            return fmt::format("ops '{}' and '{}' must share their devices",
+                               problem.graph().op(group.front()).name, problem.graph().op(op).name);
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
+    const graph::OpRule& rule = problem.rule(op);
+    for (const FactorDegree& degree : config.degrees) {
+        if (Fault fault = find_factor_fault(rule, degree)) return fault;
+    }
+    if (Fault fault = find_device_fault(problem, op, config)) return fault;
+    if (Fault fault = find_mixed_combination(rule, config)) return fault;
+    const int batches = problem.is_batched(op) ? micro_batches : 1;
+    for (int m = 0; m < batches; ++m) {
+        const graph::Box base = micro_batch_box(problem, op, micro_batches, m);
+        if (Fault fault = find_empty_part(rule, config, base)) return fault;
+    }
+    return std::nullopt;
+}
+
+Fault find_fault(const Problem& problem, const Strategy& strategy) {
+    const int micro_batches = strategy.policy.micro_batches;
+    if (Fault fault = find_batch_fault(problem, micro_batches)) return fault;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const OpId op(i);
+        if (Fault fault = find_fault(problem, op, strategy.config(op), micro_batches)) {
+            return named(problem, op, *fault);
+        }
+        const OpConfig& update = strategy.update(op).update;
+        if (update.devices.empty()) continue;
+        if (Fault fault = find_fault(problem, op, update, micro_batches)) {
+            return named(problem, op, "update: " + *fault);
+        }
+    }
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (Fault fault = find_summand_fault(problem, strategy, OpId(i))) {
+            return named(problem, OpId(i), *fault);
+        }
+    }
+    return find_group_fault(problem, strategy);
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Legal configs: what a strategy may say of an op. One place, so that searchers, verify() and the
+// reader of plans agree.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+/// Why the op cannot be split that way, as "factor 'k': ..."; nothing when it can. Checked: factors
+/// exist and may be split, no part is empty in any micro-batch, one distinct device per part.
+std::optional<std::string> find_fault(const Problem& problem, graph::OpId op,
+                                      const OpConfig& config, int micro_batches);
+
+/// Why the strategy is illegal, naming the op: the above for every op and update, allowed devices,
+/// groups that must stay together, partial tensors that meet an op which needs them whole, and
+/// micro-batches (batch.h).
+std::optional<std::string> find_fault(const Problem& problem, const Strategy& strategy);
+
+}  // namespace partita::plan

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layouts: how a tensor lies on devices. A layout has one piece per part of the op config it comes
+// from, and every layout follows from factor rules; nothing here knows what data or tensor
+// parallelism is.
+//
+//     MatMul y[m n] = x[m k] w[k n], config (m 2)(k 2) on devices 0 1 2 3
+//
+//     operand x     m0 k0 | m0 k1 | m1 k0 | m1 k1       sharded on both dims
+//     operand w     k0    | k1    | k0    | k1          replicated over m
+//     result y      m0 +0 | m0 +1 | m1 +0 | m1 +1       partial over k: two summands
+//     gradient of w k0 +0 | k1 +0 | k0 +1 | k1 +1       its dual: partial over m
+//
+// A piece holds a region of the tensor and is one of `summands` addends: the value of an element is
+// the sum (or whatever `combine` says) over the distinct summands of the pieces that hold it. Pieces
+// with equal region and summand are replicas.
+//
+// Source: RULES.md 1-3, 6-8, 10, 11.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/op_rule.h"
+#include "graph/part.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+/// Regions by number: equal regions have equal numbers. One table per lowering.
+class RegionTable {
+public:
+    std::int32_t intern(graph::Region region);
+    [[nodiscard]] const graph::Region& operator[](std::int32_t id) const {
+        return regions_[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] std::int64_t volume(std::int32_t id) const {
+        return volumes_[static_cast<std::size_t>(id)];
+    }
+
+private:
+    std::vector<graph::Region> regions_;
+    std::vector<std::int64_t> volumes_;
+    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
+};
+
+struct Piece {
+    std::int32_t device = -1;
+    std::int32_t region = -1;  ///< -1: this part has nothing of the tensor
+    std::int32_t summand = 0;
+    friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+struct Layout {
+    std::vector<Piece> pieces;  ///< one per part
+    std::int32_t summands = 1;
+    graph::Combine combine = graph::Combine::none;  ///< how summands combine; none with one
+    friend bool operator==(const Layout&, const Layout&) = default;
+
+    [[nodiscard]] bool is_partial() const { return summands > 1; }
+};
+
+/// One axis of a config with its factor looked up.
+struct Axis {
+    enum class Kind : std::uint8_t { factor, replica, summand };
+    Kind kind = Kind::factor;
+    int factor = -1;   ///< index into OpRule::factors
+    int operand = -1;  ///< summand axes: the partial operand; -1: all linear ones
+    int degree = 1;
+};
+
+/// Parts of an op under a config: part p has digit (p / stride) % degree on each axis, the last axis
+/// fastest.
+class Parts {
+public:
+    /// `config` must be legal (find_fault() of config.h). `base`: the positions that are split, all
+    /// of them or those of a micro-batch.
+    Parts(const graph::OpRule& rule, const OpConfig& config, graph::Box base);
+
+    [[nodiscard]] int size() const { return size_; }
+    [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
+    [[nodiscard]] int digit(int part, std::size_t axis) const {
+        return part / strides_[axis] % axes_[axis].degree;
+    }
+    [[nodiscard]] graph::Box box(int part) const;
+
+private:
+    graph::Box base_;
+    std::vector<Axis> axes_;
+    std::vector<int> strides_;
+    int size_ = 1;
+};
+
+/// Which layout of an operand or result.
+enum class Side : std::uint8_t { operand, result, operand_gradient, result_gradient };
+
+/// The layout that the parts need of operand `index` (or of the gradient of a result), or give a
+/// result (or the gradient of an operand).
+Layout layout_of(const graph::OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
+                 std::size_t index, const graph::Shape& shape, RegionTable& regions);
+
+/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1. nullopt: no such
+/// factor or operand.
+std::optional<Axis> axis_of(const graph::OpRule& rule, const FactorDegree& degree);
+
+}  // namespace partita::plan

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How lowering brings a tensor into the layout in which somebody needs it.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "plan/lowering.h"
+
+namespace partita::plan {
+
+using graph::TensorId;
+
+namespace {
+
+std::size_t hash_of(const Layout& layout) {
+    std::uint64_t hash = static_cast<std::uint64_t>(layout.summands) + 0x9E3779B97F4A7C15U;
+    const auto mix = [&hash](std::int32_t value) {
+        hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xBF58476D1CE4E5B9U;
+        hash ^= hash >> 29U;
+    };
+    for (const Piece& piece : layout.pieces) {
+        mix(piece.device);
+        mix(piece.region);
+        mix(piece.summand);
+    }
+    return hash;
+}
+
+}  // namespace
+
+std::int32_t LayoutTable::intern(Layout layout) {
+    const std::size_t hash = hash_of(layout);
+    const auto [begin, end] = by_hash_.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+        if ((*this)[it->second] == layout) return it->second;
+    }
+    const auto id = static_cast<std::int32_t>(layouts_.size());
+    layouts_.push_back(std::move(layout));
+    by_hash_.emplace(hash, id);
+    return id;
+}
+
+const Reshard& LayoutTable::reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
+                                    const cost::Machine& machine) {
+    std::unique_ptr<Reshard>& known = reshards_[{from, to}];
+    if (!known) {
+        known =
+            std::make_unique<Reshard>(plan_reshard((*this)[from], (*this)[to], regions, machine));
+    }
+    return *known;
+}
+
+bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable& regions) {
+    if (from == to) return true;
+    const auto [known, is_new] = local_.emplace(std::pair{from, to}, false);
+    if (is_new) known->second = plan::is_local((*this)[from], (*this)[to], regions);
+    return known->second;
+}
+
+Lowering::TensorState& Lowering::state(TensorId t, int micro_batch) {
+    const int m = problem_.is_batched(t) ? micro_batch : 0;
+    return states_[t.index() * static_cast<std::size_t>(micro_batches_) +
+                   static_cast<std::size_t>(m)];
+}
+
+/// Buffers of a workload are part of the memory it gives for the node.
+Bytes Lowering::buffer_bytes(TensorId t, std::int32_t region) const {
+    if (graph_.op(graph_.tensor(t).producer).given || region < 0) return Bytes{0};
+    return bytes_of(graph_.tensor(t), build_.regions().volume(region));
+}
+
+std::int32_t Lowering::add_value(const Subject& subject, const Place& place, const Piece& piece,
+                                 Bytes bytes, std::int32_t root) {
+    return build_.add_buffer({.device = place.device,
+                              .writer = place.task,
+                              .bytes = bytes,
+                              .tensor = subject.tensor,
+                              .gradient = subject.gradient,
+                              .micro_batch = subject.micro_batch,
+                              .region = piece.region,
+                              .summand = piece.summand,
+                              .operand = subject.operand,
+                              .root = root});
+}
+
+Form Lowering::resident(TensorId t, std::int32_t layout) {
+    Form form{.layout = layout, .pieces = {}};
+    for (const Piece& piece : layouts_[layout].pieces) {
+        Place place{.device = piece.device};
+        if (piece.region >= 0) place.buffer = add_value({.tensor = t}, place, piece, Bytes{0});
+        form.pieces.push_back({place});
+    }
+    return form;
+}
+
+/// The tensor in that layout: a form that it has already, a slice of one that lies right, or a
+/// reshard of its home.
+const Form& Lowering::form(TensorId t, int micro_batch, std::int32_t layout, bool backward) {
+    TensorState& tensor = state(t, micro_batch);
+    const graph::OpId producer = graph_.tensor(t).producer;
+    const int epoch = 2 * micro_batch + (backward ? 1 : 0);
+    if (strategy_.update(producer).refetch && tensor.epoch != epoch && !tensor.forms.empty()) {
+        tensor.forms.resize(1);
+        tensor.epoch = epoch;
+    }
+    for (const Form& known : tensor.forms) {
+        if (known.layout == layout) return known;
+    }
+    if (problem_.is_resident(t)) {
+        tensor.forms.push_back(resident(t, layout));
+        return tensor.forms.back();
+    }
+    assert(!tensor.forms.empty());
+    for (const Form& known : tensor.forms) {
+        if (!layouts_.is_local(known.layout, layout, build_.regions())) continue;
+        Form slice{.layout = layout, .pieces = local_pieces(known, layout)};
+        tensor.forms.push_back(std::move(slice));
+        return tensor.forms.back();
+    }
+    const int m = problem_.is_batched(t) ? label(micro_batch) : -1;
+    Form fetched = reshard(tensor.forms.front(), layout, {.tensor = t, .micro_batch = m});
+    tensor.forms.push_back(std::move(fetched));
+    return tensor.forms.back();
+}
+
+Pieces Lowering::local_pieces(const Form& from, std::int32_t to) const {
+    Pieces pieces;
+    const Layout& held = layouts_[from.layout];
+    for (const Piece& piece : layouts_[to].pieces) {
+        pieces.emplace_back();
+        if (piece.region < 0) continue;
+        for (std::size_t i = 0; i < held.pieces.size(); ++i) {
+            const Piece& source = held.pieces[i];
+            if (source.device != piece.device || source.region < 0 ||
+                source.summand != piece.summand ||
+                !contains(build_.regions()[source.region], build_.regions()[piece.region])) {
+                continue;
+            }
+            pieces.back() = from.pieces[i];
+            break;
+        }
+    }
+    return pieces;
+}
+
+/// Returns the places of the transfer's results.
+Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const Subject& subject) {
+    const TensorId t = subject.tensor;
+    Task task{.kind = TaskKind::copy,
+              .gradient = subject.gradient,
+              .updated = subject.updated,
+              .op = graph_.tensor(t).producer,
+              .tensor = t,
+              .device = transfer.devices[0],
+              .to = transfer.devices[1],
+              .micro_batch = subject.micro_batch,
+              .bytes = bytes_of(graph_.tensor(t), transfer.elements)};
+    TaskId id = -1;
+    if (transfer.collective) {
+        const auto price = problem_.collective_price(
+            {.kind = *transfer.collective, .devices = transfer.devices, .bytes = task.bytes});
+        task.to = -1;
+        task.collective = *transfer.collective;
+        task.algorithm = price.algorithm;
+        task.protocol = price.protocol;
+        task.duration = price.time;
+        id = build_.add_collective(task, transfer.devices);
+    } else {
+        task.duration = problem_.copy_time(t, task.bytes, task.device, task.to);
+        id = build_.add_task(task);
+    }
+    for (const std::int32_t source : transfer.sources) {
+        add_work(id, from.pieces[static_cast<std::size_t>(source)]);
+    }
+    Pieces results;
+    for (const Delivery& delivery : transfer.results) {
+        Place place{.device = delivery.device, .task = id};
+        // A new value of a parameter is written where the old one lies.
+        const Bytes bytes = subject.updated ? Bytes{0} : buffer_bytes(t, delivery.region);
+        const Piece piece{.device = delivery.device, .region = delivery.region};
+        place.buffer = add_value(subject, place, piece, bytes);
+        results.push_back({place});
+    }
+    return results;
+}
+
+Form Lowering::reshard(const Form& from, std::int32_t to, const Subject& subject) {
+    if (from.layout == to) return from;
+    const Reshard& plan = layouts_.reshard(from.layout, to, build_.regions(), problem_.machine());
+    if (plan.resolved) {
+        const Form resolved = reshard(from, layouts_.intern(*plan.resolved), subject);
+        return reshard(resolved, to, subject);
+    }
+    std::vector<Pieces> delivered;
+    for (const Transfer& transfer : plan.transfers) {
+        delivered.push_back(add_transfer(from, transfer, subject));
+    }
+    Form form{.layout = to, .pieces = {}};
+    for (std::size_t i = 0; i < plan.supplies.size(); ++i) {
+        std::vector<Place> places;
+        for (const Supply::Item& item : plan.supplies[i].items) {
+            const auto at = static_cast<std::size_t>(item.index);
+            const std::vector<Place>& held =
+                item.transfer < 0 ? from.pieces[at]
+                                  : delivered[static_cast<std::size_t>(item.transfer)][at];
+            places.insert(places.end(), held.begin(), held.end());
+        }
+        const Piece piece = layouts_[to].pieces[i];
+        if (plan.supplies[i].sum) {
+            places = sum_of_places(std::move(places), subject, piece, false);
+        }
+        form.pieces.push_back(std::move(places));
+    }
+    return form;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of one lowering, shared by lower*.cpp; private to them. Everyone else calls lower().
+//
+//     form      a tensor in one layout: its home, where its producer leaves it, and every layout it
+//               was resharded to since, so that two consumers with equal needs share one reshard
+//     piece     of a form: the places that together hold it, one unless copies of fragments met
+//     pending   gradients of a tensor that its consumers gave and nobody has added yet
+//
+// A tensor that differs between micro-batches has one state for each of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "plan/layout.h"
+#include "plan/problem.h"
+#include "plan/reshard.h"
+#include "plan/strategy.h"
+#include "plan/task_graph_builder.h"
+
+namespace partita::plan {
+
+/// Where a value lies and which task puts it there.
+struct Place {
+    std::int32_t device = 0;
+    TaskId task = -1;          ///< -1: there from the start
+    std::int32_t buffer = -1;  ///< -1: not allocated yet
+};
+
+using Pieces = std::vector<std::vector<Place>>;
+
+/// A tensor in one layout.
+struct Form {
+    std::int32_t layout = -1;  ///< of LayoutTable
+    Pieces pieces;             ///< per piece of the layout
+    int operand = -1;          ///< pending gradients: the consumer's operand
+};
+
+/// Layouts by number, and the reshards between them: repeated layers ask for the same ones.
+class LayoutTable {
+public:
+    std::int32_t intern(Layout layout);
+    [[nodiscard]] const Layout& operator[](std::int32_t id) const {
+        return layouts_[static_cast<std::size_t>(id)];
+    }
+    const Reshard& reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
+                           const cost::Machine& machine);
+    bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
+
+private:
+    std::vector<Layout> layouts_;
+    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
+    std::map<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<Reshard>> reshards_;
+    std::map<std::pair<std::int32_t, std::int32_t>, bool> local_;
+};
+
+/// Of what a communication is: the tensor, its gradient or its new value.
+struct Subject {
+    graph::TensorId tensor;
+    int micro_batch = -1;
+    bool gradient = false;
+    bool updated = false;
+    int operand = -1;  ///< of pending gradients
+};
+
+class Lowering {
+public:
+    Lowering(const Problem& problem, const Strategy& strategy);
+    TaskGraph run();
+
+private:
+    /// Everything about one tensor in one micro-batch.
+    struct TensorState {
+        std::vector<Form> forms;  ///< first the home
+        int epoch = -1;           ///< of the forms beside the home, for what is fetched again
+        std::vector<Form> pending;
+    };
+
+    /// The parts of an op in one micro-batch.
+    struct Split {
+        Split(const graph::OpRule& rule, const OpConfig& config, graph::Box base)
+            : parts(rule, config, std::move(base)) {}
+        Parts parts;
+        int micro_batch = 0;
+    };
+
+    struct Prices {
+        std::vector<std::pair<int, Time>> known;  ///< device class, time
+        std::optional<PartSize> size;
+    };
+
+    // lower.cpp: forward
+    void lower_forward(graph::OpId id, int micro_batch);
+    void lower_source(graph::OpId id, int micro_batch);
+    void add_results(graph::OpId id, const Split& split, const std::vector<TaskId>& tasks,
+                     const Pieces& viewed);
+    [[nodiscard]] Split split_of(graph::OpId id, int micro_batch) const;
+    std::int32_t layout(graph::OpId id, const Split& split, Side side, std::size_t index);
+    PartSize size_of(graph::OpId id, const Split& split);
+    void add_resident_memory();
+    void add_work(TaskId task, const std::vector<Place>& places);
+    void add_reads(TaskId task, const std::vector<Place>& places);
+
+    // lower_transfers.cpp: layouts and reshards
+    TensorState& state(graph::TensorId t, int micro_batch);
+    const Form& form(graph::TensorId t, int micro_batch, std::int32_t layout, bool backward);
+    Form resident(graph::TensorId t, std::int32_t layout);
+    Form reshard(const Form& from, std::int32_t to, const Subject& subject);
+    Pieces local_pieces(const Form& from, std::int32_t to) const;
+    Pieces add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
+    std::int32_t add_value(const Subject& subject, const Place& place, const Piece& piece,
+                           Bytes bytes, std::int32_t root = -1);
+    [[nodiscard]] Bytes buffer_bytes(graph::TensorId t, std::int32_t region) const;
+
+    // lower_backward.cpp: gradients and updates
+    void lower_backward(graph::OpId id, int micro_batch);
+    void lower_loss(graph::OpId id, int micro_batch);
+    void lower_parameter(graph::OpId id, int micro_batch);
+    void lower_update(graph::OpId id, const Form& gradient);
+    void fold_pending(graph::TensorId t, int micro_batch);
+    void give(graph::OpId by, std::size_t operand, int micro_batch, std::int32_t layout,
+              const std::vector<TaskId>& tasks);
+    Form take_gradient(graph::TensorId t, int micro_batch, std::int32_t layout, bool persistent);
+    Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
+    std::vector<Place> sum_of_places(std::vector<Place> places, const Subject& subject,
+                                     const Piece& piece, bool persistent);
+    void allocate(Form& form, const Subject& subject, bool persistent);
+
+    /// Time of the largest part of an op; `prices` remembers it per device class.
+    Time time_of(graph::OpId id, bool backward, const Split& split, int device, Prices& prices);
+
+    [[nodiscard]] bool runs_in(graph::OpId id, int micro_batch) const {
+        return problem_.is_batched(id) || micro_batch == 0;
+    }
+    /// The last micro-batch in which something of the op happens.
+    [[nodiscard]] bool ends_in(graph::OpId id, int micro_batch) const {
+        return problem_.is_batched(id) || micro_batch == micro_batches_ - 1;
+    }
+    [[nodiscard]] int label(int micro_batch) const { return micro_batches_ > 1 ? micro_batch : -1; }
+
+    const Problem& problem_;
+    const graph::OpGraph& graph_;
+    const Strategy& strategy_;
+    int micro_batches_;
+    TaskGraphBuilder build_;
+    LayoutTable layouts_;
+    std::vector<TensorState> states_;           ///< tensor * micro-batches + micro-batch
+    std::vector<std::vector<TaskId>> forward_;  ///< op * micro-batches + micro-batch: parts
+    std::map<std::int32_t, std::vector<TaskId>> readers_;  ///< of what a parameter's home holds
+};
+
+}  // namespace partita::plan

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/reshard.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+namespace partita::plan {
+
+using cost::Collective;
+
+namespace {
+
+/// Pieces of the old layout with equal region and summand, in order of parts.
+struct Slot {
+    std::int32_t region = -1;
+    std::int32_t summand = 0;
+    std::vector<std::int32_t> replicas;
+};
+
+/// One slot that a new piece needs: the replica it takes, and which of its elements.
+struct Need {
+    std::int32_t source = -1;  ///< piece of the old layout
+    std::int32_t region = -1;  ///< intersection with the new piece
+};
+
+class Planner {
+public:
+    Planner(const Layout& from, const Layout& to, RegionTable& regions,
+            const cost::Machine& machine)
+        : from_(from), to_(to), regions_(regions), machine_(machine) {}
+
+    Reshard run() {
+        find_slots();
+        find_needs();
+        reshard_.supplies.resize(to_.pieces.size());
+        for (const std::vector<std::int32_t>& group : groups()) {
+            if (add_collective(group)) continue;
+            if (can_resolve()) {
+                Reshard reshard;
+                reshard.resolved = resolved();
+                return reshard;
+            }
+            for (const std::int32_t target : group) add_copies(target);
+        }
+        return std::move(reshard_);
+    }
+
+private:
+    void find_slots();
+    void find_needs();
+    [[nodiscard]] std::int32_t replica_for(std::size_t target, const Slot& slot) const;
+    [[nodiscard]] int distance(int a, int b) const;
+    [[nodiscard]] std::vector<std::vector<std::int32_t>> groups();
+    [[nodiscard]] bool is_served_locally(std::int32_t target) const;
+    bool add_collective(const std::vector<std::int32_t>& group);
+    void add_copies(std::int32_t target);
+    [[nodiscard]] bool can_resolve() const;
+    [[nodiscard]] Layout resolved() const;
+
+    [[nodiscard]] const Piece& source(std::int32_t i) const {
+        return from_.pieces[static_cast<std::size_t>(i)];
+    }
+    [[nodiscard]] const Piece& target(std::int32_t i) const {
+        return to_.pieces[static_cast<std::size_t>(i)];
+    }
+    [[nodiscard]] const std::vector<Need>& needs(std::int32_t target) const {
+        return needs_[static_cast<std::size_t>(target)];
+    }
+
+    const Layout& from_;
+    const Layout& to_;
+    RegionTable& regions_;
+    const cost::Machine& machine_;
+    std::vector<Slot> slots_;
+    std::vector<std::int32_t> rank_of_source_;  ///< per old piece: its place among its replicas
+    std::vector<std::int32_t> rank_of_target_;  ///< the same per new piece
+    std::vector<std::vector<Need>> needs_;      ///< per new piece
+    Reshard reshard_;
+};
+
+void Planner::find_slots() {
+    for (std::size_t i = 0; i < from_.pieces.size(); ++i) {
+        const Piece& piece = from_.pieces[i];
+        rank_of_source_.push_back(0);
+        if (piece.region < 0 || regions_.volume(piece.region) == 0) continue;
+        auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
+            return s.region == piece.region && s.summand == piece.summand;
+        });
+        if (slot == slots_.end()) {
+            slots_.push_back({piece.region, piece.summand, {}});
+            slot = slots_.end() - 1;
+        }
+        rank_of_source_.back() = static_cast<std::int32_t>(slot->replicas.size());
+        slot->replicas.push_back(static_cast<std::int32_t>(i));
+    }
+    for (std::size_t i = 0; i < to_.pieces.size(); ++i) {
+        const auto equal = std::count_if(
+            to_.pieces.begin(), to_.pieces.begin() + static_cast<std::ptrdiff_t>(i),
+            [&](const Piece& p) {
+                return p.region == to_.pieces[i].region && p.summand == to_.pieces[i].summand;
+            });
+        rank_of_target_.push_back(static_cast<std::int32_t>(equal));
+    }
+}
+
+int Planner::distance(int a, int b) const {
+    if (a == b) return 0;
+    return machine_.device(a).node == machine_.device(b).node ? 1 : 2;
+}
+
+/// The nearest replica. Among equally near ones that with the rank of the target's own piece, so
+/// that replicas form groups side by side instead of all asking the first.
+std::int32_t Planner::replica_for(std::size_t target, const Slot& slot) const {
+    const int device = to_.pieces[target].device;
+    int nearest = 3;
+    for (const std::int32_t i : slot.replicas) {
+        nearest = std::min(nearest, distance(source(i).device, device));
+    }
+    std::vector<std::int32_t> candidates;
+    for (const std::int32_t i : slot.replicas) {
+        if (distance(source(i).device, device) == nearest) candidates.push_back(i);
+    }
+    if (candidates.size() == 1) return candidates.front();
+    std::int32_t rank = rank_of_target_[target];
+    for (std::size_t i = 0; i < from_.pieces.size(); ++i) {
+        if (from_.pieces[i].device == device && from_.pieces[i].region >= 0) {
+            rank = rank_of_source_[i];
+            break;
+        }
+    }
+    for (const std::int32_t i : candidates) {
+        if (rank_of_source_[static_cast<std::size_t>(i)] == rank) return i;
+    }
+    return candidates[static_cast<std::size_t>(rank) % candidates.size()];
+}
+
+void Planner::find_needs() {
+    needs_.resize(to_.pieces.size());
+    for (std::size_t t = 0; t < to_.pieces.size(); ++t) {
+        const Piece& piece = to_.pieces[t];
+        if (piece.region < 0) continue;
+        for (const Slot& slot : slots_) {
+            if (to_.is_partial() && slot.summand != piece.summand) continue;
+            std::int32_t common = slot.region;
+            if (common != piece.region) {
+                common =
+                    regions_.intern(intersection(regions_[slot.region], regions_[piece.region]));
+            }
+            if (regions_.volume(common) == 0) continue;
+            needs_[t].push_back({replica_for(t, slot), common});
+        }
+    }
+}
+
+bool Planner::is_served_locally(std::int32_t t) const {
+    const bool here = std::all_of(needs(t).begin(), needs(t).end(), [&](const Need& need) {
+        return source(need.source).device == target(t).device;
+    });
+    return here && needs(t).size() <= 1;
+}
+
+/// New pieces that need something from elsewhere, joined where they need the same old piece; each
+/// group and the groups in rising order.
+std::vector<std::vector<std::int32_t>> Planner::groups() {
+    std::vector<std::int32_t> parent(from_.pieces.size());
+    std::iota(parent.begin(), parent.end(), 0);
+    const auto root = [&parent](std::int32_t i) {
+        while (parent[static_cast<std::size_t>(i)] != i) i = parent[static_cast<std::size_t>(i)];
+        return i;
+    };
+    std::vector<std::int32_t> remote;
+    for (std::int32_t t = 0; t < static_cast<std::int32_t>(to_.pieces.size()); ++t) {
+        if (needs(t).empty()) continue;
+        if (is_served_locally(t)) {
+            reshard_.supplies[static_cast<std::size_t>(t)].items = {{-1, needs(t)[0].source}};
+            continue;
+        }
+        remote.push_back(t);
+        for (const Need& need : needs(t)) {
+            const std::int32_t a = root(needs(t)[0].source);
+            const std::int32_t b = root(need.source);
+            parent[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+        }
+    }
+    std::vector<std::vector<std::int32_t>> found;
+    std::vector<std::int32_t> roots;
+    for (const std::int32_t t : remote) {
+        const std::int32_t r = root(needs(t)[0].source);
+        const auto at = std::find(roots.begin(), roots.end(), r);
+        if (at == roots.end()) {
+            roots.push_back(r);
+            found.push_back({t});
+        } else {
+            found[static_cast<std::size_t>(at - roots.begin())].push_back(t);
+        }
+    }
+    return found;
+}
+
+/// What the pieces of one side of a group have in common.
+struct SideShape {
+    std::vector<int> devices;  ///< in order of pieces
+    bool same_region = true;
+    bool same_summand = true;
+    bool distinct_summands = true;
+    std::int64_t largest = 0;
+    std::int64_t sum = 0;
+};
+
+SideShape shape_of(const std::vector<Piece>& pieces, const RegionTable& regions) {
+    SideShape shape;
+    std::vector<std::int32_t> summands;
+    for (const Piece& piece : pieces) {
+        shape.devices.push_back(piece.device);
+        shape.same_region = shape.same_region && piece.region == pieces[0].region;
+        summands.push_back(piece.summand);
+        shape.largest = std::max(shape.largest, regions.volume(piece.region));
+        shape.sum += regions.volume(piece.region);
+    }
+    std::sort(summands.begin(), summands.end());
+    shape.same_summand = summands.front() == summands.back();
+    shape.distinct_summands =
+        std::adjacent_find(summands.begin(), summands.end()) == summands.end();
+    return shape;
+}
+
+bool same_devices(std::vector<int> a, std::vector<int> b) {
+    std::sort(a.begin(), a.end());
+    std::sort(b.begin(), b.end());
+    return a == b && std::adjacent_find(a.begin(), a.end()) == a.end();
+}
+
+/// The collective that takes the sources to the targets, if one does. `pairs`: needs of the group.
+std::optional<std::pair<Collective, std::int64_t>> name_of_group(const SideShape& from,
+                                                                 const SideShape& to,
+                                                                 std::size_t pairs) {
+    const auto sources = static_cast<std::int64_t>(from.devices.size());
+    const auto targets = static_cast<std::int64_t>(to.devices.size());
+    const bool addends = sources > 1 && from.same_region && from.distinct_summands;
+    const bool disjoint = from.same_summand && to.sum > 0;
+    if (same_devices(from.devices, to.devices) && sources > 1) {
+        if (addends && to.same_region && to.largest == from.largest) {
+            return std::pair{Collective::all_reduce, from.largest};
+        }
+        if (addends && to.sum == from.largest) {
+            return std::pair{Collective::reduce_scatter, targets * to.largest};
+        }
+        if (disjoint && to.same_region && from.sum == to.largest) {
+            return std::pair{Collective::all_gather, sources * from.largest};
+        }
+        const bool everybody = pairs == static_cast<std::size_t>(sources * targets);
+        if (disjoint && everybody && from.sum == to.sum) {
+            return std::pair{Collective::all_to_all, std::max(from.largest, to.largest)};
+        }
+    }
+    if (sources == 1 && targets > 1) {
+        if (to.same_region && to.largest == from.largest) {
+            return std::pair{Collective::broadcast, from.largest};
+        }
+        if (!to.same_region && to.sum <= from.sum) {
+            return std::pair{Collective::scatter, (targets + 1) * to.largest};
+        }
+    }
+    if (targets == 1 && sources > 1) {
+        if (addends && to.largest == from.largest) {
+            return std::pair{Collective::reduce, from.largest};
+        }
+        if (disjoint && from.sum == to.largest) {
+            return std::pair{Collective::gather, sources * from.largest};
+        }
+    }
+    return std::nullopt;
+}
+
+bool has_root_at_source(Collective collective) {
+    return collective == Collective::broadcast || collective == Collective::scatter;
+}
+
+bool has_root_at_target(Collective collective) {
+    return collective == Collective::reduce || collective == Collective::gather;
+}
+
+bool Planner::add_collective(const std::vector<std::int32_t>& group) {
+    std::vector<std::int32_t> sources;
+    std::size_t pairs = 0;
+    std::vector<Piece> targets;
+    for (const std::int32_t t : group) {
+        targets.push_back(target(t));
+        for (const Need& need : needs(t)) sources.push_back(need.source);
+        pairs += needs(t).size();
+    }
+    std::sort(sources.begin(), sources.end());
+    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+    std::vector<Piece> pieces;
+    for (const std::int32_t i : sources) pieces.push_back(source(i));
+    const SideShape from = shape_of(pieces, regions_);
+    const SideShape to = shape_of(targets, regions_);
+    const auto named = name_of_group(from, to, pairs);
+    if (!named) return false;
+    Transfer transfer{.collective = named->first,
+                      .sources = sources,
+                      .results = {},
+                      .devices = has_root_at_target(named->first) ? to.devices : from.devices,
+                      .elements = named->second};
+    if (has_root_at_source(named->first) || has_root_at_target(named->first)) {
+        const int root = transfer.devices[0];
+        for (const int device : has_root_at_source(named->first) ? to.devices : from.devices) {
+            if (device != root) transfer.devices.push_back(device);
+        }
+    }
+    const auto id = static_cast<std::int32_t>(reshard_.transfers.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+        transfer.results.push_back({targets[i].device, targets[i].region});
+        reshard_.supplies[static_cast<std::size_t>(group[i])].items = {
+            {id, static_cast<std::int32_t>(i)}};
+    }
+    reshard_.transfers.push_back(std::move(transfer));
+    return true;
+}
+
+void Planner::add_copies(std::int32_t t) {
+    Supply& supply = reshard_.supplies[static_cast<std::size_t>(t)];
+    std::int64_t delivered = 0;
+    for (const Need& need : needs(t)) {
+        delivered += regions_.volume(need.region);
+        const int device = source(need.source).device;
+        if (device == target(t).device) {
+            supply.items.push_back({-1, need.source});
+            continue;
+        }
+        supply.items.push_back({static_cast<std::int32_t>(reshard_.transfers.size()), 0});
+        reshard_.transfers.push_back({.collective = std::nullopt,
+                                      .sources = {need.source},
+                                      .results = {{target(t).device, need.region}},
+                                      .devices = {device, target(t).device},
+                                      .elements = regions_.volume(need.region)});
+    }
+    supply.sum = from_.is_partial() && !to_.is_partial() && needs(t).size() > 1 &&
+                 delivered > regions_.volume(target(t).region);
+}
+
+/// Can the addends of every region be combined in place? Windowed gradients cannot: their regions
+/// overlap without being equal.
+bool Planner::can_resolve() const {
+    if (!from_.is_partial() || to_.is_partial()) return false;
+    for (const Slot& slot : slots_) {
+        std::int32_t addends = 0;
+        for (const Slot& other : slots_) {
+            if (other.region != slot.region) continue;
+            if (other.replicas.size() != slot.replicas.size()) return false;
+            ++addends;
+        }
+        if (addends != from_.summands) return false;
+    }
+    return true;
+}
+
+Layout Planner::resolved() const {
+    Layout layout{.pieces = from_.pieces};
+    for (Piece& piece : layout.pieces) piece.summand = 0;
+    return layout;
+}
+
+}  // namespace
+
+Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
+                     const cost::Machine& machine) {
+    assert(!to.is_partial() || to.summands == from.summands);
+    return Planner(from, to, regions, machine).run();
+}
+
+bool is_local(const Layout& from, const Layout& to, const RegionTable& regions) {
+    if (from.summands != to.summands) return false;
+    return std::all_of(to.pieces.begin(), to.pieces.end(), [&](const Piece& piece) {
+        if (piece.region < 0) return true;
+        return std::any_of(from.pieces.begin(), from.pieces.end(), [&](const Piece& held) {
+            return held.device == piece.device && held.region >= 0 &&
+                   held.summand == piece.summand &&
+                   contains(regions[held.region], regions[piece.region]);
+        });
+    });
+}
+
+}  // namespace partita::plan

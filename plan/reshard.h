@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reshards: from the layout in which a tensor lies to the layout in which it is needed.
+//
+//     every piece of the new layout asks: which pieces of the old one hold my elements, each summand
+//     once, and which of their replicas is nearest? Pieces that need one another form a group:
+//
+//     old pieces of the group          new pieces                   transfer
+//     all here already                                              none, a local slice
+//     one                              one                          copy
+//     one                              all of it | disjoint parts   broadcast | scatter
+//     disjoint | summands              one                          gather    | reduce
+//     disjoint, same devices           all of it | disjoint parts   all-gather | all-to-all
+//     summands, same devices           all of it | disjoint parts   all-reduce | reduce-scatter
+//     anything else                                                 copies of the intersections
+//
+// A partial layout whose group has no name is first resolved in place (an all-reduce per region),
+// then resharded. Copies are always right, so every pair of layouts has a reshard.
+//
+// Whatever its name, a transfer means one thing: every element of a result is the combination of
+// the elements at its position in the sources that hold it. Source: RULES.md 6, 11, 14.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cost/collective.h"
+#include "cost/machine.h"
+#include "plan/layout.h"
+
+namespace partita::plan {
+
+/// What a transfer leaves on a device.
+struct Delivery {
+    std::int32_t device = -1;
+    std::int32_t region = -1;
+};
+
+struct Transfer {
+    std::optional<cost::Collective> collective;  ///< none: a copy from one device to another
+    std::vector<std::int32_t> sources;           ///< pieces of the old layout
+    std::vector<Delivery> results;
+    std::vector<int> devices;   ///< ranks in order; the first is the root, if there is one
+    std::int64_t elements = 0;  ///< as cost::CollectiveCall counts bytes, uneven parts padded
+};
+
+/// Where a piece of the new layout comes from.
+struct Supply {
+    struct Item {
+        std::int32_t transfer = -1;  ///< -1: an old piece on the same device, read in place
+        std::int32_t index = 0;      ///< old piece, or result of the transfer
+    };
+    std::vector<Item> items;
+    bool sum = false;  ///< items overlap: they are added on the device
+};
+
+struct Reshard {
+    /// Go to this layout first; everything else is then a reshard from it.
+    std::optional<Layout> resolved;
+    std::vector<Transfer> transfers;
+    std::vector<Supply> supplies;  ///< per piece of the new layout
+};
+
+/// `from` is where a tensor lies: regions of a summand are equal or disjoint (windowed gradients,
+/// whose summands differ, excepted). `to` is not partial, or has the summands of `from`.
+/// Deterministic; O(pieces of `from` * pieces of `to`).
+Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
+                     const cost::Machine& machine);
+
+/// Does every piece of `to` find its elements in a piece of `from` on its own device?
+bool is_local(const Layout& from, const Layout& to, const RegionTable& regions);
+
+}  // namespace partita::plan

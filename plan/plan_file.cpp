@@ -14,6 +14,7 @@
 
 #include "graph/error.h"
 #include "graph/json.h"
+#include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 
@@ -21,6 +22,16 @@ namespace partita::plan {
 
 Plan read_plan(const std::filesystem::path& file) {
     return parse_plan(graph::read_text_file(file), file.filename().string());
+}
+
+std::vector<PlannedCollective> collectives_of(const Problem& problem, const TaskGraph& tasks) {
+    std::vector<PlannedCollective> collectives;
+    for (const Task& task : tasks.tasks) {
+        if (task.kind != TaskKind::collective) continue;
+        collectives.push_back({task_name(problem, task), std::string(cost::name_of(task.algorithm)),
+                               std::string(cost::name_of(task.protocol))});
+    }
+    return collectives;
 }
 
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance) {
@@ -33,9 +44,12 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.policy = strategy.policy;
     for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
         const graph::Op& op = problem.graph().ops()[i];
-        plan.ops.push_back({op.name, op.type, strategy.configs[i]});
+        plan.ops.push_back(
+            {op.name, op.type, strategy.configs[i], strategy.update(graph::OpId(i))});
     }
-    plan.task_graph_digest = digest(lower(problem, strategy));
+    const TaskGraph tasks = lower(problem, strategy);
+    plan.task_graph_digest = digest(tasks);
+    plan.collectives = collectives_of(problem, tasks);
     const auto evaluator = make_evaluator(problem, provenance.scheduler);
     if (!has_given_costs(problem)) plan.commit_order = evaluator->commit_order(strategy);
     Evaluation evaluation = evaluator->evaluate(strategy);
@@ -98,19 +112,20 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
             throw InputError(where() + ": placed twice. Remove one of the two.");
         }
         config = planned.config;
-        if (!config.degrees.empty() || config.devices.size() != 1) {
-            throw InputError(where() +
-                             ", degrees: this version plans whole ops on one device. Plan again.");
+        if (planned.update == UpdateConfig{}) continue;
+        if (op.kind != graph::OpKind::parameter) {
+            throw InputError(where() + ", update: the op is no parameter. Plan again.");
         }
-        if (config.devices[0] >= problem.device_count()) {
-            throw InputError(fmt::format("{}, devices: device {} of a machine with {}. Plan again.",
-                                         where(), config.devices[0], problem.device_count()));
-        }
+        strategy.updates.resize(graph.op_count());
+        strategy.updates[at->second] = planned.update;
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (!strategy.configs[i].devices.empty()) continue;
         throw InputError(fmt::format("plan: ops: '{}' ({}) is missing. Plan again.",
                                      graph.ops()[i].name, graph.ops()[i].type));
+    }
+    if (const auto fault = find_fault(problem, strategy)) {
+        throw InputError(fmt::format("plan: {}. Plan again.", *fault));
     }
     return strategy;
 }

@@ -24,7 +24,16 @@ struct PlannedOp {
     std::string name;
     std::string type;
     OpConfig config;
+    UpdateConfig update;  ///< of parameters
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
+};
+
+/// How one collective of the task graph is done; tasks without a choice are not listed.
+struct PlannedCollective {
+    std::string task;
+    std::string algorithm;
+    std::string protocol;  ///< "" when the algorithm knows none
+    friend bool operator==(const PlannedCollective&, const PlannedCollective&) = default;
 };
 
 struct Plan {
@@ -40,7 +49,8 @@ struct Plan {
     Mode mode = Mode::inference;
     Objective objective = Objective::latency;
     Policy policy;
-    std::vector<PlannedOp> ops;  ///< in order of OpId
+    std::vector<PlannedOp> ops;                  ///< in order of OpId
+    std::vector<PlannedCollective> collectives;  ///< in order of task
     std::string task_graph_digest;
     std::vector<TaskId> commit_order;  ///< empty for workload files: nobody executes them
     // prediction
@@ -65,6 +75,8 @@ struct Provenance {
     std::int64_t evaluations = 0;
     std::optional<Time> lower_bound;
 };
+
+std::vector<PlannedCollective> collectives_of(const Problem& problem, const TaskGraph& tasks);
 
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
 /// only it knows: model_file, bindings, shapes, unroll.

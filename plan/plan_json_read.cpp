@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostDevices = 1 << 20;
+constexpr int kMostMicroBatches = 1 << 12;
 
 /// One of an enumeration's names.
 template <class Enum, std::size_t n>
@@ -63,20 +64,48 @@ DeviceSet device_set(const JsonField& field) {
     return DeviceSet::progression(first, static_cast<int>(count), static_cast<int>(stride));
 }
 
-PlannedOp planned_op(const JsonField& field) {
-    field.allow_only({"name", "type", "degrees", "devices"});
-    PlannedOp op;
-    op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
-    op.type = field["type"].text({.what = "an operator"});
+OpConfig op_config(const JsonField& field) {
+    OpConfig config;
     for (const JsonField& pair : field["degrees"].items()) {
         const JsonExpectation expected{.what = "a pair [factor, degree >= 2]"};
         const std::vector<JsonField> items = pair.items();
         if (items.size() != 2) pair.fail(expected);
-        op.config.degrees.push_back({items[0].text(expected), static_cast<int>(items[1].integer(
-                                                                  2, kMostDevices, expected))});
+        config.degrees.push_back({items[0].text(expected),
+                                  static_cast<int>(items[1].integer(2, kMostDevices, expected))});
     }
-    op.config.devices = device_set(field["devices"]);
+    config.devices = device_set(field["devices"]);
+    return config;
+}
+
+UpdateConfig update_config(const JsonField& field) {
+    field.allow_only({"degrees", "devices", "accumulate", "refetch"});
+    UpdateConfig update;
+    if (field["devices"].present()) update.update = op_config(field);
+    const JsonExpectation expected{.what = "\"local\" or \"update\""};
+    const std::string accumulate = field["accumulate"].text(expected);
+    if (accumulate != "local" && accumulate != "update") field["accumulate"].fail(expected);
+    update.accumulate_locally = accumulate == "local";
+    update.refetch = field["refetch"].boolean();
+    return update;
+}
+
+PlannedOp planned_op(const JsonField& field) {
+    field.allow_only({"name", "type", "degrees", "devices", "update"});
+    PlannedOp op;
+    op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
+    op.type = field["type"].text({.what = "an operator"});
+    op.config = op_config(field);
+    if (const JsonField update = field["update"]; update.present()) {
+        op.update = update_config(update);
+    }
     return op;
+}
+
+PlannedCollective planned_collective(const JsonField& field) {
+    field.allow_only({"task", "algorithm", "protocol"});
+    return {.task = field["task"].text({.what = "the name of a task"}, 1 << 16),
+            .algorithm = field["algorithm"].text({.what = "the name of an algorithm"}),
+            .protocol = field["protocol"].text({.what = "the name of a protocol"})};
 }
 
 void read_model(const JsonField& field, Plan& plan) {
@@ -100,8 +129,8 @@ void read_model(const JsonField& field, Plan& plan) {
 Policy read_policy(const JsonField& field) {
     field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync"});
     Policy policy;
-    policy.micro_batches = static_cast<int>(
-        field["micro_batches"].integer(1, 1, {.what = "1 micro-batch (all this version knows)"}));
+    policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
+        1, kMostMicroBatches, {.what = "a number of micro-batches"}));
     policy.schedule = choice(field["schedule"], std::array{Schedule::none});
     policy.optimizer = choice(field["optimizer"],
                               std::array{Optimizer::sgd, Optimizer::momentum, Optimizer::adam});
@@ -189,9 +218,8 @@ Plan parse_plan(std::string_view json, const std::string& context) {
                                                           Objective::step_time});
     plan.policy = read_policy(root["policy"]);
     for (const JsonField& op : root["ops"].items()) plan.ops.push_back(planned_op(op));
-    if (!root["collectives"].items().empty()) {
-        root["collectives"].reject(
-            "this version plans whole ops and knows no collectives. Plan again.");
+    for (const JsonField& collective : root["collectives"].items()) {
+        plan.collectives.push_back(planned_collective(collective));
     }
     read_order(root["order"], plan);
     read_prediction(root["prediction"], plan);

@@ -37,13 +37,34 @@ std::string to_json(const DeviceSet& devices) {
                        devices.size(), devices.stride());
 }
 
-std::string to_json(const PlannedOp& op) {
-    const std::string degrees = joined(op.config.degrees, [](const FactorDegree& axis) {
+std::string degrees_json(const OpConfig& config) {
+    return joined(config.degrees, [](const FactorDegree& axis) {
         return fmt::format("[{}, {}]", json_quoted(axis.factor), axis.degree);
     });
-    return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}}})",
-                       json_quoted(op.name), json_quoted(op.type), degrees,
-                       to_json(op.config.devices));
+}
+
+/// Nothing for an update as the parameter lies.
+std::string to_json(const UpdateConfig& update) {
+    if (update == UpdateConfig{}) return {};
+    std::string text;
+    if (!update.update.devices.empty()) {
+        text = fmt::format(R"("degrees": [{}], "devices": {}, )", degrees_json(update.update),
+                           to_json(update.update.devices));
+    }
+    return fmt::format(R"(, "update": {{{}"accumulate": "{}", "refetch": {}}})", text,
+                       update.accumulate_locally ? "local" : "update", update.refetch);
+}
+
+std::string to_json(const PlannedOp& op) {
+    return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}{}}})",
+                       json_quoted(op.name), json_quoted(op.type), degrees_json(op.config),
+                       to_json(op.config.devices), to_json(op.update));
+}
+
+std::string to_json(const PlannedCollective& collective) {
+    return fmt::format(R"({{"task": {}, "algorithm": {}, "protocol": {}}})",
+                       json_quoted(collective.task), json_quoted(collective.algorithm),
+                       json_quoted(collective.protocol));
 }
 
 std::string model_json(const Plan& plan) {
@@ -105,7 +126,10 @@ std::string to_json(const Plan& plan) {
     out += " \"ops\": [";
     out += joined(
         plan.ops, [](const PlannedOp& op) { return "\n  " + to_json(op); }, ",");
-    out += "],\n \"collectives\": [],\n";
+    out += "],\n \"collectives\": [";
+    out += joined(
+        plan.collectives, [](const PlannedCollective& c) { return "\n  " + to_json(c); }, ",");
+    out += "],\n";
     out += " \"order\": " + order_json(plan) + ",\n";
     out += " \"prediction\": " + prediction_json(plan) + ",\n";
     out += fmt::format(" \"costs\": {{\"digest\": {}, \"sources\": [{}]}},\n",

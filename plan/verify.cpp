@@ -39,22 +39,19 @@ void check_choices(const Problem& problem, const Plan& plan, Findings& findings)
     }
 }
 
-void check_placement(const Problem& problem, const Strategy& strategy, Findings& findings) {
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        const graph::OpId op(i);
-        const std::vector<int>& allowed = problem.allowed_devices(op);
-        const int device = strategy.device_of(op);
-        if (std::binary_search(allowed.begin(), allowed.end(), device)) continue;
-        findings.push_back(fmt::format("op '{}': device {} is not among those it may use",
-                                       problem.graph().op(op).name, device));
-    }
-    for (const auto& group : problem.constraints().together) {
-        for (const graph::OpId op : group) {
-            if (strategy.device_of(op) == strategy.device_of(group.front())) continue;
-            findings.push_back(fmt::format("ops '{}' and '{}' must share a device",
-                                           problem.graph().op(group.front()).name,
-                                           problem.graph().op(op).name));
+/// Task, algorithm and protocol of each collective, as lowering chooses them.
+void check_collectives(const Problem& problem, const Plan& plan, const TaskGraph& graph,
+                       Findings& findings) {
+    const std::vector<PlannedCollective> actual = collectives_of(problem, graph);
+    for (std::size_t i = 0; i < std::max(actual.size(), plan.collectives.size()); ++i) {
+        if (i < actual.size() && i < plan.collectives.size() && actual[i] == plan.collectives[i]) {
+            continue;
         }
+        findings.push_back(
+            fmt::format("collectives[{}]: the plan has '{}', the strategy needs '{}'", i,
+                        i < plan.collectives.size() ? plan.collectives[i].task : "nothing more",
+                        i < actual.size() ? actual[i].task : "nothing more"));
+        return;
     }
 }
 
@@ -129,8 +126,8 @@ std::vector<std::string> verify(const Problem& problem, const Plan& plan,
         findings.emplace_back(error.what());
         return findings;
     }
-    check_placement(problem, *strategy, findings);
     const TaskGraph graph = lower(problem, *strategy);
+    check_collectives(problem, plan, graph, findings);
     if (!options.ignore_digests) {
         check_digest("task graph", plan.task_graph_digest, digest(graph), findings);
     }

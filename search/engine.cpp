@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/error.h"
+#include "plan/config.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"
 #include "search/single_device.h"
@@ -68,26 +69,11 @@ void Engine::check_start() const {
         throw UsageError(fmt::format("the start plan places {} ops, the model has {}",
                                      configs.size(), problem_.graph().op_count()));
     }
-    for (std::size_t i = 0; i < configs.size(); ++i) {
-        const graph::OpId op(i);
-        const auto& allowed = problem_.allowed_devices(op);
-        const bool whole = configs[i].degrees.empty() && configs[i].devices.size() == 1;
-        if (whole && std::binary_search(allowed.begin(), allowed.end(), configs[i].devices[0])) {
-            continue;
-        }
-        throw UsageError(fmt::format(
-            "the start plan puts op '{}' on devices that are not allowed to it here. Plan without "
-            "--import-plan, or change the constraints.",
-            problem_.graph().op(op).name));
-    }
-    for (const auto& together : problem_.constraints().together) {
-        for (const graph::OpId op : together) {
-            if (options_.start->device_of(op) == options_.start->device_of(together[0])) continue;
-            throw UsageError(fmt::format(
-                "the start plan puts ops '{}' and '{}' on different devices, but they must share "
-                "one. Plan without --import-plan, or change the constraints.",
-                problem_.graph().op(together[0]).name, problem_.graph().op(op).name));
-        }
+    if (const auto fault = plan::find_fault(problem_, *options_.start)) {
+        throw UsageError(
+            fmt::format("the start plan is not allowed here: {}. Plan without "
+                        "--import-plan, or change the constraints.",
+                        *fault));
     }
 }
 

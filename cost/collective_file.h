@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collective models as files, data/collectives/models/*.json (docs/file-formats.md): which measured
+// logs, fitted constants and topology price the collectives of a machine.
+//
+//     tables, in the order of the file > fitted constants > NCCL's tuning model > alpha-beta
+//
+// Threads: pure. Errors: InputError naming file and field.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cost/collective.h"
+
+namespace partita::cost {
+
+/// Reads one model; its logs and NCCL's constants lie in the folder above its own.
+std::shared_ptr<const CollectiveModel> load_collective_model(const std::filesystem::path& file);
+
+}  // namespace partita::cost

@@ -35,9 +35,12 @@ RecurrentFactors add_recurrent_factors(RuleBuilder& b, const RecurrentKind& kind
     const Shape& recurrent = b.shape(2);
     const std::int64_t steps = data[batch_first ? 1 : 0];
     const std::int64_t units = recurrent[2];
+    // Which parameter belongs to which direction's functions depends on what functions these are.
+    const bool has_parameters = b.op().attributes.find("activation_alpha") != nullptr ||
+                                b.op().attributes.find("activation_beta") != nullptr;
     return {.s = b.add("s", steps, /*splittable=*/steps == 1),
             .b = b.add("b", data[batch_first ? 0 : 1]),
-            .d = b.add("d", recurrent[0]),
+            .d = b.add("d", recurrent[0], !has_parameters),
             .q = b.add("q", kind.gates, /*splittable=*/false),
             .h = b.add("h", units, steps == 1 && !kind.mixes_units),
             .i = b.add("i", data[2]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -46,6 +47,15 @@ constexpr std::array kConstantOperands = {
     ConstantOperands{"Trilu", 1},           ConstantOperands{"Unsqueeze", 1},
     ConstantOperands{"Upsample", 1},
 };
+
+/// The evaluator visits elements one by one: three cases of 3-d pooling would take longer than all
+/// others together. cases.txt has smaller ones.
+constexpr std::int64_t kMostElements = 20'000;
+
+bool is_large(const graph::OpGraph& graph) {
+    return std::any_of(graph.tensors().begin(), graph.tensors().end(),
+                       [](const graph::Tensor& t) { return t.elements() > kMostElements; });
+}
 
 template <class Message>
 bool read(const fs::path& path, Message& message) {
@@ -104,7 +114,7 @@ std::optional<Case> read_case(const fs::path& folder) {
         const graph::OpId id(i);
         if (test.graph.op(id).kind == graph::OpKind::compute) found.push_back(id);
     }
-    if (found.size() != 1) return {};  // folded, or inlined
+    if (found.size() != 1 || is_large(test.graph)) return {};  // folded, or inlined
     test.op = found.front();
     if (test.graph.op(test.op).inputs.size() > test.files.size()) return {};
     test.files.resize(test.graph.op(test.op).inputs.size());

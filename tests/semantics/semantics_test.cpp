@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostPartsOfNodeTest = 40;
-constexpr std::size_t kMostPartsOfOwnCase = 120;
+constexpr std::size_t kMostPartsOfNodeTest = 80;
+constexpr std::size_t kMostPartsOfOwnCase = 240;
 
 /// Operators that have a splittable factor in an example of the table's.
 std::vector<std::string> splittable_types() {

@@ -32,6 +32,11 @@ void Attributes::set(std::string name, AttributeValue value) {
     }
 }
 
+void Attributes::erase(std::string_view name) {
+    const auto it = lower_bound_of(entries_, name);
+    if (it != entries_.end() && it->first == name) entries_.erase(it);
+}
+
 const AttributeValue* Attributes::find(std::string_view name) const {
     const auto it = lower_bound_of(entries_, name);
     return it != entries_.end() && it->first == name ? &it->second : nullptr;

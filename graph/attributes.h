@@ -23,6 +23,7 @@ public:
 
     /// Replaces an earlier value of the same name.
     void set(std::string name, AttributeValue value);
+    void erase(std::string_view name);  ///< nothing happens when it is absent
     [[nodiscard]] const AttributeValue* find(std::string_view name) const;
 
     /// The value, or `fallback` when the attribute is absent or of another type (the importer has

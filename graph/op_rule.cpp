@@ -82,15 +82,17 @@ void freeze_upper_bounds(OpRule& rule, TensorRule& tensor_rule, const Tensor& te
 
 }  // namespace
 
-Range operand_range(const Window& window, Range outputs, std::int64_t extent) {
+Range unclipped_range(const Window& window, Range outputs) {
     assert(window.divisor > 0);
+    return {floor_div(outputs.begin * window.stride - window.before, window.divisor),
+            floor_div((outputs.end - 1) * window.stride + window.after, window.divisor) + 1};
+}
+
+Range operand_range(const Window& window, Range outputs, std::int64_t extent) {
     if (outputs.begin >= outputs.end) return {};
-    const std::int64_t first =
-        floor_div(outputs.begin * window.stride - window.before, window.divisor);
-    const std::int64_t last =
-        floor_div((outputs.end - 1) * window.stride + window.after, window.divisor);
-    const Range range{std::clamp<std::int64_t>(first, 0, extent),
-                      std::clamp<std::int64_t>(last + 1, 0, extent)};
+    const Range all = unclipped_range(window, outputs);
+    const Range range{std::clamp<std::int64_t>(all.begin, 0, extent),
+                      std::clamp<std::int64_t>(all.end, 0, extent)};
     return range.begin < range.end ? range : Range{};
 }
 

@@ -62,6 +62,9 @@ struct Range {
     friend bool operator==(const Range&, const Range&) = default;
 };
 
+/// The positions that the outputs read, before clipping; `outputs` holds one or more.
+Range unclipped_range(const Window& window, Range outputs);
+
 /// The positions of an operand dim of `extent` that the outputs in `outputs` read; empty when these
 /// lie wholly in the padding, or are none.
 Range operand_range(const Window& window, Range outputs, std::int64_t extent);

@@ -74,6 +74,7 @@ public:
 
 private:
     [[nodiscard]] std::int64_t product(const std::vector<int>& factors) const;
+    void keep_redundant_factors_whole();
 
     const OpGraph& graph_;
     const Op& op_;

@@ -116,7 +116,8 @@ OpRule conv_transpose_rule(const OpGraph& graph, const Op& op, const OpRow& row)
     return b.finish();
 }
 
-// X is sampled wherever the offsets point, so its spatial dims are read whole.
+// X is sampled wherever the offsets point, so its spatial dims are read whole. Offsets count from
+// i*stride - pad, which the attributes of a part that begins at i > 0 cannot say: h and w stay whole.
 OpRule deform_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const ConvOperands operands = conv_operands(op.type);
@@ -133,6 +134,7 @@ OpRule deform_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     b.set_flops(conv_flops(b.result_shape(0), weight, weight[1]));
     // Offsets are per offset group of input channels, which a part of c or g would have to cut.
     b.factor(factors.c).splittable = false;
+    for (const int spatial : factors.spatial) b.factor(spatial).splittable = false;
     for (const int g : factors.group) b.factor(g).splittable = false;
     return b.finish();
 }

@@ -11,6 +11,12 @@ namespace partita::graph {
 
 namespace {
 
+/// Rows of a table add up with zeros where they are numbers.
+bool adds_up(const OpGraph& graph, const Op& op) {
+    const DType dtype = graph.tensor(op.inputs[0]).dtype;
+    return dtype != DType::string && dtype != DType::boolean && dtype != DType::undefined;
+}
+
 /// A lookup reads its indices and the elements they select: a table of 20 GB is not read for a word.
 OpRule priced_by_result(OpRule rule, const OpGraph& graph, const Op& op) {
     rule.bytes_moved = graph.tensor(op.inputs[1]).bytes() + 2 * graph.tensor(op.outputs[0]).bytes();
@@ -35,7 +41,7 @@ OpRule gather_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.operand(1, dim, {factor});
         b.result(0, axis + dim, {factor});
     }
-    b.operand(0, axis, {b.add("x", b.shape(0)[std::size_t(axis)])});
+    b.operand(0, axis, {b.add("x", b.shape(0)[std::size_t(axis)], adds_up(graph, op))});
     for (int dim = axis + 1; dim < rank; ++dim) {
         const int factor = b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)]);
         b.operand(0, dim, {factor});
@@ -56,7 +62,7 @@ OpRule gather_elements_rule(const OpGraph& graph, const Op& op, const OpRow& row
         b.operand(1, dim, {factor});
         b.result(0, dim, {factor});
         if (dim == axis) {
-            b.operand(0, dim, {b.add("x", b.shape(0)[std::size_t(dim)])});
+            b.operand(0, dim, {b.add("x", b.shape(0)[std::size_t(dim)], adds_up(graph, op))});
         } else if (extent == b.shape(0)[std::size_t(dim)]) {
             b.operand(0, dim, {factor});
         } else {

@@ -7,7 +7,8 @@
 
 namespace partita::graph {
 
-// "... -> ...", linear between floating-point types only: rounding to integers does not add up.
+// "... -> ...", linear between floating-point types of 16 bits or more: rounding to integers does
+// not add up, and to 8 bits hardly (or not at all: one such type has no negative numbers).
 OpRule cast_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const std::vector<int> dims = b.add_dims(b.result_shape(0));
@@ -17,8 +18,11 @@ OpRule cast_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.result(0, dim, {dims[std::size_t(dim)]});
     }
     OpRule rule = b.finish();
-    rule.operands[0].linear = is_floating_point(graph.tensor(op.inputs[0]).dtype) &&
-                              is_floating_point(graph.tensor(op.outputs[0]).dtype);
+    const auto is_wide = [&graph](TensorId id) {
+        const DType dtype = graph.tensor(id).dtype;
+        return is_floating_point(dtype) && bits_of(dtype) >= 16;
+    };
+    rule.operands[0].linear = is_wide(op.inputs[0]) && is_wide(op.outputs[0]);
     return rule;
 }
 

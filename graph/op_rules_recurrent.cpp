@@ -6,8 +6,9 @@
 //     LSTM also: C0 [d b h]  P [d (three h)]         ->  Y [s d b h]  Yh [d b h]  Yc [d b h]
 //
 // k is h, read whole: every unit of a step needs all units of the step before. So h is split only
-// where there is one step, as in a layer expanded into its steps; s never is. (A GRU that resets
-// before its matrix product needs all reset gates within the step: there h never is, either.)
+// where there is one step, as in a layer expanded into its steps; s never is. Of a GRU h never is: a
+// unit mixes its own old state in, and a part is given all old states without knowing which are its
+// own; one that resets before its matrix product also needs all reset gates within the step.
 #include "graph/op_rules.h"
 
 namespace partita::graph {
@@ -17,7 +18,7 @@ namespace {
 struct RecurrentKind {
     int gates = 1;
     bool has_cell = false;     ///< LSTM: cell state and peepholes
-    bool mixes_units = false;  ///< a unit needs gates of other units of the same step
+    bool mixes_units = false;  ///< units cannot be told apart within one step
     int initial_cell = 6;
     int peepholes = 7;
 };
@@ -35,9 +36,12 @@ RecurrentFactors add_recurrent_factors(RuleBuilder& b, const RecurrentKind& kind
     const Shape& recurrent = b.shape(2);
     const std::int64_t steps = data[batch_first ? 1 : 0];
     const std::int64_t units = recurrent[2];
+    // Which parameter belongs to which direction's functions depends on what functions these are.
+    const bool has_parameters = b.op().attributes.find("activation_alpha") != nullptr ||
+                                b.op().attributes.find("activation_beta") != nullptr;
     return {.s = b.add("s", steps, /*splittable=*/steps == 1),
             .b = b.add("b", data[batch_first ? 0 : 1]),
-            .d = b.add("d", recurrent[0]),
+            .d = b.add("d", recurrent[0], !has_parameters),
             .q = b.add("q", kind.gates, /*splittable=*/false),
             .h = b.add("h", units, steps == 1 && !kind.mixes_units),
             .i = b.add("i", data[2]),
@@ -104,8 +108,7 @@ OpRule lstm_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
 }
 
 OpRule gru_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
-    const bool linear_before_reset = op.attributes.get_int("linear_before_reset", 0) != 0;
-    return recurrent_rule(graph, op, row, {.gates = 3, .mixes_units = !linear_before_reset});
+    return recurrent_rule(graph, op, row, {.gates = 3, .mixes_units = true});
 }
 
 OpRule rnn_rule(const OpGraph& graph, const Op& op, const OpRow& row) {

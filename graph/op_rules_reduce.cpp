@@ -54,7 +54,16 @@ OpRule reduce_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const auto reduced = reduced_dims(b);
     if (reduced) set_reduced(b, *reduced);
-    return b.finish();
+    OpRule rule = b.finish();
+    if (op.type != "ReduceMean" || is_floating_point(graph.tensor(op.inputs[0]).dtype)) return rule;
+    // Means of parts are rounded to integers, and so do not add up.
+    rule.operands[0].linear = false;
+    for (Factor& factor : rule.factors) {
+        if (!factor.reduction) continue;
+        factor.splittable = false;
+        factor.combine = Combine::none;
+    }
+    return rule;
 }
 
 // ArgMax, ArgMin: positions along the axis are the result, so it is read whole.
@@ -175,13 +184,7 @@ OpRule loss_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.operand(1, label_dim, {factor});
         if (reduction == "none") b.result(0, label_dim, {factor});
     }
-    OpRule rule = b.finish();
-    // A loss that is one number sums over the parts even where the log-probabilities keep the dim.
-    // Such a factor is in one result and reduced in the other, which no layout of ours can say.
-    if (reduction != "none" && op.outputs.size() > 1 && op.outputs[1].valid()) {
-        for (Factor& factor : rule.factors) factor.splittable = false;
-    }
-    return rule;
+    return b.finish();
 }
 
 }  // namespace partita::graph

@@ -61,6 +61,7 @@ std::optional<std::vector<std::int64_t>> listed_axes(RuleBuilder& b, int operand
 OpRule slice_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     constexpr int kStarts = 1;
+    constexpr int kEnds = 2;
     constexpr int kAxes = 3;
     constexpr int kSteps = 4;
     const int rank = b.rank(0);
@@ -71,8 +72,8 @@ OpRule slice_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
                            ? b.integers(kSteps)
                            : std::vector<std::int64_t>(starts ? starts->size() : 0, 1);
     // Which dims are sliced, and how, is not known while planning.
-    if (!starts || !axes || !steps || axes->size() != starts->size() ||
-        steps->size() != starts->size()) {
+    if (!starts || !b.integers("ends", kEnds) || !axes || !steps ||
+        axes->size() != starts->size() || steps->size() != starts->size()) {
         return b.finish();
     }
     struct Part {

@@ -58,16 +58,81 @@ OpRule lrn_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
 
 namespace {
 
-/// A window that holds every position from which any of Resize's modes computes output i: all lie
-/// within a few positions of i * (operand extent / result extent). Which few, is the margin: half a
-/// step of the two grids, what rounding the result's extent down may shift, and the kernel's reach.
-Window resize_window(const Op& op, std::int64_t from, std::int64_t to) {
-    const std::int64_t step = (from + to - 1) / to;  // operand positions per output, rounded up
+/// What Resize does to one dim. Coordinates are computed from the whole extents, so a part can say
+/// its own only where they repeat: k results per position, or one result per k positions.
+struct Scaling {
+    enum class Kind : std::uint8_t { none, up, down, other } kind = Kind::other;
+    std::int64_t times = 1;
+};
+
+/// Coordinates move with the operand: output i + k*times lies k positions (or blocks) further on.
+bool shifts_with_operand(const Op& op, Scaling::Kind kind) {
+    const std::string mode = op.attributes.get_string(
+        "coordinate_transformation_mode",
+        op.opset > 0 && op.opset < 11 ? "asymmetric" : "half_pixel");
+    // One result is a special case of pytorch_half_pixel, and a part may have one.
+    const bool is_up = kind == Scaling::Kind::up;
+    return mode == "half_pixel" || mode == "half_pixel_symmetric" || mode == "asymmetric" ||
+           (mode == "pytorch_half_pixel" && is_up);
+}
+
+/// Whether rounding to the nearest position is the same for every part: the coordinates i * k of a
+/// reduction are computed as i / (1/k), which is exact for powers of two only.
+bool rounds_alike(const Op& op, const Scaling& scaling) {
+    if (scaling.kind != Scaling::Kind::down) return true;
+    return op.attributes.get_string("mode", "nearest") != "nearest" ||
+           (scaling.times & (scaling.times - 1)) == 0;
+}
+
+/// Sizes give the scale exactly, scales only when they are known; a scale of 1.1 may leave an extent
+/// as it is. Batch and channels are taken as unscaled when their extents stay.
+std::vector<Scaling> scalings_of(const RuleBuilder& b) {
+    constexpr int kSizes = 3;
+    const Op& op = b.op();
+    const bool has_sizes = b.has_operand(kSizes) && !b.shape(kSizes).empty() &&
+                           b.shape(kSizes).front() > 0;
+    const bool is_stretched =
+        op.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch";
+    const bool has_axes = op.attributes.find("axes") != nullptr;
+    const int scales_operand = op.type == "Upsample" || b.opset_before(11) ? 1 : 2;
+    const auto scales = b.integers(scales_operand);
+    std::vector<Scaling> scalings(static_cast<std::size_t>(b.rank(0)));
+    for (std::size_t dim = 0; dim < scalings.size(); ++dim) {
+        const std::int64_t from = b.shape(0)[dim];
+        const std::int64_t to = b.result_shape(0)[dim];
+        if (from <= 0 || to <= 0) continue;
+        const bool is_known =
+            has_sizes ? is_stretched
+                      : !has_axes && scales && scales->size() == scalings.size() &&
+                            to == (*scales)[dim] * from;
+        if (from == to && (is_known || dim < 2)) {
+            scalings[dim].kind = Scaling::Kind::none;
+        } else if (is_known && to % from == 0) {
+            scalings[dim] = {Scaling::Kind::up, to / from};
+        } else if (is_known && from % to == 0) {
+            scalings[dim] = {Scaling::Kind::down, from / to};
+        }
+        const Scaling& scaling = scalings[dim];
+        if (scaling.kind == Scaling::Kind::none || scaling.kind == Scaling::Kind::other) continue;
+        if (!shifts_with_operand(op, scaling.kind) || !rounds_alike(op, scaling)) {
+            scalings[dim] = {};
+        }
+    }
+    return scalings;
+}
+
+/// A window in whole positions (up) or blocks of them (down), wide enough for every kernel.
+Window resize_window(const Op& op, const Scaling& scaling) {
+    const bool is_cubic = op.attributes.get_string("mode", "nearest") == "cubic";
+    const std::int64_t times = scaling.times;
+    if (scaling.kind == Scaling::Kind::up) {
+        const std::int64_t margin = checked_product(is_cubic ? 3 : 2, times);
+        return {.stride = 1, .before = margin, .after = margin, .divisor = times};
+    }
     const bool antialias = op.attributes.get_int("antialias", 0) != 0;
-    const std::int64_t reach =
-        (op.attributes.get_string("mode", "nearest") == "cubic" ? 2 : 1) * (antialias ? step : 1);
-    const std::int64_t margin = checked_product(step + 1 + reach, to);
-    return {.stride = from, .before = margin, .after = margin, .divisor = to};
+    const std::int64_t reach = checked_product(is_cubic ? 2 : 1, antialias ? times : 1) + 1;
+    const std::int64_t margin = (reach + times - 1) / times * times;
+    return {.stride = times, .before = margin, .after = margin + times - 1};
 }
 
 }  // namespace
@@ -78,35 +143,35 @@ OpRule resize_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const bool crops =
         op.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize";
     const std::vector<int> dims = b.add_dims(b.result_shape(0));
+    const std::vector<Scaling> scalings = scalings_of(b);
     for (int dim = 0; dim < b.rank(0); ++dim) {
         const int factor = dims[std::size_t(dim)];
-        const std::int64_t from = b.shape(0)[std::size_t(dim)];
-        const std::int64_t to = b.factor(factor).extent;
+        const Scaling& scaling = scalings[std::size_t(dim)];
         b.result(0, dim, {factor});
-        if (from == to && !crops) {
-            b.operand(0, dim, {factor});
-        } else if (!crops && from > 0 && to > 0) {
-            b.window(0, dim, factor, resize_window(op, from, to));
-        } else {
+        if (crops || scaling.kind == Scaling::Kind::other) {
             b.factor(factor).splittable = false;
+        } else if (scaling.kind == Scaling::Kind::none) {
+            b.operand(0, dim, {factor});
+        } else {
+            b.window(0, dim, factor, resize_window(op, scaling));
         }
     }
     return b.finish();
 }
 
-// Crops or pads each dim around its centre; one position of slack covers either way to round.
+// Crops or pads each dim around its centre; the odd position is cropped or padded at the end.
 OpRule center_crop_pad_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     b.expect_rank(0, b.result_rank(0));
     const std::vector<int> dims = b.add_dims(b.result_shape(0));
     for (int dim = 0; dim < b.rank(0); ++dim) {
         const int factor = dims[std::size_t(dim)];
-        const std::int64_t shift = b.shape(0)[std::size_t(dim)] - b.factor(factor).extent;
+        const std::int64_t shift = (b.shape(0)[std::size_t(dim)] - b.factor(factor).extent) / 2;
         b.result(0, dim, {factor});
-        if (shift == 0) {
+        if (b.shape(0)[std::size_t(dim)] == b.factor(factor).extent) {
             b.operand(0, dim, {factor});
         } else {
-            b.window(0, dim, factor, {.before = 1 - shift / 2, .after = shift / 2 + 1});
+            b.window(0, dim, factor, {.before = -shift, .after = shift});
         }
     }
     return b.finish();

@@ -21,6 +21,8 @@
 
 namespace partita::graph {
 
+class PartBuilder;
+
 struct OpRow {
     std::string_view type;
     std::string_view factors = {};   ///< e.g. "... m k, ... k n -> ... m n"; empty: `make` does it
@@ -35,6 +37,8 @@ struct OpRow {
     /// Makes the rule of an op whose letters need arithmetic on attributes and shapes.
     OpRule (*make)(const OpGraph& graph, const Op& op, const OpRow& row) = nullptr;
     std::string_view domain = {};
+    /// Localises attributes and targets of a part; absent: a part runs the operator as it is.
+    void (*part)(PartBuilder& b) = nullptr;
 };
 
 /// All rows, sorted by (domain, type).

@@ -190,6 +190,25 @@ void RuleBuilder::fail(const std::string& what) const {
                                  what));
 }
 
+// Parts of a factor that one result has and another lacks would all compute the other: each would
+// send it a gradient, and all of these would be added up. No layout of ours says otherwise.
+void RuleBuilder::keep_redundant_factors_whole() {
+    for (std::size_t f = 0; f < rule_.factors.size(); ++f) {
+        Factor& factor = rule_.factors[f];
+        if (factor.reduction || factor.extent < 2) continue;
+        for (int i = 0; i < result_count(); ++i) {
+            if (!has_result(i)) continue;
+            const auto& dims = rule_.results[static_cast<std::size_t>(i)].dims;
+            const bool has_factor =
+                std::any_of(dims.begin(), dims.end(), [f](const DimRule& dim) {
+                    return std::find(dim.factors.begin(), dim.factors.end(),
+                                     static_cast<int>(f)) != dim.factors.end();
+                });
+            if (!has_factor) factor.splittable = false;
+        }
+    }
+}
+
 OpRule RuleBuilder::finish() {
     std::vector<char> in_result(rule_.factors.size(), 0);
     for (const TensorRule& result : rule_.results) {
@@ -204,6 +223,7 @@ OpRule RuleBuilder::finish() {
         if (row_.combine == Combine::none) factor.splittable = false;
         factor.combine = factor.splittable ? row_.combine : Combine::none;
     }
+    keep_redundant_factors_whole();
     for_each_number(row_.linear, operand_count(), [this](int i, bool) {
         if (i < operand_count()) operand(i).linear = true;
     });

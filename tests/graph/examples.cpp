@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -31,12 +32,19 @@ std::vector<std::int64_t> integers_of(std::string_view text) {
     return values;
 }
 
+constexpr std::pair<char, DType> kDTypes[] = {
+    {'i', DType::int64}, {'j', DType::int32},   {'u', DType::uint8},  {'c', DType::int8},
+    {'b', DType::boolean}, {'h', DType::float16}, {'d', DType::float64}, {'s', DType::string},
+};
+
 Tensor tensor_of(std::string text, std::string name) {
     Tensor tensor;
     tensor.name = std::move(name);
-    if (text.front() == 'i') {
-        tensor.dtype = DType::int64;
+    for (const auto& [letter, dtype] : kDTypes) {
+        if (text.front() != letter) continue;
+        tensor.dtype = dtype;
         text.erase(0, 1);
+        break;
     }
     if (text.front() == '[' || text.front() == '<') {
         tensor.dtype = DType::int64;

@@ -186,32 +186,27 @@ RC_GTEST_PROP(PadWindow, IsExact, ()) {
     RC_ASSERT(operand_range(window_of(rule, 0), part, extent) == hull(read));
 }
 
-// Interpolation reads the two (cubic: four) positions around the sample, clamped to the operand.
+// Interpolation reads the two (cubic: four) positions around the sample, clamped to the operand. Only
+// whole multiples, up or down, are windowed: elsewhere no part can say its own coordinates.
 RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
     using rc::gen::inRange;
-    const auto extent = *inRange<std::int64_t>(1, 20);
-    const auto outputs = *inRange<std::int64_t>(1, 40);
-    RC_PRE(extent != outputs);
-    // Any scale that gives this number of outputs: floor(extent * scale) == outputs.
-    const double low = static_cast<double>(outputs) / static_cast<double>(extent);
-    const double scale = low * (1 + *inRange<int>(0, 99) / 100.0 / static_cast<double>(outputs));
-    const auto mode = *rc::gen::element<std::string>("half_pixel", "asymmetric", "align_corners");
-    const auto interpolation = *rc::gen::element<std::string>("nearest", "linear", "cubic");
-    const OpRule rule =
-        rule_of_example(fmt::format("Resize | 1,1,{} _ 3 -> 1,1,{} | mode=\"{}\" "
-                                    "coordinate_transformation_mode=\"{}\"",
-                                    extent, outputs, interpolation, mode));
+    const auto times = *inRange<std::int64_t>(2, 5);
+    const auto shorter = *inRange<std::int64_t>(1, 12);
+    const bool up = *rc::gen::arbitrary<bool>();
+    const std::int64_t extent = up ? shorter : shorter * times;
+    const std::int64_t outputs = up ? shorter * times : shorter;
+    const double scale = static_cast<double>(outputs) / static_cast<double>(extent);
+    const auto mode = *rc::gen::element<std::string>("half_pixel", "asymmetric");
+    const auto interpolation = *rc::gen::element<std::string>("linear", "cubic");
+    const OpRule rule = rule_of_example(
+        fmt::format("Resize | 1,1,{} _ _ [1,1,{}] -> 1,1,{} | mode=\"{}\" "
+                    "coordinate_transformation_mode=\"{}\"",
+                    extent, outputs, outputs, interpolation, mode));
     const Range part = any_part(outputs);
     std::vector<std::int64_t> read;
     for (std::int64_t i = part.begin; i < part.end; ++i) {
         const double at = static_cast<double>(i);
-        double x = (at + 0.5) / scale - 0.5;
-        if (mode == "asymmetric") x = at / scale;
-        if (mode == "align_corners") {
-            x = outputs == 1
-                    ? 0
-                    : at * static_cast<double>(extent - 1) / static_cast<double>(outputs - 1);
-        }
+        const double x = mode == "asymmetric" ? at / scale : (at + 0.5) / scale - 0.5;
         const auto floor = static_cast<std::int64_t>(std::floor(x));
         const std::int64_t around = interpolation == "cubic" ? 1 : 0;
         for (std::int64_t p = floor - around; p <= floor + 1 + around; ++p) {
@@ -219,6 +214,16 @@ RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
         }
     }
     RC_ASSERT(contains(operand_range(window_of(rule, 2), part, extent), hull(read)));
+}
+
+TEST(ResizeWindow, OtherScalesAreNotSplit) {
+    for (const char* const text :
+         {"Resize | 1,1,4 _ _ [1,1,7] -> 1,1,7", "Resize | 1,1,4 _ 3 -> 1,1,8",
+          "Resize | 1,1,4 _ 3 -> 1,1,4",
+          "Resize | 1,1,4 _ _ [1,1,8] -> 1,1,8 | coordinate_transformation_mode=\"align_corners\"",
+          "Resize | 1,1,12 _ _ [1,1,4] -> 1,1,4 | mode=\"nearest\""}) {
+        EXPECT_FALSE(rule_of_example(text).factors[2].splittable) << text;
+    }
 }
 
 TEST(OperandRange, EmptyOutputsReadNothing) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The factor table against the operators' meaning: every splittable factor of every op, in every
+// legal degree of 2 to 4, and pairs of factors. part_op() says what each part runs; the evaluator of
+// the onnx package runs the parts and the whole, and check_parts.py compares them.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/graph/examples.h"
+#include "tests/semantics/case.h"
+
+namespace partita::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostPartsOfNodeTest = 80;
+constexpr std::size_t kMostPartsOfOwnCase = 240;
+
+/// Operators that have a splittable factor in an example of the table's.
+std::vector<std::string> splittable_types() {
+    std::ifstream stream(PARTITA_SOURCE_DIR "/tests/graph/op_rules.txt");
+    std::set<std::string> types;
+    for (std::string line; std::getline(stream, line);) {
+        if (line.empty() || line[0] == '#' || line[0] == ' ') continue;
+        const graph::OpRule rule = graph::testing::rule_of_example(line);
+        if (std::any_of(rule.factors.begin(), rule.factors.end(), [](const graph::Factor& factor) {
+                return factor.splittable && factor.extent > 1;
+            })) {
+            types.insert(line.substr(0, line.find(' ')));
+        }
+    }
+    return {types.begin(), types.end()};
+}
+
+class TemporaryFolder {
+public:
+    TemporaryFolder() {
+        std::string name = (fs::temp_directory_path() / "partita_semantics_XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
+        path_ = name;
+    }
+    ~TemporaryFolder() { fs::remove_all(path_); }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    [[nodiscard]] const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+TEST(Semantics, EverySplitEqualsTheWholeOp) {
+    const std::vector<Case> from_onnx = node_cases();
+    ASSERT_FALSE(from_onnx.empty())
+        << "no conformance node tests in " << PARTITA_NODE_TESTS << "; run scripts/setup";
+    const std::vector<Case> own = own_cases();
+    const TemporaryFolder folder;
+    const fs::path file = folder.path() / "cases.jsonl";
+    {
+        std::ofstream stream(file);
+        stream << nlohmann::json(splittable_types()).dump() << '\n';
+        for (const Case& test : own) stream << record_of(test, kMostPartsOfOwnCase).dump() << '\n';
+        for (const Case& test : from_onnx) {
+            stream << record_of(test, kMostPartsOfNodeTest).dump() << '\n';
+        }
+        ASSERT_TRUE(stream.flush());
+    }
+    std::cout << own.size() << " own cases, " << from_onnx.size() << " conformance node tests\n"
+              << std::flush;
+    const std::string command =
+        fmt::format("\"{}\" -B \"{}/tests/semantics/check_parts.py\" \"{}\" 2>&1",
+                    PARTITA_ONNX_PYTHON, PARTITA_SOURCE_DIR, file.string());
+    const int status = std::system(command.c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "the differences are printed above; " << PARTITA_ONNX_PYTHON
+        << " must exist (scripts/setup makes it)";
+}
+
+}  // namespace
+}  // namespace partita::tests

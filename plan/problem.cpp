@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "cost/collective_algorithms.h"
 #include "graph/error.h"
 #include "graph/sha256.h"
 #include "plan/op_costs.h"
@@ -46,7 +45,7 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     all_devices_.resize(static_cast<std::size_t>(machine_.device_count()));
     std::iota(all_devices_.begin(), all_devices_.end(), 0);
     classify_devices();
-    collectives_ = std::make_shared<cost::AlphaBeta>();
+    collectives_ = cost::collective_model_of(machine_);
     find_resident_tensors();
     find_batch();
     find_gradients();

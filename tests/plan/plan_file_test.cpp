@@ -101,16 +101,31 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
         {"placed twice", [](Plan& p) { p.ops[1] = p.ops[0]; }},
         {"has no op of this name", [](Plan& p) { p.ops[3].name = "other"; }},
         {"type: expected \"Relu\"", [](Plan& p) { p.ops[3].type = "Gelu"; }},
-        {"whole ops on one device",
+        {"op 'relu' (Relu): factor 'q': the op has no such factor",
          [](Plan& p) {
-             p.ops[3].config.degrees = {{"m", 2}};
+             p.ops[3].config.degrees = {{"q", 2}};
              p.ops[3].config.devices = DeviceSet::progression(0, 2, 1);
          }},
+        {"its degrees make 2 parts, its devices are 1",
+         [](Plan& p) {
+             p.ops[3].config.degrees = {{"*", 2}};
+         }},
+        {"device 1 holds two of its parts",
+         [](Plan& p) {
+             p.ops[3].config.degrees = {{"*", 2}};
+             p.ops[3].config.devices = DeviceSet::list({1, 1});
+         }},
+        {"collectives[0]: the plan has 'all-reduce x', the strategy needs 'nothing more'",
+         [](Plan& p) {
+             p.collectives.push_back({"all-reduce x", "ring", "simple"});
+         }},
+        {"update: the op is no parameter", [](Plan& p) { p.ops[3].update.refetch = true; }},
         {"device 7 of a machine with 3",
          [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(7); }},
-        {"op 'mul1': device 2 is not among",
+        {"op 'mul1' (MatMul): device 2 is not among",
          [](Plan& p) { p.ops[2].config.devices = DeviceSet::single(2); }},
-        {"must share a device", [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
+        {"must share their devices",
+         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
         {"order: commit is no order",
          [](Plan& p) { std::swap(p.commit_order.front(), p.commit_order.back()); }},
         {"order: commit is no order", [](Plan& p) { p.commit_order.pop_back(); }},
@@ -180,7 +195,7 @@ TEST_F(PlanFile, ReadingIsStrict) {
     EXPECT_THAT(refusal(with("\"value_ps\": ", "\"value_ps\": -")),
                 HasSubstr("prediction.value_ps: expected a time"));
     EXPECT_THAT(refusal(with("\"collectives\": []", "\"collectives\": [1]")),
-                HasSubstr("collectives: "));
+                HasSubstr("collectives[0]: expected an object"));
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {

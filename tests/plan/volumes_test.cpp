@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each known way of splitting communicates comes out of factor rules alone: REFERENCES 1 and 4,
+// and Megatron's transformer layer. Elements as the collectives count them; the (p-1)/p of a ring
+// is the cost model's business.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/config.h"
+#include "plan/lower.h"
+#include "plan/memory.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using graph::OpGraph;
+using graph::OpId;
+using graph::TensorId;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+constexpr int kDevices = 4;
+constexpr std::int64_t kBatch = 8;
+constexpr std::int64_t kIn = 12;
+constexpr std::int64_t kOut = 20;
+
+/// Name without devices and its bytes in float32 elements, for every communication.
+std::vector<std::pair<std::string, std::int64_t>> communication(const Problem& problem,
+                                                                const TaskGraph& tasks) {
+    std::vector<std::pair<std::string, std::int64_t>> found;
+    for (const Task& task : tasks.tasks) {
+        if (!is_communication(task.kind)) continue;
+        const std::string kind(task.kind == TaskKind::copy ? name_of(task.kind)
+                                                           : cost::name_of(task.collective));
+        const std::string suffix = task.gradient ? ".grad" : task.updated ? ".new" : "";
+        found.emplace_back(kind + " " + problem.graph().tensor(task.tensor).name + suffix,
+                           task.bytes.raw() / 4);
+    }
+    return found;
+}
+
+/// A chain of fully connected layers x [8 k] w [k n], configs to be set by name.
+class Layers : public testing::Test {
+protected:
+    Layers() : machine_(switched_machine(kDevices)) {}
+
+    void build(const std::vector<std::int64_t>& widths, std::int64_t batch = kBatch) {
+        TensorId last = source("x", graph::TensorRole::input, {batch, widths[0]});
+        for (std::size_t i = 1; i < widths.size(); ++i) {
+            const std::string n = std::to_string(i);
+            const TensorId w =
+                source("w" + n, graph::TensorRole::parameter, {widths[i - 1], widths[i]});
+            last = compute("mul" + n, "MatMul", {last, w}, {batch, widths[i]});
+        }
+        graph_.add_output("y", last);
+    }
+
+    TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = std::move(shape);
+        tensor.role = role;
+        return graph_.add_source(std::move(tensor));
+    }
+
+    TensorId compute(const std::string& name, const std::string& type,
+                     std::vector<TensorId> operands, graph::Shape shape,
+                     graph::Attributes attributes = {}) {
+        graph::Op op;
+        op.name = name;
+        op.type = type;
+        op.opset = 17;
+        op.inputs = std::move(operands);
+        op.attributes = std::move(attributes);
+        graph::Tensor tensor;
+        tensor.name = name + ".out";
+        tensor.shape = std::move(shape);
+        op.outputs = {graph_.add_tensor(std::move(tensor))};
+        const TensorId result = op.outputs[0];
+        graph_.add_op(std::move(op));
+        return result;
+    }
+
+    /// Everything replicated, but for the ops that are named.
+    Strategy strategy(const std::map<std::string, std::vector<FactorDegree>>& splits) const {
+        Strategy strategy;
+        for (const graph::Op& op : graph_.ops()) {
+            OpConfig config{.degrees = {{"*", kDevices}},
+                            .devices = DeviceSet::progression(0, kDevices, 1)};
+            if (const auto split = splits.find(op.name); split != splits.end()) {
+                config.degrees = split->second;
+                int parts = 1;
+                for (const FactorDegree& axis : split->second) parts *= axis.degree;
+                config.devices = DeviceSet::progression(0, parts, 1);
+            }
+            strategy.configs.push_back(config);
+        }
+        return strategy;
+    }
+
+    std::vector<std::pair<std::string, std::int64_t>> volumes(const Strategy& strategy) {
+        const Problem problem = make_problem(
+            graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+        EXPECT_EQ(find_fault(problem, strategy), std::nullopt);
+        return communication(problem, lower(problem, strategy));
+    }
+
+    OpGraph graph_;
+    cost::Machine machine_;
+};
+
+TEST_F(Layers, DataParallelismAllReducesTheGradientsOfWeights) {
+    build({kIn, kOut});
+    EXPECT_THAT(volumes(strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}})),
+                ElementsAre(Pair("all-reduce w1.grad", kIn * kOut)));
+}
+
+// Inputs come gathered, their gradients are summed (here x is an input and has none).
+TEST_F(Layers, PartitionedOutputsGatherInputsAndSumTheirGradients) {
+    build({kIn, kIn, kOut});
+    const auto found = volumes(strategy({{"mul1", {{"n", 4}}},
+                                         {"w1", {{"d1", 4}}},
+                                         {"mul2", {{"n", 4}}},
+                                         {"w2", {{"d1", 4}}},
+                                         {"y", {{"d1", 4}}}}));
+    EXPECT_THAT(found, ElementsAre(Pair("all-gather mul1.out", kBatch * kIn),
+                                   Pair("reduce-scatter mul1.out.grad", kBatch * kIn)));
+}
+
+TEST_F(Layers, ReducedOutputsAllReducePartialSumsAndNothingElse) {
+    build({kIn, kOut});
+    EXPECT_THAT(volumes(strategy({{"x", {{"d1", 4}}}, {"mul1", {{"k", 4}}}, {"w1", {{"d0", 4}}}})),
+                ElementsAre(Pair("all-reduce mul1.out", kBatch * kOut)));
+}
+
+// Column-wise then row-wise: nothing between the two layers, one all-reduce per two layers forward,
+// and one backward for a hidden operand.
+TEST_F(Layers, AlternatingColumnsAndRowsSynchronizeOncePerTwoLayersEachWay) {
+    build({kIn, kIn, kOut, kIn, kOut});
+    const auto found = volumes(strategy({{"mul1", {{"n", 4}}},
+                                         {"w1", {{"d1", 4}}},
+                                         {"mul2", {{"k", 4}}},
+                                         {"w2", {{"d0", 4}}},
+                                         {"mul3", {{"n", 4}}},
+                                         {"w3", {{"d1", 4}}},
+                                         {"mul4", {{"k", 4}}},
+                                         {"w4", {{"d0", 4}}}}));
+    EXPECT_THAT(found, ElementsAre(Pair("all-reduce mul2.out", kBatch * kOut),
+                                   Pair("all-reduce mul4.out", kBatch * kOut),
+                                   Pair("all-reduce mul2.out.grad", kBatch * kOut)));
+}
+
+/// A parameter server: parameters on device 0, batches on all four.
+TEST_F(Layers, AParameterServerBroadcastsParametersAndReducesGradients) {
+    build({kIn, kOut});
+    Strategy server =
+        strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}, {"w1", {}}});
+    EXPECT_THAT(volumes(server),
+                ElementsAre(Pair("broadcast w1", kIn * kOut), Pair("reduce w1.grad", kIn * kOut)));
+}
+
+class Zero : public Layers {
+protected:
+    /// Data parallelism with updates, and with them parameters, as given.
+    Strategy zero(const std::vector<FactorDegree>& parameter, bool accumulate_locally,
+                  bool refetch) {
+        Strategy strategy = this->strategy({{"x", {{"d0", 4}}},
+                                            {"mul1", {{"m", 4}}},
+                                            {"mul2", {{"m", 4}}},
+                                            {"w1", parameter},
+                                            {"w2", parameter},
+                                            {"y", {{"d0", 4}}}});
+        for (const graph::Op& op : graph_.ops()) {
+            strategy.updates.emplace_back();
+            if (op.kind != graph::OpKind::parameter) continue;
+            strategy.updates.back() = {
+                .update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)},
+                .accumulate_locally = accumulate_locally,
+                .refetch = refetch};
+        }
+        return strategy;
+    }
+};
+
+TEST_F(Zero, StagesOneAndTwoReduceScatterGradientsAndGatherParameters) {
+    build({kIn, kIn, kOut});
+    for (const bool local : {true, false}) {
+        EXPECT_THAT(volumes(zero({{"*", 4}}, local, false)),
+                    ElementsAre(Pair("reduce-scatter w2.grad", kIn * kOut),
+                                Pair("all-gather w2.new", kIn * kOut),
+                                Pair("reduce-scatter w1.grad", kIn * kIn),
+                                Pair("all-gather w1.new", kIn * kIn)));
+    }
+}
+
+// Three times the parameters instead of two. w1 has no second gather: nobody needs the gradient of x.
+TEST_F(Zero, StageThreeGathersParametersTwiceAndReduceScattersGradients) {
+    build({kIn, kIn, kOut});
+    EXPECT_THAT(
+        volumes(zero({{"d0", 4}}, false, true)),
+        UnorderedElementsAre(Pair("all-gather w1", kIn * kIn), Pair("all-gather w2", kIn * kOut),
+                             Pair("all-gather w2", kIn * kOut), Pair("all-gather w1", kIn * kIn),
+                             Pair("reduce-scatter w2.grad", kIn * kOut),
+                             Pair("reduce-scatter w1.grad", kIn * kIn)));
+}
+
+/// REFERENCES 4: bfloat16 parameters and gradients, Adam with float32 master, K = 12.
+TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
+    build({64, 128});
+    for (graph::Op const& op : graph_.ops()) {
+        for (const TensorId t : op.outputs) graph_.tensor(t).dtype = graph::DType::bfloat16;
+    }
+    const std::int64_t psi = std::int64_t{64} * 128;
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.optimizer = Optimizer::adam;
+    const Problem problem = make_problem(graph_, machine_, options);
+    const auto parameters = [&](const std::vector<FactorDegree>& parameter, bool local,
+                                bool sharded) {
+        Strategy strategy = this->strategy(
+            {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", parameter}, {"y", {{"d0", 4}}}});
+        strategy.policy = options.policy;
+        strategy.updates.resize(graph_.op_count());
+        UpdateConfig& update = strategy.updates[graph_.find_op("w1")->index()];
+        if (sharded) update.update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)};
+        update.accumulate_locally = local;
+        const std::int64_t inputs = kBatch / kDevices * 64 * 2;
+        return lower(problem, strategy).persistent[1].raw() - inputs;
+    };
+    EXPECT_EQ(parameters({{"*", 4}}, true, false), 16 * psi);                // no sharding
+    EXPECT_EQ(parameters({{"*", 4}}, true, true), 4 * psi + 12 * psi / 4);   // P_os
+    EXPECT_EQ(parameters({{"*", 4}}, false, true), 2 * psi + 14 * psi / 4);  // P_os+g
+    EXPECT_EQ(parameters({{"d0", 4}}, false, true), 16 * psi / 4);           // P_os+g+p
+}
+
+/// Tables split over devices, the rest by the batch: an all-to-all each way.
+TEST_F(Layers, ColumnsOfAnEmbeddingGoAllToAllToTheBatch) {
+    const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
+    graph_.tensor(ids).dtype = graph::DType::int64;
+    const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
+    const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
+    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
+    graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
+    const auto found = volumes(strategy(
+        {{"table", {{"d1", 4}}}, {"look", {{"d1", 4}}}, {"mul", {{"m", 4}}}, {"y", {{"d0", 4}}}}));
+    EXPECT_THAT(found, ElementsAre(Pair("all-to-all look.out", kBatch * kIn / 4),
+                                   Pair("all-reduce w.grad", kIn * kOut),
+                                   Pair("all-to-all look.out.grad", kBatch * kIn / 4)));
+}
+
+// Rows of a table: a part masks what it has not, so lookups are partial sums (RULES.md 5).
+TEST_F(Layers, RowsOfAnEmbeddingAreReduceScatteredToTheBatch) {
+    const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
+    graph_.tensor(ids).dtype = graph::DType::int64;
+    const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
+    const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
+    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
+    graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
+    const auto found = volumes(strategy(
+        {{"table", {{"d0", 4}}}, {"look", {{"x", 4}}}, {"mul", {{"m", 4}}}, {"y", {{"d0", 4}}}}));
+    EXPECT_THAT(found, ElementsAre(Pair("reduce-scatter look.out", kBatch * kIn),
+                                   Pair("all-reduce w.grad", kIn * kOut),
+                                   Pair("all-gather look.out.grad", kBatch * kIn)));
+}
+
+// A spatial split of a convolution: neighbours exchange the rows that their windows share, and the
+// gradients of those rows come back and are added (RULES.md 11).
+TEST_F(Layers, AConvolutionSplitInSpaceExchangesHalos) {
+    const TensorId x = source("x", graph::TensorRole::input, {1, 1, 16, 3});
+    graph::Attributes window;
+    window.set("kernel_shape", std::vector<std::int64_t>{3, 3});
+    window.set("pads", std::vector<std::int64_t>{1, 1, 1, 1});
+    const TensorId w1 = source("w1", graph::TensorRole::parameter, {1, 1, 3, 3});
+    const TensorId w2 = source("w2", graph::TensorRole::parameter, {1, 1, 3, 3});
+    const TensorId a = compute("conv1", "Conv", {x, w1}, {1, 1, 16, 3}, window);
+    graph_.add_output("y", compute("conv2", "Conv", {a, w2}, {1, 1, 16, 3}, window));
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    const std::string rows =
+        problem.rule(*graph_.find_op("conv1"))
+            .factors[static_cast<std::size_t>(
+                problem.rule(*graph_.find_op("conv1")).results[0].dims[2].factors[0])]
+            .name;
+    std::map<std::string, std::int64_t> sent;
+    for (const auto& [name, elements] : volumes(strategy({{"x", {{"d2", 4}}},
+                                                          {"conv1", {{rows, 4}}},
+                                                          {"conv2", {{rows, 4}}},
+                                                          {"y", {{"d2", 4}}}}))) {
+        sent[name] += elements;
+    }
+    // Three borders, a row of 3 from each side of each.
+    EXPECT_THAT(sent,
+                UnorderedElementsAre(Pair("copy x", 3 * 2 * 3), Pair("copy conv1.out", 18),
+                                     Pair("copy conv1.out.grad", 18), Pair("all-reduce w1.grad", 9),
+                                     Pair("all-reduce w2.grad", 9)));
+}
+
+// RULES.md 6-8: a bias is added by one part alone, and the other's gradient of it is not asked for.
+TEST_F(Layers, TheBiasOfAReductionSplitGemmIsAppliedOnce) {
+    const TensorId x = source("x", graph::TensorRole::input, {kBatch, kIn});
+    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
+    const TensorId b = source("b", graph::TensorRole::parameter, {kOut});
+    graph_.add_output("y", compute("fc", "Gemm", {x, w, b}, {kBatch, kOut}));
+    const auto found =
+        volumes(strategy({{"x", {{"d1", 4}}}, {"w", {{"d0", 4}}}, {"b", {}}, {"fc", {{"k", 4}}}}));
+    EXPECT_THAT(found, ElementsAre(Pair("all-reduce fc.out", kBatch * kOut)));
+}
+
+/// Residual connections whose layers leave partial sums: added as they are, then reduced once.
+TEST_F(Layers, PartialSumsPassThroughAnAdditionOnASummandAxis) {
+    build({kIn, kIn});
+    const TensorId x = TensorId(0U);
+    const TensorId w = source("v", graph::TensorRole::parameter, {kIn, kIn});
+    const TensorId other = compute("other", "MatMul", {x, w}, {kBatch, kIn});
+    const TensorId first = graph_.op(*graph_.find_op("mul1")).outputs[0];
+    graph_.add_output("z", compute("sum", "Add", {first, other}, {kBatch, kIn}));
+    const auto found = volumes(strategy({{"x", {{"d1", 4}}},
+                                         {"w1", {{"d0", 4}}},
+                                         {"v", {{"d0", 4}}},
+                                         {"mul1", {{"k", 4}}},
+                                         {"other", {{"k", 4}}},
+                                         {"sum", {{"+", 4}}},
+                                         {"y", {{"d0", 4}}}}));
+    EXPECT_THAT(found, UnorderedElementsAre(Pair("all-reduce sum.out", kBatch * kIn),
+                                            Pair("reduce-scatter mul1.out", kBatch * kIn),
+                                            Pair("all-gather mul1.out.grad", kBatch * kIn)));
+}
+
+TEST_F(Layers, ASummandAxisNeedsAPartialOperand) {
+    build({kIn, kIn});
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    const auto fault = find_fault(problem, strategy({{"mul1", {{"+", 4}}}}));
+    ASSERT_TRUE(fault);
+    EXPECT_THAT(*fault, testing::HasSubstr("comes in 1 summands, not in 4"));
+}
+
+}  // namespace
+}  // namespace partita::plan

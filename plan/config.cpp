@@ -158,6 +158,9 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
     const graph::OpRule& rule = problem.rule(op);
+    if (problem.constraints().whole_ops && !config.degrees.empty()) {
+        return "is split, but ops stay whole here (--dims O)";
+    }
     for (const FactorDegree& degree : config.degrees) {
         if (Fault fault = find_factor_fault(rule, degree)) return fault;
     }

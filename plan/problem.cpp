@@ -175,6 +175,25 @@ Bytes Problem::memory_capacity(int device) const {
     return std::min(capacity, options_.constraints.memory_limit.value_or(capacity));
 }
 
+std::int64_t Problem::split_limit(OpId op) const {
+    if (options_.constraints.whole_ops) return 1;
+    const auto most = static_cast<std::int64_t>(allowed_devices(op).size());
+    std::int64_t limit = 1;
+    for (const graph::Factor& factor : rule(op).factors) {
+        if (!factor.splittable || factor.extent < 1) continue;
+        limit *= std::min(factor.extent, most);
+        if (limit >= most) return most;
+    }
+    return limit;
+}
+
+Bytes Problem::read_bytes(graph::Use use) const {
+    const graph::Tensor& tensor = graph_.tensor(graph_.op(use.op).inputs[use.operand]);
+    const graph::Region read = region_of(rule(use.op), rule(use.op).operands[use.operand],
+                                         tensor.shape, graph::whole_box(rule(use.op)));
+    return bytes_of(tensor, read.volume());
+}
+
 bool Problem::has_forward(OpId op) const {
     return graph_.op(op).kind == OpKind::compute;
 }

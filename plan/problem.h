@@ -40,6 +40,7 @@ struct Constraints {
     /// Ops that share one device, e.g. a colour class of a workload.
     std::vector<std::vector<graph::OpId>> together;
     std::optional<Bytes> memory_limit;  ///< per device, if tighter than the machine's
+    bool whole_ops = false;             ///< no op may be split (--dims O)
 };
 
 struct ProblemOptions {
@@ -134,6 +135,11 @@ public:
     }
     [[nodiscard]] bool is_batched(graph::TensorId t) const { return batched_[t.index()] != 0; }
     [[nodiscard]] bool is_batched(graph::OpId op) const { return batched_ops_[op.index()] != 0; }
+
+    /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never split.
+    [[nodiscard]] std::int64_t split_limit(graph::OpId op) const;
+    /// Bytes that a reader needs of a resident operand, at least.
+    [[nodiscard]] Bytes read_bytes(graph::Use use) const;
 
     /// Smallest possible time of all phases of the op over its allowed devices.
     [[nodiscard]] Time best_time(graph::OpId op) const { return best_time_[op.index()]; }

@@ -2,8 +2,9 @@
 //
 // A number that no legal plan of the problem can beat. The larger of:
 //
-// 1. Critical path (timeline objectives): every task at its best allowed device, no communication.
-//    In training the path goes on through loss, backward and update.
+// 1. Critical path (timeline objectives): every task at its best allowed device, cut into as many
+//    parts as its rule and its devices allow, no communication. In training the path goes on through
+//    loss, backward and update.
 //
 // 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)
 //    that devices of class c take, p[u][c] its time there, b[u][c] the bytes it keeps there, class c
@@ -20,7 +21,7 @@
 //    (search/work_weights.h), and the bound follows from them in 128-bit integers. The z terms are
 //    what follows from memory: fast devices that cannot hold everything leave work to slower ones.
 //
-// 3. One unit: all its time on its best device.
+// 3. One unit: all its time on its best device, over the most parts it can have.
 //
 // 4. Work inside the path (timeline): tasks that cannot start before h and are followed by at least
 //    t more have only T - h - t left, hence  T >= h + work(those tasks) + t,  work as in 2 with z = 0.
@@ -28,7 +29,8 @@
 //
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //
-// Valid for: plans of whole ops, within memory (overflow 0), any schedule. Exact: no.
+// Valid for: any split of any op (Constraints::whole_ops: none), within memory (overflow 0), any
+// schedule. Exact: no.
 // Time: O((ops + edges + iterations) * classes).
 #pragma once
 

@@ -51,13 +51,25 @@ private:
         bool any = false;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
-            const Time here = (problem_.*time)(op, work_.classes().device[c]);
+            const int device = work_.classes().device[c];
+            const Time here = (problem_.*time)(op, device);
             const Int128 price = static_cast<Int128>(work_.weight(c)) * here.raw();
-            if (!any || here < task.length) task.length = here;
+            const Time part = shortest_part(op, here, device);
+            if (!any || part < task.length) task.length = part;
             if (!any || price < task.price) task.price = price;
             any = true;
         }
         return task;
+    }
+
+    /// The least that one part of one micro-batch can take of an op that takes `whole`: whole times
+    /// are rounded up, and no task is shorter than a launch.
+    [[nodiscard]] Time shortest_part(OpId op, Time whole, int device) const {
+        std::int64_t parts = problem_.split_limit(op);
+        if (problem_.is_batched(op)) parts *= problem_.policy().micro_batches;
+        if (parts == 1 || whole == Time{0}) return whole;
+        return std::max(Time((whole.raw() - 1) / parts),
+                        std::min(whole, problem_.machine().device(device).launch_interval));
     }
 
     void find_lengths() {

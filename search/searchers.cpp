@@ -10,6 +10,7 @@
 #include "search/auto_search.h"
 #include "search/batch_split.h"
 #include "search/critical_path.h"
+#include "search/data_parallel.h"
 #include "search/dfs.h"
 #include "search/expert.h"
 #include "search/hash.h"
@@ -87,6 +88,12 @@ constexpr std::array kSearchers = {
                 .options = "",
                 .make = make_placer<place_expert>,
                 .in_auto = true},
+    SearcherRow{
+        .name = "data-parallel",
+        .summary = "the batch over all devices, or over halves of them; parameters repeated",
+        .options = "--gradient-sync, --micro-batches",
+        .make = make<DataParallel>,
+        .in_auto = true},
 };
 
 }  // namespace

@@ -127,10 +127,15 @@ void WorkBound::sum_units(const Problem& problem) {
             if (!given || !cpu) table_.bytes[table_.at(unit_of_[op.index()], c)] += bytes;
         }
     };
+    limit_.assign(units(), 1);
+    members_.assign(units(), 0);
     std::vector<char> usable(classes);
     const std::vector<int>* last = nullptr;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const OpId op(i);
+        ++members_[unit_of_[i]];
+        std::int64_t& limit = limit_[unit_of_[i]];
+        limit = std::max(limit, problem.split_limit(op));
         const std::vector<int>* allowed = &problem.allowed_devices(op);
         if (allowed != last) {
             std::fill(usable.begin(), usable.end(), char{0});
@@ -149,9 +154,15 @@ void WorkBound::sum_units(const Problem& problem) {
         if (!source || !problem.is_resident(facts.outputs[0])) {
             keep(op, problem.persistent_bytes(op), facts.given.has_value());
         } else if (!graph.uses(facts.outputs[0]).empty()) {
-            keep(graph.uses(facts.outputs[0])[0].op, problem.tensor_bytes(facts.outputs[0]), false);
+            const graph::Use reader = graph.uses(facts.outputs[0])[0];
+            keep(reader.op, problem.read_bytes(reader), false);
         }
     }
+}
+
+/// The largest part of what a unit keeps is at least that.
+Bytes WorkBound::smallest_part(std::size_t u, Bytes bytes) const {
+    return Bytes(bytes.raw() / limit_[u]);
 }
 
 void WorkBound::find_shortage(const Problem& problem) {
@@ -163,7 +174,8 @@ void WorkBound::find_shortage(const Problem& problem) {
             if (table_.open[table_.at(u, c)] == 0) continue;
             const Bytes bytes = table_.bytes[table_.at(u, c)];
             least = std::min(least, bytes);
-            shortest = std::min(shortest, bytes - std::min(bytes, classes_.largest[c]));
+            const Bytes part = smallest_part(u, bytes);
+            shortest = std::min(shortest, part - std::min(part, classes_.largest[c]));
         }
         if (least == Bytes::max()) continue;  // nothing allowed: the groups say why
         needed += least;
@@ -188,8 +200,8 @@ void WorkBound::find_shortage(const Problem& problem) {
 void WorkBound::exclude_small_devices() {
     for (std::size_t u = 0; u < units(); ++u) {
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            if (table_.bytes[table_.at(u, c)] > classes_.largest[c])
-                table_.open[table_.at(u, c)] = 0;
+            const Bytes bytes = table_.bytes[table_.at(u, c)];
+            if (smallest_part(u, bytes) > classes_.largest[c]) table_.open[table_.at(u, c)] = 0;
         }
     }
 }
@@ -221,7 +233,11 @@ void WorkBound::bound_units() {
             if (table_.open[table_.at(u, c)] != 0)
                 best = std::min(best, table_.time[table_.at(u, c)]);
         }
-        if (best != Time::max()) unit_ = std::max(unit_, best);
+        if (best == Time::max()) continue;
+        // Whole times are rounded up, those of parts may be less than a part of them.
+        const std::int64_t rounded = std::min<std::int64_t>(best.raw(), 3 * members_[u]);
+        const std::int64_t slack = limit_[u] > 1 ? rounded : 0;
+        unit_ = std::max(unit_, Time((best.raw() - slack) / limit_[u]));
     }
 }
 

@@ -7,8 +7,12 @@
 // (one less than there are contributions, wherever they are made). A unit may not use a class whose
 // roomiest device is smaller than the bytes it keeps.
 //
-// Bytes a unit keeps: what its sources and given nodes keep, and each resident tensor with the first
-// op that reads it, since that op's device must hold it.
+// An op that may be split into parts is shared among devices like any divisible work; alone it takes
+// at least its time over the number of parts. Splitting never makes work or memory smaller in sum:
+// part sizes are rounded up, and what is not split is repeated.
+//
+// Bytes a unit keeps: what its sources and given nodes keep, and what the first op that reads a
+// resident tensor reads of it, since the devices of that op must hold it.
 #pragma once
 
 #include <string>
@@ -59,6 +63,7 @@ private:
     void sum_units(const plan::Problem& problem);
     void add_accumulations(const plan::Problem& problem);
     void exclude_small_devices();
+    [[nodiscard]] Bytes smallest_part(std::size_t u, Bytes bytes) const;
     void find_shortage(const plan::Problem& problem);
     void bound_units();
     void round_weights(const WorkWeights& weights);
@@ -69,6 +74,8 @@ private:
     DeviceClasses classes_;
     std::vector<std::uint32_t> unit_of_;  ///< per op
     std::vector<graph::OpId> first_op_;   ///< per unit; invalid for accumulations
+    std::vector<std::int64_t> limit_;     ///< per unit, parts that any of its ops can have
+    std::vector<std::int64_t> members_;   ///< ops per unit
     WorkTable table_;
     std::vector<std::int64_t> weight_;      ///< w per class
     std::vector<std::int64_t> byte_price_;  ///< z per class, in the same scale

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/data_parallel.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "plan/config.h"
+#include "search/engine.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::OpKind;
+using plan::DeviceSet;
+using plan::OpConfig;
+using plan::Problem;
+using plan::Strategy;
+
+namespace {
+
+/// The first device that the op may use, one of the set if it can be.
+OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices) {
+    const std::vector<int>& allowed = problem.allowed_devices(op);
+    for (int i = 0; i < devices.size(); ++i) {
+        if (std::binary_search(allowed.begin(), allowed.end(), devices[i])) {
+            return {.degrees = {}, .devices = DeviceSet::single(devices[i])};
+        }
+    }
+    return {.degrees = {}, .devices = DeviceSet::single(allowed.front())};
+}
+
+/// Split along the batch, else repeated, else on one device: the first that is legal.
+OpConfig config_of(const Problem& problem, OpId op, const DeviceSet& devices, int micro_batches) {
+    if (devices.size() == 1) return on_one_device(problem, op, devices);
+    const auto is_legal = [&](const OpConfig& config) {
+        return !find_fault(problem, op, config, micro_batches);
+    };
+    if (problem.is_batched(op)) {
+        const auto& digits = problem.batch_digits(op);
+        for (std::size_t f = 0; f < digits.size(); ++f) {
+            if (digits[f].extent == 0) continue;
+            OpConfig split{.degrees = {{problem.rule(op).factors[f].name, devices.size()}},
+                           .devices = devices};
+            if (is_legal(split)) return split;
+        }
+    }
+    OpConfig repeated{.degrees = {{"*", devices.size()}}, .devices = devices};
+    return is_legal(repeated) ? repeated : on_one_device(problem, op, devices);
+}
+
+/// Parameters in turn, the largest first, ties by id.
+void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy& strategy) {
+    std::vector<OpId> parameters;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::Op& op = problem.graph().ops()[i];
+        if (op.kind == OpKind::parameter && problem.has_gradient(op.outputs[0])) {
+            parameters.emplace_back(i);
+        }
+    }
+    std::stable_sort(parameters.begin(), parameters.end(), [&](OpId a, OpId b) {
+        return problem.persistent_bytes(a) > problem.persistent_bytes(b);
+    });
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const int device = devices[static_cast<int>(i) % devices.size()];
+        strategy.configs[parameters[i].index()] =
+            on_one_device(problem, parameters[i], DeviceSet::single(device));
+    }
+}
+
+/// What must share its devices gets those of its first op, on one device where that is not legal.
+void join_groups(const Problem& problem, const DeviceSet& devices, Strategy& strategy) {
+    for (const auto& group : problem.constraints().together) {
+        const DeviceSet& first = strategy.config(group.front()).devices;
+        const bool equal = std::all_of(group.begin(), group.end(), [&](OpId op) {
+            return strategy.config(op).devices == first;
+        });
+        if (equal) continue;
+        std::vector<int> common = problem.allowed_devices(group.front());
+        for (const OpId op : group) {
+            const std::vector<int>& allowed = problem.allowed_devices(op);
+            std::erase_if(common, [&](int d) {
+                return !std::binary_search(allowed.begin(), allowed.end(), d);
+            });
+        }
+        if (common.empty()) continue;
+        const bool has_first = std::binary_search(common.begin(), common.end(), devices[0]);
+        const DeviceSet one = DeviceSet::single(has_first ? devices[0] : common.front());
+        for (const OpId op : group) strategy.configs[op.index()] = {.degrees = {}, .devices = one};
+    }
+}
+
+void add_halves(DeviceSet devices, std::vector<DeviceSet>& sets) {
+    for (int count = devices.size(); count >= 2; count /= 2) {
+        std::vector<int> first;
+        for (int i = 0; i < count; ++i) first.push_back(devices[i]);
+        DeviceSet set = DeviceSet::list(std::move(first));
+        if (std::find(sets.begin(), sets.end(), set) == sets.end()) sets.push_back(std::move(set));
+    }
+}
+
+}  // namespace
+
+Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices) {
+    Strategy strategy;
+    strategy.policy = problem.policy();
+    const int micro_batches = strategy.policy.micro_batches;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        strategy.configs.push_back(config_of(problem, OpId(i), devices, micro_batches));
+    }
+    if (micro_batches > 1) {
+        strategy.updates.resize(problem.graph().op_count(), {.accumulate_locally = true});
+        for (std::size_t i = 0; i < strategy.updates.size(); ++i) {
+            if (problem.graph().ops()[i].kind != OpKind::parameter) strategy.updates[i] = {};
+        }
+    }
+    if (problem.policy().gradient_sync == plan::GradientSync::parameter_server) {
+        serve_parameters(problem, devices, strategy);
+    }
+    join_groups(problem, devices, strategy);
+    return strategy;
+}
+
+std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
+    std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
+    std::iota(all.begin(), all.end(), 0);
+    // The class of the device with the fastest matrix products; ties by id.
+    int best = 0;
+    for (const int d : all) {
+        const auto flops = [&](int device) {
+            return problem.machine().device(device).matrix_flops_of(graph::DType::float32);
+        };
+        if (flops(d) > flops(best)) best = d;
+    }
+    std::vector<int> fastest;
+    std::vector<int> node;
+    for (const int d : all) {
+        if (problem.device_class(d) != problem.device_class(best)) continue;
+        fastest.push_back(d);
+        if (problem.machine().device(d).node == problem.machine().device(best).node) {
+            node.push_back(d);
+        }
+    }
+    std::vector<DeviceSet> sets;
+    add_halves(DeviceSet::list(std::move(all)), sets);
+    add_halves(DeviceSet::list(std::move(fastest)), sets);
+    add_halves(DeviceSet::list(std::move(node)), sets);
+    if (sets.empty()) sets.push_back(DeviceSet::single(best));
+    std::stable_sort(sets.begin(), sets.end(),
+                     [](const DeviceSet& a, const DeviceSet& b) { return a.size() > b.size(); });
+    return sets;
+}
+
+Status DataParallel::step(Engine& engine) {
+    if (!std::exchange(started_, true)) devices_ = data_parallel_devices(engine.problem());
+    if (next_ == devices_.size()) return Status::found;
+    const DeviceSet& devices = devices_[next_++];
+    if (!engine.evaluate(data_parallel_strategy(engine.problem(), devices))) return Status::found;
+    return next_ == devices_.size() ? Status::found : Status::in_progress;
+}
+
+}  // namespace partita::search

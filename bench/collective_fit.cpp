@@ -74,50 +74,68 @@ Vector solve(std::vector<Vector> a, Vector b) {
     return b;
 }
 
+/// How each residual changes with each parameter, by a small step.
+std::vector<Vector> slopes_of(const Problem& problem, const Vector& logs, const Vector& residuals) {
+    constexpr double kStep = 1e-6;
+    std::vector<Vector> slopes;
+    for (std::size_t k = 0; k < logs.size(); ++k) {
+        Vector moved = logs;
+        moved[k] += kStep;
+        slopes.push_back(problem.residuals(moved));
+        for (std::size_t i = 0; i < residuals.size(); ++i) {
+            slopes[k][i] = (slopes[k][i] - residuals[i]) / kStep;
+        }
+    }
+    return slopes;
+}
+
+/// Gauss-Newton's step, damped; residuals far out weigh less, as rho wants it.
+Vector damped_step(const std::vector<Vector>& slopes, const Vector& residuals, double damping) {
+    std::vector<Vector> normal;
+    Vector gradient;
+    for (const Vector& slope : slopes) {
+        double along = 0;
+        Vector products;
+        for (const Vector& other : slopes) {
+            double sum = 0;
+            for (std::size_t i = 0; i < residuals.size(); ++i) {
+                sum += slope[i] * other[i] / std::sqrt(1 + residuals[i] * residuals[i]);
+            }
+            products.push_back(sum);
+        }
+        for (std::size_t i = 0; i < residuals.size(); ++i) {
+            along -= slope[i] * residuals[i] / std::sqrt(1 + residuals[i] * residuals[i]);
+        }
+        products[normal.size()] *= 1 + damping;
+        normal.push_back(std::move(products));
+        gradient.push_back(along);
+    }
+    return solve(std::move(normal), std::move(gradient));
+}
+
 std::pair<Vector, double> descend(const Problem& problem, Vector logs) {
-    const std::size_t n = logs.size();
     Vector residuals = problem.residuals(logs);
     double loss = Problem::loss(residuals);
     double damping = 1e-2;
+    std::vector<Vector> slopes = slopes_of(problem, logs, residuals);
     for (int iteration = 0; iteration < kIterations && damping < 1e9; ++iteration) {
-        std::vector<Vector> slopes;
-        for (std::size_t k = 0; k < n; ++k) {
-            constexpr double kStep = 1e-6;
-            Vector moved = logs;
-            moved[k] += kStep;
-            slopes.push_back(problem.residuals(moved));
-            for (std::size_t i = 0; i < residuals.size(); ++i) {
-                slopes[k][i] = (slopes[k][i] - residuals[i]) / kStep;
-            }
-        }
-        std::vector<Vector> normal(n, Vector(n));
-        Vector gradient(n);
-        for (std::size_t i = 0; i < residuals.size(); ++i) {
-            const double weight = 1 / std::sqrt(1 + residuals[i] * residuals[i]);
-            for (std::size_t j = 0; j < n; ++j) {
-                gradient[j] -= weight * slopes[j][i] * residuals[i];
-                for (std::size_t k = 0; k < n; ++k) {
-                    normal[j][k] += weight * slopes[j][i] * slopes[k][i];
-                }
-            }
-        }
-        for (std::size_t k = 0; k < n; ++k) normal[k][k] *= 1 + damping;
-        const Vector step = solve(normal, gradient);
+        const Vector step = damped_step(slopes, residuals, damping);
         Vector next = logs;
         // A step of more than e^2 would leave what the slopes say anything about.
-        for (std::size_t k = 0; k < n; ++k) next[k] += std::clamp(step[k], -2.0, 2.0);
+        for (std::size_t k = 0; k < next.size(); ++k) next[k] += std::clamp(step[k], -2.0, 2.0);
         Vector next_residuals = problem.residuals(next);
         const double next_loss = Problem::loss(next_residuals);
-        if (next_loss < loss) {
-            const bool done = loss - next_loss < 1e-9 * loss;
-            logs = std::move(next);
-            residuals = std::move(next_residuals);
-            loss = next_loss;
-            damping /= 4;
-            if (done) break;
-        } else {
+        if (!(next_loss < loss)) {
             damping *= 4;
+            continue;
         }
+        const bool done = loss - next_loss < 1e-9 * loss;
+        logs = std::move(next);
+        residuals = std::move(next_residuals);
+        loss = next_loss;
+        damping /= 4;
+        if (done) break;
+        slopes = slopes_of(problem, logs, residuals);
     }
     return {std::move(logs), loss};
 }

@@ -2,9 +2,11 @@
 #include "cost/nccl_model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "cost/group_links.h"
@@ -22,10 +24,14 @@ NcclConstants read_nccl_constants(const graph::JsonField& field) {
             field[kNcclConstants[i]].number(1e-9, 1e9, {"a number from 1e-9 to 1e9"});
     }
     if (!field["links"].present()) return constants;
-    for (int ranks = 2; const std::string& key : field["links"].keys()) {
-        ranks = std::atoi(key.c_str());
+    for (const std::string& key : field["links"].keys()) {
         const auto link = field["links"][key];
-        if (ranks < 2 || ranks > kMostDevices) link.reject("expected a number of ranks >= 2.");
+        int ranks = 0;
+        const char* end = key.data() + key.size();
+        const auto [rest, error] = std::from_chars(key.data(), end, ranks);
+        if (error != std::errc() || rest != end || ranks < 2 || ranks > kMostDevices) {
+            link.reject("the name is no number of ranks from 2 to 4096. Write e.g. \"4\".");
+        }
         constants.links[ranks] = link.number(0.01, 1000, {"a number of links > 0"});
     }
     return constants;

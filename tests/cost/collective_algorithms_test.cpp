@@ -248,14 +248,14 @@ TEST(AlphaBeta, OneRankIsFree) {
 }
 
 RC_GTEST_PROP(AlphaBeta, PricesNeverFallWhenBytesGrow, ()) {
-    static const Machine machine = load_machine("dgx-a100:2");
+    static const Machine kMachine = load_machine("dgx-a100:2");
     const auto ranks = *rc::gen::inRange(2, 17);
     const auto devices = first(ranks);
     const auto kind = static_cast<Collective>(*rc::gen::inRange(0, kCollectiveCount));
     const auto small = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 32);
     const auto more = *rc::gen::inRange<std::int64_t>(0, 4096);
-    const auto price = AlphaBeta().price({kind, devices, Bytes{small}}, machine);
-    const auto larger = AlphaBeta().price({kind, devices, Bytes{small + more}}, machine);
+    const auto price = AlphaBeta().price({kind, devices, Bytes{small}}, kMachine);
+    const auto larger = AlphaBeta().price({kind, devices, Bytes{small + more}}, kMachine);
     RC_ASSERT(price->time <= larger->time);
 }
 

@@ -55,8 +55,7 @@ TEST(CollectiveTable, DoesNotKnowOtherNumbersOfRanks) {
 }
 
 TEST(CollectiveTable, SeveralRowsOfOneSizeCountAsTheirMedian) {
-    const auto table =
-        table_of(row(2, 1000, "10") + row(2, 1000, "90") + row(2, 1000, "12"));
+    const auto table = table_of(row(2, 1000, "10") + row(2, 1000, "90") + row(2, 1000, "12"));
     EXPECT_EQ(at(table, 1000)->time, microseconds(12));
 }
 
@@ -79,9 +78,9 @@ std::string message_of(const std::string& text) {
 }
 
 TEST(CollectiveLog, BadLinesAreRefusedWithTheirNumber) {
-    EXPECT_EQ(message_of("set,collective\n"),
-              "log.csv: line 1: expected the columns " + kHeader.substr(0, kHeader.size() - 1) +
-                  ". Add them.");
+    EXPECT_EQ(message_of("set,collective\n"), "log.csv: line 1: expected the columns " +
+                                                  kHeader.substr(0, kHeader.size() - 1) +
+                                                  ". Add them.");
     EXPECT_EQ(message_of(kHeader + row(2, 1000, "10") + "s,all_reduce\n"),
               "log.csv: line 3: expected 13 columns, got 2. Correct the line.");
     EXPECT_EQ(message_of(kHeader + row(2, 1000, "fast")),
@@ -111,8 +110,8 @@ TEST(CollectiveFile, MeasuredTimesWinOverFormulas) {
     const Machine machine = load_machine("dgx-a100:2");
     const auto model = collective_model_of(machine);
     // echo-ndv4, 16 ranks on 2 nodes, 1 MiB: 99.93 us in place, 100.1 out of place.
-    const auto measured = model->price(
-        {Collective::all_reduce, devices_of(16, 2), Bytes{1 << 20}}, machine);
+    const auto measured =
+        model->price({Collective::all_reduce, devices_of(16, 2), Bytes{1 << 20}}, machine);
     EXPECT_EQ(measured->time, nanoseconds(100'015));
     EXPECT_EQ(measured->source, CostSource::measured);
     EXPECT_EQ(measured->algorithm, Algorithm::library);
@@ -123,10 +122,9 @@ TEST(CollectiveFile, MeasuredTimesWinOverFormulas) {
     EXPECT_NE(fitted->protocol, Protocol::none);
     const auto gathered =
         model->price({Collective::gather, devices_of(6, 1), Bytes{1 << 20}}, machine);
-    EXPECT_EQ(gathered->time, AlphaBeta()
-                                  .price({Collective::gather, devices_of(6, 1), Bytes{1 << 20}},
-                                         machine)
-                                  ->time);
+    EXPECT_EQ(
+        gathered->time,
+        AlphaBeta().price({Collective::gather, devices_of(6, 1), Bytes{1 << 20}}, machine)->time);
 }
 
 TEST(CollectiveFile, EveryPresetHasAModelThatKnowsEveryCollective) {
@@ -139,7 +137,7 @@ TEST(CollectiveFile, EveryPresetHasAModelThatKnowsEveryCollective) {
             const CollectiveCall call{static_cast<Collective>(kind), devices, Bytes{1 << 20}};
             const auto price = model->price(call, machine);
             ASSERT_TRUE(price) << preset.name;
-            EXPECT_GT(price->time, Time{0}) << preset.name;
+            EXPECT_EQ(price->time > Time{0}, devices.size() > 1) << preset.name;
             const CollectiveCall alone{call.kind, std::span(devices).first(1), call.bytes};
             EXPECT_EQ(model->price(alone, machine)->time, Time{0}) << preset.name;
         }
@@ -147,12 +145,12 @@ TEST(CollectiveFile, EveryPresetHasAModelThatKnowsEveryCollective) {
 }
 
 RC_GTEST_PROP(CollectiveFile, PricesNeverFallWhenBytesGrow, ()) {
-    static const std::vector<Machine> machines = {
+    static const std::vector<Machine> kMachines = {
         load_machine("dgx-a100:8"), load_machine("dgx-h100:4"), load_machine("dgx-1-v100")};
-    static const std::vector<std::shared_ptr<const CollectiveModel>> models = {
-        collective_model_of(machines[0]), collective_model_of(machines[1]),
-        collective_model_of(machines[2])};
-    const auto i = *rc::gen::inRange<std::size_t>(0, machines.size());
+    static const std::vector<std::shared_ptr<const CollectiveModel>> kModels = {
+        collective_model_of(kMachines[0]), collective_model_of(kMachines[1]),
+        collective_model_of(kMachines[2])};
+    const auto i = *rc::gen::inRange<std::size_t>(0, kMachines.size());
     const auto nodes = i == 2 ? 1 : 1 << *rc::gen::inRange(0, i == 0 ? 4 : 3);
     const auto ranks = nodes * *rc::gen::inRange(1, 9);
     const auto devices = devices_of(ranks, nodes);
@@ -162,8 +160,8 @@ RC_GTEST_PROP(CollectiveFile, PricesNeverFallWhenBytesGrow, ()) {
     const auto small =
         std::max<std::int64_t>(0, (std::int64_t{1} << *rc::gen::inRange(0, 36)) + offset);
     const auto more = *rc::gen::inRange<std::int64_t>(0, 1 << *rc::gen::inRange(1, 20));
-    const auto price = models[i]->price({kind, devices, Bytes{small}}, machines[i]);
-    const auto larger = models[i]->price({kind, devices, Bytes{small + more}}, machines[i]);
+    const auto price = kModels[i]->price({kind, devices, Bytes{small}}, kMachines[i]);
+    const auto larger = kModels[i]->price({kind, devices, Bytes{small + more}}, kMachines[i]);
     RC_ASSERT(price->time <= larger->time);
 }
 

@@ -77,6 +77,11 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
     };
     EXPECT_EQ(digest_with("/devices/0/source", "elsewhere"), whole);
     EXPECT_EQ(digest_with("/links/0/source", "elsewhere"), whole);
+    EXPECT_NE(digest_with("/collectives", {{"model", "nccl-a100"}}), whole);
+    EXPECT_EQ(digest_with("/collectives", {{"model", "nccl-a100"}, {"source", "here"}}),
+              digest_with("/collectives", {{"model", "nccl-a100"}}));
+    EXPECT_NE(digest_with("/switches/0/reduces", true), whole);
+    EXPECT_EQ(digest_with("/switches/0/reduces", false), whole);
     EXPECT_EQ(digest_with("/summary", "another"), whole);
     const std::vector<std::pair<const char*, nlohmann::json>> changes = {
         {"/name", "other"},

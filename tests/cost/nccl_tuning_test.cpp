@@ -23,7 +23,7 @@ const std::filesystem::path kData =
     std::filesystem::path(PARTITA_SOURCE_DIR) / "data" / "collectives";
 
 const NcclTuning& hopper() {
-    static const NcclTuning tuning = [] {
+    static const NcclTuning kTuning = [] {
         const auto path = kData / "nccl_tuning_constants.json";
         const graph::JsonFile constants(graph::read_text_file(path), path.string());
         const NcclTopology topology{.generation = 2,
@@ -36,7 +36,7 @@ const NcclTuning& hopper() {
                                     .nvls = true};
         return NcclTuning(constants.root(), topology);
     }();
-    return tuning;
+    return kTuning;
 }
 
 struct LogRow {

@@ -20,15 +20,10 @@ struct LaterOption {
     bool policy = false;   ///< says how a plan runs
 };
 constexpr std::array kLaterOptions = {
-    LaterOption{"--micro-batches", true, "1", "Every iteration is one batch: use 1.", true},
     LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.",
-                true},
-    LaterOption{"--gradient-sync", true, "all-reduce",
-                "Every parameter lies on one device, which receives its gradients: leave it out.",
                 true},
     LaterOption{"--profile", true, nullptr,
                 "Costs come from the analytic model or the workload file: leave it out.", true},
-    LaterOption{"--dims", true, "O", "Ops are placed whole, not split: use O."},
     LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
     LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
     LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},

@@ -2,7 +2,7 @@
 //
 // Options that belong to the interface but not to this version. They are hidden from the help, and
 // none is silently ignored: giving one throws a UsageError that says what there is instead. A value
-// that means "without it" (--micro-batches 1) is accepted.
+// that means "without it" (--schedule none) is accepted.
 #pragma once
 
 #include <CLI/CLI.hpp>

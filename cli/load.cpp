@@ -115,6 +115,7 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
                                     plan::ProblemOptions options) {
     auto loaded = std::unique_ptr<Loaded>(
         new Loaded{.model = std::move(model), .machine = std::move(machine), .problem = {}});
+    options.input_sample_dims = loaded->model.input_sample_dims;
     loaded->problem.emplace(loaded->model.graph, loaded->machine, cost::default_cost_model(),
                             std::move(options));
     return loaded;
@@ -132,6 +133,7 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     cost::Machine chosen = machine_for(machine, model, console);
     options.constraints.together = model.together;
     options.constraints.memory_limit = goal.memory_limit;
+    options.constraints.whole_ops = goal.whole_ops;
     if (!goal.fix.empty()) read_constraints(goal.fix, model.graph, chosen, options.constraints);
     return make_loaded(std::move(model), std::move(chosen), std::move(options));
 }

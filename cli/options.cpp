@@ -114,13 +114,17 @@ CLI::Option* add_text_option(CLI::App& app, const char* name, const char* type, 
 
 void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
     to_mode = mode.value_or(to_mode);
-    if (to_mode != plan::Mode::training && (optimizer || loss)) {
+    if (to_mode != plan::Mode::training && (optimizer || loss || gradient_sync)) {
         throw UsageError(
             fmt::format("{}: says how to train, but nothing is trained. Add --mode "
                         "training.",
-                        optimizer ? "--optimizer" : "--loss"));
+                        optimizer ? "--optimizer"
+                        : loss    ? "--loss"
+                                  : "--gradient-sync"));
     }
     to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
+    to_policy.gradient_sync = gradient_sync.value_or(to_policy.gradient_sync);
+    to_policy.micro_batches = micro_batches.value_or(to_policy.micro_batches);
     if (loss) {
         to_policy.loss = *loss;
         to_policy.loss_output = loss_output;
@@ -210,12 +214,36 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
     add_text_option(app, "--loss", "KIND[:OUTPUT]", kGoalGroup,
                     "training: sum (default), mse or cross-entropy, of one output or of all",
                     [&options](const std::string& text) { set_loss(options, text); });
+    add_text_option(app, "--gradient-sync", "SYNC", kGoalGroup,
+                    "training: all-reduce (default) or parameter-server, for data parallelism",
+                    [&options](const std::string& text) {
+                        using plan::GradientSync;
+                        options.gradient_sync = choice(
+                            "--gradient-sync", text,
+                            std::array{GradientSync::all_reduce, GradientSync::parameter_server});
+                    });
+    app.add_option("--micro-batches", options.micro_batches,
+                   "parts of the batch that run one after the other; gradients add up (default 1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, plan::kMostMicroBatches))
+        ->group(kGoalGroup);
 }
 
 void add_constraint_options(CLI::App& app, GoalOptions& options) {
     app.add_option("--fix", options.fix, "constraints, JSON (docs/file-formats.md)")
         ->type_name("FILE")
         ->group(kGoalGroup);
+    add_text_option(app, "--dims", "O|S,O", kGoalGroup,
+                    "O: whole ops on devices; S,O (default): splits along the batch too",
+                    [&options](const std::string& text) {
+                        if (text != "O" && text != "S,O" && text != "O,S") {
+                            throw UsageError(fmt::format(
+                                "--dims {}: the searchers of this version place whole ops (O) or "
+                                "split along the batch (S). Use O or S,O.",
+                                text));
+                        }
+                        options.whole_ops = text == "O";
+                    });
     add_text_option(app, "--memory-limit", "BYTES", kGoalGroup,
                     "per device, if tighter than the machine's; 8GB and 8GiB work too",
                     [&options](const std::string& text) {

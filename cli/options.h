@@ -41,6 +41,8 @@ struct TrainingOptions {
     std::optional<plan::Optimizer> optimizer;
     std::optional<plan::LossKind> loss;
     std::string loss_output;  ///< with `loss`; "" = all float outputs
+    std::optional<plan::GradientSync> gradient_sync;
+    std::optional<int> micro_batches;  ///< of inference too
 
     /// Replaces what was given. Throws UsageError for training options without training.
     void apply(plan::Mode& to_mode, plan::Policy& to_policy) const;
@@ -52,6 +54,7 @@ struct GoalOptions {
     std::optional<plan::Objective> objective;  ///< empty: the default of mode and model
     std::filesystem::path fix;                 ///< empty: none
     std::optional<Bytes> memory_limit;
+    bool whole_ops = false;  ///< --dims O
 };
 
 /// Searcher, scheduler and budget.

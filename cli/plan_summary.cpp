@@ -28,15 +28,15 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-/// Baselines that the interface names and that need splits, which this version has not.
-constexpr std::string_view kMissingBaseline = "data-parallel";
+/// Named by the interface, so it is there even where it was not priced.
+constexpr std::string_view kSplitBaseline = "data-parallel";
 
 Json baselines_json(const search::SearchResult& result) {
     Json json = Json::object();
     for (const search::Baseline& baseline : result.baselines) {
         json[baseline.name + "_ps"] = baseline.value ? Json(baseline.value->raw()) : Json(nullptr);
     }
-    const std::string missing = std::string(kMissingBaseline) + "_ps";
+    const std::string missing = std::string(kSplitBaseline) + "_ps";
     if (!json.contains(missing)) json[missing] = nullptr;
     return json;
 }
@@ -100,7 +100,7 @@ std::string PlanSummary::baselines_line() const {
     for (const search::Baseline& baseline : result_.baselines) {
         text += text.empty() ? "" : "\n";
         if (!baseline.value) {
-            text += baseline.name + " does not fit";
+            text += baseline.name + ": none that fits";
             continue;
         }
         text += fmt::format("{} {}", baseline.name, to_text(*baseline.value));

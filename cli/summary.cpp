@@ -101,7 +101,11 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
     std::vector<std::int64_t> ops(static_cast<std::size_t>(problem.device_count()), 0);
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
-        if (problem.has_forward(op)) ++ops[static_cast<std::size_t>(strategy.device_of(op))];
+        if (!problem.has_forward(op)) continue;
+        const plan::DeviceSet& devices = strategy.config(op).devices;
+        for (int part = 0; part < devices.size(); ++part) {
+            ++ops[static_cast<std::size_t>(devices[part])];
+        }
     }
     return ops;
 }

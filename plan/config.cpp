@@ -158,8 +158,9 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
     const graph::OpRule& rule = problem.rule(op);
-    if (problem.constraints().whole_ops && !config.degrees.empty()) {
-        return "is split, but ops stay whole here (--dims O)";
+    if (!config.degrees.empty()) {
+        if (problem.constraints().whole_ops) return "is split, but ops stay whole here (--dims O)";
+        if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
     }
     for (const FactorDegree& degree : config.degrees) {
         if (Fault fault = find_factor_fault(rule, degree)) return fault;

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostDevices = 1 << 20;
-constexpr int kMostMicroBatches = 1 << 12;
 
 /// One of an enumeration's names.
 template <class Enum, std::size_t n>

@@ -11,6 +11,7 @@
 
 #include "graph/error.h"
 #include "graph/sha256.h"
+#include "plan/batch.h"
 #include "plan/op_costs.h"
 
 namespace partita::plan {
@@ -51,6 +52,9 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     find_gradients();
     price_ops();
     rank_ops();
+    if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
+        throw UsageError(fmt::format("micro-batches: {}. Use fewer, or 1.", *fault));
+    }
 }
 
 void Problem::check() const {

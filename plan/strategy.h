@@ -72,7 +72,10 @@ std::string_view name_of(Optimizer optimizer);
 std::string_view name_of(LossKind loss);
 std::string_view name_of(GradientSync sync);
 
-/// How training goes; part of the plan. Ignored in inference.
+/// More micro-batches than that are refused.
+inline constexpr int kMostMicroBatches = 4'096;
+
+/// How an iteration goes; part of the plan. Inference knows micro-batches alone.
 struct Policy {
     int micro_batches = 1;
     Schedule schedule = Schedule::none;

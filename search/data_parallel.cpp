@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "plan/config.h"
@@ -68,6 +69,31 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
     }
 }
 
+/// The first dim of a parameter that the devices can share; nothing when there is none.
+std::optional<OpConfig> shards_of(const Problem& problem, OpId op, const DeviceSet& devices) {
+    for (const graph::Factor& factor : problem.rule(op).factors) {
+        OpConfig config{.degrees = {{factor.name, devices.size()}}, .devices = devices};
+        if (!find_fault(problem, op, config, 1)) return config;
+    }
+    return std::nullopt;
+}
+
+void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding sharding,
+                      Strategy& strategy) {
+    strategy.updates.resize(problem.graph().op_count());
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const OpId op(i);
+        const graph::Op& source = problem.graph().ops()[i];
+        if (source.kind != OpKind::parameter || !problem.has_gradient(source.outputs[0])) continue;
+        const auto shards = shards_of(problem, op, devices);
+        if (!shards) continue;
+        strategy.updates[i] = {.update = *shards};
+        if (sharding != Sharding::parameters) continue;
+        strategy.configs[i] = *shards;
+        strategy.updates[i] = {.refetch = true};
+    }
+}
+
 /// What must share its devices gets those of its first op, on one device where that is not legal.
 void join_groups(const Problem& problem, const DeviceSet& devices, Strategy& strategy) {
     for (const auto& group : problem.constraints().together) {
@@ -101,7 +127,8 @@ void add_halves(DeviceSet devices, std::vector<DeviceSet>& sets) {
 
 }  // namespace
 
-Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices) {
+Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices,
+                                Sharding sharding) {
     Strategy strategy;
     strategy.policy = problem.policy();
     const int micro_batches = strategy.policy.micro_batches;
@@ -116,12 +143,17 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
     }
     if (problem.policy().gradient_sync == plan::GradientSync::parameter_server) {
         serve_parameters(problem, devices, strategy);
+    } else if (sharding != Sharding::none) {
+        shard_parameters(problem, devices, sharding, strategy);
     }
     join_groups(problem, devices, strategy);
     return strategy;
 }
 
 std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
+    const auto ops = problem.graph().ops();
+    const bool given = std::any_of(ops.begin(), ops.end(),
+                                   [](const graph::Op& op) { return op.given.has_value(); });
     std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
     std::iota(all.begin(), all.end(), 0);
     // The class of the device with the fastest matrix products; ties by id.
@@ -141,6 +173,7 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
             node.push_back(d);
         }
     }
+    if (given || problem.constraints().whole_ops) return {DeviceSet::single(best)};
     std::vector<DeviceSet> sets;
     add_halves(DeviceSet::list(std::move(all)), sets);
     add_halves(DeviceSet::list(std::move(fastest)), sets);
@@ -152,10 +185,17 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
 }
 
 Status DataParallel::step(Engine& engine) {
-    if (!std::exchange(started_, true)) devices_ = data_parallel_devices(engine.problem());
+    const Problem& problem = engine.problem();
+    if (!std::exchange(started_, true)) devices_ = data_parallel_devices(problem);
     if (next_ == devices_.size()) return Status::found;
     const DeviceSet& devices = devices_[next_++];
-    if (!engine.evaluate(data_parallel_strategy(engine.problem(), devices))) return Status::found;
+    const bool shards = problem.mode() == plan::Mode::training && devices.size() > 1 &&
+                        problem.policy().gradient_sync == plan::GradientSync::all_reduce;
+    for (const Sharding sharding : {Sharding::none, Sharding::updates, Sharding::parameters}) {
+        const auto evaluation = engine.evaluate(data_parallel_strategy(problem, devices, sharding));
+        if (!evaluation) return Status::found;
+        if (evaluation->feasible() || !shards) break;
+    }
     return next_ == devices_.size() ? Status::found : Status::in_progress;
 }
 

@@ -8,12 +8,16 @@
 //     x [b|b|b|b] ─▶ MatMul b|b|b|b ─▶ ...        w *|*|*|*   all-reduce of its gradient
 //
 // Device sets that are tried: all devices, all of the fastest model, those of one node, and halves of
-// these down to two, if the batch can be cut into as many parts.
+// these down to two, if the batch can be cut into as many parts. Where the plain form does not fit,
+// updates are sharded over the devices (ZeRO-2), then parameters too, fetched for the forward and
+// again for the backward (ZeRO-3).
 //
-// Optimal: no. Infeasible where a device does not hold all parameters.
-// Source: REFERENCES.md 1 and 3; Li et al., PyTorch Distributed, VLDB 2020.
+// Optimal: no. Infeasible where even that does not fit.
+// Source: REFERENCES.md 1, 3 and 4; Li et al., PyTorch Distributed, VLDB 2020; Rajbhandari et al.,
+// ZeRO, SC 2020.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/problem.h"
@@ -22,9 +26,13 @@
 
 namespace partita::search {
 
+/// What is kept in shards instead of whole on every device.
+enum class Sharding : std::uint8_t { none, updates, parameters };
+
 /// The strategy over these devices (at least one). Ops that the batch cannot be cut for, and those
 /// that may not use all of the devices, lie as far as they may on the first.
-plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices);
+plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices,
+                                      Sharding sharding = Sharding::none);
 
 /// Device sets worth trying, most devices first, each once.
 std::vector<plan::DeviceSet> data_parallel_devices(const plan::Problem& problem);

@@ -10,6 +10,7 @@
 
 #include "graph/error.h"
 #include "plan/config.h"
+#include "search/data_parallel.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"
 #include "search/single_device.h"
@@ -224,6 +225,22 @@ Baseline Engine::single_device_baseline() {
     return baseline;
 }
 
+/// Over all devices. Not priced where that would take longer than the search itself.
+Baseline Engine::data_parallel_baseline() {
+    constexpr std::size_t kMostParts = 400'000;
+    Baseline baseline{"data-parallel", std::nullopt};
+    const plan::DeviceSet devices = data_parallel_devices(problem_).front();
+    const std::size_t parts = problem_.graph().op_count() *
+                              static_cast<std::size_t>(devices.size()) *
+                              static_cast<std::size_t>(problem_.policy().micro_batches);
+    if (devices.size() < 2 || parts > kMostParts) return baseline;
+    const Strategy strategy = data_parallel_strategy(problem_, devices);
+    if (plan::find_fault(problem_, strategy)) return baseline;
+    const Evaluation evaluation = evaluator(0).evaluate(strategy);
+    if (evaluation.feasible()) baseline.value = evaluation.value;
+    return baseline;
+}
+
 /// Proven before any search.
 SearchResult Engine::infeasible(std::string why) const {
     SearchResult result;
@@ -253,6 +270,7 @@ SearchResult Engine::finish(Status status) {
     result.tasks = evaluator(0).task_count(best_->strategy);
     result.commit_order = evaluator(0).commit_order(best_->strategy);
     result.baselines.push_back(single_device_baseline());
+    result.baselines.push_back(data_parallel_baseline());
     if (!best_->evaluation.feasible()) {
         result.status = Status::infeasible;
         result.shortage = shortage_of(problem_, best_->evaluation);

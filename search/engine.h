@@ -160,6 +160,7 @@ private:
     [[nodiscard]] SearchResult infeasible(std::string why) const;
     [[nodiscard]] SearchResult finish(Status status);
     [[nodiscard]] Baseline single_device_baseline();
+    [[nodiscard]] Baseline data_parallel_baseline();
 
     const plan::Problem& problem_;
     EngineOptions options_;

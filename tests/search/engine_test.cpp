@@ -178,8 +178,8 @@ TEST_F(TwoNodes, AnIllegalStartIsRefused) {
         return "accepted";
     };
     EXPECT_EQ(refuse({0, 0}), "accepted");
-    EXPECT_THAT(refuse({1, 1}), HasSubstr("op 'a' on devices that are not allowed"));
-    EXPECT_THAT(refuse({0, 1}), HasSubstr("ops 'a' and 'b' on different devices"));
+    EXPECT_THAT(refuse({1, 1}), HasSubstr("device 1 is not among those it may use"));
+    EXPECT_THAT(refuse({0, 1}), HasSubstr("ops 'a' and 'b' must share their devices"));
     EXPECT_THAT(refuse({0}), HasSubstr("places 1 ops, the model has 2"));
 }
 

@@ -10,7 +10,9 @@
 
 #include "cost/workload_machine.h"
 #include "importers/workload/workload.h"
+#include "plan/config.h"
 #include "plan/evaluator.h"
+#include "search/data_parallel.h"
 #include "search/random.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
@@ -135,6 +137,7 @@ TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
     ProblemOptions options;
     options.mode = plan::Mode::training;
     options.objective = plan::Objective::step_time;
+    options.constraints.whole_ops = true;
     const Problem problem = plan::make_problem(graph, machine, options);
     Time path;
     for (const std::uint32_t op : {2U, 3U, 5U, 6U}) {
@@ -211,6 +214,33 @@ TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyNetworks) {
 
 TEST(LowerBound, IsBelowTheExhaustiveOptimumOfTinyWorkloads) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) expect_bound_below_optimum(seed, false);
+}
+
+/// Splits divide work: the bound must hold for them as well.
+TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        Random random(seed);
+        const graph::OpGraph graph =
+            support::random_network(random, 3 + static_cast<int>(random.below(8)));
+        const cost::Machine machine =
+            seed % 2 == 0 ? plan::switched_machine(4)
+                          : support::random_machine(random, 4, Bytes{1'000'000'000});
+        ProblemOptions options;
+        options.mode = plan::Mode::training;
+        options.objective = plan::Objective::step_time;
+        options.policy.micro_batches = seed % 3 == 0 ? 2 : 1;
+        const Problem problem = plan::make_problem(graph, machine, options);
+        const Time bound = lower_bound(problem).value;
+        EXPECT_GT(bound, Time{0});
+        const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+        for (const plan::DeviceSet& devices : data_parallel_devices(problem)) {
+            for (const Sharding s : {Sharding::none, Sharding::updates, Sharding::parameters}) {
+                const auto strategy = data_parallel_strategy(problem, devices, s);
+                ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
+                EXPECT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
+            }
+        }
+    }
 }
 
 struct Published {

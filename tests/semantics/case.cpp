@@ -150,10 +150,14 @@ json record_of(const Case& test, std::size_t most_parts) {
                    {"additive", rule.additive},
                    {"linear", json::array()},
                    {"once", json::array()},
+                   {"splittable", json::array()},
                    {"splits", json::array()}};
     for (std::size_t i = 0; i < rule.operands.size(); ++i) {
         if (rule.operands[i].linear) record["linear"].push_back(i);
         if (rule.operands[i].apply_once) record["once"].push_back(i);
+    }
+    for (const graph::Factor& factor : rule.factors) {
+        if (factor.splittable) record["splittable"].push_back(factor.name);
     }
     for (const Split& split : splits_of(rule, most_parts)) {
         json parts = json::array();

@@ -157,7 +157,7 @@ json record_of(const Case& test, std::size_t most_parts) {
         if (rule.operands[i].apply_once) record["once"].push_back(i);
     }
     for (const graph::Factor& factor : rule.factors) {
-        if (factor.splittable) record["splittable"].push_back(factor.name);
+        if (factor.splittable && factor.extent > 1) record["splittable"].push_back(factor.name);
     }
     for (const Split& split : splits_of(rule, most_parts)) {
         json parts = json::array();

@@ -86,7 +86,8 @@ TEST(PartOp, OfAMeanDividesByTheWholeExtent) {
 
 // Doubled by whole positions: outputs 5-10 read 0 ... 5 with the margin, which make 0-10.
 TEST(PartOp, OfAResizeCutsItsHaloOff) {
-    const PartOp second = part("Resize | 1,1,5 _ _ [1,1,10] -> 1,1,10 | mode=\"linear\"", "d2", 2, 1);
+    const PartOp second =
+        part("Resize | 1,1,5 _ _ [1,1,10] -> 1,1,10 | mode=\"linear\"", "d2", 2, 1);
     EXPECT_THAT(second.operands[0].region.dims[2], ElementsAre(Range{0, 5}));
     EXPECT_EQ(second.operands[3].integers, (Ints{1, 1, 10}));
     EXPECT_THAT(second.results[0].crop, ElementsAre(Range{0, 1}, Range{0, 1}, Range{5, 10}));

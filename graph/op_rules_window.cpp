@@ -67,9 +67,9 @@ struct Scaling {
 
 /// Coordinates move with the operand: output i + k*times lies k positions (or blocks) further on.
 bool shifts_with_operand(const Op& op, Scaling::Kind kind) {
-    const std::string mode = op.attributes.get_string(
-        "coordinate_transformation_mode",
-        op.opset > 0 && op.opset < 11 ? "asymmetric" : "half_pixel");
+    const std::string mode =
+        op.attributes.get_string("coordinate_transformation_mode",
+                                 op.opset > 0 && op.opset < 11 ? "asymmetric" : "half_pixel");
     // One result is a special case of pytorch_half_pixel, and a part may have one.
     const bool is_up = kind == Scaling::Kind::up;
     return mode == "half_pixel" || mode == "half_pixel_symmetric" || mode == "asymmetric" ||
@@ -89,8 +89,8 @@ bool rounds_alike(const Op& op, const Scaling& scaling) {
 std::vector<Scaling> scalings_of(const RuleBuilder& b) {
     constexpr int kSizes = 3;
     const Op& op = b.op();
-    const bool has_sizes = b.has_operand(kSizes) && !b.shape(kSizes).empty() &&
-                           b.shape(kSizes).front() > 0;
+    const bool has_sizes =
+        b.has_operand(kSizes) && !b.shape(kSizes).empty() && b.shape(kSizes).front() > 0;
     const bool is_stretched =
         op.attributes.get_string("keep_aspect_ratio_policy", "stretch") == "stretch";
     const bool has_axes = op.attributes.find("axes") != nullptr;
@@ -101,10 +101,10 @@ std::vector<Scaling> scalings_of(const RuleBuilder& b) {
         const std::int64_t from = b.shape(0)[dim];
         const std::int64_t to = b.result_shape(0)[dim];
         if (from <= 0 || to <= 0) continue;
-        const bool is_known =
-            has_sizes ? is_stretched
-                      : !has_axes && scales && scales->size() == scalings.size() &&
-                            to == (*scales)[dim] * from;
+        const bool is_known = has_sizes
+                                  ? is_stretched
+                                  : !has_axes && scales && scales->size() == scalings.size() &&
+                                        to == (*scales)[dim] * from;
         if (from == to && (is_known || dim < 2)) {
             scalings[dim].kind = Scaling::Kind::none;
         } else if (is_known && to % from == 0) {

@@ -104,10 +104,7 @@ void set_transposed_windows(RuleBuilder& b, int operand, const std::vector<int>&
         const std::int64_t before =
             std::max(widest - pad - (window.stride - 1), outputs - extent * window.stride);
         b.window(operand, static_cast<int>(i + 2), factors[i],
-                 {.stride = 1,
-                  .before = before,
-                  .after = pad,
-                  .divisor = window.stride});
+                 {.stride = 1, .before = before, .after = pad, .divisor = window.stride});
     }
 }
 

@@ -152,7 +152,8 @@ void PartBuilder::set_attribute(std::string_view name, AttributeValue value) {
 void PartBuilder::crop(int result, int dim, Range positions) {
     PartResult& cropped = part_.results[static_cast<std::size_t>(result)];
     if (cropped.crop.empty()) {
-        for (const std::int64_t extent : result_extents(result)) cropped.crop.push_back({0, extent});
+        for (const std::int64_t extent : result_extents(result))
+            cropped.crop.push_back({0, extent});
     }
     cropped.crop[static_cast<std::size_t>(dim)] = positions;
 }

@@ -64,20 +64,21 @@ private:
 /// A windowed dim of operand `operand` in this part.
 struct PartWindow {
     Range outputs;
-    Range reads;   ///< operand positions before clipping
-    Range inside;  ///< and after
+    Range reads;              ///< operand positions before clipping
+    Range inside;             ///< and after
     std::int64_t before = 0;  ///< positions cut off at the front
-    std::int64_t after = 0;   ///< and at the back; all of them stand at the front when none is inside
+    std::int64_t after =
+        0;  ///< and at the back; all of them stand at the front when none is inside
 };
 PartWindow window_of(const PartBuilder& b, int operand, int dim);
 
 using MakePart = void(PartBuilder& b);
 
-MakePart conv_part, conv_transpose_part, pool_part, lrn_part, resize_part;     // _window
-MakePart slice_part, pad_part, center_crop_pad_part;                           // _window
-MakePart reshape_part, squeeze_part, tile_part, split_part, shape_part;        // _shape
-MakePart constant_of_shape_part, affine_grid_part;                             // _shape
-MakePart mean_part, gather_part, gather_elements_part;                         // _value
+MakePart conv_part, conv_transpose_part, pool_part, lrn_part, resize_part;        // _window
+MakePart slice_part, pad_part, center_crop_pad_part;                              // _window
+MakePart reshape_part, squeeze_part, tile_part, split_part, shape_part;           // _shape
+MakePart constant_of_shape_part, affine_grid_part;                                // _shape
+MakePart mean_part, gather_part, gather_elements_part;                            // _value
 MakePart group_norm_part, attention_part, rotary_embedding_part, recurrent_part;  // _value
 
 }  // namespace partita::graph

@@ -48,8 +48,10 @@ void split_part(PartBuilder& b) {
     std::int64_t axis = b.attributes().get_int("axis", 0);
     if (axis < 0) axis += rank;
     if (b.dim_rule(0, static_cast<int>(axis)).factors.empty()) return;  // of uneven sizes
-    const std::int64_t size = b.count(b.rule().factors[static_cast<std::size_t>(
-        b.dim_rule(0, static_cast<int>(axis)).factors.back())].name);
+    const std::int64_t size = b.count(
+        b.rule()
+            .factors[static_cast<std::size_t>(b.dim_rule(0, static_cast<int>(axis)).factors.back())]
+            .name);
     b.set_target("split", kSizes, std::vector<std::int64_t>(b.op().outputs.size(), size));
 }
 

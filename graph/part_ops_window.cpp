@@ -69,7 +69,7 @@ void pool_part(PartBuilder& b) {
     for (std::size_t i = 0; i < windows.size(); ++i) {
         if (windows[i].inside.end != b.shape(0)[i + 2]) continue;
         const bool is_padded = is_explicit && pads.size() == 2 * windows.size();
-        const std::int64_t most = is_padded      ? pads[i + windows.size()]
+        const std::int64_t most = is_padded     ? pads[i + windows.size()]
                                   : is_explicit ? 0
                                                 : windows[i].after;
         windows[i].after = std::min(windows[i].after, most);
@@ -182,8 +182,8 @@ void resize_part(PartBuilder& b) {
         const PartWindow part = window_of(b, 0, dim);
         const bool is_longer = window.divisor > 1;
         made[i] = is_longer ? extents[i] * window.divisor : extents[i] / window.stride;
-        const std::int64_t first = is_longer ? part.inside.begin * window.divisor
-                                             : part.inside.begin / window.stride;
+        const std::int64_t first =
+            is_longer ? part.inside.begin * window.divisor : part.inside.begin / window.stride;
         b.crop(0, dim, {part.outputs.begin - first, part.outputs.end - first});
     }
     if (!b.has_operand(kSizes)) return;

@@ -199,11 +199,10 @@ void RuleBuilder::keep_redundant_factors_whole() {
         for (int i = 0; i < result_count(); ++i) {
             if (!has_result(i)) continue;
             const auto& dims = rule_.results[static_cast<std::size_t>(i)].dims;
-            const bool has_factor =
-                std::any_of(dims.begin(), dims.end(), [f](const DimRule& dim) {
-                    return std::find(dim.factors.begin(), dim.factors.end(),
-                                     static_cast<int>(f)) != dim.factors.end();
-                });
+            const bool has_factor = std::any_of(dims.begin(), dims.end(), [f](const DimRule& dim) {
+                return std::find(dim.factors.begin(), dim.factors.end(), static_cast<int>(f)) !=
+                       dim.factors.end();
+            });
             if (!has_factor) factor.splittable = false;
         }
     }

@@ -33,7 +33,7 @@ std::vector<std::int64_t> integers_of(std::string_view text) {
 }
 
 constexpr std::pair<char, DType> kDTypes[] = {
-    {'i', DType::int64}, {'j', DType::int32},   {'u', DType::uint8},  {'c', DType::int8},
+    {'i', DType::int64},   {'j', DType::int32},   {'u', DType::uint8},   {'c', DType::int8},
     {'b', DType::boolean}, {'h', DType::float16}, {'d', DType::float64}, {'s', DType::string},
 };
 

@@ -198,10 +198,10 @@ RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
     const double scale = static_cast<double>(outputs) / static_cast<double>(extent);
     const auto mode = *rc::gen::element<std::string>("half_pixel", "asymmetric");
     const auto interpolation = *rc::gen::element<std::string>("linear", "cubic");
-    const OpRule rule = rule_of_example(
-        fmt::format("Resize | 1,1,{} _ _ [1,1,{}] -> 1,1,{} | mode=\"{}\" "
-                    "coordinate_transformation_mode=\"{}\"",
-                    extent, outputs, outputs, interpolation, mode));
+    const OpRule rule =
+        rule_of_example(fmt::format("Resize | 1,1,{} _ _ [1,1,{}] -> 1,1,{} | mode=\"{}\" "
+                                    "coordinate_transformation_mode=\"{}\"",
+                                    extent, outputs, outputs, interpolation, mode));
     const Range part = any_part(outputs);
     std::vector<std::int64_t> read;
     for (std::int64_t i = part.begin; i < part.end; ++i) {

@@ -78,12 +78,9 @@ json json_of(const graph::PartResult& result) {
 }
 
 json json_of(const graph::PartOp& part) {
-    json object = {{"type", part.type},
-                   {"domain", part.domain},
-                   {"opset", part.opset},
-                   {"attributes", attributes_of(part.attributes)},
-                   {"operands", json::array()},
-                   {"results", json::array()}};
+    json object = {{"type", part.type},         {"domain", part.domain},
+                   {"opset", part.opset},       {"attributes", attributes_of(part.attributes)},
+                   {"operands", json::array()}, {"results", json::array()}};
     for (const auto& operand : part.operands) object["operands"].push_back(json_of(operand));
     for (const auto& result : part.results) object["results"].push_back(json_of(result));
     if (part.row_mask) {
@@ -97,12 +94,9 @@ json json_of(const graph::PartOp& part) {
 
 /// The op as it stands, not through part_op().
 json whole_of(const graph::OpGraph& graph, const graph::Op& op) {
-    json object = {{"type", op.type},
-                   {"domain", op.domain},
-                   {"opset", op.opset},
-                   {"attributes", attributes_of(op.attributes)},
-                   {"operands", json::array()},
-                   {"results", json::array()}};
+    json object = {{"type", op.type},           {"domain", op.domain},
+                   {"opset", op.opset},         {"attributes", attributes_of(op.attributes)},
+                   {"operands", json::array()}, {"results", json::array()}};
     for (const graph::TensorId id : op.inputs) {
         if (!id.valid()) {
             object["operands"].push_back(nullptr);
@@ -150,10 +144,14 @@ json record_of(const Case& test, std::size_t most_parts) {
                    {"additive", rule.additive},
                    {"linear", json::array()},
                    {"once", json::array()},
+                   {"splittable", json::array()},
                    {"splits", json::array()}};
     for (std::size_t i = 0; i < rule.operands.size(); ++i) {
         if (rule.operands[i].linear) record["linear"].push_back(i);
         if (rule.operands[i].apply_once) record["once"].push_back(i);
+    }
+    for (const graph::Factor& factor : rule.factors) {
+        if (factor.splittable && factor.extent > 1) record["splittable"].push_back(factor.name);
     }
     for (const Split& split : splits_of(rule, most_parts)) {
         json parts = json::array();

@@ -31,10 +31,10 @@ std::vector<Case> own_cases();
 ///
 ///     {"name", "type", "files", "operands": [{"dtype", "shape", "integers"} or null],
 ///      "whole": part, "linear": [0, 1], "additive": false, "once": [2],
+///      "splittable": ["m", "n", "k"],
 ///      "splits": [{"text": "n/2 k/3", "factors": ["n", "k"], "parts": [part, ...]}]}
 ///
-/// A part is a graph::PartOp, field by field. Single factors are split in every legal degree of 2
-/// to 4; then pairs, until there are `most_parts` parts.
+/// A part is a graph::PartOp, field by field. Splits are those of splits_of().
 nlohmann::json record_of(const Case& test, std::size_t most_parts);
 
 }  // namespace partita::tests

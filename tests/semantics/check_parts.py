@@ -618,7 +618,7 @@ def check(line):
     case = json.loads(line)
     kind = case["type"]
     outcome = {"type": kind, "name": case["name"], "splits": 0, "factors": set(), "faults": [],
-               "reason": "", "linear": 0}
+               "reason": "", "linear": 0, "splittable": set(case["splittable"])}
     if not case["splits"]:
         return outcome
     if kind in NOT_CHECKED:
@@ -686,6 +686,14 @@ def main(path):
     for kind, cases in sorted(reasons.items()):
         for name, reason in cases.items():
             print(f"not run: {kind} ({name}): {reason}")
+    factors, exercised = collections.defaultdict(set), collections.defaultdict(set)
+    for outcome in outcomes:
+        factors[outcome["type"]] |= outcome["splittable"]
+        exercised[outcome["type"]] |= outcome["factors"]
+    for kind in checked:
+        rest = factors[kind] - exercised[kind]
+        if rest:
+            print(f"never split: {kind}, {' '.join(sorted(rest))}")
     missing = [kind for kind in wanted if not splits[kind] and kind not in NOT_CHECKED]
     for kind in missing:
         print(f"NEVER CHECKED: {kind} has splittable factors")

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,21 +31,21 @@ struct ConstantOperands {
     int first;
 };
 constexpr std::array kConstantOperands = {
-    ConstantOperands{"AffineGrid", 1},      ConstantOperands{"CenterCropPad", 1},
-    ConstantOperands{"Col2Im", 1},          ConstantOperands{"ConstantOfShape", 0},
-    ConstantOperands{"CumProd", 1},         ConstantOperands{"CumSum", 1},
-    ConstantOperands{"DFT", 1},             ConstantOperands{"Dropout", 1},
-    ConstantOperands{"Expand", 1},          ConstantOperands{"Pad", 1},
-    ConstantOperands{"ReduceL1", 1},        ConstantOperands{"ReduceL2", 1},
-    ConstantOperands{"ReduceLogSum", 1},    ConstantOperands{"ReduceLogSumExp", 1},
-    ConstantOperands{"ReduceMax", 1},       ConstantOperands{"ReduceMean", 1},
-    ConstantOperands{"ReduceMin", 1},       ConstantOperands{"ReduceProd", 1},
-    ConstantOperands{"ReduceSum", 1},       ConstantOperands{"ReduceSumSquare", 1},
-    ConstantOperands{"Reshape", 1},         ConstantOperands{"Resize", 1},
-    ConstantOperands{"STFT", 1},            ConstantOperands{"Slice", 1},
-    ConstantOperands{"Split", 1},           ConstantOperands{"Squeeze", 1},
-    ConstantOperands{"Tile", 1},            ConstantOperands{"TopK", 1},
-    ConstantOperands{"Trilu", 1},           ConstantOperands{"Unsqueeze", 1},
+    ConstantOperands{"AffineGrid", 1},   ConstantOperands{"CenterCropPad", 1},
+    ConstantOperands{"Col2Im", 1},       ConstantOperands{"ConstantOfShape", 0},
+    ConstantOperands{"CumProd", 1},      ConstantOperands{"CumSum", 1},
+    ConstantOperands{"DFT", 1},          ConstantOperands{"Dropout", 1},
+    ConstantOperands{"Expand", 1},       ConstantOperands{"Pad", 1},
+    ConstantOperands{"ReduceL1", 1},     ConstantOperands{"ReduceL2", 1},
+    ConstantOperands{"ReduceLogSum", 1}, ConstantOperands{"ReduceLogSumExp", 1},
+    ConstantOperands{"ReduceMax", 1},    ConstantOperands{"ReduceMean", 1},
+    ConstantOperands{"ReduceMin", 1},    ConstantOperands{"ReduceProd", 1},
+    ConstantOperands{"ReduceSum", 1},    ConstantOperands{"ReduceSumSquare", 1},
+    ConstantOperands{"Reshape", 1},      ConstantOperands{"Resize", 1},
+    ConstantOperands{"STFT", 1},         ConstantOperands{"Slice", 1},
+    ConstantOperands{"Split", 1},        ConstantOperands{"Squeeze", 1},
+    ConstantOperands{"Tile", 1},         ConstantOperands{"TopK", 1},
+    ConstantOperands{"Trilu", 1},        ConstantOperands{"Unsqueeze", 1},
     ConstantOperands{"Upsample", 1},
 };
 
@@ -73,7 +74,43 @@ void fix_input(onnx::ModelProto& model, const std::string& name, const fs::path&
     if (it == inputs.end()) return;
     inputs.erase(it);
     value.set_name(name);
-    *model.mutable_graph()->add_initializer() = value;
+    *model.mutable_graph()->add_initializer() = std::move(value);
+}
+
+/// Per operand of the model's node the file of its value; "" for what is no input of the model.
+std::vector<std::string> files_of(const onnx::ModelProto& model, const fs::path& data) {
+    std::vector<std::string> files;
+    const auto& inputs = model.graph().input();
+    for (const std::string& operand : model.graph().node(0).input()) {
+        const auto it = std::find_if(inputs.begin(), inputs.end(),
+                                     [&](const auto& input) { return input.name() == operand; });
+        files.push_back(it == inputs.end()
+                            ? ""
+                            : (data / fmt::format("input_{}.pb", it - inputs.begin())).string());
+    }
+    return files;
+}
+
+void fix_constants(onnx::ModelProto& model, const std::vector<std::string>& files) {
+    const onnx::NodeProto node = model.graph().node(0);
+    const auto* const row =
+        std::find_if(kConstantOperands.begin(), kConstantOperands.end(),
+                     [&](const ConstantOperands& each) { return each.type == node.op_type(); });
+    if (row == kConstantOperands.end()) return;
+    for (int i = row->first; i < node.input_size(); ++i) {
+        fix_input(model, node.input(i), files[static_cast<std::size_t>(i)]);
+    }
+}
+
+/// The only op that computes; nothing when it was folded, or inlined into several.
+std::optional<graph::OpId> only_compute_op(const graph::OpGraph& graph) {
+    std::optional<graph::OpId> found;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (graph.op(graph::OpId(i)).kind != graph::OpKind::compute) continue;
+        if (found) return std::nullopt;
+        found = graph::OpId(i);
+    }
+    return found;
 }
 
 std::optional<Case> read_case(const fs::path& folder) {
@@ -81,41 +118,19 @@ std::optional<Case> read_case(const fs::path& folder) {
     if (!described || !nlohmann::json::parse(described)["tensors_only"].get<bool>()) return {};
     onnx::ModelProto model;
     if (!read(folder / "model.onnx", model) || model.graph().node_size() != 1) return {};
-    const onnx::NodeProto node = model.graph().node(0);
-    const fs::path data = folder / "test_data_set_0";
-
     Case test;
     test.name = folder.filename();
-    for (const std::string& operand : node.input()) {
-        const auto& inputs = model.graph().input();
-        const auto it = std::find_if(inputs.begin(), inputs.end(),
-                                     [&](const auto& input) { return input.name() == operand; });
-        const bool is_input = it != inputs.end();
-        test.files.push_back(
-            is_input ? (data / fmt::format("input_{}.pb", it - inputs.begin())).string() : "");
-    }
-    const auto* const row =
-        std::find_if(kConstantOperands.begin(), kConstantOperands.end(),
-                     [&](const ConstantOperands& each) { return each.type == node.op_type(); });
-    if (row != kConstantOperands.end()) {
-        for (int i = row->first; i < node.input_size(); ++i) {
-            fix_input(model, node.input(i), test.files[static_cast<std::size_t>(i)]);
-        }
-    }
+    test.files = files_of(model, folder / "test_data_set_0");
+    fix_constants(model, test.files);
     try {
         const std::string bytes = model.SerializeAsString();
-        test.graph =
-            importers::import_onnx(std::as_bytes(std::span(bytes)), {}, test.name).graph;
+        test.graph = importers::import_onnx(std::as_bytes(std::span(bytes)), {}, test.name).graph;
     } catch (const InputError&) {
         return {};  // its shapes depend on contents
     }
-    std::vector<graph::OpId> found;
-    for (std::size_t i = 0; i < test.graph.op_count(); ++i) {
-        const graph::OpId id(i);
-        if (test.graph.op(id).kind == graph::OpKind::compute) found.push_back(id);
-    }
-    if (found.size() != 1 || is_large(test.graph)) return {};  // folded, or inlined
-    test.op = found.front();
+    const auto op = only_compute_op(test.graph);
+    if (!op || is_large(test.graph)) return {};
+    test.op = *op;
     if (test.graph.op(test.op).inputs.size() > test.files.size()) return {};
     test.files.resize(test.graph.op(test.op).inputs.size());
     return test;

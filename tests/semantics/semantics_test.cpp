@@ -3,7 +3,9 @@
 // The factor table against the operators' meaning: every splittable factor of every op, in every
 // legal degree of 2 to 4, and pairs of factors. part_op() says what each part runs; the evaluator of
 // the onnx package runs the parts and the whole, and check_parts.py compares them.
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -61,6 +62,18 @@ private:
     fs::path path_;
 };
 
+/// Runs a program that prints where this one does.
+int exit_code_of(std::vector<std::string> arguments) {
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_t child = 0;
+    if (::posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ) != 0) return -1;
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 TEST(Semantics, EverySplitEqualsTheWholeOp) {
     const std::vector<Case> from_onnx = node_cases();
     ASSERT_FALSE(from_onnx.empty())
@@ -79,13 +92,12 @@ TEST(Semantics, EverySplitEqualsTheWholeOp) {
     }
     std::cout << own.size() << " own cases, " << from_onnx.size() << " conformance node tests\n"
               << std::flush;
-    const std::string command =
-        fmt::format("\"{}\" -B \"{}/tests/semantics/check_parts.py\" \"{}\" 2>&1",
-                    PARTITA_ONNX_PYTHON, PARTITA_SOURCE_DIR, file.string());
-    const int status = std::system(command.c_str());
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        << "the differences are printed above; " << PARTITA_ONNX_PYTHON
-        << " must exist (scripts/setup makes it)";
+    ASSERT_TRUE(fs::exists(PARTITA_ONNX_PYTHON))
+        << PARTITA_ONNX_PYTHON << " is missing; run scripts/setup";
+    EXPECT_EQ(exit_code_of({PARTITA_ONNX_PYTHON, "-B",
+                            PARTITA_SOURCE_DIR "/tests/semantics/check_parts.py", file.string()}),
+              0)
+        << "the differences are printed above";
 }
 
 }  // namespace

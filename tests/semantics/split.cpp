@@ -12,9 +12,16 @@ namespace {
 constexpr std::pair<int, int> kPairs[] = {{2, 2}, {3, 2}, {2, 3}, {4, 2}, {2, 4},
                                           {3, 3}, {4, 3}, {3, 4}, {4, 4}};
 
-bool is_legal(const graph::OpRule& rule, const FactorSplit& split) {
+/// Whether the factor, split already in `parts`, may be split so: 7 in 2 is 4|3, and then 3 is legal
+/// for the second part only.
+bool is_legal(const graph::OpRule& rule, const FactorSplit& split, std::int64_t parts = 1) {
     const graph::Factor& factor = rule.factors[static_cast<std::size_t>(split.factor)];
-    return factor.splittable && graph::is_legal_degree(factor.extent, split.degree);
+    if (!factor.splittable || !graph::is_legal_degree(factor.extent, parts)) return false;
+    for (std::int64_t i = 0; i < parts; ++i) {
+        const auto part = graph::part_of(graph::all_positions(factor.extent), parts, i);
+        if (!graph::is_legal_degree(graph::count(part), split.degree)) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -32,8 +39,9 @@ std::vector<Split> splits_of(const graph::OpRule& rule, std::size_t most_parts) 
     }
     for (const auto& [first, second] : kPairs) {
         for (int f = 0; f < count; ++f) {
-            for (int g = f + 1; g < count; ++g) {
-                if (!is_legal(rule, {f, first}) || !is_legal(rule, {g, second})) continue;
+            for (int g = f; g < count; ++g) {
+                if (!is_legal(rule, {f, first})) continue;
+                if (!is_legal(rule, {g, second}, g == f ? first : 1)) continue;
                 parts += static_cast<std::size_t>(first * second);
                 if (parts > most_parts) return splits;
                 splits.push_back({{f, first}, {g, second}});

@@ -19,7 +19,8 @@ struct FactorSplit {
 using Split = std::vector<FactorSplit>;  ///< major to minor
 
 /// Every splittable factor in every legal degree of 2 to 4; then each pair of factors in such
-/// degrees, small degrees first, while all splits together have at most `most_parts` parts.
+/// degrees, a factor with itself too, small degrees first, while all splits together have at most
+/// `most_parts` parts.
 std::vector<Split> splits_of(const graph::OpRule& rule, std::size_t most_parts);
 
 std::vector<graph::Box> boxes_of(const graph::OpRule& rule, const Split& split);

@@ -225,7 +225,7 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
     app.add_option("--micro-batches", options.micro_batches,
                    "parts of the batch that run one after the other; gradients add up (default 1)")
         ->type_name("N")
-        ->check(CLI::Range(1, plan::kMostMicroBatches))
+        ->check(CLI::Range(1, plan::kMostMicroBatches).description(""))
         ->group(kGoalGroup);
 }
 

@@ -117,7 +117,7 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     bool any_copy = false;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         const plan::Task& task = tasks.tasks[i];
-        const bool copy = task.kind == plan::TaskKind::copy;
+        const bool copy = is_communication(task.kind);
         any_copy = any_copy || copy;
         (copy ? copies : columns[static_cast<std::size_t>(task.device)])
             .add(timeline.start[i], task.duration);
@@ -134,10 +134,10 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
     }
     text += rest(timeline.busy, devices, timeline.makespan);
     if (any_copy) {
-        // Copies of many links add up: the busiest column is the darkest.
+        // What many links carry adds up: the busiest column is the darkest.
         double most = 1;
         for (std::size_t c = 0; c < width; ++c) most = std::max(most, copies.share(c));
-        std::string line = row("copies", copies, 1 / most, terminal.unicode);
+        std::string line = row("communication", copies, 1 / most, terminal.unicode);
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + '\n';
     }

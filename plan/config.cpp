@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "plan/batch.h"
@@ -34,19 +37,25 @@ Fault find_factor_fault(const graph::OpRule& rule, const FactorDegree& degree) {
     return std::nullopt;
 }
 
-/// Splits of a split: every part must be able to bear the next axis.
+/// Splits of a split: parts of every size that there is must be able to bear the next axis (7 in 2
+/// makes 4 and 3; in 3 again the 4 would leave one empty).
 Fault find_empty_part(const graph::OpRule& rule, const OpConfig& config, const graph::Box& base) {
-    std::vector<graph::Positions> smallest(base.begin(), base.end());
+    std::vector<std::set<std::int64_t>> sizes;
+    for (const graph::Positions& positions : base) sizes.push_back({graph::count(positions)});
     for (const FactorDegree& degree : config.degrees) {
         const std::optional<Axis> axis = axis_of(rule, degree);
         if (axis->kind != Axis::Kind::factor) continue;
-        auto& positions = smallest[static_cast<std::size_t>(axis->factor)];
-        const std::int64_t extent = graph::count(positions);
-        if (!graph::is_legal_degree(extent, degree.degree)) {
-            return fmt::format("factor '{}': {} positions in {} parts leave one empty",
-                               degree.factor, extent, degree.degree);
+        std::set<std::int64_t>& of_factor = sizes[static_cast<std::size_t>(axis->factor)];
+        std::set<std::int64_t> next;
+        for (const std::int64_t extent : of_factor) {
+            if (!graph::is_legal_degree(extent, degree.degree)) {
+                return fmt::format("factor '{}': {} positions in {} parts leave one empty",
+                                   degree.factor, extent, degree.degree);
+            }
+            const std::int64_t part = (extent + degree.degree - 1) / degree.degree;
+            next.insert({part, extent - part * (degree.degree - 1)});
         }
-        positions = part_of(positions, degree.degree, degree.degree - 1);
+        of_factor = std::move(next);
     }
     return std::nullopt;
 }

@@ -25,7 +25,8 @@ const kindColours = {
   backward: "#d98c3f",
   accumulate: "#9a9f45",
   update: "#4f9a6c",
-  copy: "#b4562f"
+  copy: "#b4562f",
+  collective: "#b03a5b"
 };
 
 function three(value) {

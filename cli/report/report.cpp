@@ -41,7 +41,8 @@ std::string devices(const ReportInput& input) {
     std::vector<std::int64_t> ops(static_cast<std::size_t>(input.problem.device_count()), 0);
     for (std::size_t i = 0; i < input.problem.graph().op_count(); ++i) {
         if (!input.problem.has_forward(OpId(i))) continue;
-        ++ops[static_cast<std::size_t>(input.strategy.device_of(OpId(i)))];
+        const plan::DeviceSet& of = input.strategy.config(OpId(i)).devices;
+        for (int part = 0; part < of.size(); ++part) ++ops[static_cast<std::size_t>(of[part])];
     }
     std::size_t d = 0;
     return json_array(input.problem.machine().devices(), [&](const cost::Device& device) {
@@ -89,15 +90,23 @@ std::string edges(const graph::OpGraph& graph) {
     return text + ']';
 }
 
-/// [kind, op, device, to, start, duration] in order of commit, so starts rise.
+/// [kind, op, device, to, start, duration] in order of commit, so starts rise. Of a collective `to`
+/// is the list of its ranks, and its name comes last.
 std::string tasks(const ReportInput& input) {
     if (input.tasks == nullptr) return "[]";
     return json_array(input.timeline->commit_order, [&](plan::TaskId id) {
         const auto index = static_cast<std::size_t>(id);
         const plan::Task& task = input.tasks->tasks[index];
-        return fmt::format("[{},{},{},{},{},{}]", static_cast<int>(task.kind), task.op.value,
-                           task.device, task.to, input.timeline->start[index].raw(),
-                           task.duration.raw());
+        std::string to = std::to_string(task.to);
+        std::string name;
+        if (task.kind == plan::TaskKind::collective) {
+            const auto ranks = input.tasks->ranks[static_cast<std::size_t>(task.ranks)];
+            to = fmt::format("[{}]", fmt::join(ranks, ","));
+            name = fmt::format(",\"{}\"", cost::name_of(task.collective));
+        }
+        return fmt::format("[{},{},{},{},{},{}{}]", static_cast<int>(task.kind), task.op.value,
+                           task.device, to, input.timeline->start[index].raw(), task.duration.raw(),
+                           name);
     });
 }
 
@@ -120,7 +129,8 @@ std::string memory(const ReportInput& input) {
 std::string data(const ReportInput& input) {
     using plan::TaskKind;
     constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,   TaskKind::backward,
-                                   TaskKind::accumulate, TaskKind::update, TaskKind::copy};
+                                   TaskKind::accumulate, TaskKind::update, TaskKind::copy,
+                                   TaskKind::collective};
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(

@@ -27,7 +27,15 @@ const slices = shownDevices.map(() => ({compute: [], send: [], receive: []}));
 for (const task of data.tasks) {
   const [kind, , device, to] = task;
   const home = slices[groupOf.get(device)], far = slices[groupOf.get(to)];
-  if (to < 0) {
+  if (Array.isArray(to)) {
+    for (const rank of to) {
+      const rows = slices[groupOf.get(rank)];
+      if (rows) {
+        rows.send.push(task);
+        rows.receive.push(task);
+      }
+    }
+  } else if (to < 0) {
     if (home) home.compute.push(task);
   } else {
     if (home) home.send.push(task);
@@ -35,10 +43,12 @@ for (const task of data.tasks) {
   }
 }
 
-function taskText([kind, op, device, to, start, duration]) {
-  const route = to < 0 ? data.devices[device].name :
-                         `${data.devices[device].name} to ${data.devices[to].name}`;
-  return `${data.kinds[kind]} ${data.ops.name[op]}\n${route}\nstart ${time(start)}, takes ${
+function taskText([kind, op, device, to, start, duration, name]) {
+  const first = data.devices[device].name;
+  const route = Array.isArray(to) ? `${to.length} devices from ${first} on` :
+      to < 0                      ? first :
+                                    `${first} to ${data.devices[to].name}`;
+  return `${name || data.kinds[kind]} ${data.ops.name[op]}\n${route}\nstart ${time(start)}, takes ${
       time(duration)}`;
 }
 const canvas = by("timeline");

@@ -57,13 +57,18 @@ TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
 }
 
 TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
-    expect(2, "--micro-batches is not in this version", plan_mlp({"--micro-batches", "4"}));
     expect(2, "--schedule is not in this version", plan_mlp({"--schedule", "1f1b"}));
-    expect(2, "--gradient-sync is not in this version",
-           plan_mlp({"--gradient-sync", "parameter-server"}));
     expect(2, "--profile is not in this version", plan_mlp({"--profile", "profile.sqlite"}));
-    expect(2, "--dims is not in this version", plan_mlp({"--dims", "S,P"}));
     expect(2, "--contiguous is not in this version", plan_mlp({"--contiguous"}));
+}
+
+TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
+    expect(2, "Use O or S,O", plan_mlp({"--dims", "S,P"}));
+    expect(2, "not in range", plan_mlp({"--micro-batches", "0"}));
+    expect(2, "a batch of 8 cannot be cut into 9 micro-batches",
+           plan_mlp({"--micro-batches", "9"}));
+    expect(2, "--gradient-sync: says how to train, but nothing is trained",
+           plan_mlp({"--gradient-sync", "parameter-server"}));
 }
 
 TEST_F(ExitCode, IsZeroForALaterOptionWithTheValueThatMeansWithout) {

@@ -66,7 +66,7 @@ TEST(TimelinePicture, ShadesAColumnByTheShareOfItsTime) {
               "  gpu0                ###############                 50.0 %\n"
               "  gpu1                                #############:  45.0 %\n"
               "  1 device without work\n"
-              "  copies                            ##\n");
+              "  communication                     ##\n");
 }
 
 // Less than a quarter of a column still shows: only nothing is blank.

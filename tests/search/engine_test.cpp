@@ -118,9 +118,11 @@ TEST_F(TwoNodes, ALaterSearcherStartsFromTheBestOfTheEarlier) {
 
 TEST_F(TwoNodes, BaselineIsPricedButNotCounted) {
     const SearchResult result = run({row<TogetherThenApart>("apart")});
-    ASSERT_EQ(result.baselines.size(), 1U);
+    ASSERT_EQ(result.baselines.size(), 2U);
     EXPECT_EQ(result.baselines[0].name, "single-device");
     EXPECT_EQ(result.baselines[0].value, microseconds(20));
+    EXPECT_EQ(result.baselines[1].name, "data-parallel");
+    EXPECT_EQ(result.baselines[1].value, std::nullopt);  // given costs are those of whole nodes
     EXPECT_EQ(result.evaluations, 2);
 }
 

@@ -100,7 +100,7 @@ std::string PlanSummary::baselines_line() const {
     for (const search::Baseline& baseline : result_.baselines) {
         text += text.empty() ? "" : "\n";
         if (!baseline.value) {
-            text += baseline.name + ": none that fits";
+            text += baseline.name + ": none (does not fit, or is not allowed)";
             continue;
         }
         text += fmt::format("{} {}", baseline.name, to_text(*baseline.value));

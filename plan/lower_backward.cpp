@@ -89,44 +89,12 @@ Form Lowering::sum_of(const std::vector<Form>& forms, const Subject& subject, bo
     return sum;
 }
 
-/// The gradient in that layout: what lies so already and what is resharded to it, added.
-Form Lowering::take_gradient(TensorId t, int micro_batch, std::int32_t layout, bool persistent) {
-    const int m = problem_.is_batched(t) ? label(micro_batch) : -1;
-    const Subject subject{.tensor = t, .micro_batch = m, .gradient = true};
-    std::vector<Form> pending = std::exchange(state(t, micro_batch).pending, {});
-    assert(!pending.empty());
-    std::vector<Form> arrived;
-    std::vector<std::vector<Form>> others;  // by layout, in order of appearance
-    const bool lone = pending.size() == 1;
-    for (Form& form : pending) {
-        if (form.layout == layout) {
-            allocate(form, subject, persistent && lone);
-            arrived.push_back(std::move(form));
-            continue;
-        }
-        allocate(form, subject, false);
-        const auto same = std::find_if(others.begin(), others.end(), [&](const auto& group) {
-            return group[0].layout == form.layout;
-        });
-        if (same == others.end()) {
-            others.push_back({std::move(form)});
-        } else {
-            same->push_back(std::move(form));
-        }
-    }
-    for (const std::vector<Form>& group : others) {
-        arrived.push_back(reshard(sum_of(group, subject, false), layout, subject));
-    }
-    return sum_of(arrived, subject, persistent);
-}
+namespace {
 
-/// Adds up what lies in equal layouts, between two micro-batches.
-void Lowering::fold_pending(TensorId t, int micro_batch) {
-    TensorState& tensor = state(t, micro_batch);
-    const Subject subject{.tensor = t, .micro_batch = label(micro_batch), .gradient = true};
+/// Forms of equal layout together, in order of appearance.
+std::vector<std::vector<Form>> by_layout(std::vector<Form> forms) {
     std::vector<std::vector<Form>> groups;
-    for (Form& form : tensor.pending) {
-        allocate(form, subject, false);
+    for (Form& form : forms) {
         const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
             return group[0].layout == form.layout;
         });
@@ -136,8 +104,37 @@ void Lowering::fold_pending(TensorId t, int micro_batch) {
             same->push_back(std::move(form));
         }
     }
-    tensor.pending.clear();
-    for (const std::vector<Form>& group : groups) {
+    return groups;
+}
+
+}  // namespace
+
+/// The gradient in that layout: what lies so already and what is resharded to it, added.
+Form Lowering::take_gradient(TensorId t, int micro_batch, std::int32_t layout, bool persistent) {
+    const int m = problem_.is_batched(t) ? label(micro_batch) : -1;
+    const Subject subject{.tensor = t, .micro_batch = m, .gradient = true};
+    std::vector<Form> pending = std::exchange(state(t, micro_batch).pending, {});
+    assert(!pending.empty());
+    const bool lone = pending.size() == 1;
+    std::vector<Form> arrived;
+    std::vector<Form> others;
+    for (Form& form : pending) {
+        const bool here = form.layout == layout;
+        allocate(form, subject, here && persistent && lone);
+        (here ? arrived : others).push_back(std::move(form));
+    }
+    for (const std::vector<Form>& group : by_layout(std::move(others))) {
+        arrived.push_back(reshard(sum_of(group, subject, false), layout, subject));
+    }
+    return sum_of(arrived, subject, persistent);
+}
+
+/// Adds up what lies in equal layouts, between two micro-batches.
+void Lowering::fold_pending(TensorId t, int micro_batch) {
+    TensorState& tensor = state(t, micro_batch);
+    const Subject subject{.tensor = t, .micro_batch = label(micro_batch), .gradient = true};
+    for (Form& form : tensor.pending) allocate(form, subject, false);
+    for (const std::vector<Form>& group : by_layout(std::exchange(tensor.pending, {}))) {
         tensor.pending.push_back(sum_of(group, subject, false));
     }
 }

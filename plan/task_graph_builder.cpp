@@ -73,8 +73,8 @@ void TaskGraphBuilder::number(TaskId id) {
     Task& task = graph_.tasks[static_cast<std::size_t>(id)];
     if (!is_communication(task.kind) && task.kind != TaskKind::accumulate) return;
     const auto kind = static_cast<std::int64_t>(task.kind) * 64 +
-                      static_cast<std::int64_t>(task.collective) * 4 + 2 * task.updated +
-                      task.gradient;
+                      static_cast<std::int64_t>(task.collective) * 4 + (task.updated ? 2 : 0) +
+                      (task.gradient ? 1 : 0);
     task.ordinal =
         named_[{kind, task.tensor.value, task.device, task.to, task.micro_batch, task.part}]++;
 }

@@ -63,6 +63,16 @@ protected:
         graph_.add_output("y", last);
     }
 
+    /// y = table[ids] w
+    void build_embedding() {
+        const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
+        graph_.tensor(ids).dtype = graph::DType::int64;
+        const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
+        const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
+        const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
+        graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
+    }
+
     TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape) {
         graph::Tensor tensor;
         tensor.name = name;
@@ -242,12 +252,7 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
 
 /// Tables split over devices, the rest by the batch: an all-to-all each way.
 TEST_F(Layers, ColumnsOfAnEmbeddingGoAllToAllToTheBatch) {
-    const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
-    graph_.tensor(ids).dtype = graph::DType::int64;
-    const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
-    const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
-    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
-    graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
+    build_embedding();
     const auto found = volumes(strategy(
         {{"table", {{"d1", 4}}}, {"look", {{"d1", 4}}}, {"mul", {{"m", 4}}}, {"y", {{"d0", 4}}}}));
     EXPECT_THAT(found, ElementsAre(Pair("all-to-all look.out", kBatch * kIn / 4),
@@ -257,12 +262,7 @@ TEST_F(Layers, ColumnsOfAnEmbeddingGoAllToAllToTheBatch) {
 
 // Rows of a table: a part masks what it has not, so lookups are partial sums (RULES.md 5).
 TEST_F(Layers, RowsOfAnEmbeddingAreReduceScatteredToTheBatch) {
-    const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
-    graph_.tensor(ids).dtype = graph::DType::int64;
-    const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
-    const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
-    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
-    graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
+    build_embedding();
     const auto found = volumes(strategy(
         {{"table", {{"d0", 4}}}, {"look", {{"x", 4}}}, {"mul", {{"m", 4}}}, {"y", {{"d0", 4}}}}));
     EXPECT_THAT(found, ElementsAre(Pair("reduce-scatter look.out", kBatch * kIn),

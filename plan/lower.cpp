@@ -22,6 +22,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy)
       strategy_(strategy),
       micro_batches_(strategy.policy.micro_batches),
       build_(problem),
+      whole_regions_(graph_.tensor_count(), -1),
       states_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches_)),
       forward_(graph_.op_count() * static_cast<std::size_t>(micro_batches_)) {}
 
@@ -39,18 +40,44 @@ TaskGraph Lowering::run() {
 }
 
 Lowering::Split Lowering::split_of(OpId id, int micro_batch) const {
-    Split split(problem_.rule(id), strategy_.config(id),
-                micro_batch_box(problem_, id, micro_batches_, micro_batch));
+    const OpConfig& config = strategy_.config(id);
+    const bool whole = config.degrees.empty() && (micro_batches_ == 1 || !problem_.is_batched(id));
+    Split split(problem_.rule(id), config,
+                whole ? graph::Box{} : micro_batch_box(problem_, id, micro_batches_, micro_batch));
     split.micro_batch = micro_batch;
+    split.whole = whole;
     return split;
+}
+
+/// The whole tensor in one piece.
+std::int32_t Lowering::whole_layout(TensorId t, int device) {
+    std::int32_t& region = whole_regions_[t.index()];
+    if (region < 0) region = build_.regions().intern(graph::whole_region(graph_.tensor(t).shape));
+    const std::int64_t key = std::int64_t{region} * problem_.device_count() + device;
+    const auto [known, is_new] = whole_layouts_.emplace(key, -1);
+    if (is_new) {
+        known->second = layouts_.intern({.pieces = {{.device = device, .region = region}}});
+    }
+    return known->second;
 }
 
 std::int32_t Lowering::layout(OpId id, const Split& split, Side side, std::size_t index) {
     const Op& op = graph_.op(id);
+    const graph::OpRule& rule = problem_.rule(id);
+    const DeviceSet& devices = strategy_.config(id).devices;
     const bool is_result = side == Side::result || side == Side::result_gradient;
     const TensorId t = is_result ? op.outputs[index] : op.inputs[index];
-    return layouts_.intern(layout_of(problem_.rule(id), split.parts, strategy_.config(id).devices,
-                                     side, index, graph_.tensor(t).shape, build_.regions()));
+    const graph::Shape& shape = graph_.tensor(t).shape;
+    if (!split.whole) {
+        return layouts_.intern(
+            layout_of(rule, split.parts, devices, side, index, shape, build_.regions()));
+    }
+    const auto& dims = is_result ? rule.results[index].dims : rule.operands[index].dims;
+    const bool windowed =
+        std::any_of(dims.begin(), dims.end(), [](const graph::DimRule& dim) { return dim.window; });
+    if (!windowed) return whole_layout(t, devices[0]);
+    const Parts parts(rule, strategy_.config(id), graph::whole_box(rule));
+    return layouts_.intern(layout_of(rule, parts, devices, side, index, shape, build_.regions()));
 }
 
 /// The largest part: contract 11.
@@ -74,8 +101,7 @@ PartSize Lowering::size_of(OpId id, const Split& split) {
 }
 
 Time Lowering::time_of(OpId id, bool backward, const Split& split, int device, Prices& prices) {
-    // The whole op is priced already.
-    if (split.parts.size() == 1 && micro_batches_ == 1) {
+    if (split.whole) {  // priced already
         return backward ? problem_.backward_time(id, device) : problem_.forward_time(id, device);
     }
     const int device_class = problem_.device_class(device);

@@ -86,8 +86,9 @@ private:
     struct Split {
         Split(const graph::OpRule& rule, const OpConfig& config, graph::Box base)
             : parts(rule, config, std::move(base)) {}
-        Parts parts;
+        Parts parts;  ///< without boxes when `whole`
         int micro_batch = 0;
+        bool whole = false;  ///< one part that covers everything, which needs no arithmetic
     };
 
     struct Prices {
@@ -102,6 +103,7 @@ private:
                      const Pieces& viewed);
     [[nodiscard]] Split split_of(graph::OpId id, int micro_batch) const;
     std::int32_t layout(graph::OpId id, const Split& split, Side side, std::size_t index);
+    std::int32_t whole_layout(graph::TensorId t, int device);
     PartSize size_of(graph::OpId id, const Split& split);
     void add_resident_memory();
     void add_work(TaskId task, const std::vector<Place>& places);
@@ -150,6 +152,8 @@ private:
     int micro_batches_;
     TaskGraphBuilder build_;
     LayoutTable layouts_;
+    std::vector<std::int32_t> whole_regions_;  ///< per tensor; -1: not asked for yet
+    std::unordered_map<std::int64_t, std::int32_t> whole_layouts_;  ///< by region and device
     std::vector<TensorState> states_;           ///< tensor * micro-batches + micro-batch
     std::vector<std::vector<TaskId>> forward_;  ///< op * micro-batches + micro-batch: parts
     std::map<std::int32_t, std::vector<TaskId>> readers_;  ///< of what a parameter's home holds

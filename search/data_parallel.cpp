@@ -116,7 +116,7 @@ void join_groups(const Problem& problem, const DeviceSet& devices, Strategy& str
     }
 }
 
-void add_halves(DeviceSet devices, std::vector<DeviceSet>& sets) {
+void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
     for (int count = devices.size(); count >= 2; count /= 2) {
         std::vector<int> first;
         for (int i = 0; i < count; ++i) first.push_back(devices[i]);

@@ -82,7 +82,7 @@ TEST(Positions, IntersectionAndContainmentAreThoseOfSets) {
     }
 }
 
-OpRule rule_with(std::vector<std::int64_t> extents) {
+OpRule rule_with(const std::vector<std::int64_t>& extents) {
     OpRule rule;
     for (const std::int64_t extent : extents)
         rule.factors.push_back({.name = "", .extent = extent});

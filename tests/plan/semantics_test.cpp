@@ -141,8 +141,8 @@ DeviceSet random_devices(Random& random, int count, int devices) {
     std::vector<int> all(static_cast<std::size_t>(devices));
     std::iota(all.begin(), all.end(), 0);
     for (int i = 0; i < count; ++i) {
-        std::swap(all[static_cast<std::size_t>(i)],
-                  all[static_cast<std::size_t>(i + draw(random, devices - i))]);
+        const int other = i + draw(random, devices - i);
+        std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(other)]);
     }
     all.resize(static_cast<std::size_t>(count));
     if (draw(random, 2) == 0) std::sort(all.begin(), all.end());

@@ -227,12 +227,11 @@ Baseline Engine::single_device_baseline() {
 
 /// Over all devices. Not priced where that would take longer than the search itself.
 Baseline Engine::data_parallel_baseline() {
-    constexpr std::size_t kMostParts = 400'000;
+    constexpr std::int64_t kMostParts = 400'000;
     Baseline baseline{"data-parallel", std::nullopt};
     const plan::DeviceSet devices = data_parallel_devices(problem_).front();
-    const std::size_t parts = problem_.graph().op_count() *
-                              static_cast<std::size_t>(devices.size()) *
-                              static_cast<std::size_t>(problem_.policy().micro_batches);
+    const std::int64_t parts = static_cast<std::int64_t>(problem_.graph().op_count()) *
+                               devices.size() * problem_.policy().micro_batches;
     if (devices.size() < 2 || parts > kMostParts) return baseline;
     const Strategy strategy = data_parallel_strategy(problem_, devices);
     if (plan::find_fault(problem_, strategy)) return baseline;

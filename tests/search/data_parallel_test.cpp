@@ -79,6 +79,18 @@ TEST(DataParallel, ShardsParametersWhereRepeatingThemDoesNotFit) {
     EXPECT_TRUE(result.evaluation.feasible());
 }
 
+TEST(DataParallel, MakesNoMoreThanAMillionParts) {
+    const graph::OpGraph graph = support::chain_network(100'000);
+    const cost::Machine machine = plan::switched_machine(16);
+    const Problem problem = plan::make_problem(graph, machine);
+    const std::vector<DeviceSet> sets = data_parallel_devices(problem);
+    ASSERT_FALSE(sets.empty());
+    EXPECT_GT(16 * graph.op_count(), 1'000'000U);
+    for (const DeviceSet& set : sets) {
+        EXPECT_LE(static_cast<std::size_t>(set.size()) * graph.op_count(), 1'000'000U);
+    }
+}
+
 TEST(DataParallel, LeavesWorkloadsWhole) {
     const graph::OpGraph graph = plan::WorkloadBuilder().node("a", 5).node("b", 5, {"a"}).build();
     const cost::Machine machine = plan::switched_machine(4);

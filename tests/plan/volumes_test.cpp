@@ -313,6 +313,114 @@ TEST_F(Layers, TheBiasOfAReductionSplitGemmIsAppliedOnce) {
     EXPECT_THAT(found, ElementsAre(Pair("all-reduce fc.out", kBatch * kOut)));
 }
 
+/// Megatron's transformer layer: attention by heads, column-wise then row-wise products, LayerNorm and
+/// residuals repeated on every device.
+class Transformer : public Layers {
+protected:
+    static constexpr std::int64_t kLength = 6;
+    static constexpr std::int64_t kHeads = 4;
+    static constexpr std::int64_t kHead = 3;
+    static constexpr std::int64_t kHidden = kHeads * kHead;
+
+    TensorId parameter(const std::string& name, graph::Shape shape) {
+        return source(name, graph::TensorRole::parameter, std::move(shape));
+    }
+
+    TensorId normalised(const std::string& name, TensorId x) {
+        return compute(
+            name, "LayerNormalization",
+            {x, parameter(name + ".scale", {kHidden}), parameter(name + ".bias", {kHidden})},
+            {kLength, kHidden});
+    }
+
+    TensorId product(const std::string& name, TensorId x, std::int64_t from, std::int64_t to) {
+        const TensorId w = parameter(name + ".w", {from, to});
+        splits_[name] = {{from >= to && name != "q" && name != "k" && name != "v" ? "k" : "n", 4}};
+        splits_[name + ".w"] = {{splits_[name][0].factor == "k" ? "d0" : "d1", 4}};
+        return compute(name, "MatMul", {x, w}, {kLength, to});
+    }
+
+    /// Splits the op by what its result's dim is made of first.
+    void split_by(const std::string& name, std::size_t dim) {
+        const OpId op = *graph_.find_op(name);
+        const graph::OpRule rule = rule_of(graph_, op);
+        const int factor = rule.results[0].dims[dim].factors[0];
+        splits_[name] = {{rule.factors[static_cast<std::size_t>(factor)].name, 4}};
+    }
+
+    TensorId split_op(const std::string& name, const std::string& type,
+                      std::vector<TensorId> operands, graph::Shape shape, std::size_t dim,
+                      graph::Attributes attributes = {}) {
+        const TensorId result =
+            compute(name, type, std::move(operands), std::move(shape), std::move(attributes));
+        split_by(name, dim);
+        return result;
+    }
+
+    TensorId reshaped(const std::string& name, TensorId x, const graph::Shape& shape,
+                      std::size_t dim) {
+        graph::Tensor target;
+        target.name = name + ".shape";
+        target.dtype = graph::DType::int64;
+        target.shape = {static_cast<std::int64_t>(shape.size())};
+        target.role = graph::TensorRole::constant;
+        target.known_integers = shape;
+        const TensorId to = graph_.add_source(std::move(target));
+        return split_op(name, "Reshape", {x, to}, shape, dim);
+    }
+
+    TensorId transposed(const std::string& name, TensorId x, std::vector<std::int64_t> permutation,
+                        graph::Shape shape, std::size_t dim) {
+        graph::Attributes attributes;
+        attributes.set("perm", std::move(permutation));
+        return split_op(name, "Transpose", {x}, std::move(shape), dim, std::move(attributes));
+    }
+
+    /// [length hidden] as [heads ...] for one of query, key and value.
+    TensorId heads(const std::string& name, TensorId x, std::vector<std::int64_t> permutation,
+                   graph::Shape shape) {
+        const TensorId whole = product(name, x, kHidden, kHidden);
+        const TensorId apart = reshaped(name + ".heads", whole, {kLength, kHeads, kHead}, 1);
+        return transposed(name + ".turned", apart, std::move(permutation), std::move(shape), 0);
+    }
+
+    void build_layer() {
+        const TensorId x = source("x", graph::TensorRole::input, {kLength, kHidden});
+        const TensorId first = normalised("norm1", x);
+        const TensorId q = heads("q", first, {1, 0, 2}, {kHeads, kLength, kHead});
+        const TensorId k = heads("k", first, {1, 2, 0}, {kHeads, kHead, kLength});
+        const TensorId v = heads("v", first, {1, 0, 2}, {kHeads, kLength, kHead});
+        const TensorId scores = split_op("scores", "MatMul", {q, k}, {kHeads, kLength, kLength}, 0);
+        const TensorId weights =
+            split_op("weights", "Softmax", {scores}, {kHeads, kLength, kLength}, 0);
+        const TensorId mixed =
+            split_op("mixed", "MatMul", {weights, v}, {kHeads, kLength, kHead}, 0);
+        const TensorId turned =
+            transposed("mixed.turned", mixed, {1, 0, 2}, {kLength, kHeads, kHead}, 1);
+        const TensorId joined = reshaped("joined", turned, {kLength, kHidden}, 1);
+        const TensorId attended = product("projection", joined, kHidden, kHidden);
+        const TensorId residual = compute("add1", "Add", {x, attended}, {kLength, kHidden});
+        const TensorId second = normalised("norm2", residual);
+        const TensorId wide = product("wide", second, kHidden, 4 * kHidden);
+        const TensorId active = split_op("active", "Gelu", {wide}, {kLength, 4 * kHidden}, 1);
+        const TensorId narrow = product("narrow", active, 4 * kHidden, kHidden);
+        graph_.add_output("y", compute("add2", "Add", {residual, narrow}, {kLength, kHidden}));
+    }
+
+    std::map<std::string, std::vector<FactorDegree>> splits_;
+};
+
+// Two all-reduces forward (after the projection and the second product), two backward (before the
+// norms); norms, residuals and their parameters need none.
+TEST_F(Transformer, SynchronizesTwiceEachWay) {
+    build_layer();
+    EXPECT_THAT(volumes(strategy(splits_)),
+                ElementsAre(Pair("all-reduce projection.out", kLength * kHidden),
+                            Pair("all-reduce narrow.out", kLength * kHidden),
+                            Pair("all-reduce norm2.out.grad", kLength * kHidden),
+                            Pair("all-reduce norm1.out.grad", kLength * kHidden)));
+}
+
 /// Residual connections whose layers leave partial sums: added as they are, then reduced once.
 TEST_F(Layers, PartialSumsPassThroughAnAdditionOnASummandAxis) {
     build({kIn, kIn});

@@ -129,11 +129,19 @@ Form Lowering::take_gradient(TensorId t, int micro_batch, std::int32_t layout, b
     return sum_of(arrived, subject, persistent);
 }
 
-/// Adds up what lies in equal layouts, between two micro-batches.
-void Lowering::fold_pending(TensorId t, int micro_batch) {
+/// Adds up what lies in equal layouts, between two micro-batches. What comes first in a layout is the
+/// accumulator, whose bytes may be persistent.
+void Lowering::fold_pending(TensorId t, int micro_batch, bool persistent) {
     TensorState& tensor = state(t, micro_batch);
     const Subject subject{.tensor = t, .micro_batch = label(micro_batch), .gradient = true};
-    for (Form& form : tensor.pending) allocate(form, subject, false);
+    for (std::size_t i = 0; i < tensor.pending.size(); ++i) {
+        Form& form = tensor.pending[i];
+        const auto end = tensor.pending.begin() + static_cast<std::ptrdiff_t>(i);
+        const bool first = std::none_of(tensor.pending.begin(), end, [&](const Form& other) {
+            return other.layout == form.layout;
+        });
+        allocate(form, subject, persistent && first);
+    }
     for (const std::vector<Form>& group : by_layout(std::exchange(tensor.pending, {}))) {
         tensor.pending.push_back(sum_of(group, subject, false));
     }
@@ -148,7 +156,7 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
     if (!problem_.has_backward(id)) return;
     if (!ends_in(id, micro_batch)) {
         for (const TensorId t : op.outputs) {
-            if (problem_.has_gradient(t)) fold_pending(t, micro_batch);
+            if (problem_.has_gradient(t)) fold_pending(t, micro_batch, false);
         }
         return;
     }
@@ -242,7 +250,7 @@ void Lowering::lower_parameter(OpId id, int micro_batch) {
         layouts_.intern(layout_of(problem_.rule(id), parts, config.devices, Side::result, 0,
                                   graph_.tensor(t).shape, build_.regions()));
     if (update.accumulate_locally) {
-        fold_pending(t, micro_batch);
+        fold_pending(t, micro_batch, true);
     } else {
         state(t, micro_batch).pending = {take_gradient(t, micro_batch, updated, true)};
     }

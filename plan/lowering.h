@@ -125,7 +125,7 @@ private:
     void lower_loss(graph::OpId id, int micro_batch);
     void lower_parameter(graph::OpId id, int micro_batch);
     void lower_update(graph::OpId id, const Form& gradient);
-    void fold_pending(graph::TensorId t, int micro_batch);
+    void fold_pending(graph::TensorId t, int micro_batch, bool persistent);
     void give(graph::OpId by, std::size_t operand, int micro_batch, std::int32_t layout,
               const std::vector<TaskId>& tasks);
     Form take_gradient(graph::TensorId t, int micro_batch, std::int32_t layout, bool persistent);

@@ -250,6 +250,25 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
     EXPECT_EQ(parameters({{"d0", 4}}, false, true), 16 * psi / 4);           // P_os+g+p
 }
 
+// A local accumulator is part of what lies there all along; only later micro-batches need room beside it.
+TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
+    build({kIn, kOut});
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.micro_batches = 2;
+    const Problem problem = make_problem(graph_, machine_, options);
+    Strategy strategy =
+        this->strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}});
+    strategy.policy = options.policy;
+    strategy.updates.resize(graph_.op_count());
+    strategy.updates[graph_.find_op("w1")->index()].accumulate_locally = true;
+    const TaskGraph tasks = lower(problem, strategy);
+    std::map<std::int32_t, std::int64_t> bytes;  // per micro-batch, of what backward tasks give
+    for (const Buffer& buffer : tasks.buffers) {
+        if (buffer.gradient && buffer.operand == 1) bytes[buffer.micro_batch] += buffer.bytes.raw();
+    }
+    EXPECT_THAT(bytes, ElementsAre(Pair(0, 0), Pair(1, kDevices * kIn * kOut * 4)));
+}
+
 /// Tables split over devices, the rest by the batch: an all-to-all each way.
 TEST_F(Layers, ColumnsOfAnEmbeddingGoAllToAllToTheBatch) {
     build_embedding();

@@ -176,8 +176,8 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
     }
     if (Fault fault = find_device_fault(problem, op, config)) return fault;
     if (Fault fault = find_mixed_combination(rule, config)) return fault;
-    const int batches = problem.is_batched(op) ? micro_batches : 1;
-    for (int m = 0; m < batches; ++m) {
+    // All micro-batches are as large as the first, but for the last.
+    for (const int m : {0, micro_batches - 1}) {
         const graph::Box base = micro_batch_box(problem, op, micro_batches, m);
         if (Fault fault = find_empty_part(rule, config, base)) return fault;
     }

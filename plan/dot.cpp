@@ -42,10 +42,13 @@ bool is_shown(const graph::Op& op) {
 std::string node_of(const ExportInput& input, OpId id) {
     const graph::Op& op = input.problem.graph().op(id);
     const int device = input.strategy.device_of(id);
+    const int parts = input.strategy.config(id).devices.size();
+    const std::string& name = input.problem.machine().device(device).name;
+    const std::string where =
+        parts == 1 ? " on " + name : fmt::format(" in {} parts from {} on", parts, name);
     const bool end = op.kind == OpKind::input || op.kind == OpKind::output;
     return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"];\n", id.value,
-                       quoted(end ? op.name : op.type),
-                       quoted(op.name + " on " + input.problem.machine().device(device).name),
+                       quoted(end ? op.name : op.type), quoted(op.name + where),
                        end ? "ellipse" : "box", colour(device));
 }
 
@@ -70,7 +73,8 @@ std::string dot(const ExportInput& input) {
         const graph::Op& op = graph.op(id);
         if (!is_shown(op)) continue;
         blocks[op.block] += node_of(input, id);
-        devices.insert(input.strategy.device_of(id));
+        const DeviceSet& of = input.strategy.config(id).devices;
+        for (int part = 0; part < of.size(); ++part) devices.insert(of[part]);
         for (const OpId next : graph.successors(id)) {
             edges += fmt::format("    op{} -> op{};\n", id.value, next.value);
         }

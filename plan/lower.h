@@ -2,17 +2,20 @@
 //
 // Lowering: (problem, strategy) -> TaskGraph, a pure function.
 //
-//     inference   forward of every op; one copy per (tensor, destination device)
-//     training    + loss at the outputs, backward of every op on a gradient path, gradients copied
-//                   back and accumulated where a tensor has several consumers, update of every
-//                   parameter after all its readers
+//     inference   forward of every part of every op, in every micro-batch if the op depends on the
+//                 batch; one reshard per (tensor, layout that somebody needs)
+//     training    + loss at the outputs, backward of every op on a gradient path, gradients resharded
+//                   to where their tensor lies and added where it has several consumers, update of
+//                   every parameter after all its readers
+//
+// Whole ops on two devices:
 //
 //     device 0   F(a) ─────────────── B(a)       a's result goes to device 1 once, however many
 //                   ╲copy        copy╱           consumers it has there; their gradients are added
 //     device 1       F(b) F(c) B(c) B(b) +       there and come back as one copy
 //
 // Source ops run nothing: inputs lie on their device at time 0, resident tensors (constants, and in
-// inference parameters) wherever they are used. Source: RULES.md 10, 13, 15; DESIGN "Contracts" 2.
+// inference parameters) wherever they are used. Source: RULES.md 10-17.
 #pragma once
 
 #include "plan/problem.h"
@@ -21,7 +24,7 @@
 
 namespace partita::plan {
 
-/// `strategy` must place every op on one allowed device (verify() proves it of a file).
+/// `strategy` must be legal: find_fault() of config.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 
 }  // namespace partita::plan

@@ -124,22 +124,14 @@ const Form& Lowering::form(TensorId t, int micro_batch, std::int32_t layout, boo
     return tensor.forms.back();
 }
 
+/// `to` must be local to the form's layout.
 Pieces Lowering::local_pieces(const Form& from, std::int32_t to) const {
     Pieces pieces;
-    const Layout& held = layouts_[from.layout];
     for (const Piece& piece : layouts_[to].pieces) {
         pieces.emplace_back();
         if (piece.region < 0) continue;
-        for (std::size_t i = 0; i < held.pieces.size(); ++i) {
-            const Piece& source = held.pieces[i];
-            if (source.device != piece.device || source.region < 0 ||
-                source.summand != piece.summand ||
-                !contains(build_.regions()[source.region], build_.regions()[piece.region])) {
-                continue;
-            }
-            pieces.back() = from.pieces[i];
-            break;
-        }
+        const std::int32_t source = local_source(layouts_[from.layout], piece, build_.regions());
+        pieces.back() = from.pieces[static_cast<std::size_t>(source)];
     }
     return pieces;
 }

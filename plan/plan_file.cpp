@@ -58,6 +58,9 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.lower_bound = provenance.lower_bound;
     plan.costs_digest = problem.costs_digest();
     plan.cost_sources = {problem.costs().name()};
+    if (!plan.collectives.empty()) {
+        plan.cost_sources.push_back("collectives: " + problem.collectives().name());
+    }
     plan.searcher = provenance.searcher;
     plan.scheduler = name_of(provenance.scheduler);
     plan.seed = provenance.seed;

@@ -308,7 +308,7 @@ std::string Problem::model_digest() const {
 
 std::string Problem::costs_digest() const {
     graph::Sha256 sha;
-    sha.add(costs_->name()).add(std::int64_t{class_count_});
+    sha.add(costs_->name()).add(collectives_->name()).add(std::int64_t{class_count_});
     for (const auto* prices : {&forward_, &backward_price_, &update_}) {
         for (const cost::Price& price : *prices) sha.add(price.time.raw());
     }

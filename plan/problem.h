@@ -63,6 +63,8 @@ public:
     [[nodiscard]] const graph::OpGraph& graph() const { return graph_; }
     [[nodiscard]] const cost::Machine& machine() const { return machine_; }
     [[nodiscard]] const cost::CostModel& costs() const { return *costs_; }
+    /// What the machine names (cost/collective.h).
+    [[nodiscard]] const cost::CollectiveModel& collectives() const { return *collectives_; }
     [[nodiscard]] Mode mode() const { return options_.mode; }
     [[nodiscard]] Objective objective() const { return options_.objective; }
     [[nodiscard]] const Policy& policy() const { return options_.policy; }

@@ -268,7 +268,9 @@ std::optional<std::pair<Collective, std::int64_t>> name_of_group(const SideShape
             return std::pair{Collective::reduce, from.largest};
         }
         if (disjoint && from.sum == to.largest) {
-            return std::pair{Collective::gather, sources * from.largest};
+            const bool root_gives = std::find(from.devices.begin(), from.devices.end(),
+                                              to.devices[0]) != from.devices.end();
+            return std::pair{Collective::gather, (sources + (root_gives ? 0 : 1)) * from.largest};
         }
     }
     return std::nullopt;
@@ -371,15 +373,21 @@ Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
     return Planner(from, to, regions, machine).run();
 }
 
-bool is_local(const Layout& from, const Layout& to, const RegionTable& regions) {
-    if (from.summands != to.summands) return false;
-    return std::all_of(to.pieces.begin(), to.pieces.end(), [&](const Piece& piece) {
-        if (piece.region < 0) return true;
-        return std::any_of(from.pieces.begin(), from.pieces.end(), [&](const Piece& held) {
+std::int32_t local_source(const Layout& from, const Piece& piece, const RegionTable& regions) {
+    const auto source =
+        std::find_if(from.pieces.begin(), from.pieces.end(), [&](const Piece& held) {
             return held.device == piece.device && held.region >= 0 &&
                    held.summand == piece.summand &&
                    contains(regions[held.region], regions[piece.region]);
         });
+    if (source == from.pieces.end()) return -1;
+    return static_cast<std::int32_t>(source - from.pieces.begin());
+}
+
+bool is_local(const Layout& from, const Layout& to, const RegionTable& regions) {
+    if (from.summands != to.summands) return false;
+    return std::all_of(to.pieces.begin(), to.pieces.end(), [&](const Piece& piece) {
+        return piece.region < 0 || local_source(from, piece, regions) >= 0;
     });
 }
 

@@ -68,7 +68,10 @@ struct Reshard {
 Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
                      const cost::Machine& machine);
 
-/// Does every piece of `to` find its elements in a piece of `from` on its own device?
+/// The piece of `from` on the same device that holds all elements of `piece`; -1: there is none.
+std::int32_t local_source(const Layout& from, const Piece& piece, const RegionTable& regions);
+
+/// Does every piece of `to` have a local source?
 bool is_local(const Layout& from, const Layout& to, const RegionTable& regions);
 
 }  // namespace partita::plan

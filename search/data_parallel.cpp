@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/config.h"
+#include "plan/max_load.h"
 #include "search/engine.h"
 
 namespace partita::search {
@@ -154,9 +155,6 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
 }
 
 std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
-    const auto ops = problem.graph().ops();
-    const bool given = std::any_of(ops.begin(), ops.end(),
-                                   [](const graph::Op& op) { return op.given.has_value(); });
     std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
     std::iota(all.begin(), all.end(), 0);
     // The class of the device with the fastest matrix products; ties by id.
@@ -176,12 +174,14 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
             node.push_back(d);
         }
     }
-    if (given || problem.constraints().whole_ops) return {DeviceSet::single(best)};
+    if (plan::has_given_costs(problem) || problem.constraints().whole_ops)
+        return {DeviceSet::single(best)};
     std::vector<DeviceSet> sets;
     add_halves(DeviceSet::list(std::move(all)), sets);
     add_halves(DeviceSet::list(std::move(fastest)), sets);
     add_halves(DeviceSet::list(std::move(node)), sets);
-    const auto parts_each = static_cast<std::int64_t>(ops.size()) * problem.policy().micro_batches;
+    const auto parts_each =
+        static_cast<std::int64_t>(problem.graph().op_count()) * problem.policy().micro_batches;
     std::erase_if(sets, [&](const DeviceSet& set) { return set.size() * parts_each > kMostParts; });
     if (sets.empty()) sets.push_back(DeviceSet::single(best));
     std::stable_sort(sets.begin(), sets.end(),

@@ -36,16 +36,7 @@ std::string read_all(const std::filesystem::path& file) {
 }  // namespace
 
 ProgramTest::ProgramTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "partita_cli_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
-    folder_ = std::filesystem::path(name) / "work";
-    out_ = std::filesystem::path(name) / "stdout";
-    err_ = std::filesystem::path(name) / "stderr";
     std::filesystem::create_directory(folder_);
-}
-
-ProgramTest::~ProgramTest() {
-    std::filesystem::remove_all(folder_.parent_path());
 }
 
 Outcome ProgramTest::run(const std::vector<std::string>& arguments) {

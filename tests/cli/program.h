@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace partita::tests {
 
 struct Outcome {
@@ -23,7 +25,6 @@ struct Outcome {
 class ProgramTest : public testing::Test {
 protected:
     ProgramTest();
-    ~ProgramTest() override;
 
     Outcome run(const std::vector<std::string>& arguments);
     /// The same, with stdout going to `file` instead.
@@ -40,10 +41,11 @@ private:
     Outcome run_with(const std::string& out, const std::vector<std::string>& arguments,
                      std::string_view interrupt_at);
 
-    std::filesystem::path folder_;
+    TemporaryFolder own_;
+    std::filesystem::path folder_ = own_.path() / "work";
     /// stdout and stderr lie beside the folder, so that files() shows only what the program wrote.
-    std::filesystem::path out_;
-    std::filesystem::path err_;
+    std::filesystem::path out_ = own_.path() / "stdout";
+    std::filesystem::path err_ = own_.path() / "stderr";
 };
 
 /// A file of the repository's examples.

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <stdlib.h>  // mkdtemp
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,7 @@
 
 #include "graph/error.h"
 #include "graph/op_rule.h"
+#include "tests/importers/onnx_fixtures.h"
 
 namespace partita::importers {
 namespace {
@@ -25,30 +24,6 @@ using graph::OpKind;
 using graph::Shape;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-const fs::path kSource = PARTITA_SOURCE_DIR;
-
-OnnxModel fixture(const std::string& name, const OnnxOptions& options = {}) {
-    return import_onnx(kSource / "tests/data/onnx" / (name + ".onnx"), options);
-}
-
-const graph::Op& op(const OpGraph& graph, const std::string& name) {
-    const auto id = graph.find_op(name);
-    if (!id) throw std::runtime_error("no op '" + name + "'");
-    return graph.op(*id);
-}
-
-const graph::Tensor& result(const OpGraph& graph, const std::string& name, std::size_t i = 0) {
-    return graph.tensor(op(graph, name).outputs.at(i));
-}
-
-std::vector<std::string> names(const OpGraph& graph, OpKind kind) {
-    std::vector<std::string> found;
-    for (const graph::Op& op : graph.ops()) {
-        if (op.kind == kind) found.push_back(op.name);
-    }
-    return found;
-}
 
 // --- the examples ------------------------------------------------------------------------------
 
@@ -172,85 +147,6 @@ TEST(OnnxModels, RunningStatisticsAreNotTrained) {
     EXPECT_EQ(model.graph.tensor(norm->inputs[1]).role, graph::TensorRole::parameter);
     EXPECT_EQ(model.graph.tensor(norm->inputs[3]).role, graph::TensorRole::constant);
     EXPECT_EQ(parameters, 25'557'032);
-}
-
-// --- control flow ------------------------------------------------------------------------------
-
-TEST(OnnxControlFlow, BranchesShareTheirCaptures) {
-    const OnnxModel model = fixture("if_unknown");
-    const graph::Op& choose = op(model.graph, "choose");
-    std::vector<std::string> operands;
-    for (const auto id : choose.inputs) operands.push_back(model.graph.tensor(id).name);
-    EXPECT_THAT(operands, ElementsAre("c", "w", "b", "x", "a"));
-    ASSERT_EQ(choose.bodies.size(), 2u);
-    EXPECT_EQ(choose.bodies[0].name, "then_branch");
-    // Both bodies take the four captures, used or not, in the order of the op's last operands.
-    for (const graph::Body& body : choose.bodies) {
-        EXPECT_THAT(names(*body.graph, OpKind::input), ElementsAre("w", "b", "x", "a"));
-    }
-    EXPECT_THAT(names(*choose.bodies[0].graph, OpKind::compute), ElementsAre("t_mul"));
-    EXPECT_THAT(names(*choose.bodies[1].graph, OpKind::compute), ElementsAre("e_add"));
-    EXPECT_EQ(model.graph.tensor(choose.inputs[1]).role, graph::TensorRole::parameter);
-    EXPECT_EQ(result(model.graph, "choose").shape, (Shape{2, 3}));
-}
-
-TEST(OnnxControlFlow, AKnownConditionLeavesItsBranch) {
-    const OnnxModel model = fixture("if_known");
-    EXPECT_THAT(names(model.graph, OpKind::compute), ElementsAre("e_relu"));
-    EXPECT_THAT(model.notes, testing::Contains(HasSubstr("1 If nodes")));
-}
-
-TEST(OnnxControlFlow, BranchesOfDifferentExtentsGiveAnUpperBound) {
-    const OnnxModel model = fixture("if_extents");
-    EXPECT_EQ(result(model.graph, "If_0").shape, (Shape{4, 3}));
-    EXPECT_EQ(result(model.graph, "If_0").upper_bound_dims, 0b01u);
-}
-
-TEST(OnnxControlFlow, ALoopKnowsItsTripCount) {
-    const OnnxModel model = fixture("loop");
-    const graph::Op& repeat = op(model.graph, "repeat");
-    EXPECT_EQ(repeat.trip_count, 5);
-    EXPECT_EQ(result(model.graph, "repeat", 0).shape, (Shape{4, 8}));
-    EXPECT_EQ(result(model.graph, "repeat", 1).shape, (Shape{5, 4, 8}));
-    EXPECT_EQ(model.bounded_tensors, 0);
-    ASSERT_EQ(repeat.bodies.size(), 1u);
-    EXPECT_THAT(names(*repeat.bodies[0].graph, OpKind::input), ElementsAre("i", "go", "h_in", "w"));
-    EXPECT_EQ(model.graph.tensor(repeat.inputs.back()).name, "w");
-}
-
-// rows  1 ─▶ 3 ─▶ 5 ─▶ 7: the body is read with what its last iteration gets, 5, and makes 7.
-TEST(OnnxControlFlow, AStateThatGrowsHasItsLastExtent) {
-    const OnnxModel model = fixture("loop_growing");
-    EXPECT_EQ(result(model.graph, "Loop_0").shape, (Shape{7, 8}));
-    EXPECT_EQ(result(model.graph, "Loop_0").upper_bound_dims, 0u);
-    const OpGraph& body = *op(model.graph, "Loop_0").bodies.at(0).graph;
-    EXPECT_EQ(result(body, "rows").shape, (Shape{5, 8}));
-    EXPECT_EQ(result(body, "rows").upper_bound_dims, 0b01u);
-}
-
-TEST(OnnxControlFlow, ALoopThatTheDataEndsHasAnUpperBound) {
-    const OnnxModel model = fixture("loop_early_exit");
-    EXPECT_FALSE(op(model.graph, "Loop_0").trip_count.has_value());
-    EXPECT_EQ(result(model.graph, "Loop_0", 1).shape, (Shape{7, 4}));
-    EXPECT_EQ(result(model.graph, "Loop_0", 1).upper_bound_dims, 0b01u);
-}
-
-TEST(OnnxControlFlow, AScanRunsOverItsAxis) {
-    const OnnxModel model = fixture("scan");
-    EXPECT_EQ(op(model.graph, "sum").trip_count, 6);
-    const OpGraph& body = *op(model.graph, "sum").bodies.at(0).graph;
-    EXPECT_EQ(result(body, "x").shape, (Shape{8}));
-    EXPECT_EQ(result(model.graph, "sum", 1).shape, (Shape{6, 8}));
-}
-
-TEST(OnnxControlFlow, CapturesPassThroughNestedBodies) {
-    const OnnxModel model = fixture("nested");
-    const graph::Op& outer = op(model.graph, "outer");
-    const OpGraph& taken = *outer.bodies.at(0).graph;
-    const graph::Op& inner = op(taken, "inner");
-    EXPECT_EQ(inner.trip_count, 6);
-    EXPECT_EQ(op(*inner.bodies.at(0).graph, "deep").inputs.size(), 2u);
-    EXPECT_THAT(names(taken, OpKind::input), ElementsAre("x"));
 }
 
 // --- functions, data, unknown operators --------------------------------------------------------
@@ -401,91 +297,6 @@ TEST(OnnxOptions, BatchSaysWhichDimsItBound) {
     EXPECT_THAT(model.notes, testing::Contains("--batch 8 bound dim 0 of input 'dense' ('batch'), "
                                                "dim 0 of input 'sparse' ('batch')."));
     EXPECT_EQ(model.bindings.at("batch"), 8);
-}
-
-// --- contents ----------------------------------------------------------------------------------
-
-TEST(OnnxSource, ReadsWhatTheFileHolds) {
-    OnnxOptions options;
-    options.batch = 1;
-    const OnnxModel model = import_onnx(kSource / "examples/runnable/mlp/model.onnx", options);
-    for (const graph::Op& op : model.graph.ops()) {
-        if (op.kind != OpKind::parameter && op.kind != OpKind::constant) continue;
-        const graph::Tensor& tensor = model.graph.tensor(op.outputs[0]);
-        std::vector<std::byte> whole(static_cast<std::size_t>(tensor.bytes().raw()));
-        model.source->read(tensor.name, Bytes(0), whole);
-        std::vector<std::byte> tail(whole.size() / 2);
-        model.source->read(tensor.name,
-                           Bytes(static_cast<std::int64_t>(whole.size() - tail.size())), tail);
-        EXPECT_TRUE(std::equal(tail.begin(), tail.end(), whole.end() - std::ssize(tail)));
-        EXPECT_THROW(model.source->read(tensor.name, Bytes(1), whole), InputError);
-    }
-}
-
-TEST(OnnxSource, ReadsFoldedConstants) {
-    OnnxOptions options;
-    options.bindings = {{"batch", 1}, {"sequence", 128}};
-    const OnnxModel model = import_onnx(kSource / "examples/models/bert-base.onnx", options);
-    for (const graph::Op& op : model.graph.ops()) {
-        if (op.type != "Reshape") continue;
-        const graph::Tensor& target = model.graph.tensor(op.inputs[1]);
-        std::vector<std::int64_t> read(static_cast<std::size_t>(target.elements()));
-        model.source->read(target.name, Bytes(0), std::as_writable_bytes(std::span(read)));
-        EXPECT_EQ(read, *target.known_integers);
-    }
-}
-
-/// A copy of external.onnx in a folder of its own, with weights.bin and a link that leaves it.
-class OnnxExternalData : public testing::Test {
-protected:
-    void SetUp() override {
-        // A folder of its own: ctest runs these tests as processes side by side.
-        std::string own = testing::TempDir() + "partita_external_XXXXXX";
-        ASSERT_NE(mkdtemp(own.data()), nullptr);
-        folder_ = fs::path(own) / "model";
-        fs::create_directories(folder_);
-        fs::copy_file(kSource / "tests/data/onnx/external.onnx", folder_ / "external.onnx");
-        const std::vector<float> weights = {9, 9, 9, 9, 1, 2, 3, 4};
-        std::ofstream(folder_ / "weights.bin", std::ios::binary)
-            .write(reinterpret_cast<const char*>(weights.data()), 32);
-        fs::copy_file(folder_ / "weights.bin", folder_.parent_path() / "weights.bin");
-        fs::create_symlink("../weights.bin", folder_ / "link.bin");
-        model_ = import_onnx(folder_ / "external.onnx");
-    }
-    void TearDown() override { fs::remove_all(folder_.parent_path()); }
-
-    std::string refusal(const std::string& name) {
-        std::vector<float> values(4);
-        try {
-            model_.source->read(name, Bytes(0), std::as_writable_bytes(std::span(values)));
-        } catch (const InputError& error) {
-            return error.what();
-        }
-        return "read";
-    }
-
-    fs::path folder_;
-    OnnxModel model_;
-};
-
-TEST_F(OnnxExternalData, IsReadAtItsOffset) {
-    std::vector<float> values(2);
-    model_.source->read("inside", Bytes(8), std::as_writable_bytes(std::span(values)));
-    EXPECT_THAT(values, ElementsAre(3, 4));
-}
-
-TEST_F(OnnxExternalData, NeverLeavesTheFolder) {
-    EXPECT_THAT(refusal("above"), HasSubstr("expected a path inside the model's folder"));
-    EXPECT_THAT(refusal("absolute"), HasSubstr("expected a path inside the model's folder"));
-    EXPECT_THAT(refusal("link"), HasSubstr("a link that leaves the model's folder"));
-}
-
-TEST_F(OnnxExternalData, IsMissedByName) {
-    EXPECT_THAT(refusal("absent"), HasSubstr("tensor 'absent': its external data 'nowhere.bin' "
-                                             "cannot be opened"));
-    EXPECT_THAT(refusal("beyond"), HasSubstr("expected 16 bytes at offset 1000 of 'weights.bin', "
-                                             "which has 32 bytes"));
-    EXPECT_THAT(refusal("other"), HasSubstr("holds no contents under this name"));
 }
 
 // --- bad models --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>  // mkdtemp
 
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/temporary_folder.h"
 
 namespace partita::plan {
 namespace {
@@ -199,9 +199,8 @@ TEST_F(PlanFile, ReadingIsStrict) {
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {
-    std::string own = testing::TempDir() + "partita_write_file_XXXXXX";
-    ASSERT_NE(mkdtemp(own.data()), nullptr);  // another run may be at it too
-    const std::filesystem::path folder = own;
+    const TemporaryFolder own;
+    const std::filesystem::path& folder = own.path();
     std::filesystem::create_directories(folder / "taken");
     EXPECT_THROW(write_file(folder / "missing" / "plan.json", "text"), UsageError);
     EXPECT_THROW(write_file(folder / "taken", "text"), UsageError) << "a folder is in the way";
@@ -211,7 +210,6 @@ TEST(WriteFile, LeavesNothingBehindWhenItFails) {
     std::ifstream in(folder / "plan.json");
     EXPECT_EQ((std::stringstream() << in.rdbuf()).str(), "second");
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
-    std::filesystem::remove_all(folder);
 }
 
 }  // namespace

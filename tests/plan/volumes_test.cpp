@@ -168,6 +168,16 @@ TEST_F(Layers, AlternatingColumnsAndRowsSynchronizeOncePerTwoLayersEachWay) {
                                    Pair("all-reduce mul2.out.grad", kBatch * kOut)));
 }
 
+// Every rank has a share of what is gathered, the root too, whether it gives one or not.
+TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
+    build({kIn, kOut});
+    Strategy outside = strategy({{"x", {{"d0", 2}}}, {"mul1", {{"m", 2}}}, {"y", {}}});
+    EXPECT_THAT(volumes(outside), testing::Contains(Pair("gather mul1.out", kBatch * kOut)));
+    outside.configs.back().devices = DeviceSet::single(3);
+    EXPECT_THAT(volumes(outside),
+                testing::Contains(Pair("gather mul1.out", 3 * kBatch / 2 * kOut)));
+}
+
 /// A parameter server: parameters on device 0, batches on all four.
 TEST_F(Layers, AParameterServerBroadcastsParametersAndReducesGradients) {
     build({kIn, kOut});

@@ -21,6 +21,7 @@
 
 #include "tests/graph/examples.h"
 #include "tests/semantics/case.h"
+#include "tests/support/temporary_folder.h"
 
 namespace partita::tests {
 namespace {
@@ -45,22 +46,6 @@ std::vector<std::string> splittable_types() {
     }
     return {types.begin(), types.end()};
 }
-
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (fs::temp_directory_path() / "partita_semantics_XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
-        path_ = name;
-    }
-    ~TemporaryFolder() { fs::remove_all(path_); }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-    [[nodiscard]] const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
 
 /// Runs a program that prints where this one does.
 int exit_code_of(std::vector<std::string> arguments) {

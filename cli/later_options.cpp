@@ -15,20 +15,17 @@ namespace {
 struct LaterOption {
     const char* name;
     bool takes_value;
-    const char* accepted;  ///< a value that means "without it"; null = none
     const char* instead;   ///< what there is now
     bool policy = false;   ///< says how a plan runs
 };
 constexpr std::array kLaterOptions = {
-    LaterOption{"--schedule", true, "none", "Tasks are ordered by --scheduler alone: use none.",
-                true},
-    LaterOption{"--profile", true, nullptr,
+    LaterOption{"--profile", true,
                 "Costs come from the analytic model or the workload file: leave it out.", true},
-    LaterOption{"--contiguous", false, nullptr, "--fix can keep ops together."},
-    LaterOption{"--reward", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--save-policy", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--load-policy", true, nullptr, "No searcher learns: leave it out."},
-    LaterOption{"--zero-shot", false, nullptr, "No searcher learns: leave it out."},
+    LaterOption{"--contiguous", false, "--fix can keep ops together."},
+    LaterOption{"--reward", true, "No searcher learns: leave it out."},
+    LaterOption{"--save-policy", true, "No searcher learns: leave it out."},
+    LaterOption{"--load-policy", true, "No searcher learns: leave it out."},
+    LaterOption{"--zero-shot", false, "No searcher learns: leave it out."},
 };
 
 void add_later_option(CLI::App& app, const LaterOption& later) {
@@ -39,13 +36,8 @@ void add_later_option(CLI::App& app, const LaterOption& later) {
             ->group("");
         return;
     }
-    const std::string accepted = later.accepted == nullptr ? "" : later.accepted;
-    app.add_option_function<std::string>(later.name,
-                                         [message, accepted](const std::string& value) {
-                                             if (accepted.empty() || value != accepted) {
-                                                 throw UsageError(message);
-                                             }
-                                         })
+    app.add_option_function<std::string>(
+           later.name, [message](const std::string&) { throw UsageError(message); })
         ->group("");
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Options that belong to the interface but not to this version. They are hidden from the help, and
-// none is silently ignored: giving one throws a UsageError that says what there is instead. A value
-// that means "without it" (--schedule none) is accepted.
+// none is silently ignored: giving one throws a UsageError that says what there is instead.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -125,6 +125,7 @@ void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const 
     to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
     to_policy.gradient_sync = gradient_sync.value_or(to_policy.gradient_sync);
     to_policy.micro_batches = micro_batches.value_or(to_policy.micro_batches);
+    to_policy.schedule = schedule.value_or(to_policy.schedule);
     if (loss) {
         to_policy.loss = *loss;
         to_policy.loss_output = loss_output;
@@ -227,6 +228,15 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
         ->type_name("N")
         ->check(CLI::Range(1, plan::kMostMicroBatches).description(""))
         ->group(kGoalGroup);
+    add_text_option(app, "--schedule", "SCHEDULE", kGoalGroup,
+                    "order of micro-batches in a pipeline: none (default), gpipe, 1f1b, eager-1f1b "
+                    "or interleaved:V",
+                    [&options](const std::string& text) {
+                        options.schedule = plan::schedule_from_text(text);
+                        if (options.schedule) return;
+                        throw UsageError(fmt::format("--schedule {}: unknown. There is: {}.", text,
+                                                     plan::schedule_names()));
+                    });
 }
 
 void add_constraint_options(CLI::App& app, GoalOptions& options) {

@@ -11,6 +11,7 @@
 
 #include "plan/batch.h"
 #include "plan/layout.h"
+#include "plan/pipeline.h"
 
 namespace partita::plan {
 
@@ -203,7 +204,8 @@ Fault find_fault(const Problem& problem, const Strategy& strategy) {
             return named(problem, OpId(i), *fault);
         }
     }
-    return find_group_fault(problem, strategy);
+    if (Fault fault = find_group_fault(problem, strategy)) return fault;
+    return find_schedule_fault(problem, strategy);
 }
 
 }  // namespace partita::plan

@@ -18,8 +18,8 @@ std::optional<std::string> find_fault(const Problem& problem, graph::OpId op,
                                       const OpConfig& config, int micro_batches);
 
 /// Why the strategy is illegal, naming the op: the above for every op and update, allowed devices,
-/// groups that must stay together, partial tensors that meet an op which needs them whole, and
-/// micro-batches (batch.h).
+/// groups that must stay together, partial tensors that meet an op which needs them whole,
+/// micro-batches (batch.h), and what the schedule asks for (pipeline.h).
 std::optional<std::string> find_fault(const Problem& problem, const Strategy& strategy);
 
 }  // namespace partita::plan

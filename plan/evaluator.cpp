@@ -8,10 +8,24 @@
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
+#include "plan/pipeline.h"
 
 namespace partita::plan {
 
 namespace {
+
+struct Lowered {
+    TaskGraph graph;
+    bool keeps_schedule = true;
+};
+
+/// Searchers propose what is no pipeline, too: it is lowered without its schedule.
+Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy) {
+    if (!find_schedule_fault(problem, strategy)) return {.graph = lower(problem, strategy)};
+    Strategy unscheduled = strategy;
+    unscheduled.policy.schedule = {};
+    return {.graph = lower(problem, unscheduled), .keeps_schedule = false};
+}
 
 class TimelineEvaluator final : public Evaluator {
 public:
@@ -19,15 +33,17 @@ public:
         : problem_(problem), scheduler_(scheduler) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
-        const TaskGraph graph = lower(problem_, strategy);
-        const Timeline timeline = simulate(graph, scheduler_);
-        return evaluation_of(problem_, graph, timeline);
+        const Lowered lowered = lower_what_may_be(problem_, strategy);
+        const Timeline timeline = simulate(lowered.graph, scheduler_);
+        Evaluation evaluation = evaluation_of(problem_, lowered.graph, timeline);
+        evaluation.keeps_schedule = lowered.keeps_schedule;
+        return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        return simulate(lower(problem_, strategy), scheduler_).commit_order;
+        return simulate(lower_what_may_be(problem_, strategy).graph, scheduler_).commit_order;
     }
     std::size_t task_count(const Strategy& strategy) override {
-        return lower(problem_, strategy).size();
+        return lower_what_may_be(problem_, strategy).graph.size();
     }
 
 private:
@@ -43,7 +59,7 @@ public:
     Evaluation evaluate(const Strategy& strategy) override {
         if (has_given_costs(problem_)) return given_max_load(problem_, strategy);
         Evaluation evaluation = timeline_.evaluate(strategy);
-        evaluation.value = busiest_resource(lower(problem_, strategy));
+        evaluation.value = busiest_resource(lower_what_may_be(problem_, strategy).graph);
         return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {

@@ -7,8 +7,8 @@
 //                With given costs, exactly the objective of REFERENCES 8: an accelerator's
 //                computation and communication add, a CPU pays none
 //
-// Evaluations compare lexicographically by (memory overflow, value): over memory is never traded
-// for time.
+// Evaluations compare lexicographically by (schedule kept, memory overflow, value): over memory is
+// never traded for time.
 #pragma once
 
 #include <compare>
@@ -32,12 +32,14 @@ struct DeviceUse {
 };
 
 struct Evaluation {
-    Bytes overflow;  ///< sum over devices of the bytes above capacity; 0 = feasible
+    bool keeps_schedule = true;  ///< false: no pipeline for its schedule, priced without it
+    Bytes overflow;              ///< sum over devices of the bytes above capacity
     Time value;
     std::vector<DeviceUse> devices;
 
-    [[nodiscard]] bool feasible() const { return overflow == Bytes{0}; }
+    [[nodiscard]] bool feasible() const { return keeps_schedule && overflow == Bytes{0}; }
     [[nodiscard]] bool better_than(const Evaluation& other) const {
+        if (keeps_schedule != other.keeps_schedule) return keeps_schedule;
         return overflow != other.overflow ? overflow < other.overflow : value < other.value;
     }
 };

@@ -21,6 +21,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy)
       graph_(problem.graph()),
       strategy_(strategy),
       micro_batches_(strategy.policy.micro_batches),
+      turns_(problem, strategy),
       build_(problem),
       whole_regions_(graph_.tensor_count(), -1),
       states_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches_)),
@@ -180,6 +181,7 @@ void Lowering::lower_forward(OpId id, int micro_batch) {
                                              .device = device,
                                              .part = split.parts.size() > 1 ? part : -1,
                                              .micro_batch = label(micro_batch),
+                                             .turn = turns_.of(id, micro_batch, false),
                                              .duration = duration});
         for (const Pieces* pieces : operands) {
             if (pieces != nullptr) add_work(task, (*pieces)[static_cast<std::size_t>(part)]);

@@ -51,6 +51,12 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
     const int device = places[0].device;
     const std::int64_t volume = build_.regions().volume(piece.region);
     const auto adds = static_cast<std::int64_t>(places.size()) - 1;
+    std::int32_t turn = 0;  // of the block that gives the last of them, if blocks here give them all
+    for (const Place& place : places) {
+        const bool here = place.task >= 0 && build_.task(place.task).device == device;
+        const std::int32_t own = here ? build_.task(place.task).turn : -1;
+        turn = own < 0 || turn < 0 ? -1 : std::max(turn, own);
+    }
     const TaskId task = build_.add_task(
         {.kind = TaskKind::accumulate,
          .gradient = subject.gradient,
@@ -58,6 +64,7 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
          .tensor = subject.tensor,
          .device = device,
          .micro_batch = subject.micro_batch,
+         .turn = turn,
          .duration = adds * problem_.accumulate_time(subject.tensor, volume, device)});
     for (const Place& place : places) {
         build_.add_edge(place.task, task);
@@ -203,6 +210,7 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
                                              .device = device,
                                              .part = build_.task(forward[part]).part,
                                              .micro_batch = build_.task(forward[part]).micro_batch,
+                                             .turn = turns_.of(id, own, true),
                                              .duration = duration});
         build_.add_edge(forward[part], task);
         for (const Form& gradient : gradients) add_work(task, gradient.pieces[part]);
@@ -233,6 +241,7 @@ void Lowering::lower_loss(OpId id, int micro_batch) {
                                          .device = device,
                                          .part = split.parts.size() > 1 ? part : -1,
                                          .micro_batch = label(micro_batch),
+                                         .turn = turns_.of(id, micro_batch, true),
                                          .duration = duration}));
         add_work(tasks.back(), value[static_cast<std::size_t>(part)]);
     }

@@ -23,6 +23,7 @@
 #include "plan/reshard.h"
 #include "plan/strategy.h"
 #include "plan/task_graph_builder.h"
+#include "plan/turns.h"
 
 namespace partita::plan {
 
@@ -150,6 +151,7 @@ private:
     const graph::OpGraph& graph_;
     const Strategy& strategy_;
     int micro_batches_;
+    Turns turns_;
     TaskGraphBuilder build_;
     LayoutTable layouts_;
     std::vector<std::int32_t> whole_regions_;  ///< per tensor; -1: not asked for yet

@@ -130,7 +130,11 @@ Policy read_policy(const JsonField& field) {
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
-    policy.schedule = choice(field["schedule"], std::array{Schedule::none});
+    const std::string known_schedules = "one of " + schedule_names();
+    const JsonExpectation schedules{.what = known_schedules};
+    const auto schedule = schedule_from_text(field["schedule"].text(schedules, 64));
+    if (!schedule) field["schedule"].fail(schedules);
+    policy.schedule = *schedule;
     policy.optimizer = choice(field["optimizer"],
                               std::array{Optimizer::sgd, Optimizer::momentum, Optimizer::adam});
     policy.gradient_sync =

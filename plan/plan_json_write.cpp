@@ -92,7 +92,7 @@ std::string policy_json(const Policy& policy) {
     if (!policy.loss_output.empty()) loss += ":" + policy.loss_output;
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
                        R"("gradient_sync": "{}"}})",
-                       policy.micro_batches, name_of(policy.schedule), name_of(policy.optimizer),
+                       policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
                        json_quoted(loss), name_of(policy.gradient_sync));
 }
 

@@ -26,24 +26,10 @@ std::optional<Scheduler> scheduler_from_name(std::string_view name) {
 
 namespace {
 
-/// Tasks in an order that respects the edges, by Kahn's algorithm; shorter when they are cyclic.
-std::vector<TaskId> topological_order(const TaskGraph& graph) {
-    std::vector<std::int32_t> waiting = graph.predecessor_counts;
-    std::vector<TaskId> order;
-    order.reserve(graph.size());
-    for (std::size_t i = 0; i < graph.size(); ++i) {
-        if (waiting[i] == 0) order.push_back(static_cast<TaskId>(i));
-    }
-    for (std::size_t at = 0; at < order.size(); ++at) {
-        for (const TaskId next : graph.successors[static_cast<std::size_t>(order[at])]) {
-            if (--waiting[static_cast<std::size_t>(next)] == 0) order.push_back(next);
-        }
-    }
-    return order;
-}
-
-/// A ready task. Smaller = earlier: by `key` (ready time, or minus the path to the sink), then id.
+/// A ready task. Smaller = earlier: by turn of the schedule, `key` (ready time, or minus the path to
+/// the sink), then id.
 struct Ready {
+    std::int32_t turn;
     std::int64_t key;
     TaskId id;
     friend auto operator<=>(const Ready&, const Ready&) = default;
@@ -52,6 +38,7 @@ struct Ready {
 /// A task that is ready at a later time than its lane is free.
 struct Future {
     std::int64_t ready;
+    std::int32_t turn;
     std::int64_t key;
     TaskId id;
     friend auto operator<=>(const Future&, const Future&) = default;
@@ -80,6 +67,7 @@ struct Lane {
 /// The first task of a lane, as it stood when it was pushed.
 struct Candidate {
     std::int64_t start;
+    std::int32_t turn;
     std::int64_t key;
     TaskId id;
     std::int32_t lane;
@@ -137,7 +125,7 @@ private:
         const auto i = static_cast<std::size_t>(id);
         const std::int64_t key = scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
         push(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
-             Future{ready_time_[i], key, id});
+             Future{ready_time_[i], graph_.tasks[i].turn, key, id});
     }
 
     /// The lane's best task now; its queue must not be empty.
@@ -146,14 +134,15 @@ private:
         const std::int64_t free = lane_free(at);
         while (!lane.future.empty() && lane.future.front().ready <= free) {
             const Future task = pop(lane.future);
-            push(lane.ready, Ready{task.key, task.id});
+            push(lane.ready, Ready{task.turn, task.key, task.id});
         }
         const auto number = static_cast<std::int32_t>(at);
         if (!lane.ready.empty()) {
-            return {free, lane.ready.front().key, lane.ready.front().id, number, lane.version};
+            const Ready& first = lane.ready.front();
+            return {free, first.turn, first.key, first.id, number, lane.version};
         }
         const Future& next = lane.future.front();
-        return {next.ready, next.key, next.id, number, lane.version};
+        return {next.ready, next.turn, next.key, next.id, number, lane.version};
     }
 
     /// Makes a lane's entry among the candidates current, after a commit or a new task.
@@ -189,8 +178,8 @@ private:
         for (const std::size_t lane_at : touched_) refresh(lane_at);
     }
 
-    /// MSR: of the ready tasks of a lane the one with most successors that need nothing else and
-    /// whose own lane idles at `now`; ties by path to the sink, then id.
+    /// MSR: of the ready tasks of a lane, and of its earliest turn, the one with most successors that
+    /// need nothing else and whose own lane idles at `now`; ties by path to the sink, then id.
     TaskId take_most_unlocking(Lane& lane, std::int64_t now) {
         const auto unlocked = [&](const Ready& task) {
             std::int64_t count = 0;
@@ -202,8 +191,10 @@ private:
             return count;
         };
         auto best = lane.ready.begin();
+        const std::int32_t turn = best->turn;
         std::int64_t best_count = unlocked(*best);
         for (auto it = lane.ready.begin() + 1; it != lane.ready.end(); ++it) {
+            if (it->turn != turn) continue;
             const std::int64_t count = unlocked(*it);
             if (count > best_count || (count == best_count && *it < *best)) {
                 best = it;

@@ -33,13 +33,6 @@ DeviceSet DeviceSet::list(std::vector<int> devices) {
     return set;
 }
 
-std::string_view name_of(Schedule schedule) {
-    switch (schedule) {
-    case Schedule::none: return "none";
-    }
-    return {};
-}
-
 std::string_view name_of(Optimizer optimizer) {
     switch (optimizer) {
     case Optimizer::sgd: return "sgd";

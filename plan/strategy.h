@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "plan/schedule.h"
 
 namespace partita::plan {
 
@@ -62,12 +63,10 @@ struct UpdateConfig {
     friend bool operator==(const UpdateConfig&, const UpdateConfig&) = default;
 };
 
-enum class Schedule : std::uint8_t { none };
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class LossKind : std::uint8_t { sum, mse, cross_entropy };
 enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
 
-std::string_view name_of(Schedule schedule);
 std::string_view name_of(Optimizer optimizer);
 std::string_view name_of(LossKind loss);
 std::string_view name_of(GradientSync sync);
@@ -75,10 +74,10 @@ std::string_view name_of(GradientSync sync);
 /// More micro-batches than that are refused.
 inline constexpr int kMostMicroBatches = 4'096;
 
-/// How an iteration goes; part of the plan. Inference knows micro-batches alone.
+/// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
 struct Policy {
     int micro_batches = 1;
-    Schedule schedule = Schedule::none;
+    Schedule schedule;
     Optimizer optimizer = Optimizer::sgd;
     LossKind loss = LossKind::sum;
     std::string loss_output;  ///< name of the output the loss is taken of; "" = all float outputs

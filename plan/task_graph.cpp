@@ -59,6 +59,22 @@ std::string resource_name(const Problem& problem, std::int32_t resource) {
     return problem.machine().device(resource / 3).name + " " + kRows[resource % 3];
 }
 
+/// Kahn's algorithm.
+std::vector<TaskId> topological_order(const TaskGraph& graph) {
+    std::vector<std::int32_t> waiting = graph.predecessor_counts;
+    std::vector<TaskId> order;
+    order.reserve(graph.size());
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        if (waiting[i] == 0) order.push_back(static_cast<TaskId>(i));
+    }
+    for (std::size_t at = 0; at < order.size(); ++at) {
+        for (const TaskId next : graph.successors[static_cast<std::size_t>(order[at])]) {
+            if (--waiting[static_cast<std::size_t>(next)] == 0) order.push_back(next);
+        }
+    }
+    return order;
+}
+
 std::string digest(const TaskGraph& graph) {
     graph::Sha256 sha;
     sha.add(static_cast<std::int64_t>(graph.size())).add(std::int64_t{graph.resource_count});

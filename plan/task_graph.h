@@ -66,6 +66,7 @@ struct Task {
     std::int32_t part = -1;         ///< of an op that is split
     std::int32_t micro_batch = -1;  ///< when there are several
     std::int32_t ordinal = 0;       ///< of equally named communication and accumulations
+    std::int32_t turn = -1;         ///< key of the schedule (schedule.h); lower goes first
     Time duration;
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
@@ -136,6 +137,9 @@ constexpr std::int32_t receive_row(int device) {
 /// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1".
 std::string task_name(const Problem& problem, const Task& task);
 std::string resource_name(const Problem& problem, std::int32_t resource);
+
+/// Tasks in an order that respects the edges; shorter when they are cyclic.
+std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// SHA-256 of tasks, edges and lanes, durations included.
 std::string digest(const TaskGraph& graph);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "graph/error.h"
+#include "plan/turns.h"
 
 namespace partita::plan {
 
@@ -143,6 +144,9 @@ TaskGraph TaskGraphBuilder::finish() {
             "the tasks of one iteration take 2^62 ps (53 days) or more one after the other; "
             "the planner counts in picoseconds and stops there");
     }
+    const bool scheduled = std::any_of(graph_.tasks.begin(), graph_.tasks.end(),
+                                       [](const Task& task) { return task.turn >= 0; });
+    if (scheduled) add_control_edges(graph_.tasks, edges_);
     graph_.successors = to_csr(edges_, graph_.size());
     graph_.predecessor_counts.assign(graph_.size(), 0);
     for (const TaskId next : graph_.successors.items) {
@@ -150,6 +154,7 @@ TaskGraph TaskGraphBuilder::finish() {
     }
     graph_.reads = to_csr(reads_, graph_.size());
     graph_.writes = to_csr(writes_, graph_.size());
+    if (scheduled) spread_turns(graph_);
     return std::move(graph_);
 }
 

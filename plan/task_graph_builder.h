@@ -41,6 +41,7 @@ public:
     [[nodiscard]] RegionTable& regions() { return graph_.regions; }
     [[nodiscard]] const RegionTable& regions() const { return graph_.regions; }
 
+    /// Adds the schedule's edges between tasks that have turns (turns.h).
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 

@@ -9,6 +9,7 @@
 #include "plan/config.h"
 #include "plan/max_load.h"
 #include "search/engine.h"
+#include "search/split_configs.h"
 
 namespace partita::search {
 
@@ -21,31 +22,15 @@ using plan::Strategy;
 
 namespace {
 
-/// The first device that the op may use, one of the set if it can be.
-OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices) {
-    const std::vector<int>& allowed = problem.allowed_devices(op);
-    for (int i = 0; i < devices.size(); ++i) {
-        if (std::binary_search(allowed.begin(), allowed.end(), devices[i])) {
-            return {.degrees = {}, .devices = DeviceSet::single(devices[i])};
-        }
-    }
-    return {.degrees = {}, .devices = DeviceSet::single(allowed.front())};
-}
-
 /// Split along the batch, else repeated, else on one device: the first that is legal.
 OpConfig config_of(const Problem& problem, OpId op, const DeviceSet& devices, int micro_batches) {
     if (devices.size() == 1) return on_one_device(problem, op, devices);
     const auto is_legal = [&](const OpConfig& config) {
         return !find_fault(problem, op, config, micro_batches);
     };
-    if (problem.is_batched(op)) {
-        const auto& digits = problem.batch_digits(op);
-        for (std::size_t f = 0; f < digits.size(); ++f) {
-            if (digits[f].extent == 0) continue;
-            OpConfig split{.degrees = {{problem.rule(op).factors[f].name, devices.size()}},
-                           .devices = devices};
-            if (is_legal(split)) return split;
-        }
+    for (plan::FactorDegree& axis : batch_axes(problem, op, devices.size())) {
+        OpConfig split{.degrees = {std::move(axis)}, .devices = devices};
+        if (is_legal(split)) return split;
     }
     OpConfig repeated{.degrees = {{"*", devices.size()}}, .devices = devices};
     return is_legal(repeated) ? repeated : on_one_device(problem, op, devices);
@@ -95,28 +80,6 @@ void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding
     }
 }
 
-/// What must share its devices gets those of its first op, on one device where that is not legal.
-void join_groups(const Problem& problem, const DeviceSet& devices, Strategy& strategy) {
-    for (const auto& group : problem.constraints().together) {
-        const DeviceSet& first = strategy.config(group.front()).devices;
-        const bool equal = std::all_of(group.begin(), group.end(), [&](OpId op) {
-            return strategy.config(op).devices == first;
-        });
-        if (equal) continue;
-        std::vector<int> common = problem.allowed_devices(group.front());
-        for (const OpId op : group) {
-            const std::vector<int>& allowed = problem.allowed_devices(op);
-            std::erase_if(common, [&](int d) {
-                return !std::binary_search(allowed.begin(), allowed.end(), d);
-            });
-        }
-        if (common.empty()) continue;
-        const bool has_first = std::binary_search(common.begin(), common.end(), devices[0]);
-        const DeviceSet one = DeviceSet::single(has_first ? devices[0] : common.front());
-        for (const OpId op : group) strategy.configs[op.index()] = {.degrees = {}, .devices = one};
-    }
-}
-
 /// More parts than that are not lowered: a task takes about half a kilobyte.
 constexpr std::int64_t kMostParts = 1'000'000;
 
@@ -139,43 +102,30 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         strategy.configs.push_back(config_of(problem, OpId(i), devices, micro_batches));
     }
-    if (micro_batches > 1) {
-        strategy.updates.resize(problem.graph().op_count(), {.accumulate_locally = true});
-        for (std::size_t i = 0; i < strategy.updates.size(); ++i) {
-            if (problem.graph().ops()[i].kind != OpKind::parameter) strategy.updates[i] = {};
-        }
-    }
+    accumulate_locally(problem, strategy);
     if (problem.policy().gradient_sync == plan::GradientSync::parameter_server) {
         serve_parameters(problem, devices, strategy);
     } else if (sharding != Sharding::none) {
         shard_parameters(problem, devices, sharding, strategy);
     }
-    join_groups(problem, devices, strategy);
+    join_groups(problem, devices[0], strategy);
     return strategy;
 }
 
 std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
     std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
     std::iota(all.begin(), all.end(), 0);
-    // The class of the device with the fastest matrix products; ties by id.
-    int best = 0;
-    for (const int d : all) {
-        const auto flops = [&](int device) {
-            return problem.machine().device(device).matrix_flops_of(graph::DType::float32);
-        };
-        if (flops(d) > flops(best)) best = d;
-    }
-    std::vector<int> fastest;
+    std::vector<int> fastest = equal_devices(problem);
     std::vector<int> node;
-    for (const int d : all) {
-        if (problem.device_class(d) != problem.device_class(best)) continue;
-        fastest.push_back(d);
-        if (problem.machine().device(d).node == problem.machine().device(best).node) {
+    for (const int d : fastest) {
+        if (problem.machine().device(d).node == problem.machine().device(fastest[0]).node) {
             node.push_back(d);
         }
     }
-    if (plan::has_given_costs(problem) || problem.constraints().whole_ops)
+    const int best = fastest[0];
+    if (plan::has_given_costs(problem) || problem.constraints().whole_ops) {
         return {DeviceSet::single(best)};
+    }
     std::vector<DeviceSet> sets;
     add_halves(DeviceSet::list(std::move(all)), sets);
     add_halves(DeviceSet::list(std::move(fastest)), sets);

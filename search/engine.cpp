@@ -10,6 +10,7 @@
 
 #include "graph/error.h"
 #include "plan/config.h"
+#include "plan/pipeline.h"
 #include "search/data_parallel.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"
@@ -29,7 +30,14 @@ int worker_count(int threads) {
 }
 
 /// "gpu0 needs 5.20 GiB and has 4.00 GiB; gpu1 ..."
-std::string shortage_of(const Problem& problem, const Evaluation& evaluation) {
+std::string shortage_of(const Problem& problem, const Strategy& strategy,
+                        const Evaluation& evaluation) {
+    if (const auto fault = plan::find_schedule_fault(problem, strategy)) {
+        return fmt::format(
+            "no plan found keeps the schedule: in the closest one {}. Use --searcher expert, or "
+            "another --schedule or number of micro-batches.",
+            *fault);
+    }
     constexpr int kNamed = 4;
     std::string text;
     int over = 0;
@@ -272,7 +280,7 @@ SearchResult Engine::finish(Status status) {
     result.baselines.push_back(data_parallel_baseline());
     if (!best_->evaluation.feasible()) {
         result.status = Status::infeasible;
-        result.shortage = shortage_of(problem_, best_->evaluation);
+        result.shortage = shortage_of(problem_, best_->strategy, best_->evaluation);
     } else if (lower_bound_ > Time{0}) {
         result.gap = best_->evaluation.value / lower_bound_ - 1;
     } else if (best_->evaluation.value == Time{0}) {

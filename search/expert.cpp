@@ -3,134 +3,199 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
-#include <vector>
+#include <optional>
+#include <utility>
 
-#include "graph/op_graph.h"
+#include "plan/config.h"
+#include "plan/max_load.h"
+#include "plan/pipeline.h"
 #include "search/device_loads.h"
+#include "search/engine.h"
+#include "search/group_split.h"
+#include "search/layer_cut.h"
+#include "search/repair.h"
+#include "search/split_configs.h"
 
 namespace partita::search {
 
+using graph::OpId;
+using plan::DeviceSet;
+using plan::FactorDegree;
+using plan::OpConfig;
+using plan::Problem;
+using plan::Strategy;
+
 namespace {
 
-/// Groups that are cut as one, in order.
-using Stretch = std::vector<std::size_t>;
-
-std::string_view block_of(const GroupGraph& graph, std::size_t g) {
-    for (const graph::OpId op : graph.groups().members[g]) {
-        const graph::Op& facts = graph.problem().graph().op(op);
-        if (facts.kind == graph::OpKind::compute && !facts.block.empty()) return facts.block;
+/// `count` devices of the machine's grid from the `first` on, `stride` apart.
+DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride = 1) {
+    std::vector<int> some;
+    for (int i = 0; i < count; ++i) {
+        some.push_back(devices[static_cast<std::size_t>(first + i * stride)]);
     }
-    return {};
+    return DeviceSet::list(std::move(some));
 }
 
-std::vector<Stretch> stretches_of(const GroupGraph& graph) {
-    std::vector<Stretch> stretches;
-    std::map<std::string_view, std::size_t> known;
-    std::size_t current = 0;
-    for (std::size_t g = 0; g < graph.size(); ++g) {
-        const std::string_view block = block_of(graph, g);
-        if (!block.empty() || stretches.empty()) {
-            const auto [at, added] = known.try_emplace(block, stretches.size());
-            if (added) stretches.emplace_back();
-            current = at->second;
-        }
-        stretches[current].push_back(g);
-    }
-    if (stretches.size() >= static_cast<std::size_t>(graph.device_count())) return stretches;
-    stretches.clear();
-    for (std::size_t g = 0; g < graph.size(); ++g) stretches.push_back({g});
-    return stretches;
+GroupSplit split_of(const Problem& problem, const Grid& grid) {
+    const std::vector<int> devices = equal_devices(problem);
+    return split_over_group(
+        problem, {.group = some_of(devices, 0, grid.group_size),
+                  .batch_parts = grid.groups,
+                  .replicas = some_of(devices, 0, grid.groups, grid.group_size),
+                  .whole_batch = grid.groups == 1});
 }
 
-/// Times per device class and bytes of every stretch.
-class Cut {
+/// Writes the configs of a stage's ops, the groups major and the devices of a group minor.
+class GridConfigs {
 public:
-    explicit Cut(const GroupGraph& graph) : graph_(graph), stretches_(stretches_of(graph)) {
-        const auto classes = static_cast<std::size_t>(graph.problem().device_class_count());
-        std::vector<int> device_of_class(classes, 0);
-        for (int d = graph.device_count(); d-- > 0;) {
-            device_of_class[static_cast<std::size_t>(graph.problem().device_class(d))] = d;
-        }
-        time_.resize(stretches_.size() * classes);
-        bytes_.resize(stretches_.size());
-        for (std::size_t s = 0; s < stretches_.size(); ++s) {
-            for (const std::size_t g : stretches_[s]) {
-                bytes_[s] += graph.bytes(g);
-                for (std::size_t c = 0; c < classes; ++c) {
-                    time_[s * classes + c] += graph.time(g, device_of_class[c]);
-                }
+    GridConfigs(const Problem& problem, const Grid& grid)
+        : problem_(problem),
+          grid_(grid),
+          devices_(equal_devices(problem)),
+          split_(split_of(problem, grid)) {}
+
+    [[nodiscard]] OpConfig config(OpId op, int stage) const {
+        const int size = grid_.groups * grid_.group_size;
+        const DeviceSet block = some_of(devices_, stage * size, size);
+        const FactorDegree repeated{"*", grid_.groups};
+        const FactorDegree& own = split_.axes[op.index()];
+        std::vector<FactorDegree> over_groups = batch_axes(problem_, op, grid_.groups);
+        over_groups.push_back(repeated);
+        for (const FactorDegree& group : over_groups) {
+            for (const FactorDegree& inside : {own, FactorDegree{"*", grid_.group_size}}) {
+                OpConfig config{.degrees = joined(group, inside), .devices = block};
+                const int micro_batches = problem_.policy().micro_batches;
+                if (!find_fault(problem_, op, config, micro_batches)) return config;
             }
         }
+        return on_one_device(problem_, op, block);
     }
-
-    /// The number of stretches that fit when every device works for at most `limit`; their devices
-    /// in `owner`.
-    std::size_t fill(Time limit, std::vector<int>& owner) const {
-        owner.assign(stretches_.size(), -1);
-        std::size_t s = 0;
-        for (int d = 0; d < graph_.device_count(); ++d) {
-            Time load;
-            Bytes bytes;
-            while (s < stretches_.size()) {
-                load += time(s, d);
-                bytes += bytes_[s];
-                if (load > limit || bytes > graph_.problem().memory_capacity(d)) break;
-                owner[s++] = d;
-            }
-        }
-        return s;
-    }
-
-    /// The owners under the smallest limit that places as much as any limit does.
-    [[nodiscard]] std::vector<int> best() const {
-        std::vector<int> owner;
-        Time high;
-        for (int d = 0; d < graph_.device_count(); ++d) high = std::max(high, graph_.total_time(d));
-        const std::size_t most = fill(high, owner);
-        Time low;
-        while (high.raw() - low.raw() > std::max<std::int64_t>(1, high.raw() / 1000)) {
-            const Time middle(low.raw() + (high.raw() - low.raw()) / 2);
-            (fill(middle, owner) == most ? high : low) = middle;
-        }
-        fill(high, owner);
-        return owner;
-    }
-
-    [[nodiscard]] const std::vector<Stretch>& stretches() const { return stretches_; }
 
 private:
-    [[nodiscard]] Time time(std::size_t s, int device) const {
-        const plan::Problem& problem = graph_.problem();
-        return time_[s * static_cast<std::size_t>(problem.device_class_count()) +
-                     static_cast<std::size_t>(problem.device_class(device))];
+    static std::vector<FactorDegree> joined(const FactorDegree& group, const FactorDegree& inside) {
+        if (group.factor == inside.factor && group.degree > 1 && inside.degree > 1) {
+            return {{group.factor, group.degree * inside.degree}};
+        }
+        std::vector<FactorDegree> degrees;
+        if (group.degree > 1) degrees.push_back(group);
+        if (inside.degree > 1) degrees.push_back(inside);
+        return degrees;
     }
 
-    const GroupGraph& graph_;
-    std::vector<Stretch> stretches_;
-    std::vector<Time> time_;
-    std::vector<Bytes> bytes_;
+    const Problem& problem_;
+    Grid grid_;
+    std::vector<int> devices_;
+    GroupSplit split_;
 };
+
+double estimate(const Problem& problem, const Grid& grid) {
+    double sum = 0;
+    for (const Time time : split_of(problem, grid).times) sum += static_cast<double>(time.raw());
+    const double rounds =
+        static_cast<double>(problem.policy().micro_batches) * problem.policy().schedule.chunks;
+    return sum / grid.stages * (1 + (grid.stages - 1) / rounds);
+}
+
+/// A group shares a node, and stages have room for a layer each.
+std::vector<Grid> all_grids(const Problem& problem, int devices) {
+    const int stages_at_most = static_cast<int>(problem.graph().op_count());
+    const int node = node_size(problem);
+    const bool chunked = problem.policy().schedule.chunks > 1;
+    std::vector<Grid> grids;
+    for (int stages = 1; stages <= std::min(devices, stages_at_most); ++stages) {
+        if (devices % stages != 0) continue;
+        if (chunked && (stages == 1 || problem.policy().micro_batches % stages != 0)) continue;
+        for (int group = 1; group <= devices / stages; ++group) {
+            const bool fits = group <= node ? node % group == 0 : group % node == 0;
+            if (devices / stages % group != 0 || !fits) continue;
+            grids.push_back({stages, devices / stages / group, group});
+        }
+    }
+    return grids;
+}
 
 }  // namespace
 
 Placement place_expert(const GroupGraph& graph) {
     Placement placement(graph.size(), -1);
-    const Cut cut(graph);
-    const std::vector<int> owner = cut.best();
+    std::vector<Slot> slots;
+    for (int d = 0; d < graph.device_count(); ++d) {
+        slots.push_back({.device = d, .memory = graph.problem().memory_capacity(d)});
+    }
+    const std::vector<int> owner = cut_layers(graph, slots, CutAt::blocks);
     DeviceLoads loads(graph);
-    for (std::size_t s = 0; s < cut.stretches().size(); ++s) {
-        for (const std::size_t g : cut.stretches()[s]) {
-            const std::vector<int>& allowed = graph.devices(g);
-            int device = owner[s];
-            const bool usable = device >= 0 && loads.fits(g, device) &&
-                                std::binary_search(allowed.begin(), allowed.end(), device);
-            if (!usable) device = loads.least_loaded(g);
-            placement[g] = device >= 0 ? device : loads.roomiest(g);
-            loads.add(g, placement[g]);
-        }
+    for (std::size_t g = 0; g < graph.size(); ++g) {
+        const std::vector<int>& allowed = graph.devices(g);
+        int device = owner[g];
+        const bool usable = device >= 0 && loads.fits(g, device) &&
+                            std::binary_search(allowed.begin(), allowed.end(), device);
+        if (!usable) device = loads.least_loaded(g);
+        placement[g] = device >= 0 ? device : loads.roomiest(g);
+        loads.add(g, placement[g]);
     }
     return placement;
+}
+
+std::vector<Grid> expert_grids(const Problem& problem) {
+    if (problem.constraints().whole_ops || plan::has_given_costs(problem)) return {};
+    const auto count = static_cast<int>(equal_devices(problem).size());
+    std::vector<Grid> grids;
+    for (const int devices : {count, std::min(count, node_size(problem))}) {
+        for (const Grid& grid : all_grids(problem, devices)) {
+            const bool single = grid == Grid{};
+            if (!single && std::ranges::find(grids, grid) == grids.end()) grids.push_back(grid);
+        }
+    }
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < grids.size(); ++i) {
+        order.emplace_back(estimate(problem, grids[i]), i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Grid> sorted;
+    for (const auto& [time, i] : order) sorted.push_back(grids[i]);
+    return sorted;
+}
+
+Strategy grid_strategy(const GroupGraph& graph, const Grid& grid) {
+    const Problem& problem = graph.problem();
+    const std::vector<int> devices = equal_devices(problem);
+    const int chunks = problem.policy().schedule.chunks;
+    const Bytes capacity = problem.memory_capacity(devices[0]);
+    const std::vector<Slot> slots(
+        static_cast<std::size_t>(grid.stages * chunks),
+        {.device = devices[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
+    const GridConfigs configs(problem, grid);
+    Strategy strategy;
+    for (const CutAt at : {CutAt::blocks, CutAt::groups}) {
+        const std::vector<int> slot = cut_layers(graph, slots, at);
+        strategy = {};
+        strategy.policy = problem.policy();
+        strategy.configs.resize(problem.graph().op_count());
+        for (std::size_t g = 0; g < graph.size(); ++g) {
+            const int stage = slot[g] < 0 ? grid.stages - 1 : slot[g] % grid.stages;
+            for (const OpId op : graph.groups().members[g]) {
+                strategy.configs[op.index()] = configs.config(op, stage);
+            }
+        }
+        accumulate_locally(problem, strategy);
+        join_groups(problem, devices[0], strategy);
+        // A block that is come back to breaks a pipeline: then cut in the order of the data.
+        if (!find_schedule_fault(problem, strategy)) break;
+    }
+    return strategy;
+}
+
+Status Expert::step(Engine& engine) {
+    const Problem& problem = engine.problem();
+    if (!std::exchange(started_, true)) {
+        grids_ = expert_grids(problem);
+        evaluate_and_repair(engine, place_expert(engine.groups()));
+        return grids_.empty() ? Status::found : Status::in_progress;
+    }
+    const auto evaluation = engine.evaluate(grid_strategy(engine.groups(), grids_[next_++]));
+    if (!evaluation) return Status::found;
+    if (evaluation->feasible()) ++fitting_;
+    return next_ == grids_.size() || fitting_ == kMostGrids ? Status::found : Status::in_progress;
 }
 
 }  // namespace partita::search

@@ -1,27 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expert: what a person does who cuts a model by its layers. Blocks (Op::block, in order of their
-// first group; a group without one continues the block before it) go to the devices in order of
-// their ids, one contiguous stretch each, so that the busiest device is as little loaded as such a
-// cut allows. A model without blocks, or with fewer than devices, is cut between any two groups.
+// Expert: what people who know the field do by hand.
 //
-//     blocks    embed  layer0  layer1  layer2  layer3  head
-//     devices   ╰─── gpu0 ──╯  ╰─── gpu1 ──╯  ╰── gpu2 ──╯
+// First the model cut by its layers (layer_cut.h), one stretch on each device, slow devices with
+// less: the manual placements that others compare with. Then, on equal devices, grids: stages of the
+// model x groups that share the batch x devices inside a group that share each op (group_split.h),
 //
-// For a limit T every device takes as many blocks as it can finish within T and hold; the smallest T
-// that places all comes from bisection. Slow devices take few blocks, or none.
+//     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
+//     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
 //
-// Optimal: within 1/1000 of the best such cut (communication aside) when all ops are allowed
-// everywhere and memory does not bind; then not. Memory: part of the cut; what fits nowhere in order
-// goes to the least loaded device with room.
-// Time: O(groups * log(work)).
-// Source: the manual placements that REFERENCES.md 7 and 8 compare with.
+// as Megatron-LM does: groups inside a node, stages over nodes. Grids are tried by estimate,
+//
+//     (computation + communication of all ops) / stages * (1 + (stages - 1) / (micro-batches * chunks))
+//
+// until kMostGrids fit. Chunks are those of the schedule (interleaved:V).
+//
+// Optimal: no. Infeasible where no grid fits.
+// Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM, SC 2021; Krizhevsky 2014; the manual placements of REFERENCES.md 7 and 8.
 #pragma once
 
+#include <vector>
+
 #include "search/group_graph.h"
+#include "search/searcher.h"
 
 namespace partita::search {
 
+/// The cut over all devices, one whole op on one device.
 Placement place_expert(const GroupGraph& graph);
+
+/// All devices as stages x groups x devices of a group.
+struct Grid {
+    int stages = 1;
+    int groups = 1;      ///< that share the batch
+    int group_size = 1;  ///< devices that share an op
+    friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+/// Grids of the equal devices of the fastest kind, or of one of their nodes, best estimate first.
+/// Empty where ops must stay whole, and on one device.
+std::vector<Grid> expert_grids(const plan::Problem& problem);
+
+/// The strategy of a grid.
+plan::Strategy grid_strategy(const GroupGraph& graph, const Grid& grid);
+
+class Expert final : public Searcher {
+public:
+    static constexpr int kMostGrids = 6;
+
+    [[nodiscard]] Status step(Engine& engine) override;
+
+private:
+    std::vector<Grid> grids_;
+    std::size_t next_ = 0;
+    int fitting_ = 0;
+    bool started_ = false;
+};
 
 }  // namespace partita::search

@@ -84,9 +84,9 @@ constexpr std::array kSearchers = {
                 .make = make_placer<place_m_etf>,
                 .in_auto = true},
     SearcherRow{.name = "expert",
-                .summary = "layer blocks in order, one balanced contiguous stretch per device",
-                .options = "",
-                .make = make_placer<place_expert>,
+                .summary = "layers in stages, and grids of stages, batch and tensor parallel groups",
+                .options = "--micro-batches, --schedule",
+                .make = make<Expert>,
                 .in_auto = true},
     SearcherRow{
         .name = "data-parallel",

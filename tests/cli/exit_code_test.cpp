@@ -57,7 +57,6 @@ TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
 }
 
 TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
-    expect(2, "--schedule is not in this version", plan_mlp({"--schedule", "1f1b"}));
     expect(2, "--profile is not in this version", plan_mlp({"--profile", "profile.sqlite"}));
     expect(2, "--contiguous is not in this version", plan_mlp({"--contiguous"}));
 }
@@ -71,10 +70,11 @@ TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
            plan_mlp({"--gradient-sync", "parameter-server"}));
 }
 
-TEST_F(ExitCode, IsZeroForALaterOptionWithTheValueThatMeansWithout) {
-    const Outcome result =
-        run(plan_mlp({"--micro-batches", "1", "--schedule", "none", "--dims", "O"}));
-    EXPECT_EQ(result.code, 0) << result.err;
+TEST_F(ExitCode, IsTwoForAScheduleThatDoesNotExist) {
+    for (const char* schedule : {"2f2b", "interleaved", "interleaved:1", "1f1b:2", ""}) {
+        expect(2, "unknown. There is: none, gpipe, 1f1b, eager-1f1b, interleaved:V",
+               plan_mlp({"--schedule", schedule}));
+    }
 }
 
 TEST_F(ExitCode, IsTwoForAMissingBindingAndNamesAllThatAreMissing) {

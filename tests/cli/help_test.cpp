@@ -53,7 +53,7 @@ TEST_F(Help, NamesEveryCommand) {
 TEST_F(Help, DoesNotOfferWhatThisVersionLacks) {
     const std::string help = run({"plan", "--help"}).out;
     for (const char* option :
-         {"--schedule ", "--profile", "--contiguous", "--reward", "--zero-shot"}) {
+         {"--profile", "--contiguous", "--reward", "--zero-shot"}) {
         EXPECT_THAT(help, Not(HasSubstr(option)));
     }
     EXPECT_THAT(help, HasSubstr("critical-path"));

@@ -42,6 +42,7 @@ TaskGraph random_task_graph() {
         task.kind = task.lane < devices ? TaskKind::forward : TaskKind::copy;
         task.device = task.lane < devices ? task.lane : 0;
         task.duration = Time(*rc::gen::inRange(0, 6));  // small: many ties
+        task.turn = *rc::gen::inRange(-1, 3);
         graph.tasks.push_back(task);
         const int first = *rc::gen::inRange(i + 1, i + 12);
         for (int next = first; next < tasks; next += *rc::gen::inRange(1, 15)) {
@@ -64,8 +65,8 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
     Timeline timeline;
     timeline.start.resize(graph.size());
     for (std::size_t round = 0; round < graph.size(); ++round) {
-        std::tuple<std::int64_t, std::int64_t, std::size_t> best{
-            std::numeric_limits<std::int64_t>::max(), 0, 0};
+        std::tuple<std::int64_t, std::int32_t, std::int64_t, std::size_t> best{
+            std::numeric_limits<std::int64_t>::max(), 0, 0, 0};
         for (std::size_t i = 0; i < graph.size(); ++i) {
             if (done[i] != 0 || waiting[i] != 0) continue;
             std::int64_t start = ready[i];
@@ -73,9 +74,9 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
                 start = std::max(start, free[static_cast<std::size_t>(r)]);
             }
             const std::int64_t key = scheduler == Scheduler::fifo ? ready[i] : -path[i].raw();
-            best = std::min(best, {start, key, i});
+            best = std::min(best, {start, graph.tasks[i].turn, key, i});
         }
-        const auto [start, key, id] = best;
+        const auto [start, turn, key, id] = best;
         const std::int64_t end = start + graph.tasks[id].duration.raw();
         for (const auto r : graph.lanes[static_cast<std::size_t>(graph.tasks[id].lane)]) {
             free[static_cast<std::size_t>(r)] = end;

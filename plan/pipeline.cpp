@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+
+namespace {
+
+bool is_staged(const Problem& problem, OpId id) {
+    const OpKind kind = problem.graph().op(id).kind;
+    return problem.is_batched(id) && (kind == OpKind::compute || kind == OpKind::output);
+}
+
+/// Devices that share an op are one stage, numbered by the first op on them. -1: not used.
+std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Strategy& strategy,
+                                               int& stages) {
+    const auto devices = static_cast<std::size_t>(problem.device_count());
+    std::vector<std::int32_t> root(devices);
+    std::iota(root.begin(), root.end(), 0);
+    const auto find = [&root](std::int32_t device) {
+        while (root[static_cast<std::size_t>(device)] != device) {
+            std::int32_t& parent = root[static_cast<std::size_t>(device)];
+            device = parent = root[static_cast<std::size_t>(parent)];
+        }
+        return device;
+    };
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!is_staged(problem, OpId(i))) continue;
+        const DeviceSet& of = strategy.config(OpId(i)).devices;
+        for (int part = 1; part < of.size(); ++part) {
+            root[static_cast<std::size_t>(find(of[part]))] = find(of[0]);
+        }
+    }
+    std::vector<std::int32_t> of_root(devices, -1);
+    stages = 0;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!is_staged(problem, OpId(i))) continue;
+        std::int32_t& stage =
+            of_root[static_cast<std::size_t>(find(strategy.config(OpId(i)).devices[0]))];
+        if (stage < 0) stage = stages++;
+    }
+    std::vector<std::int32_t> of_device(devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+        of_device[d] = of_root[static_cast<std::size_t>(find(static_cast<std::int32_t>(d)))];
+    }
+    return of_device;
+}
+
+/// Distinct pairs of stages of which the first sends to the second.
+std::set<std::pair<int, int>> links_between(const Problem& problem, const Strategy& strategy,
+                                            const std::vector<std::int32_t>& stage_of_device) {
+    std::set<std::pair<int, int>> links;
+    const auto stage_of = [&](OpId id) {
+        return stage_of_device[static_cast<std::size_t>(strategy.device_of(id))];
+    };
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!is_staged(problem, OpId(i))) continue;
+        for (const OpId next : problem.graph().successors(OpId(i))) {
+            if (!is_staged(problem, next) || stage_of(OpId(i)) == stage_of(next)) continue;
+            links.emplace(stage_of(OpId(i)), stage_of(next));
+        }
+    }
+    return links;
+}
+
+/// The place of each stage in the order of the data, ties by number. Where stages send to each other
+/// in a circle, the one that appears first goes first.
+std::vector<std::int32_t> places_of(const std::set<std::pair<int, int>>& links, int stages) {
+    std::vector<int> waits_for(static_cast<std::size_t>(stages), 0);
+    for (const auto& [from, to] : links) ++waits_for[static_cast<std::size_t>(to)];
+    std::set<std::pair<int, int>> waiting;  // (what it waits for, stage)
+    for (int stage = 0; stage < stages; ++stage) {
+        waiting.emplace(waits_for[static_cast<std::size_t>(stage)], stage);
+    }
+    std::vector<std::int32_t> place(static_cast<std::size_t>(stages), -1);
+    for (int next = 0; next < stages; ++next) {
+        auto first = waiting.begin();
+        if (first->first > 0) {
+            first = std::ranges::min_element(waiting, {}, &std::pair<int, int>::second);
+        }
+        const int stage = first->second;
+        waiting.erase(first);
+        place[static_cast<std::size_t>(stage)] = next;
+        for (auto it = links.lower_bound({stage, 0}); it != links.end() && it->first == stage;
+             ++it) {
+            const int to = it->second;
+            if (place[static_cast<std::size_t>(to)] >= 0) continue;
+            int& left = waits_for[static_cast<std::size_t>(to)];
+            waiting.erase({left, to});
+            waiting.emplace(--left, to);
+        }
+    }
+    return place;
+}
+
+/// The first position of that stage that does not lie before `after`.
+std::int32_t position_from(std::int32_t after, std::int32_t stage, int stages) {
+    if (after < 0) return stage;
+    return after + (stage - after % stages + stages) % stages;
+}
+
+std::string fault_of_chunks(const Problem& problem, const Pipeline& pipeline, Schedule schedule) {
+    if (schedule.chunks > 1) {
+        return fmt::format(
+            "schedule {}: the data passes the {} stages {} times, not {}", to_text(schedule),
+            pipeline.stages, pipeline.chunks, schedule.chunks);
+    }
+    for (std::size_t i = 0; i < pipeline.position.size(); ++i) {
+        if (pipeline.position[i] < pipeline.stages) continue;
+        const Op& op = problem.graph().ops()[i];
+        return fmt::format(
+            "op '{}' ({}): lies on stage {} of {}, but needs what a later stage makes; schedule {} "
+            "passes each stage once",
+            op.name, op.type, pipeline.stage(OpId(i)), pipeline.stages, to_text(schedule));
+    }
+    return {};
+}
+
+}  // namespace
+
+Pipeline pipeline_of(const Problem& problem, const Strategy& strategy) {
+    const graph::OpGraph& graph = problem.graph();
+    Pipeline pipeline;
+    pipeline.stage_of_device = stages_by_appearance(problem, strategy, pipeline.stages);
+    const std::vector<std::int32_t> place =
+        places_of(links_between(problem, strategy, pipeline.stage_of_device), pipeline.stages);
+    for (std::int32_t& stage : pipeline.stage_of_device) {
+        if (stage >= 0) stage = place[static_cast<std::size_t>(stage)];
+    }
+    pipeline.position.assign(graph.op_count(), -1);
+    std::vector<std::int32_t> after(graph.op_count(), -1);  // of staged ops their position
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const OpId id(i);
+        for (const OpId before : graph.predecessors(id)) {
+            after[i] = std::max(after[i], after[before.index()]);
+        }
+        if (!is_staged(problem, id)) continue;
+        const std::int32_t stage =
+            pipeline.stage_of_device[static_cast<std::size_t>(strategy.device_of(id))];
+        after[i] = pipeline.position[i] = position_from(after[i], stage, pipeline.stages);
+        pipeline.chunks = std::max(pipeline.chunks, after[i] / pipeline.stages + 1);
+    }
+    return pipeline;
+}
+
+std::optional<std::string> find_schedule_fault(const Problem& problem, const Strategy& strategy) {
+    const Schedule schedule = strategy.policy.schedule;
+    if (schedule.kind == ScheduleKind::none) return std::nullopt;
+    const Pipeline pipeline = pipeline_of(problem, strategy);
+    if (pipeline.stages == 0) return std::nullopt;  // nothing depends on the batch
+    if (pipeline.chunks != schedule.chunks) return fault_of_chunks(problem, pipeline, schedule);
+    if (schedule.chunks > 1 && strategy.policy.micro_batches % pipeline.stages != 0) {
+        return fmt::format("schedule {}: {} micro-batches are no multiple of the {} stages",
+                           to_text(schedule), strategy.policy.micro_batches, pipeline.stages);
+    }
+    return std::nullopt;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline in a strategy. Nobody declares stages: a stage is a set of devices that share ops,
+// and the model passes the stages in the order of its data. Where it comes back to a stage, a second
+// chunk begins.
+//
+//     ops         a    b    c    d    e    f         devices of a, b: {0, 1}; of c, d: {2}; ...
+//     stage       0 ── 0 ── 1 ── 1 ── 0 ── 1
+//     chunk       0    0    0    0    1    1
+//     position    0    0    1    1    2    3         stage + stages * chunk
+//
+// Ops that do not depend on the batch run once and belong to no stage.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+struct Pipeline {
+    int stages = 0;
+    int chunks = 0;
+    std::vector<std::int32_t> stage_of_device;  ///< -1: no op of a stage
+    std::vector<std::int32_t> position;         ///< per op; -1: in no stage
+
+    [[nodiscard]] bool has(graph::OpId op) const { return position[op.index()] >= 0; }
+    [[nodiscard]] int stage(graph::OpId op) const { return position[op.index()] % stages; }
+    [[nodiscard]] int chunk(graph::OpId op) const { return position[op.index()] / stages; }
+};
+
+/// Devices of every config must exist. Time: O(ops * devices of an op).
+Pipeline pipeline_of(const Problem& problem, const Strategy& strategy);
+
+/// Why the strategy is no pipeline for its schedule, naming an op; nothing when it is one. Any
+/// strategy is one for "none".
+std::optional<std::string> find_schedule_fault(const Problem& problem, const Strategy& strategy);
+
+}  // namespace partita::plan

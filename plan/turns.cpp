@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/turns.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <tuple>
+
+namespace partita::plan {
+
+Turns::Turns(const Problem& problem, const Strategy& strategy)
+    : micro_batches_(strategy.policy.micro_batches) {
+    const Schedule schedule = strategy.policy.schedule;
+    if (schedule.kind == ScheduleKind::none) return;
+    pipeline_ = pipeline_of(problem, strategy);
+    const PipelineShape shape{.stages = pipeline_.stages,
+                              .micro_batches = micro_batches_,
+                              .training = problem.mode() == Mode::training};
+    const std::size_t positions =
+        static_cast<std::size_t>(pipeline_.stages) * static_cast<std::size_t>(schedule.chunks);
+    turns_.assign(2 * positions * static_cast<std::size_t>(micro_batches_), -1);
+    for (int stage = 0; stage < pipeline_.stages; ++stage) {
+        std::int32_t turn = 0;
+        for (const Block& block : sequence_of(schedule, shape, stage)) {
+            const int position = stage + pipeline_.stages * block.chunk;
+            turns_[static_cast<std::size_t>((position * micro_batches_ + block.micro_batch) * 2 +
+                                            (block.backward ? 1 : 0))] = turn++;
+        }
+    }
+}
+
+std::int32_t Turns::of(graph::OpId op, int micro_batch, bool backward) const {
+    if (turns_.empty() || !pipeline_.has(op)) return -1;
+    const int position = pipeline_.position[op.index()];
+    return turns_[static_cast<std::size_t>((position * micro_batches_ + micro_batch) * 2 +
+                                           (backward ? 1 : 0))];
+}
+
+namespace {
+
+/// A block on one device.
+using BlockKey = std::pair<std::int32_t, std::int32_t>;  // device, turn
+
+BlockKey block_of(const Task& task) {
+    return {task.device, task.turn};
+}
+
+/// Of every task whether another of its block comes before it, or after it. Seen through one task of
+/// no block, so that a collective inside a block counts as part of it.
+struct Inside {
+    std::vector<char> has_before;
+    std::vector<char> has_after;
+};
+
+Inside find_inside(const std::vector<Task>& tasks,
+                   const std::vector<std::pair<TaskId, TaskId>>& edges) {
+    const auto task = [&](TaskId id) -> const Task& { return tasks[static_cast<std::size_t>(id)]; };
+    Inside inside{std::vector<char>(tasks.size()), std::vector<char>(tasks.size())};
+    std::vector<std::pair<TaskId, TaskId>> into;    // (task of no block, of a block)
+    std::vector<std::pair<TaskId, TaskId>> out_of;  // the same
+    for (const auto& [before, after] : edges) {
+        const bool from_block = task(before).turn >= 0;
+        const bool to_block = task(after).turn >= 0;
+        if (from_block && to_block && block_of(task(before)) == block_of(task(after))) {
+            inside.has_after[static_cast<std::size_t>(before)] = 1;
+            inside.has_before[static_cast<std::size_t>(after)] = 1;
+        }
+        if (from_block && !to_block) into.emplace_back(after, before);
+        if (!from_block && to_block) out_of.emplace_back(before, after);
+    }
+    const auto by_block = [&](const auto& a, const auto& b) {
+        return std::tuple(a.first, block_of(task(a.second))) <
+               std::tuple(b.first, block_of(task(b.second)));
+    };
+    std::sort(into.begin(), into.end(), by_block);
+    std::sort(out_of.begin(), out_of.end(), by_block);
+    const auto mark = [&](const auto& links, const auto& others, std::vector<char>& of) {
+        for (const auto& link : links) {
+            const bool both = std::binary_search(others.begin(), others.end(), link, by_block);
+            if (both) of[static_cast<std::size_t>(link.second)] = 1;
+        }
+    };
+    mark(into, out_of, inside.has_after);
+    mark(out_of, into, inside.has_before);
+    return inside;
+}
+
+}  // namespace
+
+void add_control_edges(const std::vector<Task>& tasks,
+                       std::vector<std::pair<TaskId, TaskId>>& edges) {
+    struct Ends {
+        std::vector<TaskId> first;
+        std::vector<TaskId> last;
+    };
+    const Inside inside = find_inside(tasks, edges);
+    std::map<BlockKey, Ends> blocks;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        if (tasks[i].turn < 0) continue;
+        Ends& ends = blocks[block_of(tasks[i])];
+        if (inside.has_before[i] == 0) ends.first.push_back(static_cast<TaskId>(i));
+        if (inside.has_after[i] == 0) ends.last.push_back(static_cast<TaskId>(i));
+    }
+    for (auto block = blocks.begin(); block != blocks.end(); ++block) {
+        const auto next = std::next(block);
+        if (next == blocks.end() || next->first.first != block->first.first) continue;
+        for (const TaskId before : block->second.last) {
+            for (const TaskId after : next->second.first) edges.emplace_back(before, after);
+        }
+    }
+}
+
+void spread_turns(TaskGraph& graph) {
+    const std::vector<TaskId> order = topological_order(graph);
+    std::vector<std::int32_t> turns;
+    turns.reserve(graph.size());
+    for (const Task& task : graph.tasks) turns.push_back(task.turn);
+    const auto is_free = [&](std::size_t i) { return graph.tasks[i].turn < 0; };
+    for (const TaskId id : order) {
+        const auto i = static_cast<std::size_t>(id);
+        for (const TaskId next : graph.successors[i]) {
+            const auto n = static_cast<std::size_t>(next);
+            if (is_free(n)) turns[n] = std::max(turns[n], turns[i]);
+        }
+    }
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        const auto i = static_cast<std::size_t>(*it);
+        if (turns[i] >= 0) continue;
+        std::int32_t earliest = std::numeric_limits<std::int32_t>::max();
+        for (const TaskId next : graph.successors[i]) {
+            earliest = std::min(earliest, turns[static_cast<std::size_t>(next)]);
+        }
+        turns[i] = graph.successors[i].empty() ? 0 : earliest;
+    }
+    for (std::size_t i = 0; i < graph.size(); ++i) graph.tasks[i].turn = turns[i];
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A schedule in a task graph: turns and control edges. Private to lowering.
+//
+//     turn           the place of a task's block in the sequence of its device (schedule.h); forwards,
+//                    backwards, losses, and sums of what these leave on one device have one
+//     control edge   from what ends a block on a device to what begins the next one there
+//
+// Communication and updates are in no block: they run when they can. Among equals those of earlier
+// turns go first, so they get the turn of what they wait for, or else of what waits for them.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "plan/pipeline.h"
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+/// The turns of a strategy's blocks.
+class Turns {
+public:
+    /// The strategy must keep its schedule: find_schedule_fault().
+    Turns(const Problem& problem, const Strategy& strategy);
+
+    /// -1: the op is in no block, or there is no schedule.
+    [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, bool backward) const;
+
+private:
+    int micro_batches_;
+    Pipeline pipeline_;                ///< empty without a schedule
+    std::vector<std::int32_t> turns_;  ///< by position, micro-batch, direction
+};
+
+/// Adds the control edges. Every turn of a device must depend, if at all, on its earlier ones.
+void add_control_edges(const std::vector<Task>& tasks,
+                       std::vector<std::pair<TaskId, TaskId>>& edges);
+
+/// Gives a turn to the tasks that have none.
+void spread_turns(TaskGraph& graph);
+
+}  // namespace partita::plan

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/split_configs.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::DeviceSet;
+using plan::OpConfig;
+using plan::Problem;
+using plan::Strategy;
+
+std::vector<int> equal_devices(const Problem& problem) {
+    const auto flops = [&](int device) {
+        return problem.machine().device(device).matrix_flops_of(graph::DType::float32);
+    };
+    int best = 0;
+    for (int d = 1; d < problem.device_count(); ++d) {
+        if (flops(d) > flops(best)) best = d;
+    }
+    std::vector<int> equal;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        if (problem.device_class(d) == problem.device_class(best)) equal.push_back(d);
+    }
+    return equal;
+}
+
+int node_size(const Problem& problem) {
+    const std::vector<int> devices = equal_devices(problem);
+    return static_cast<int>(std::count_if(devices.begin(), devices.end(), [&](int d) {
+        return problem.machine().device(d).node == problem.machine().device(devices[0]).node;
+    }));
+}
+
+OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices) {
+    const std::vector<int>& allowed = problem.allowed_devices(op);
+    for (int i = 0; i < devices.size(); ++i) {
+        if (std::binary_search(allowed.begin(), allowed.end(), devices[i])) {
+            return {.degrees = {}, .devices = DeviceSet::single(devices[i])};
+        }
+    }
+    return {.degrees = {}, .devices = DeviceSet::single(allowed.front())};
+}
+
+std::vector<plan::FactorDegree> batch_axes(const Problem& problem, OpId op, int degree) {
+    std::vector<plan::FactorDegree> axes;
+    if (!problem.is_batched(op)) return axes;
+    const auto& digits = problem.batch_digits(op);
+    for (std::size_t f = 0; f < digits.size(); ++f) {
+        if (digits[f].extent > 0) axes.push_back({problem.rule(op).factors[f].name, degree});
+    }
+    return axes;
+}
+
+void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
+    for (const auto& group : problem.constraints().together) {
+        const DeviceSet& first = strategy.config(group.front()).devices;
+        const bool equal = std::all_of(group.begin(), group.end(), [&](OpId op) {
+            return strategy.config(op).devices == first;
+        });
+        if (equal) continue;
+        std::vector<int> common = problem.allowed_devices(group.front());
+        for (const OpId op : group) {
+            const std::vector<int>& allowed = problem.allowed_devices(op);
+            std::erase_if(common, [&](int d) {
+                return !std::binary_search(allowed.begin(), allowed.end(), d);
+            });
+        }
+        if (common.empty()) continue;
+        const bool may = std::binary_search(common.begin(), common.end(), preferred);
+        const DeviceSet one = DeviceSet::single(may ? preferred : common.front());
+        for (const OpId op : group) strategy.configs[op.index()] = {.degrees = {}, .devices = one};
+    }
+}
+
+void accumulate_locally(const Problem& problem, Strategy& strategy) {
+    if (strategy.policy.micro_batches == 1) return;
+    strategy.updates.resize(problem.graph().op_count());
+    for (std::size_t i = 0; i < strategy.updates.size(); ++i) {
+        if (problem.graph().ops()[i].kind == graph::OpKind::parameter) {
+            strategy.updates[i].accumulate_locally = true;
+        }
+    }
+}
+
+}  // namespace partita::search

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of strategies that split ops: what data-parallel and expert have in common.
+#pragma once
+
+#include <vector>
+
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::search {
+
+/// The devices of the class with the fastest matrix products, rising; ties by the first device.
+std::vector<int> equal_devices(const plan::Problem& problem);
+
+/// Of these, how many the node of the first has.
+int node_size(const plan::Problem& problem);
+
+/// The op whole on the first device of the set that it may use, or else on the first it may use.
+plan::OpConfig on_one_device(const plan::Problem& problem, graph::OpId op,
+                             const plan::DeviceSet& devices);
+
+/// The factors of the op that carry the batch, each in that many parts; most ops have one or none.
+std::vector<plan::FactorDegree> batch_axes(const plan::Problem& problem, graph::OpId op,
+                                           int degree);
+
+/// What must share its devices (Constraints::together) gets those of its first op; if they differ,
+/// all of it goes onto one device, `preferred` if that is allowed.
+void join_groups(const plan::Problem& problem, int preferred, plan::Strategy& strategy);
+
+/// Several micro-batches: gradients of parameters add up where they arise.
+void accumulate_locally(const plan::Problem& problem, plan::Strategy& strategy);
+
+}  // namespace partita::search

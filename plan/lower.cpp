@@ -36,6 +36,7 @@ TaskGraph Lowering::run() {
     for (int m = 0; m < micro_batches_ && problem_.mode() == Mode::training; ++m) {
         for (std::size_t i = graph_.op_count(); i-- > 0;) lower_backward(OpId(i), m);
     }
+    limit_fetches();
     add_resident_memory();
     return build_.finish();
 }
@@ -140,7 +141,7 @@ void Lowering::lower_source(OpId id, int micro_batch) {
     for (const Piece& piece : layouts_[home.layout].pieces) {
         Place place{.device = piece.device};
         place.buffer =
-            add_value({.tensor = t, .micro_batch = label(micro_batch)}, place, piece, Bytes{0});
+            add_value({.tensor = t, .micro_batch = label(t, micro_batch)}, place, piece, Bytes{0});
         build_.add_persistent(piece.device,
                               bytes_of(graph_.tensor(t), build_.regions().volume(piece.region)));
         if (trained) readers_[place.buffer];
@@ -180,7 +181,7 @@ void Lowering::lower_forward(OpId id, int micro_batch) {
                                              .tensor = {},
                                              .device = device,
                                              .part = split.parts.size() > 1 ? part : -1,
-                                             .micro_batch = label(micro_batch),
+                                             .micro_batch = label(id, micro_batch),
                                              .turn = turns_.of(id, micro_batch, false),
                                              .duration = duration});
         for (const Pieces* pieces : operands) {
@@ -189,6 +190,7 @@ void Lowering::lower_forward(OpId id, int micro_batch) {
         if (op.given) build_.add_persistent(device, op.given->memory);
         tasks.push_back(task);
     }
+    note_readers(tasks);
     const bool views = problem_.rule(id).alias && !operands.empty() && operands[0] != nullptr;
     add_results(id, split, tasks, views ? *operands[0] : Pieces{});
     forward_[id.index() * static_cast<std::size_t>(micro_batches_) +
@@ -211,7 +213,7 @@ void Lowering::add_results(OpId id, const Split& split, const std::vector<TaskId
             }
             Place place{.device = piece.device, .task = tasks[part]};
             const Bytes bytes = root >= 0 ? Bytes{0} : buffer_bytes(t, piece.region);
-            place.buffer = add_value({.tensor = t, .micro_batch = label(split.micro_batch)}, place,
+            place.buffer = add_value({.tensor = t, .micro_batch = label(t, split.micro_batch)}, place,
                                      piece, bytes, root);
             home.pieces.push_back({place});
         }

@@ -118,8 +118,7 @@ std::vector<std::vector<Form>> by_layout(std::vector<Form> forms) {
 
 /// The gradient in that layout: what lies so already and what is resharded to it, added.
 Form Lowering::take_gradient(TensorId t, int micro_batch, std::int32_t layout, bool persistent) {
-    const int m = problem_.is_batched(t) ? label(micro_batch) : -1;
-    const Subject subject{.tensor = t, .micro_batch = m, .gradient = true};
+    const Subject subject{.tensor = t, .micro_batch = label(t, micro_batch), .gradient = true};
     std::vector<Form> pending = std::exchange(state(t, micro_batch).pending, {});
     assert(!pending.empty());
     const bool lone = pending.size() == 1;
@@ -140,7 +139,9 @@ Form Lowering::take_gradient(TensorId t, int micro_batch, std::int32_t layout, b
 /// accumulator, whose bytes may be persistent.
 void Lowering::fold_pending(TensorId t, int micro_batch, bool persistent) {
     TensorState& tensor = state(t, micro_batch);
-    const Subject subject{.tensor = t, .micro_batch = label(micro_batch), .gradient = true};
+    // Each micro-batch gives its own, to a tensor too that is the same for all.
+    const int m = micro_batches_ > 1 ? micro_batch : -1;
+    const Subject subject{.tensor = t, .micro_batch = m, .gradient = true};
     for (std::size_t i = 0; i < tensor.pending.size(); ++i) {
         Form& form = tensor.pending[i];
         const auto end = tensor.pending.begin() + static_cast<std::ptrdiff_t>(i);
@@ -219,6 +220,7 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
         for (const Pieces& pieces : saved) add_reads(task, pieces[part]);
         tasks.push_back(task);
     }
+    note_readers(tasks);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid() || !problem_.has_gradient(op.inputs[i])) continue;
         give(id, i, own, layout(id, split, Side::operand_gradient, i), tasks);
@@ -240,7 +242,7 @@ void Lowering::lower_loss(OpId id, int micro_batch) {
                                          .tensor = {},
                                          .device = device,
                                          .part = split.parts.size() > 1 ? part : -1,
-                                         .micro_batch = label(micro_batch),
+                                         .micro_batch = label(id, micro_batch),
                                          .turn = turns_.of(id, micro_batch, true),
                                          .duration = duration}));
         add_work(tasks.back(), value[static_cast<std::size_t>(part)]);
@@ -258,11 +260,14 @@ void Lowering::lower_parameter(OpId id, int micro_batch) {
     const std::int32_t updated =
         layouts_.intern(layout_of(problem_.rule(id), parts, config.devices, Side::result, 0,
                                   graph_.tensor(t).shape, build_.regions()));
+    const TaskId begin = build_.task_count();
     if (update.accumulate_locally) {
         fold_pending(t, micro_batch, true);
-    } else {
+    } else if (!state(t, micro_batch).pending.empty()) {
+        // Readers that do not depend on the batch give nothing before the last micro-batch.
         state(t, micro_batch).pending = {take_gradient(t, micro_batch, updated, true)};
     }
+    if (update.refetch) note_gradient(t, {begin, build_.task_count()});
     if (micro_batch + 1 < micro_batches_) return;
     if (update.accumulate_locally) {
         for (const Form& form : state(t, 0).pending) {

@@ -118,8 +118,11 @@ const Form& Lowering::form(TensorId t, int micro_batch, std::int32_t layout, boo
         tensor.forms.push_back(std::move(slice));
         return tensor.forms.back();
     }
-    const int m = problem_.is_batched(t) ? label(micro_batch) : -1;
-    Form fetched = reshard(tensor.forms.front(), layout, {.tensor = t, .micro_batch = m});
+    const TaskId begin = build_.task_count();
+    Form fetched = reshard(tensor.forms.front(), layout, {.tensor = t, .micro_batch = label(t, micro_batch)});
+    if (strategy_.update(producer).refetch) {
+        fetches_.push_back({.tensor = t, .tasks = {begin, build_.task_count()}});
+    }
     tensor.forms.push_back(std::move(fetched));
     return tensor.forms.back();
 }

@@ -92,6 +92,20 @@ private:
         bool whole = false;  ///< one part that covers everything, which needs no arithmetic
     };
 
+    /// Tasks from `begin` to `end`.
+    struct TaskRange {
+        TaskId begin = 0;
+        TaskId end = 0;
+    };
+
+    /// One use of a parameter that is fetched anew for each.
+    struct Fetch {
+        graph::TensorId tensor;
+        TaskRange tasks;
+        std::vector<TaskId> readers;  ///< the parts of the op that uses it
+        TaskRange gradient;           ///< what takes the gradient that they give to its place
+    };
+
     struct Prices {
         std::vector<std::pair<int, Time>> known;  ///< device class, time
         std::optional<PartSize> size;
@@ -121,6 +135,11 @@ private:
                            Bytes bytes, std::int32_t root = -1);
     [[nodiscard]] Bytes buffer_bytes(graph::TensorId t, std::int32_t region) const;
 
+    // lower_fetches.cpp: parameters that are fetched for each use
+    void note_readers(const std::vector<TaskId>& tasks);
+    void note_gradient(graph::TensorId t, TaskRange tasks);
+    void limit_fetches();
+
     // lower_backward.cpp: gradients and updates
     void lower_backward(graph::OpId id, int micro_batch);
     void lower_loss(graph::OpId id, int micro_batch);
@@ -145,7 +164,12 @@ private:
     [[nodiscard]] bool ends_in(graph::OpId id, int micro_batch) const {
         return problem_.is_batched(id) || micro_batch == micro_batches_ - 1;
     }
-    [[nodiscard]] int label(int micro_batch) const { return micro_batches_ > 1 ? micro_batch : -1; }
+    /// What tasks and buffers of an op or tensor say of their micro-batch; -1: there is one, or they
+    /// are the same for all.
+    template <class Id>
+    [[nodiscard]] int label(Id of, int micro_batch) const {
+        return micro_batches_ > 1 && problem_.is_batched(of) ? micro_batch : -1;
+    }
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
@@ -159,6 +183,8 @@ private:
     std::vector<TensorState> states_;           ///< tensor * micro-batches + micro-batch
     std::vector<std::vector<TaskId>> forward_;  ///< op * micro-batches + micro-batch: parts
     std::map<std::int32_t, std::vector<TaskId>> readers_;  ///< of what a parameter's home holds
+    std::vector<Fetch> fetches_;                           ///< in order of lowering
+    std::size_t fetches_read_ = 0;                         ///< those whose readers are known
 };
 
 }  // namespace partita::plan

@@ -69,6 +69,13 @@ TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devic
     return id;
 }
 
+bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
+    const std::int32_t row = task(collective).ranks;
+    if (row < 0) return false;
+    const auto ranks = graph_.ranks[static_cast<std::size_t>(row)];
+    return std::find(ranks.begin(), ranks.end(), device) != ranks.end();
+}
+
 /// Only communication and sums can happen several times to one tensor on one device.
 void TaskGraphBuilder::number(TaskId id) {
     Task& task = graph_.tasks[static_cast<std::size_t>(id)];

@@ -35,6 +35,9 @@ public:
     [[nodiscard]] const Task& task(TaskId id) const {
         return graph_.tasks[static_cast<std::size_t>(id)];
     }
+    [[nodiscard]] TaskId task_count() const { return static_cast<TaskId>(graph_.tasks.size()); }
+    /// Does the collective have the device among its ranks?
+    [[nodiscard]] bool has_rank(TaskId collective, int device) const;
     [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
         return graph_.buffers[static_cast<std::size_t>(id)];
     }

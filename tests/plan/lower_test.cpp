@@ -146,6 +146,50 @@ TEST(Lower, SeveralConsumersAccumulateOnTheirDeviceFirst) {
     EXPECT_TRUE(has_edge(tasks, all, "accumulate relu.out.grad gpu0", "backward relu"));
 }
 
+// x ─▶ MatMul ─▶ y    w ─▶ Relu: what does not depend on the batch runs once, and its gradient comes
+//        ╰── Relu(w)                after the last micro-batch
+TEST(Lower, AWeightMadeFromAParameterGetsItsGradientOnce) {
+    graph::OpGraph graph;
+    const auto source = [&](const char* name, graph::TensorRole role, graph::Shape shape) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = std::move(shape);
+        tensor.role = role;
+        return graph.add_source(std::move(tensor));
+    };
+    const auto compute = [&](const char* name, const char* type,
+                             std::vector<graph::TensorId> operands, graph::Shape shape) {
+        graph::Tensor tensor;
+        tensor.name = std::string(name) + ".out";
+        tensor.shape = std::move(shape);
+        graph::Op op;
+        op.name = name;
+        op.type = type;
+        op.opset = 13;
+        op.inputs = std::move(operands);
+        op.outputs = {graph.add_tensor(tensor)};
+        const graph::TensorId result = op.outputs[0];
+        graph.add_op(std::move(op));
+        return result;
+    };
+    const auto x = source("x", graph::TensorRole::input, {8, 4});
+    const auto w = source("w", graph::TensorRole::parameter, {4, 4});
+    const auto made = compute("relu", "Relu", {w}, {4, 4});
+    graph.add_output("y", compute("mul", "MatMul", {x, made}, {8, 4}));
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options = training();
+    options.policy.micro_batches = 2;
+    const Problem problem = make_problem(graph, machine, options);
+    const TaskGraph tasks =
+        lower(problem, whole_ops(std::vector<int>(graph.op_count(), 0), options.policy));
+    std::map<std::string, int> count;
+    for (const std::string& name : names(problem, tasks)) ++count[name];
+    EXPECT_EQ(count["forward relu"], 1);
+    EXPECT_EQ(count["forward mul #0"] + count["forward mul #1"], 2);
+    EXPECT_EQ(count["backward relu"], 1);
+    EXPECT_EQ(count["update w"], 1);
+}
+
 TEST(Lower, DigestChangesWithThePlacement) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);

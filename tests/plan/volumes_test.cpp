@@ -14,6 +14,7 @@
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
+#include "plan/simulate.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -258,6 +259,30 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
     EXPECT_EQ(parameters({{"*", 4}}, true, true), 4 * psi + 12 * psi / 4);   // P_os
     EXPECT_EQ(parameters({{"*", 4}}, false, true), 2 * psi + 14 * psi / 4);  // P_os+g
     EXPECT_EQ(parameters({{"d0", 4}}, false, true), 16 * psi / 4);           // P_os+g+p
+}
+
+// What is fetched for one use is dropped after it, and fetched no earlier than the op before runs.
+TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
+    constexpr std::int64_t kWidth = 256;
+    constexpr std::int64_t kLayer = kWidth * kWidth * 4;
+    build(std::vector<std::int64_t>(13, kWidth));
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}}, {"y", {{"d0", 4}}}};
+    for (int i = 1; i <= 12; ++i) {
+        degrees["mul" + std::to_string(i)] = {{"m", 4}};
+        degrees["w" + std::to_string(i)] = {{"d0", 4}};
+    }
+    Strategy strategy = this->strategy(degrees);
+    for (const graph::Op& op : graph_.ops()) {
+        strategy.updates.emplace_back();
+        strategy.updates.back().refetch = op.kind == graph::OpKind::parameter;
+    }
+    const TaskGraph tasks = lower(problem, strategy);
+    const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
+    const std::int64_t activations = 13 * (kBatch / 4) * kWidth * 4;
+    // Two layers and two gradients, one of each on its way.
+    EXPECT_LE(peak[1].raw() - tasks.persistent[1].raw(), 4 * kLayer + 3 * activations);
 }
 
 // A local accumulator is part of what lies there all along; only later micro-batches need room beside it.

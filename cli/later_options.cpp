@@ -15,8 +15,8 @@ namespace {
 struct LaterOption {
     const char* name;
     bool takes_value;
-    const char* instead;   ///< what there is now
-    bool policy = false;   ///< says how a plan runs
+    const char* instead;  ///< what there is now
+    bool policy = false;  ///< says how a plan runs
 };
 constexpr std::array kLaterOptions = {
     LaterOption{"--profile", true,

@@ -42,7 +42,7 @@ struct TrainingOptions {
     std::optional<plan::LossKind> loss;
     std::string loss_output;  ///< with `loss`; "" = all float outputs
     std::optional<plan::GradientSync> gradient_sync;
-    std::optional<int> micro_batches;         ///< of inference too
+    std::optional<int> micro_batches;        ///< of inference too
     std::optional<plan::Schedule> schedule;  ///< the same
 
     /// Replaces what was given. Throws UsageError for training options without training.

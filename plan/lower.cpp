@@ -213,8 +213,8 @@ void Lowering::add_results(OpId id, const Split& split, const std::vector<TaskId
             }
             Place place{.device = piece.device, .task = tasks[part]};
             const Bytes bytes = root >= 0 ? Bytes{0} : buffer_bytes(t, piece.region);
-            place.buffer = add_value({.tensor = t, .micro_batch = label(t, split.micro_batch)}, place,
-                                     piece, bytes, root);
+            place.buffer = add_value({.tensor = t, .micro_batch = label(t, split.micro_batch)},
+                                     place, piece, bytes, root);
             home.pieces.push_back({place});
         }
         state(t, split.micro_batch).forms.push_back(std::move(home));

@@ -51,7 +51,8 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
     const int device = places[0].device;
     const std::int64_t volume = build_.regions().volume(piece.region);
     const auto adds = static_cast<std::int64_t>(places.size()) - 1;
-    std::int32_t turn = 0;  // of the block that gives the last of them, if blocks here give them all
+    std::int32_t turn =
+        0;  // of the block that gives the last of them, if blocks here give them all
     for (const Place& place : places) {
         const bool here = place.task >= 0 && build_.task(place.task).device == device;
         const std::int32_t own = here ? build_.task(place.task).turn : -1;

@@ -119,7 +119,8 @@ const Form& Lowering::form(TensorId t, int micro_batch, std::int32_t layout, boo
         return tensor.forms.back();
     }
     const TaskId begin = build_.task_count();
-    Form fetched = reshard(tensor.forms.front(), layout, {.tensor = t, .micro_batch = label(t, micro_batch)});
+    Form fetched =
+        reshard(tensor.forms.front(), layout, {.tensor = t, .micro_batch = label(t, micro_batch)});
     if (strategy_.update(producer).refetch) {
         fetches_.push_back({.tensor = t, .tasks = {begin, build_.task_count()}});
     }

@@ -111,9 +111,8 @@ std::int32_t position_from(std::int32_t after, std::int32_t stage, int stages) {
 
 std::string fault_of_chunks(const Problem& problem, const Pipeline& pipeline, Schedule schedule) {
     if (schedule.chunks > 1) {
-        return fmt::format(
-            "schedule {}: the data passes the {} stages {} times, not {}", to_text(schedule),
-            pipeline.stages, pipeline.chunks, schedule.chunks);
+        return fmt::format("schedule {}: the data passes the {} stages {} times, not {}",
+                           to_text(schedule), pipeline.stages, pipeline.chunks, schedule.chunks);
     }
     for (std::size_t i = 0; i < pipeline.position.size(); ++i) {
         if (pipeline.position[i] < pipeline.stages) continue;

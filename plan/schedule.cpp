@@ -21,10 +21,8 @@ struct ScheduleRow {
 };
 
 constexpr std::array kSchedules = {
-    ScheduleRow{ScheduleKind::none, "none", false,
-                [](int, int, int m, int v) { return m * v; }},
-    ScheduleRow{ScheduleKind::gpipe, "gpipe", false,
-                [](int, int, int m, int v) { return m * v; }},
+    ScheduleRow{ScheduleKind::none, "none", false, [](int, int, int m, int v) { return m * v; }},
+    ScheduleRow{ScheduleKind::gpipe, "gpipe", false, [](int, int, int m, int v) { return m * v; }},
     ScheduleRow{ScheduleKind::one_f_one_b, "1f1b", false,
                 [](int p, int s, int, int) { return p - s; }},
     ScheduleRow{ScheduleKind::eager_1f1b, "eager-1f1b", false,
@@ -65,8 +63,7 @@ std::optional<Schedule> schedule_from_text(std::string_view text) {
     if (!row->has_chunks) return Schedule{.kind = row->kind};
     const std::string_view number = text.substr(colon + 1);
     int chunks = 0;
-    const auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), chunks);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chunks);
     const bool whole = error == std::errc{} && end == number.data() + number.size();
     if (!whole || chunks < 2 || chunks > kMostChunks) return std::nullopt;
     return Schedule{.kind = row->kind, .chunks = chunks};
@@ -75,16 +72,15 @@ std::optional<Schedule> schedule_from_text(std::string_view text) {
 std::string schedule_names() {
     std::string names;
     for (const ScheduleRow& row : kSchedules) {
-        names += fmt::format("{}{}{}", names.empty() ? "" : ", ", row.name,
-                             row.has_chunks ? fmt::format(":V with V from 2 to {}", kMostChunks)
-                                            : "");
+        names +=
+            fmt::format("{}{}{}", names.empty() ? "" : ", ", row.name,
+                        row.has_chunks ? fmt::format(":V with V from 2 to {}", kMostChunks) : "");
     }
     return names;
 }
 
 int window_of(Schedule schedule, const PipelineShape& shape, int stage) {
-    return row_of(schedule.kind)
-        .window(shape.stages, stage, shape.micro_batches, schedule.chunks);
+    return row_of(schedule.kind).window(shape.stages, stage, shape.micro_batches, schedule.chunks);
 }
 
 std::vector<Block> sequence_of(Schedule schedule, const PipelineShape& shape, int stage) {

@@ -38,11 +38,10 @@ DeviceSet some_of(const std::vector<int>& devices, int first, int count, int str
 
 GroupSplit split_of(const Problem& problem, const Grid& grid) {
     const std::vector<int> devices = equal_devices(problem);
-    return split_over_group(
-        problem, {.group = some_of(devices, 0, grid.group_size),
-                  .batch_parts = grid.groups,
-                  .replicas = some_of(devices, 0, grid.groups, grid.group_size),
-                  .whole_batch = grid.groups == 1});
+    return split_over_group(problem, {.group = some_of(devices, 0, grid.group_size),
+                                      .batch_parts = grid.groups,
+                                      .replicas = some_of(devices, 0, grid.groups, grid.group_size),
+                                      .whole_batch = grid.groups == 1});
 }
 
 /// Writes the configs of a stage's ops, the groups major and the devices of a group minor.

@@ -92,8 +92,9 @@ private:
         const graph::OpRule& rule = problem_.rule(id);
         const graph::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
         if (!of.splittable || !graph::is_legal_degree(of.extent, degree_)) return false;
-        const bool is_batch = problem_.is_batched(id) &&
-                              problem_.batch_digits(id)[static_cast<std::size_t>(factor)].extent > 0;
+        const bool is_batch =
+            problem_.is_batched(id) &&
+            problem_.batch_digits(id)[static_cast<std::size_t>(factor)].extent > 0;
         if (is_batch && !options_.whole_batch) return false;
         const plan::OpConfig config{.degrees = {axis(id, factor)}, .devices = options_.group};
         return !find_fault(problem_, id, config, problem_.policy().micro_batches);

@@ -83,11 +83,12 @@ constexpr std::array kSearchers = {
                 .options = "",
                 .make = make_placer<place_m_etf>,
                 .in_auto = true},
-    SearcherRow{.name = "expert",
-                .summary = "layers in stages, and grids of stages, batch and tensor parallel groups",
-                .options = "--micro-batches, --schedule",
-                .make = make<Expert>,
-                .in_auto = true},
+    SearcherRow{
+        .name = "expert",
+        .summary = "layers in stages, and grids of stages, batch and tensor parallel groups",
+        .options = "--micro-batches, --schedule",
+        .make = make<Expert>,
+        .in_auto = true},
     SearcherRow{
         .name = "data-parallel",
         .summary = "the batch over all devices, or over halves of them; parameters repeated",

@@ -113,7 +113,7 @@ public:
         std::string schedule = "none";
         Time forward{1'000'000};
         Time backward{2'000'000};
-        Time hop{0};                       ///< between two devices
+        Time hop{0};                              ///< between two devices
         std::vector<std::int64_t> slowness = {};  ///< per stage; empty: 1
     };
 
@@ -144,9 +144,7 @@ public:
     [[nodiscard]] const Timeline& timeline() const { return timeline_; }
 
     /// (makespan - work) / work of a device that works as long as every other.
-    [[nodiscard]] double bubble() const {
-        return timeline_.makespan / timeline_.busy[0] - 1;
-    }
+    [[nodiscard]] double bubble() const { return timeline_.makespan / timeline_.busy[0] - 1; }
 
     /// Most micro-batches of chunks that a device has begun and not given the gradient of.
     [[nodiscard]] int in_flight(int device) const {
@@ -302,9 +300,8 @@ TEST(InFlight, IsNearlyTwiceThatForTheEagerOne) {
 
 TEST(InFlight, OfTheFirstStageIsStagesTimesChunksAndStagesLessOneWhenInterleaved) {
     for (const int v : {2, 3}) {
-        const Chain chain({.stages = 4,
-                           .micro_batches = 16,
-                           .schedule = "interleaved:" + std::to_string(v)});
+        const Chain chain(
+            {.stages = 4, .micro_batches = 16, .schedule = "interleaved:" + std::to_string(v)});
         EXPECT_EQ(chain.in_flight(0), 4 * v + 4 - 1);
     }
 }

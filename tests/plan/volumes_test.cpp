@@ -268,7 +268,8 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
     build(std::vector<std::int64_t>(13, kWidth));
     const Problem problem =
         make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
-    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}}, {"y", {{"d0", 4}}}};
+    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}},
+                                                             {"y", {{"d0", 4}}}};
     for (int i = 1; i <= 12; ++i) {
         degrees["mul" + std::to_string(i)] = {{"m", 4}};
         degrees["w" + std::to_string(i)] = {{"d0", 4}};

@@ -50,6 +50,14 @@ protected:
         const Outcome result = run(arguments);
         ASSERT_EQ(result.code, 0) << result.err;
     }
+    /// The batch over four GPUs, in training: collectives.
+    void plan_split(const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = plan_mlp(
+            {"--machine", "p100-cluster:1x4", "--mode", "training", "--searcher", "data-parallel"});
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        ASSERT_EQ(result.code, 0) << result.err;
+    }
     std::map<std::string, std::vector<json>> trace_events(const std::string& file) {
         std::map<std::string, std::vector<json>> by_phase;
         const json trace = json::parse(read(file));
@@ -153,12 +161,63 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
               drawn + count_of(dot, "    device"));
 }
 
+TEST_F(Export, DTensorNamesMeshAndPlacementsOfASplitPlan) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "dtensor", "-o", "dtensor.json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json file = json::parse(read("dtensor.json"));
+    const json plan = json::parse(read("plan.json"));
+    ASSERT_EQ(file["ops"].size(), plan["ops"].size());
+    int sharded = 0;
+    for (std::size_t i = 0; i < file["ops"].size(); ++i) {
+        const json& op = file["ops"][i];
+        EXPECT_EQ(op["name"], plan["ops"][i]["name"]);
+        const json& mesh = file["meshes"].at(op["mesh"].get<std::size_t>());
+        for (const json& result_tensor : op["results"]) {
+            EXPECT_EQ(result_tensor["placements"].size(), mesh["shape"].size());
+            sharded += result_tensor["placements"][0] == "Shard(0)" ? 1 : 0;
+        }
+    }
+    EXPECT_GT(sharded, 0);
+}
+
+TEST_F(Export, ShardyNamesMeshAndShardingsOfASplitPlan) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "shardy", "-o", "plan.mlir"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string text = read("plan.mlir");
+    EXPECT_THAT(text, HasSubstr("  sdy.mesh @mesh_0 = <[\"a\"=4]>\n"));
+    EXPECT_THAT(text, HasSubstr("#sdy.sharding_per_value<[<@mesh_0, [{\"a\"}, {}]>]>"));
+    EXPECT_EQ(count_of(text, "{"), count_of(text, "}"));
+}
+
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
-                                "--format", "shardy", "-o", "out"});
+                                "--format", "gspmd", "-o", "out"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot"));
+    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot, dtensor, shardy"));
+}
+
+TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const std::string other = example("runnable/encoder-layer/model.onnx");
+    for (const char* format : {"chrome-trace", "dot", "dtensor", "shardy"}) {
+        EXPECT_EQ(run({"export", "plan.json", model, "--format", format}).code, 2);
+        EXPECT_EQ(run({"export", "plan.json", model, "--format", format, "-o", "plan.json"}).code,
+                  2);
+        EXPECT_EQ(run({"export", "missing.json", model, "--format", format, "-o", "out"}).code, 3);
+        EXPECT_EQ(run({"export", "plan.json", other, "--bind", "batch=4", "--bind", "sequence=16",
+                       "--format", format, "-o", "out"})
+                      .code,
+                  6);
+    }
+    EXPECT_THAT(files(), testing::ElementsAre("plan.json"));
 }
 
 TEST_F(Export, ReportLoadsNothingFromElsewhere) {

@@ -123,6 +123,50 @@ TEST_F(Export, TraceArrowsStartInsideASliceAndEndLater) {
     }
 }
 
+// Every rank of a gradient's all-reduce waits for its own backward task and feeds its own update.
+TEST_F(Export, TraceCollectivesHaveOneArrowPerRankEachWay) {
+    plan_split({"--trace", "trace.json"});
+    auto events = trace_events("trace.json");
+    std::map<std::int64_t, std::set<std::int64_t>> rows;  // per collective
+    std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> times;
+    for (const json& slice : events["X"]) {
+        const std::int64_t task = slice["args"]["task"];
+        const std::int64_t start = picoseconds(slice["ts"]);
+        times[task] = {start, start + picoseconds(slice["dur"])};
+        if (slice["cat"] == "collective") rows[task].insert(slice["tid"].get<std::int64_t>());
+    }
+    ASSERT_FALSE(rows.empty());
+    std::map<std::int64_t, json> begins;
+    for (const json& flow : events["s"]) {
+        if (flow["cat"] == "collective") begins[flow["id"]] = flow;
+    }
+    // Where the arrows touch a collective: its rows, at its start or in its last moment.
+    std::map<std::int64_t, std::size_t> in;
+    std::map<std::int64_t, std::size_t> out;
+    for (const json& flow : events["f"]) {
+        if (flow["cat"] != "collective") continue;
+        const json& begin = begins.at(flow["id"]);
+        bool touches = false;
+        for (const auto& [task, own] : rows) {
+            const bool ends = own.contains(flow["tid"].get<std::int64_t>()) &&
+                              picoseconds(flow["ts"]) == times[task].first;
+            const bool starts = own.contains(begin["tid"].get<std::int64_t>()) &&
+                                picoseconds(begin["ts"]) == times[task].second - 1;
+            in[task] += ends ? 1 : 0;
+            out[task] += starts ? 1 : 0;
+            touches = touches || ends || starts;
+        }
+        EXPECT_TRUE(touches) << flow;
+        // What goes between devices is the collective's business: compute, send and receive rows.
+        EXPECT_EQ(begin["tid"].get<std::int64_t>() / 3, flow["tid"].get<std::int64_t>() / 3);
+    }
+    constexpr std::size_t kRanks = 4;
+    for (const auto& [task, own] : rows) {
+        EXPECT_EQ(in[task], kRanks) << task;
+        EXPECT_EQ(out[task], kRanks) << task;
+    }
+}
+
 TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
     plan_spread({"--trace", "trace.json"});
     std::map<std::string, std::int64_t> peaks;

@@ -205,6 +205,15 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
               drawn + count_of(dot, "    device"));
 }
 
+TEST_F(Export, DotStripesWhatIsSplit) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    ASSERT_EQ(run({"export", "plan.json", model, "--format", "dot", "-o", "graph.dot"}).code, 0);
+    const std::string dot = read("graph.dot");
+    EXPECT_THAT(dot, HasSubstr("style=striped"));
+    EXPECT_THAT(dot, HasSubstr("split m 4 on 4 devices: gpu0 gpu1 gpu2 gpu3"));
+}
+
 TEST_F(Export, DTensorNamesMeshAndPlacementsOfASplitPlan) {
     plan_split({});
     const std::string model = example("runnable/mlp/model.onnx");
@@ -292,6 +301,26 @@ TEST_F(Export, ReportHoldsTheTimelineOfThePlan) {
     EXPECT_EQ(data["devices"].size(), plan["machine"]["devices"].size());
     EXPECT_EQ(data["ops"]["name"].size(), plan["ops"].size());
     EXPECT_EQ(data["compared"]["rows"].size(), 4);  // the plan, two baselines, the lower bound
+}
+
+TEST_F(Export, ReportKnowsTheDevicesOfSplitOps) {
+    plan_split({"--report", "report.html"});
+    const json ops = page_data(read("report.html"))["ops"];
+    const json plan = json::parse(read("plan.json"));
+    for (std::size_t i = 0; i < plan["ops"].size(); ++i) {
+        const json& place = ops["places"][ops["place"][i].get<std::size_t>()];
+        const std::string split = ops["splits"][ops["split"][i].get<std::size_t>()];
+        std::string expected;
+        std::size_t parts = 1;
+        for (const json& degree : plan["ops"][i]["degrees"]) {
+            const int count = degree[1];
+            expected += (expected.empty() ? "" : ", ") + degree[0].get<std::string>() + ' ' +
+                        std::to_string(count);
+            parts *= static_cast<std::size_t>(count);
+        }
+        EXPECT_EQ(split, expected);
+        EXPECT_EQ(place.is_array() ? place.size() : place["count"].get<std::size_t>(), parts);
+    }
 }
 
 TEST_F(Export, ReportIsNotEndedByTheNamesOfAModel) {

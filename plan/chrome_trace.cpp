@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <numeric>
 #include <vector>
 
 #include "graph/json.h"
@@ -26,18 +28,21 @@ std::string to_microseconds(Time time) {
 class TraceWriter {
 public:
     explicit TraceWriter(const ExportInput& input)
-        : problem_(input.problem), tasks_(*input.tasks), timeline_(*input.timeline) {}
+        : problem_(input.problem),
+          tasks_(*input.tasks),
+          timeline_(*input.timeline),
+          next_flow_(static_cast<std::int64_t>(tasks_.size())) {}
 
     std::string write() {
         text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
         event(R"("ph":"M","name":"process_name","args":{{"name":"predicted"}}}})");
         name_rows();
+        sort_ranks();
         find_neighbours();
         for (const TaskId task : timeline_.commit_order) {
             add_slices(task);
-            if (tasks_.tasks[static_cast<std::size_t>(task)].kind == TaskKind::copy) {
-                add_arrow(task);
-            }
+            if (at(task).kind == TaskKind::copy) add_arrow(task);
+            if (at(task).kind == TaskKind::collective) add_arrows(task);
         }
         add_memory();
         text_ += "\n]}\n";
@@ -62,6 +67,14 @@ private:
         return tasks_.lanes[static_cast<std::size_t>(at(task).lane)];
     }
 
+    [[nodiscard]] Time end(TaskId task) const { return start(task) + at(task).duration; }
+    /// The first row of the device that the task occupies.
+    [[nodiscard]] std::int32_t row_on(TaskId task, int device) const {
+        const auto rows = resources(task);
+        const auto row = std::ranges::lower_bound(rows, compute_row(device));
+        return row != rows.end() && *row <= receive_row(device) ? *row : rows.front();
+    }
+
     /// Only rows that something runs on: a cluster has thousands of idle channels.
     void name_rows() {
         std::vector<char> used(static_cast<std::size_t>(tasks_.resource_count), 0);
@@ -79,19 +92,69 @@ private:
         }
     }
 
-    /// Per copy the predecessor that ends last and the successor that starts first; ties by id.
+    /// Where a task leaves what it makes, or takes what it needs.
+    [[nodiscard]] std::span<const std::int32_t> devices_of(TaskId id, bool leaving) const {
+        const Task& task = at(id);
+        if (task.kind == TaskKind::collective) {
+            return tasks_.ranks[static_cast<std::size_t>(task.ranks)];
+        }
+        return {task.kind == TaskKind::copy && leaving ? &task.to : &task.device, 1};
+    }
+
+    /// Per communication, and per rank of a collective, the predecessor that ends last and the
+    /// successor that starts first; ties by id.
     void find_neighbours() {
-        producer_.assign(tasks_.size(), -1);
-        consumer_.assign(tasks_.size(), -1);
         for (TaskId task = 0; task < static_cast<TaskId>(tasks_.size()); ++task) {
             for (const TaskId next : tasks_.successors[static_cast<std::size_t>(task)]) {
-                TaskId& last = producer_[static_cast<std::size_t>(next)];
-                const auto end = start(task) + at(task).duration;
-                if (last < 0 || end > start(last) + at(last).duration) last = task;
-                TaskId& first = consumer_[static_cast<std::size_t>(task)];
-                if (first < 0 || start(next) < start(first)) first = next;
+                for (const int device : devices_of(task, true)) {
+                    TaskId* last = neighbour(producers_, next, device, false);
+                    if (last != nullptr && (*last < 0 || end(task) > end(*last))) *last = task;
+                }
+                for (const int device : devices_of(next, false)) {
+                    TaskId* first = neighbour(consumers_, task, device, true);
+                    if (first != nullptr && (*first < 0 || start(next) < start(*first))) {
+                        *first = next;
+                    }
+                }
             }
         }
+    }
+
+    using Neighbours = std::map<TaskId, std::vector<TaskId>>;
+
+    /// Null unless `task` communicates and does so on the device.
+    TaskId* neighbour(Neighbours& of, TaskId task, int device, bool leaving) const {
+        if (!is_communication(at(task).kind)) return nullptr;
+        const std::span<const std::int32_t> devices = devices_of(task, leaving);
+        const std::size_t rank = rank_of(task, device, devices);
+        if (rank == devices.size()) return nullptr;
+        std::vector<TaskId>& tasks = of[task];
+        tasks.resize(devices.size(), -1);
+        return &tasks[rank];
+    }
+
+    /// Its number in `devices`, or their count: ranks are in no order, and there may be thousands.
+    [[nodiscard]] std::size_t rank_of(TaskId task, int device,
+                                      std::span<const std::int32_t> devices) const {
+        if (at(task).kind != TaskKind::collective) return devices[0] == device ? 0 : devices.size();
+        const auto& sorted = sorted_ranks_[static_cast<std::size_t>(at(task).ranks)];
+        const auto found = std::ranges::lower_bound(
+            sorted, device, {}, [&](std::size_t rank) { return devices[rank]; });
+        return found != sorted.end() && devices[*found] == device ? *found : devices.size();
+    }
+
+    void sort_ranks() {
+        for (std::size_t row = 0; row < tasks_.ranks.rows(); ++row) {
+            const auto devices = tasks_.ranks[row];
+            std::vector<std::size_t>& sorted = sorted_ranks_.emplace_back(devices.size());
+            std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+            std::ranges::sort(sorted, {}, [&](std::size_t rank) { return devices[rank]; });
+        }
+    }
+
+    [[nodiscard]] static TaskId neighbour_of(const Neighbours& of, TaskId task, std::size_t rank) {
+        const auto found = of.find(task);
+        return found == of.end() ? -1 : found->second[rank];
     }
 
     void add_slices(TaskId id) {
@@ -105,22 +168,45 @@ private:
         }
     }
 
+    /// From the producer through the copy to its first consumer.
     void add_arrow(TaskId copy) {
-        const TaskId from = producer_[static_cast<std::size_t>(copy)];
-        const TaskId to = consumer_[static_cast<std::size_t>(copy)];
-        // Inside the producer's slice: an arrow belongs to the slice around its time.
-        if (from >= 0) {
-            const Time last = at(from).duration > Time{0} ? at(from).duration - Time{1} : Time{0};
-            add_flow("s", copy, resources(from).front(), start(from) + last);
-        }
-        add_flow(from >= 0 ? (to >= 0 ? "t" : "f") : "s", copy, resources(copy).front(),
-                 start(copy));
-        if (to >= 0) add_flow("f", copy, resources(to).front(), start(to));
+        const TaskId from = neighbour_of(producers_, copy, 0);
+        const TaskId to = neighbour_of(consumers_, copy, 0);
+        const Task& task = at(copy);
+        if (from >= 0) add_flow("s", "copy", copy, row_on(from, task.device), last_moment(from));
+        add_flow(from >= 0 ? (to >= 0 ? "t" : "f") : "s", "copy", copy,
+                 row_on(copy, from >= 0 ? task.device : task.to), start(copy));
+        if (to >= 0) add_flow("f", "copy", copy, row_on(to, task.to), start(to));
     }
 
-    void add_flow(std::string_view phase, TaskId copy, std::int32_t resource, Time time) {
-        event(R"("tid":{},"ph":"{}","id":{},"name":"copy","cat":"copy",{}"ts":{}}})", resource,
-              phase, copy, phase == "f" ? R"("bp":"e",)" : "", to_microseconds(time));
+    /// Per rank from its producer to the collective, and from there to its consumer: as many arrows
+    /// as ranks each way, however many tasks there are.
+    void add_arrows(TaskId collective) {
+        const auto ranks = devices_of(collective, true);
+        for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+            const std::int32_t row = row_on(collective, ranks[rank]);
+            if (const TaskId from = neighbour_of(producers_, collective, rank); from >= 0) {
+                const std::int64_t id = next_flow_++;
+                add_flow("s", "collective", id, row_on(from, ranks[rank]), last_moment(from));
+                add_flow("f", "collective", id, row, start(collective));
+            }
+            if (const TaskId to = neighbour_of(consumers_, collective, rank); to >= 0) {
+                const std::int64_t id = next_flow_++;
+                add_flow("s", "collective", id, row, last_moment(collective));
+                add_flow("f", "collective", id, row_on(to, ranks[rank]), start(to));
+            }
+        }
+    }
+
+    /// Inside the slice: an arrow belongs to the slice around its time.
+    [[nodiscard]] Time last_moment(TaskId task) const {
+        return at(task).duration > Time{0} ? end(task) - Time{1} : end(task);
+    }
+
+    void add_flow(std::string_view phase, std::string_view kind, std::int64_t id,
+                  std::int32_t resource, Time time) {
+        event(R"("tid":{},"ph":"{}","id":{},"name":"{}","cat":"{}",{}"ts":{}}})", resource, phase,
+              id, kind, kind, phase == "f" ? R"("bp":"e",)" : "", to_microseconds(time));
     }
 
     void add_memory() {
@@ -136,8 +222,10 @@ private:
     const TaskGraph& tasks_;
     const Timeline& timeline_;
     std::string text_;
-    std::vector<TaskId> producer_;
-    std::vector<TaskId> consumer_;
+    std::vector<std::vector<std::size_t>> sorted_ranks_;  ///< per row of ranks, by device
+    Neighbours producers_;
+    Neighbours consumers_;
+    std::int64_t next_flow_;  ///< of collectives: ids behind those of the tasks
 };
 
 }  // namespace

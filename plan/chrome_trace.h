@@ -8,9 +8,10 @@
 //     gpu1 compute                         ╰▶[forward b]   resources, so rows never overlap
 //     memory gpu0     ▁▁▃▃▃▃▅▅▅                            one counter (C) per device
 //
-// Arrows (s, t, f) lead from a copy's producer through the copy to its first consumer. Times are
-// microseconds with all digits down to the picosecond. A memory step stands at the start of the
-// task whose commit it belongs to.
+// Arrows (s, t, f) lead from a copy's producer through the copy to its first consumer, and on every
+// rank of a collective from what it waits for there to the collective, and on to what reads it first.
+// Times are microseconds with all digits down to the picosecond. A memory step stands at the start
+// of the task whose commit it belongs to.
 //
 // Source: "Trace Event Format", the Chromium project.
 #pragma once

@@ -35,28 +35,66 @@ std::string colour(int device) {
     return fmt::format("{:.3f} 0.35 0.95", turns - static_cast<double>(static_cast<int>(turns)));
 }
 
+/// More devices than that cannot be told apart in one node.
+constexpr int kMostStripes = 8;
+constexpr const char* kManyDevices = "0 0 0.85";
+
+/// A stripe per device of a split op, or one grey.
+std::string fill(const DeviceSet& devices) {
+    if (devices.size() > kMostStripes) return kManyDevices;
+    std::string colours;
+    for (int part = 0; part < devices.size(); ++part) {
+        colours += (part == 0 ? "" : ":") + colour(devices[part]);
+    }
+    return colours;
+}
+
 bool is_shown(const graph::Op& op) {
     return op.kind != OpKind::parameter && op.kind != OpKind::constant;
 }
 
-std::string node_of(const ExportInput& input, OpId id) {
-    const graph::Op& op = input.problem.graph().op(id);
-    const int device = input.strategy.device_of(id);
-    const int parts = input.strategy.config(id).devices.size();
-    const std::string& name = input.problem.machine().device(device).name;
-    const std::string where =
-        parts == 1 ? " on " + name : fmt::format(" in {} parts from {} on", parts, name);
-    const bool end = op.kind == OpKind::input || op.kind == OpKind::output;
-    return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"];\n", id.value,
-                       quoted(end ? op.name : op.type), quoted(op.name + where),
-                       end ? "ellipse" : "box", colour(device));
+/// "on gpu0", "split n 2, k 4 on 8 devices: gpu0 gpu1 ...".
+std::string place_of(const ExportInput& input, const OpConfig& config) {
+    const auto name = [&](int part) -> const std::string& {
+        return input.problem.machine().device(config.devices[part]).name;
+    };
+    const int parts = config.devices.size();
+    if (parts == 1) return "on " + name(0);
+    std::string text = "split";
+    for (const FactorDegree& degree : config.degrees) {
+        text += fmt::format("{}{} {}", &degree == config.degrees.data() ? " " : ", ", degree.factor,
+                            degree.degree);
+    }
+    text += fmt::format(" on {} devices:", parts);
+    for (int part = 0; part < std::min(parts, kMostStripes); ++part) text += ' ' + name(part);
+    return parts > kMostStripes ? text + " ..." : text;
 }
 
-std::string legend(const ExportInput& input, const std::set<int>& devices) {
+std::string node_of(const ExportInput& input, OpId id) {
+    const graph::Op& op = input.problem.graph().op(id);
+    const OpConfig& config = input.strategy.config(id);
+    const int parts = config.devices.size();
+    const bool end = op.kind == OpKind::input || op.kind == OpKind::output;
+    std::string label = end ? op.name : op.type;
+    if (parts > 1) label += fmt::format(" x{}", parts);
+    const bool striped = parts > 1 && parts <= kMostStripes;
+    return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"{}];\n", id.value,
+                       quoted(label), quoted(op.name + ' ' + place_of(input, config)),
+                       end ? "ellipse" : "box", fill(config.devices),
+                       !striped ? ""
+                       : end    ? ", style=wedged"
+                                : ", style=striped");
+}
+
+std::string legend(const ExportInput& input, const std::set<int>& devices, bool has_grey) {
     std::string text = "    subgraph cluster_devices {\n    label=\"devices\";\n";
     for (const int device : devices) {
         text += fmt::format("    device{} [label={}, shape=box, fillcolor=\"{}\"];\n", device,
                             quoted(input.problem.machine().device(device).name), colour(device));
+    }
+    if (has_grey) {
+        text += fmt::format("    many [label=\"more than {} devices\", fillcolor=\"{}\"];\n",
+                            kMostStripes, kManyDevices);
     }
     return text + "    }\n";
 }
@@ -67,6 +105,7 @@ std::string dot(const ExportInput& input) {
     const graph::OpGraph& graph = input.problem.graph();
     std::map<std::string, std::string> blocks;  // by name: nodes
     std::set<int> devices;
+    bool has_grey = false;
     std::string edges;
     for (std::uint32_t index = 0; index < graph.op_count(); ++index) {
         const OpId id(index);
@@ -75,6 +114,7 @@ std::string dot(const ExportInput& input) {
         blocks[op.block] += node_of(input, id);
         const DeviceSet& of = input.strategy.config(id).devices;
         for (int part = 0; part < of.size(); ++part) devices.insert(of[part]);
+        has_grey = has_grey || of.size() > kMostStripes;
         for (const OpId next : graph.successors(id)) {
             edges += fmt::format("    op{} -> op{};\n", id.value, next.value);
         }
@@ -83,7 +123,7 @@ std::string dot(const ExportInput& input) {
     std::string text = fmt::format(
         "digraph {} {{\n    rankdir=TB;\n    node [style=filled, fontname=\"Helvetica\"];\n",
         quoted(graph.name));
-    text += legend(input, devices);
+    text += legend(input, devices, has_grey);
     int cluster = 0;
     for (const auto& [block, nodes] : blocks) {
         if (block.empty()) {

@@ -9,6 +9,8 @@
 #include "graph/error.h"
 #include "plan/chrome_trace.h"
 #include "plan/dot.h"
+#include "plan/dtensor.h"
+#include "plan/shardy.h"
 
 namespace partita::plan {
 
@@ -22,6 +24,15 @@ std::span<const ExporterRow> exporter_table() {
                     .summary = "the graph coloured by device, for Graphviz",
                     .needs_timeline = false,
                     .write = dot},
+        ExporterRow{
+            .name = "dtensor",
+            .summary = "device meshes and placements of every tensor, for PyTorch's DTensor",
+            .needs_timeline = false,
+            .write = dtensor},
+        ExporterRow{.name = "shardy",
+                    .summary = "an MLIR module with meshes and shardings, for OpenXLA's Shardy",
+                    .needs_timeline = false,
+                    .write = shardy},
     };
     return kExporters;
 }

@@ -6,10 +6,11 @@
 #include <charconv>
 #include <utility>
 
+#include "plan/role.h"
+
 namespace partita::plan {
 
 using graph::Box;
-using graph::Combine;
 using graph::OpRule;
 using graph::TensorRule;
 
@@ -30,52 +31,6 @@ std::size_t hash_of(const graph::Region& region) {
         }
     }
     return hash;
-}
-
-/// How a tensor takes part in one axis of a config.
-enum class Role : std::uint8_t {
-    shared,      ///< the axis cuts its region, or leaves every part the same
-    addend,      ///< every part holds one summand
-    first_only,  ///< only the first part along the axis has it
-};
-
-bool has_factor(const TensorRule& tensor, int factor, bool& windowed) {
-    for (const graph::DimRule& dim : tensor.dims) {
-        if (std::find(dim.factors.begin(), dim.factors.end(), factor) == dim.factors.end()) {
-            continue;
-        }
-        windowed = windowed || dim.window.has_value();
-        return true;
-    }
-    return false;
-}
-
-/// Is the operand the one, or one of those, that are partial along a summand axis?
-bool is_partial_operand(const OpRule& rule, const Axis& axis, std::size_t index) {
-    if (axis.operand >= 0) return static_cast<std::size_t>(axis.operand) == index;
-    return rule.operands[index].linear;
-}
-
-Role role_of(const OpRule& rule, const Axis& axis, Side side, std::size_t index) {
-    if (axis.kind == Axis::Kind::replica || side == Side::result_gradient) return Role::shared;
-    if (axis.kind == Axis::Kind::summand) {
-        if (side == Side::result) return Role::addend;
-        if (is_partial_operand(rule, axis, index)) {
-            return side == Side::operand ? Role::addend : Role::shared;
-        }
-        if (rule.additive || rule.operands[index].apply_once) return Role::first_only;
-        return side == Side::operand ? Role::shared : Role::addend;
-    }
-    const graph::Factor& factor = rule.factors[static_cast<std::size_t>(axis.factor)];
-    if (side == Side::result) return factor.reduction ? Role::addend : Role::shared;
-    const TensorRule& tensor = rule.operands[index];
-    bool windowed = false;
-    if (has_factor(tensor, axis.factor, windowed)) {
-        // Windows overlap: what two parts read gets a contribution of both.
-        return side == Side::operand_gradient && windowed ? Role::addend : Role::shared;
-    }
-    if (tensor.apply_once && factor.reduction) return Role::first_only;
-    return side == Side::operand_gradient ? Role::addend : Role::shared;
 }
 
 }  // namespace
@@ -157,9 +112,7 @@ Layout layout_of(const OpRule& rule, const Parts& parts, const DeviceSet& device
         roles.push_back(role_of(rule, axis, side, index));
         if (roles.back() != Role::addend) continue;
         layout.summands *= axis.degree;
-        const bool reduces = side == Side::result && axis.kind == Axis::Kind::factor;
-        layout.combine =
-            reduces ? rule.factors[static_cast<std::size_t>(axis.factor)].combine : Combine::sum;
+        layout.combine = combine_of(rule, axis, side);
     }
     layout.pieces.reserve(static_cast<std::size_t>(parts.size()));
     for (int part = 0; part < parts.size(); ++part) {

@@ -31,14 +31,13 @@ function buildTree() {
   return finish(root)[0];
 }
 
-// Per box: its ops, its time on each device; a box with one child is that child; long lists are cut
+// Per box: its ops; a box with one child is that child; long lists are cut
 // into runs. A block whose ops lie far apart (first and last layer of a model in one scope) becomes
 // several boxes.
 const farApart = Math.max(40, data.ops.name.length / 25);
 function finish(box) {
   if (box.op >= 0) {
     box.ops = [box.op];
-    box.share = new Map([[data.ops.device[box.op], Math.max(1, data.ops.time[box.op])]]);
     return [box];
   }
   const children = box.children.flatMap(finish).sort((a, b) => a.ops[0] - b.ops[0]);
@@ -69,9 +68,24 @@ function finish(box) {
 
 function gather(box) {
   box.ops = box.children.flatMap(child => child.ops).sort((a, b) => a - b);
-  box.share = new Map();
-  for (const child of box.children)
-    for (const [device, t] of child.share) box.share.set(device, (box.share.get(device) || 0) + t);
+}
+
+// The time of a box on each of its devices, or null when these are too many to tell apart.
+function shareOf(box) {
+  const share = new Map();
+  for (const op of box.ops) {
+    const devices = devicesOf(op), part = Math.max(1, data.ops.time[op]) / devices.length;
+    for (const device of devices) {
+      share.set(device, (share.get(device) || 0) + part);
+      if (share.size > maxStripes) return null;
+    }
+  }
+  return share;
+}
+
+function devicesIn(box) {
+  const inside = new Set(box.ops.map(op => data.ops.place[op]));
+  return [...new Set([...inside].flatMap(place => places[place]))].sort((a, b) => a - b);
 }
 
 function runs(children, path) {

@@ -3,18 +3,44 @@
 // Part of the report page: draws the boxes that are visible, and opens, closes, moves and zooms.
 "use strict";
 
+// "gpu0 to gpu7", "gpu0, gpu2 and 3 more".
+function deviceNames(devices) {
+  const name = device => data.devices[device].name;
+  const run = devices.length > 2 && devices.every((device, i) => device === devices[0] + i);
+  if (run) return `${name(devices[0])} to ${name(devices[devices.length - 1])}`;
+  const more = devices.length > 6 ? ` and ${devices.length - 6} more` : "";
+  return devices.slice(0, 6).map(name).join(", ") + more;
+}
+
 function boxText(box) {
-  const devices = [...box.share]
-                      .sort((a, b) => b[1] - a[1] || a[0] - b[0])
-                      .slice(0, 6)
-                      .map(([device]) => data.devices[device].name)
-                      .join(", ");
-  const more = box.share.size > 6 ? ` and ${box.share.size - 6} more` : "";
-  if (box.op >= 0)
-    return `${data.ops.name[box.op]}\n${data.ops.type[box.op]} on ${devices}\n${
-        time(data.ops.time[box.op])}`;
-  return `${box.path}\n${box.ops.length} ops on ${devices}${more}\n${
-      time([...box.share.values()].reduce((a, b) => a + b, 0))} of work`;
+  if (box.op >= 0) {
+    const devices = devicesOf(box.op), split = splitOf(box.op);
+    const how = split ? `, split ${split}, on ${devices.length} devices: ` : " on ";
+    return `${data.ops.name[box.op]}\n${data.ops.type[box.op]}${how}${deviceNames(devices)}\n${
+        time(data.ops.time[box.op])}${split ? " in one piece" : ""}`;
+  }
+  const splits = box.ops.filter(op => splitOf(op)).length;
+  const work = box.ops.reduce((sum, op) => sum + data.ops.time[op], 0);
+  return `${box.path}\n${box.ops.length} ops${splits ? `, ${splits} of them split,` : ""} on ${
+      deviceNames(devicesIn(box))}\n${time(work)} of work`;
+}
+
+// Stripes by share of time, or grey.
+function fillBox(group, box, width, height) {
+  const share = shareOf(box);
+  if (!share) {
+    group.append(element("rect", {width, height, fill: manyDevices}));
+    return;
+  }
+  const total = [...share.values()].reduce((a, b) => a + b, 0);
+  let x = 0;
+  for (const [device, t] of [...share].sort((a, b) => a[0] - b[0])) {
+    group.append(element("rect", {x, width: width * t / total, height, fill: colour(device)}));
+    x += width * t / total;
+  }
+  // Text must stay legible on stripes.
+  if (share.size > 1)
+    group.append(element("rect", {width, height, fill: "#fff", "fill-opacity": 0.4}));
 }
 
 // The end of a long name tells more: "model.model.layers.14" is "layers.14".
@@ -26,26 +52,26 @@ function labelOf(name) {
   return dot >= 0 && dot < most - 6 ? end.slice(dot + 1) : "…" + end;
 }
 
+function partsText(op) {
+  const parts = devicesOf(op).length;
+  return parts > 1 ? `${parts} parts` : "";
+}
+
 function drawBox(node, stage) {
   const {box} = node, width = 116, height = 30,
         group = element("g", {
           class: box.op < 0 ? "node block" : "node",
           transform: `translate(${node.x - width / 2},${node.y})`
         });
-  const total = [...box.share.values()].reduce((a, b) => a + b, 0);
-  let x = 0;
-  for (const [device, t] of [...box.share].sort((a, b) => a[0] - b[0])) {
-    group.append(element("rect", {x, width: width * t / total, height, fill: colour(device)}));
-    x += width * t / total;
-  }
+  fillBox(group, box, width, height);
   group.append(element(
       "rect", {class: "frame", width, height, rx: 3, "stroke-width": box.op < 0 ? 1.8 : 1}));
+  const count = box.op < 0 ? `${box.ops.length} ops` : partsText(box.op);
   group.append(element(
-      "text", {x: width / 2, y: box.op < 0 ? 13 : 19, "text-anchor": "middle"}, labelOf(box.name)));
-  if (box.op < 0)
+      "text", {x: width / 2, y: count ? 13 : 19, "text-anchor": "middle"}, labelOf(box.name)));
+  if (count)
     group.append(element(
-        "text", {class: "count", x: width / 2, y: 25, "text-anchor": "middle"},
-        `${box.ops.length} ops`));
+        "text", {class: "count", x: width / 2, y: 25, "text-anchor": "middle"}, count));
   group.addEventListener("pointermove", event => showTip(event, boxText(box)));
   group.addEventListener("pointerleave", event => showTip(event, null));
   if (box.op < 0)
@@ -170,6 +196,16 @@ by("collapse").addEventListener("click", () => {
   opened.add(root);
   drawGraph();
 });
+function addLegend(fill, text) {
+  const entry = element("span", {}, text);
+  entry.prepend(swatch(fill));
+  by("fills").append(entry);
+}
+if (usedDevices.length <= maxStripes) {
+  for (const device of usedDevices) addLegend(colour(device), data.devices[device].name);
+} else {
+  addLegend(manyDevices, `more than ${maxStripes} devices`);
+}
 if (root.children.length) {
   openSome();
   drawGraph();

@@ -18,7 +18,7 @@ function layout(boxes) {
     const from = boxOf[data.edges[e]], to = boxOf[data.edges[e + 1]];
     if (from < 0 || to < 0 || from === to) continue;
     const key = from * boxes.length + to,
-          crosses = data.ops.device[data.edges[e]] !== data.ops.device[data.edges[e + 1]];
+          crosses = data.ops.place[data.edges[e]] !== data.ops.place[data.edges[e + 1]];
     const edge = edges.get(key) || {from, to, crosses: false};
     edge.crosses = edge.crosses || crosses;
     edges.set(key, edge);

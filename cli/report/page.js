@@ -87,6 +87,16 @@ function bar(share) {
 function swatch(fill) {
   return element("span", {class: "swatch", style: `background:${fill}`});
 }
+// The devices of an op, one per part.
+const places = data.ops.places.map(
+    place => Array.isArray(place) ?
+        place :
+        Array.from({length: place.count}, (_, i) => place.first + i * place.stride));
+const devicesOf = op => places[data.ops.place[op]];
+const splitOf = op => data.ops.splits[data.ops.split[op]];
+
+// A stripe per device while they can be told apart; else one grey.
+const maxStripes = 8, manyDevices = "#cfd5dd";
 const isUsed = d => d.ops > 0 || d.busy > 0;
 const usedDevices = data.devices.map((d, i) => i).filter(i => isUsed(data.devices[i]));
 const idle = data.devices.length - usedDevices.length;

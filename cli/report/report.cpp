@@ -2,9 +2,11 @@
 #include "cli/report/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cassert>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 #include "cli/report/report_html.h"
@@ -54,27 +56,66 @@ std::string devices(const ReportInput& input) {
     });
 }
 
+/// Texts by number: what many ops share is written once.
+class Shared {
+public:
+    std::size_t number_of(const std::string& text) {
+        const auto [known, is_new] = numbers_.emplace(text, texts_.size());
+        if (is_new) texts_.push_back(text);
+        return known->second;
+    }
+    [[nodiscard]] std::string json() const { return fmt::format("[{}]", fmt::join(texts_, ",")); }
+
+private:
+    std::map<std::string, std::size_t> numbers_;
+    std::vector<std::string> texts_;
+};
+
+/// The devices of an op's parts as in plan.json.
+std::string device_list(const plan::DeviceSet& devices) {
+    if (!devices.is_list()) {
+        return fmt::format(R"({{"first":{},"count":{},"stride":{}}})", devices.first(),
+                           devices.size(), devices.stride());
+    }
+    std::vector<int> list;
+    for (int part = 0; part < devices.size(); ++part) list.push_back(devices[part]);
+    return fmt::format("[{}]", fmt::join(list, ","));
+}
+
+/// "n 2, k 4"; "" of a whole op.
+std::string degrees(const plan::OpConfig& config) {
+    std::string text;
+    for (const plan::FactorDegree& degree : config.degrees) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", degree.factor, degree.degree);
+    }
+    return text;
+}
+
 /// Column by column: half the size of one object per op.
 std::string ops(const ReportInput& input) {
     const auto list = input.problem.graph().ops();
-    std::uint32_t id = 0;
-    const auto device = [&](const graph::Op&) {
-        return std::to_string(input.strategy.device_of(OpId(id++)));
-    };
-    std::uint32_t timed = 0;
-    const auto time = [&](const graph::Op&) {
-        const OpId op(timed++);
-        return std::to_string(input.problem.total_time(op, input.strategy.device_of(op)).raw());
-    };
+    Shared places;
+    Shared splits;
+    std::vector<std::size_t> place;
+    std::vector<std::size_t> split;
+    std::vector<std::int64_t> time;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        const plan::OpConfig& config = input.strategy.config(OpId(i));
+        place.push_back(places.number_of(device_list(config.devices)));
+        split.push_back(splits.number_of(json_quoted(degrees(config))));
+        time.push_back(input.problem.total_time(OpId(i), config.devices[0]).raw());
+    }
     return fmt::format(
-        R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"device":{},"time":{}}})",
+        R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"place":[{}],"split":[{}],)"
+        R"("time":[{}],"places":{},"splits":{}}})",
         json_array(list, [](const graph::Op& op) { return json_quoted(op.name); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.type); }),
         json_array(list, [](const graph::Op& op) { return json_quoted(op.block); }),
         json_array(list,
                    [](const graph::Op& op) { return op.kind == OpKind::compute ? "1" : "0"; }),
         json_array(list, [](const graph::Op& op) { return is_shown(op) ? "1" : "0"; }),
-        json_array(list, device), json_array(list, time));
+        fmt::join(place, ","), fmt::join(split, ","), fmt::join(time, ","), places.json(),
+        splits.json());
 }
 
 /// from, to, from, to, ...

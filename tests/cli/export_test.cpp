@@ -50,6 +50,14 @@ protected:
         const Outcome result = run(arguments);
         ASSERT_EQ(result.code, 0) << result.err;
     }
+    /// The batch over four GPUs, in training: collectives.
+    void plan_split(const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = plan_mlp(
+            {"--machine", "p100-cluster:1x4", "--mode", "training", "--searcher", "data-parallel"});
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        ASSERT_EQ(result.code, 0) << result.err;
+    }
     std::map<std::string, std::vector<json>> trace_events(const std::string& file) {
         std::map<std::string, std::vector<json>> by_phase;
         const json trace = json::parse(read(file));
@@ -115,6 +123,50 @@ TEST_F(Export, TraceArrowsStartInsideASliceAndEndLater) {
     }
 }
 
+// Every rank of a gradient's all-reduce waits for its own backward task and feeds its own update.
+TEST_F(Export, TraceCollectivesHaveOneArrowPerRankEachWay) {
+    plan_split({"--trace", "trace.json"});
+    auto events = trace_events("trace.json");
+    std::map<std::int64_t, std::set<std::int64_t>> rows;  // per collective
+    std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> times;
+    for (const json& slice : events["X"]) {
+        const std::int64_t task = slice["args"]["task"];
+        const std::int64_t start = picoseconds(slice["ts"]);
+        times[task] = {start, start + picoseconds(slice["dur"])};
+        if (slice["cat"] == "collective") rows[task].insert(slice["tid"].get<std::int64_t>());
+    }
+    ASSERT_FALSE(rows.empty());
+    std::map<std::int64_t, json> begins;
+    for (const json& flow : events["s"]) {
+        if (flow["cat"] == "collective") begins[flow["id"]] = flow;
+    }
+    // Where the arrows touch a collective: its rows, at its start or in its last moment.
+    std::map<std::int64_t, std::size_t> in;
+    std::map<std::int64_t, std::size_t> out;
+    for (const json& flow : events["f"]) {
+        if (flow["cat"] != "collective") continue;
+        const json& begin = begins.at(flow["id"]);
+        bool touches = false;
+        for (const auto& [task, own] : rows) {
+            const bool ends = own.contains(flow["tid"].get<std::int64_t>()) &&
+                              picoseconds(flow["ts"]) == times[task].first;
+            const bool starts = own.contains(begin["tid"].get<std::int64_t>()) &&
+                                picoseconds(begin["ts"]) == times[task].second - 1;
+            in[task] += ends ? 1 : 0;
+            out[task] += starts ? 1 : 0;
+            touches = touches || ends || starts;
+        }
+        EXPECT_TRUE(touches) << flow;
+        // What goes between devices is the collective's business: compute, send and receive rows.
+        EXPECT_EQ(begin["tid"].get<std::int64_t>() / 3, flow["tid"].get<std::int64_t>() / 3);
+    }
+    constexpr std::size_t kRanks = 4;
+    for (const auto& [task, own] : rows) {
+        EXPECT_EQ(in[task], kRanks) << task;
+        EXPECT_EQ(out[task], kRanks) << task;
+    }
+}
+
 TEST_F(Export, TraceCountsMemoryUpToThePredictedPeak) {
     plan_spread({"--trace", "trace.json"});
     std::map<std::string, std::int64_t> peaks;
@@ -153,12 +205,72 @@ TEST_F(Export, DotDrawsEveryOpAndBalancesItsBraces) {
               drawn + count_of(dot, "    device"));
 }
 
+TEST_F(Export, DotStripesWhatIsSplit) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    ASSERT_EQ(run({"export", "plan.json", model, "--format", "dot", "-o", "graph.dot"}).code, 0);
+    const std::string dot = read("graph.dot");
+    EXPECT_THAT(dot, HasSubstr("style=striped"));
+    EXPECT_THAT(dot, HasSubstr("split m 4 on 4 devices: gpu0 gpu1 gpu2 gpu3"));
+}
+
+TEST_F(Export, DTensorNamesMeshAndPlacementsOfASplitPlan) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "dtensor", "-o", "dtensor.json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json file = json::parse(read("dtensor.json"));
+    const json plan = json::parse(read("plan.json"));
+    ASSERT_EQ(file["ops"].size(), plan["ops"].size());
+    int sharded = 0;
+    for (std::size_t i = 0; i < file["ops"].size(); ++i) {
+        const json& op = file["ops"][i];
+        EXPECT_EQ(op["name"], plan["ops"][i]["name"]);
+        const json& mesh = file["meshes"].at(op["mesh"].get<std::size_t>());
+        for (const json& result_tensor : op["results"]) {
+            EXPECT_EQ(result_tensor["placements"].size(), mesh["shape"].size());
+            sharded += result_tensor["placements"][0] == "Shard(0)" ? 1 : 0;
+        }
+    }
+    EXPECT_GT(sharded, 0);
+}
+
+TEST_F(Export, ShardyNamesMeshAndShardingsOfASplitPlan) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const Outcome result =
+        run({"export", "plan.json", model, "--format", "shardy", "-o", "plan.mlir"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string text = read("plan.mlir");
+    EXPECT_THAT(text, HasSubstr("  sdy.mesh @mesh_0 = <[\"a\"=4]>\n"));
+    EXPECT_THAT(text, HasSubstr("#sdy.sharding_per_value<[<@mesh_0, [{\"a\"}, {}]>]>"));
+    EXPECT_EQ(count_of(text, "{"), count_of(text, "}"));
+}
+
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
-                                "--format", "shardy", "-o", "out"});
+                                "--format", "gspmd", "-o", "out"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot"));
+    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot, dtensor, shardy"));
+}
+
+TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
+    plan_split({});
+    const std::string model = example("runnable/mlp/model.onnx");
+    const std::string other = example("runnable/encoder-layer/model.onnx");
+    for (const char* format : {"chrome-trace", "dot", "dtensor", "shardy"}) {
+        EXPECT_EQ(run({"export", "plan.json", model, "--format", format}).code, 2);
+        EXPECT_EQ(run({"export", "plan.json", model, "--format", format, "-o", "plan.json"}).code,
+                  2);
+        EXPECT_EQ(run({"export", "missing.json", model, "--format", format, "-o", "out"}).code, 3);
+        EXPECT_EQ(run({"export", "plan.json", other, "--bind", "batch=4", "--bind", "sequence=16",
+                       "--format", format, "-o", "out"})
+                      .code,
+                  6);
+    }
+    EXPECT_THAT(files(), testing::ElementsAre("plan.json"));
 }
 
 TEST_F(Export, ReportLoadsNothingFromElsewhere) {
@@ -189,6 +301,26 @@ TEST_F(Export, ReportHoldsTheTimelineOfThePlan) {
     EXPECT_EQ(data["devices"].size(), plan["machine"]["devices"].size());
     EXPECT_EQ(data["ops"]["name"].size(), plan["ops"].size());
     EXPECT_EQ(data["compared"]["rows"].size(), 4);  // the plan, two baselines, the lower bound
+}
+
+TEST_F(Export, ReportKnowsTheDevicesOfSplitOps) {
+    plan_split({"--report", "report.html"});
+    const json ops = page_data(read("report.html"))["ops"];
+    const json plan = json::parse(read("plan.json"));
+    for (std::size_t i = 0; i < plan["ops"].size(); ++i) {
+        const json& place = ops["places"][ops["place"][i].get<std::size_t>()];
+        const std::string split = ops["splits"][ops["split"][i].get<std::size_t>()];
+        std::string expected;
+        std::size_t parts = 1;
+        for (const json& degree : plan["ops"][i]["degrees"]) {
+            const int count = degree[1];
+            expected += (expected.empty() ? "" : ", ") + degree[0].get<std::string>() + ' ' +
+                        std::to_string(count);
+            parts *= static_cast<std::size_t>(count);
+        }
+        EXPECT_EQ(split, expected);
+        EXPECT_EQ(place.is_array() ? place.size() : place["count"].get<std::size_t>(), parts);
+    }
 }
 
 TEST_F(Export, ReportIsNotEndedByTheNamesOfAModel) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/plan/merged_network.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <utility>
+
+#include "graph/json.h"
+#include "plan/config.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using graph::TensorId;
+using graph::TensorRole;
+
+TensorId source(graph::OpGraph& graph, const std::string& name, TensorRole role,
+                graph::Shape shape) {
+    graph::Tensor tensor;
+    tensor.name = name;
+    tensor.shape = std::move(shape);
+    tensor.role = role;
+    if (role == TensorRole::constant) {
+        tensor.dtype = graph::DType::int64;
+        tensor.known_integers = {12, 6};
+    }
+    return graph.add_source(std::move(tensor));
+}
+
+TensorId compute(graph::OpGraph& graph, const std::string& name, const std::string& type,
+                 std::vector<TensorId> operands, graph::Shape shape,
+                 graph::Attributes attributes = {}) {
+    graph::Op op;
+    op.name = name;
+    op.type = type;
+    op.opset = 17;
+    op.inputs = std::move(operands);
+    op.attributes = std::move(attributes);
+    graph::Tensor tensor;
+    tensor.name = name + ".out";
+    tensor.shape = std::move(shape);
+    op.outputs = {graph.add_tensor(std::move(tensor))};
+    const TensorId result = op.outputs[0];
+    graph.add_op(std::move(op));
+    return result;
+}
+
+graph::OpGraph network() {
+    graph::OpGraph graph;
+    graph.name = "merged";
+    const TensorId x = source(graph, "x", TensorRole::input, {3, 4, 6});
+    const TensorId shape = source(graph, "shape", TensorRole::constant, {2});
+    const TensorId w = source(graph, "w", TensorRole::parameter, {6, 8});
+    const TensorId v = source(graph, "v", TensorRole::parameter, {6, 8});
+    const TensorId u = source(graph, "u", TensorRole::parameter, {8, 5});
+    const TensorId c = source(graph, "c", TensorRole::parameter, {5});
+    const TensorId flat = compute(graph, "flat", "Reshape", {x, shape}, {12, 6});
+    const TensorId mul = compute(graph, "mul", "MatMul", {flat, w}, {12, 8});
+    const TensorId other = compute(graph, "other", "MatMul", {flat, v}, {12, 8});
+    const TensorId sum = compute(graph, "sum", "Add", {mul, other}, {12, 8});
+    const TensorId fc = compute(graph, "fc", "Gemm", {sum, u, c}, {12, 5});
+    graph::Attributes rows;
+    rows.set("axes", std::vector<std::int64_t>{1});
+    rows.set("keepdims", std::int64_t{0});
+    const TensorId most = compute(graph, "most", "ReduceMax", {sum}, {12}, rows);
+    graph.add_output("y", fc);
+    graph.add_output("z", most);
+    return graph;
+}
+
+}  // namespace
+
+MergedNetwork::MergedNetwork()
+    : graph_(network()),
+      machine_(switched_machine(8)),
+      problem_(make_problem(graph_, machine_,
+                            {.mode = Mode::training, .objective = Objective::step_time})) {}
+
+std::string MergedNetwork::factor(const std::string& op, std::size_t dim, std::size_t place) const {
+    const graph::OpRule& rule = problem_.rule(*graph_.find_op(op));
+    return rule.factors[static_cast<std::size_t>(rule.results[0].dims.at(dim).factors.at(place))]
+        .name;
+}
+
+void MergedNetwork::split(Strategy& strategy, const std::string& op,
+                          std::vector<FactorDegree> degrees, std::vector<int> devices) const {
+    int parts = 1;
+    for (const FactorDegree& degree : degrees) parts *= degree.degree;
+    if (devices.empty()) {
+        devices.resize(static_cast<std::size_t>(parts));
+        std::iota(devices.begin(), devices.end(), 0);
+    }
+    const graph::OpId id = *graph_.find_op(op);
+    strategy.configs[id.index()] = {std::move(degrees), DeviceSet::list(std::move(devices))};
+    EXPECT_EQ(find_fault(problem_, id, strategy.config(id), 1), std::nullopt) << op;
+}
+
+Strategy MergedNetwork::reviewed() const {
+    Strategy strategy = on_devices(std::vector<int>(graph_.op_count(), 0));
+    split(strategy, "x", {{"d0", 3}});
+    split(strategy, "flat", {{factor("flat", 0), 3}});
+    split(strategy, "mul", {{"m", 2}, {"k", 2}});
+    split(strategy, "other", {{"m", 2}, {"k", 2}});
+    split(strategy, "w", {{"d0", 2}}, {2, 3});
+    split(strategy, "sum", {{factor("sum", 0), 2}, {"+", 2}});
+    split(strategy, "fc", {{"k", 2}, {"n", 3}}, {5, 4, 3, 2, 1, 0});
+    split(strategy, "c", {{"*", 4}}, {4, 5, 6, 7});
+    strategy.updates.resize(graph_.op_count());
+    strategy.updates[graph_.find_op("c")->index()].update = {{{"d0", 2}}, DeviceSet::list({6, 7})};
+    const graph::OpRule& most = problem_.rule(*graph_.find_op("most"));
+    for (const graph::Factor& axis : most.factors) {
+        if (axis.reduction) split(strategy, "most", {{axis.name, 2}}, {7, 0});
+    }
+    return strategy;
+}
+
+std::vector<Strategy> MergedNetwork::strategies() const {
+    std::vector<Strategy> all{reviewed()};
+    EXPECT_EQ(find_fault(problem_, all[0]), std::nullopt);
+    const std::string b = factor("flat", 0, 0);
+    const std::string s = factor("flat", 0, 1);
+    const auto add = [&](const std::string& op, const std::vector<FactorDegree>& degrees) {
+        all.push_back(on_devices(std::vector<int>(graph_.op_count(), 0)));
+        split(all.back(), op, degrees);
+    };
+    add("flat", {{s, 2}});            // strided
+    add("flat", {{b, 2}});            // 8 and 4 rows
+    add("flat", {{b, 3}, {s, 2}});    // even, in order
+    add("flat", {{s, 2}, {b, 3}});    // even, in another order than the mesh
+    add("flat", {{b, 3}, {"*", 2}});  // copies
+    add("fc", {{"n", 2}, {"n", 2}});  // 5: 2 1 | 1 1, and at once 2 2 | 1 0
+    add("fc", {{"n", 2}, {"m", 2}, {"n", 2}});
+    add("mul", {{"m", 2}, {"m", 3}});
+    add("mul", {{"m", 3}, {"k", 2}});
+    return all;
+}
+
+void MergedNetwork::expect_golden(const std::string& file, const std::string& text) {
+    const auto path = std::filesystem::path(PARTITA_SOURCE_DIR) / "tests/data/exports" / file;
+    if (std::getenv("PARTITA_REWRITE_GOLDEN") != nullptr) {
+        std::ofstream(path, std::ios::binary) << text;
+    }
+    EXPECT_EQ(text, graph::read_text_file(path));
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small network with everything that exported shardings must tell apart:
+//
+//     x [3 4 6] -> flat [12 6] -> mul w [6 8] --> sum -> fc u [8 5] + c [5] -> y [12 5]
+//                     |  (b s)       |             |        (n: 5)
+//                     '-> other v [6 8] -----------'  '-> most [12]   (the maximum of each row)
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cost/machine.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+class MergedNetwork {
+public:
+    MergedNetwork();
+
+    [[nodiscard]] const Problem& problem() const { return problem_; }
+
+    /// Sums that stay partial through `sum`, a bias applied once, a maximum, devices out of order.
+    [[nodiscard]] Strategy reviewed() const;
+
+    /// The one above, and one for each way to cut a dim that is merged or uneven.
+    [[nodiscard]] std::vector<Strategy> strategies() const;
+
+    /// Compares with a file of tests/data/exports; PARTITA_REWRITE_GOLDEN writes it anew.
+    static void expect_golden(const std::string& file, const std::string& text);
+
+private:
+    /// The factor at `place` of what dim `dim` of the op's result is made of.
+    [[nodiscard]] std::string factor(const std::string& op, std::size_t dim,
+                                     std::size_t place = 0) const;
+    void split(Strategy& strategy, const std::string& op, std::vector<FactorDegree> degrees,
+               std::vector<int> devices = {}) const;
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    Problem problem_;
+};
+
+}  // namespace partita::plan

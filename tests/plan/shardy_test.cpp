@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exported shardings, expanded as Shardy does it, are the layouts of the plan.
+#include "plan/shardy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/shardy_mesh.h"
+#include "tests/plan/merged_network.h"
+#include "tests/plan/random_networks.h"
+#include "tests/plan/shardy_module.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using search::Random;
+using testing::HasSubstr;
+
+/// Axes major to minor as one number, and how many of them there are.
+std::pair<std::int64_t, std::int64_t> flat(const ShardyMeshText& mesh,
+                                           const std::vector<ShardyAxis>& axes,
+                                           std::int64_t position) {
+    std::int64_t number = 0;
+    std::int64_t count = 1;
+    for (const ShardyAxis& axis : axes) {
+        number = number * axis.size + mesh.coordinate(axis, position);
+        count *= axis.size;
+    }
+    return {number, count};
+}
+
+/// Do the parts of the axes, cut at once, with `dims[a]` the dim that axis a cuts or -1, and axes major
+/// to minor as in `order`?
+bool says(const std::vector<LaidOut>& micro_batches, const std::vector<std::size_t>& order,
+          const std::vector<int>& dims) {
+    const std::vector<FactorDegree>& degrees = micro_batches[0].config->degrees;
+    for (const LaidOut& tensor : micro_batches) {
+        for (std::size_t p = 0; p < tensor.pieces.size(); ++p) {
+            std::vector<std::int64_t> digits(degrees.size());
+            auto rest = static_cast<std::int64_t>(p);
+            for (std::size_t a = degrees.size(); a-- > 0; rest /= degrees[a].degree) {
+                digits[a] = rest % degrees[a].degree;
+            }
+            std::vector<Indices> given = tensor.whole;
+            for (std::size_t d = 0; d < given.size(); ++d) {
+                std::int64_t number = 0;
+                std::int64_t count = 1;
+                for (const std::size_t a : order) {
+                    if (dims[a] != static_cast<int>(d)) continue;
+                    number = number * degrees[a].degree + digits[a];
+                    count *= degrees[a].degree;
+                }
+                given[d] = chunk(given[d], count, number);
+            }
+            if (!says(tensor, tensor.pieces[p], given)) return false;
+        }
+    }
+    return true;
+}
+
+/// Does any use of the axes of the config say it?
+bool anything_says(const std::vector<LaidOut>& micro_batches) {
+    const int rank = static_cast<int>(micro_batches[0].whole.size());
+    std::vector<std::size_t> order(micro_batches[0].config->degrees.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    do {
+        std::vector<int> dims(order.size(), -1);
+        for (std::size_t a = 0; a < dims.size();) {
+            if (says(micro_batches, order, dims)) return true;
+            a = 0;
+            while (a < dims.size() && ++dims[a] == rank) dims[a++] = -1;
+        }
+    } while (std::next_permutation(order.begin(), order.end()));
+    return false;
+}
+
+bool is_partial_but_no_sum(const LaidOut& tensor) {
+    return tensor.combine != graph::Combine::none && tensor.combine != graph::Combine::sum;
+}
+
+struct Counts {
+    int said = 0;
+    int partial = 0;
+    int unsaid = 0;
+};
+
+void expect_sharding(const ShardyModule& module, const ShardyShardingText& sharding,
+                     const std::vector<LaidOut>& micro_batches, Counts& counts) {
+    if (sharding.open) {
+        ++counts.unsaid;
+        const LaidOut& first = micro_batches[0];
+        EXPECT_TRUE(first.is_windowed() || is_partial_but_no_sum(first) ||
+                    !anything_says(micro_batches))
+            << "tensor " << first.tensor.value;
+        return;
+    }
+    ++counts.said;
+    counts.partial += sharding.unreduced.empty() ? 0 : 1;
+    const ShardyMeshText& mesh = module.meshes.at(sharding.mesh);
+    for (const LaidOut& tensor : micro_batches) {
+        std::vector<int> devices;
+        for (const LaidOutPiece& piece : tensor.pieces) devices.push_back(piece.device);
+        ASSERT_EQ(devices.size(), mesh.ids.size());
+        std::sort(devices.begin(), devices.end());
+        const bool is_maximal = mesh.axes.empty();
+        ASSERT_EQ(sharding.dims.size(), is_maximal ? 0 : tensor.whole.size());
+        for (std::size_t i = 0; i < mesh.ids.size(); ++i) {
+            const auto position = static_cast<std::int64_t>(i);
+            const int device =
+                is_maximal ? mesh.ids[i] : devices.at(static_cast<std::size_t>(mesh.ids[i]));
+            const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
+                                            [&](const auto& p) { return p.device == device; });
+            ASSERT_NE(piece, tensor.pieces.end());
+            std::vector<Indices> given = tensor.whole;
+            for (std::size_t d = 0; d < sharding.dims.size(); ++d) {
+                const auto [number, count] = flat(mesh, sharding.dims[d], position);
+                given[d] = chunk(given[d], count, number);
+            }
+            EXPECT_TRUE(says(tensor, *piece, given)) << sharding.text;
+            EXPECT_EQ(flat(mesh, sharding.unreduced, position).first, piece->summand)
+                << sharding.text;
+        }
+    }
+}
+
+void expect_faithful(const Problem& problem, const Strategy& strategy, Counts& counts) {
+    const ShardyModule module = read_shardy(shardy({.problem = problem, .strategy = strategy}));
+    for (const std::vector<LaidOut>& tensor : laid_out(problem, strategy)) {
+        const LaidOut& first = tensor[0];
+        const ShardyOp& op = module.ops.at(problem.graph().op(first.op).name);
+        const bool is_update = first.config != &strategy.config(first.op);
+        const auto& of_side = is_update                     ? op.update
+                              : first.side == Side::operand ? op.operands
+                                                            : op.results;
+        if (is_update && of_side.empty()) continue;  // nothing said
+        ASSERT_LT(first.index, of_side.size());
+        expect_sharding(module, of_side[first.index], tensor, counts);
+    }
+}
+
+TEST(Shardy, ShardingsExpandToTheLayoutsOfRandomSplits) {
+    Counts counts;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        Random random(seed);
+        const graph::OpGraph graph = random_uneven_network(random, 1 + draw(random, 6));
+        const cost::Machine machine = switched_machine(12);
+        const Problem problem = make_problem(
+            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
+        expect_faithful(problem, random_strategy(random, problem, 1 + draw(random, 3)), counts);
+        if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    }
+    EXPECT_GT(counts.said, 5'000);
+    EXPECT_GT(counts.partial, 100);
+    EXPECT_GT(counts.unsaid, 50);
+}
+
+TEST(Shardy, ShardingsExpandToTheLayoutsOfMergedDims) {
+    const MergedNetwork network;
+    Counts counts;
+    for (const Strategy& strategy : network.strategies()) {
+        expect_faithful(network.problem(), strategy, counts);
+    }
+    EXPECT_GT(counts.unsaid, 0);
+}
+
+// 12 devices as 2x6, 2x2x3 and 6x2: 2 suits all, 4 and 6 do not suit each other.
+TEST(Shardy, OneMeshServesConfigsThatCutItsDevicesDifferently) {
+    const DeviceSet devices = DeviceSet::progression(0, 12, 1);
+    const OpConfig six{{{"m", 2}, {"n", 6}}, devices};
+    const OpConfig three{{{"m", 2}, {"k", 2}, {"n", 3}}, devices};
+    const OpConfig two{{{"m", 6}, {"n", 2}}, devices};
+    ShardyMesh mesh("mesh_0", devices);
+    for (const OpConfig& config : {six, three, two}) mesh.add(config);
+    EXPECT_EQ(mesh.definition(), R"(sdy.mesh @mesh_0 = <["a"=2, "b"=6]>)");
+    EXPECT_EQ(mesh.axes({spans_of(three)[0]}), R"("a")");
+    EXPECT_EQ(mesh.axes({spans_of(three)[1]}), R"("b":(1)2)");
+    EXPECT_EQ(mesh.axes({spans_of(three)[2]}), R"("b":(2)3)");
+    EXPECT_EQ(mesh.axes({spans_of(two)[0]}), R"("a", "b":(1)3)");
+    EXPECT_EQ(mesh.axes({spans_of(three)[1], spans_of(three)[2]}), R"("b")");
+    EXPECT_EQ(mesh.axes({spans_of(three)[2], spans_of(three)[1]}), R"("b":(2)3, "b":(1)2)");
+}
+
+TEST(Shardy, NamesOfAModelEndNeitherStringsNorComments) {
+    graph::OpGraph graph = two_layers();
+    graph.name = "a\nmodule {} //";
+    graph.op(*graph.find_op("relu")).name = "\"} : () -> ()";
+    const cost::Machine machine = switched_machine(2);
+    const Problem problem = make_problem(graph, machine);
+    const std::string text =
+        shardy({.problem = problem, .strategy = on_devices(std::vector<int>(graph.op_count(), 1))});
+    EXPECT_THAT(text, HasSubstr(R"(of "a\0Amodule {} //" on)"));
+    EXPECT_THAT(text, HasSubstr(R"re(name = "\22} : () -> ()")re"));
+}
+
+TEST(Shardy, TextIsAsReviewed) {
+    const MergedNetwork network;
+    network.expect_golden("shardy.mlir",
+                          shardy({.problem = network.problem(), .strategy = network.reviewed()}));
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -36,22 +36,12 @@ DeviceSet some_of(const std::vector<int>& devices, int first, int count, int str
     return DeviceSet::list(std::move(some));
 }
 
-GroupSplit split_of(const Problem& problem, const Grid& grid) {
-    const std::vector<int> devices = equal_devices(problem);
-    return split_over_group(problem, {.group = some_of(devices, 0, grid.group_size),
-                                      .batch_parts = grid.groups,
-                                      .replicas = some_of(devices, 0, grid.groups, grid.group_size),
-                                      .whole_batch = grid.groups == 1});
-}
-
 /// Writes the configs of a stage's ops, the groups major and the devices of a group minor.
 class GridConfigs {
 public:
-    GridConfigs(const Problem& problem, const Grid& grid)
-        : problem_(problem),
-          grid_(grid),
-          devices_(equal_devices(problem)),
-          split_(split_of(problem, grid)) {}
+    GridConfigs(const Problem& problem, const Grid& grid, const std::vector<int>& devices,
+                const GroupSplit& split)
+        : problem_(problem), grid_(grid), devices_(devices), split_(split) {}
 
     [[nodiscard]] OpConfig config(OpId op, int stage) const {
         const int size = grid_.groups * grid_.group_size;
@@ -83,17 +73,9 @@ private:
 
     const Problem& problem_;
     Grid grid_;
-    std::vector<int> devices_;
-    GroupSplit split_;
+    const std::vector<int>& devices_;
+    const GroupSplit& split_;
 };
-
-double estimate(const Problem& problem, const Grid& grid) {
-    double sum = 0;
-    for (const Time time : split_of(problem, grid).times) sum += static_cast<double>(time.raw());
-    const double rounds =
-        static_cast<double>(problem.policy().micro_batches) * problem.policy().schedule.chunks;
-    return sum / grid.stages * (1 + (grid.stages - 1) / rounds);
-}
 
 /// A group shares a node, and stages have room for a layer each.
 std::vector<Grid> all_grids(const Problem& problem, int devices) {
@@ -135,66 +117,88 @@ Placement place_expert(const GroupGraph& graph) {
     return placement;
 }
 
-std::vector<Grid> expert_grids(const Problem& problem) {
-    if (problem.constraints().whole_ops || plan::has_given_costs(problem)) return {};
-    const auto count = static_cast<int>(equal_devices(problem).size());
+Grids::Grids(const GroupGraph& graph)
+    : graph_(graph), problem_(graph.problem()), devices_(equal_devices(graph.problem())) {}
+
+const GroupSplit& Grids::split(const Grid& grid) {
+    const auto [known, is_new] =
+        splits_.try_emplace(std::pair(grid.groups, grid.group_size), GroupSplit{});
+    if (is_new) {
+        known->second = split_over_group(
+            problem_, {.group = some_of(devices_, 0, grid.group_size),
+                       .batch_parts = grid.groups,
+                       .replicas = some_of(devices_, 0, grid.groups, grid.group_size),
+                       .whole_batch = grid.groups == 1});
+    }
+    return known->second;
+}
+
+double Grids::estimate(const Grid& grid) {
+    double sum = 0;
+    for (const Time time : split(grid).times) sum += static_cast<double>(time.raw());
+    const plan::Policy& policy = problem_.policy();
+    const double rounds = static_cast<double>(policy.micro_batches) * policy.schedule.chunks;
+    return sum / grid.stages * (1 + (grid.stages - 1) / rounds);
+}
+
+std::vector<Grid> Grids::by_estimate() {
+    if (problem_.constraints().whole_ops || plan::has_given_costs(problem_)) return {};
+    const auto count = static_cast<int>(devices_.size());
     std::vector<Grid> grids;
-    for (const int devices : {count, std::min(count, node_size(problem))}) {
-        for (const Grid& grid : all_grids(problem, devices)) {
+    for (const int devices : {count, std::min(count, node_size(problem_))}) {
+        for (const Grid& grid : all_grids(problem_, devices)) {
             const bool single = grid == Grid{};
             if (!single && std::ranges::find(grids, grid) == grids.end()) grids.push_back(grid);
         }
     }
     std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t i = 0; i < grids.size(); ++i) {
-        order.emplace_back(estimate(problem, grids[i]), i);
-    }
+    for (std::size_t i = 0; i < grids.size(); ++i) order.emplace_back(estimate(grids[i]), i);
     std::sort(order.begin(), order.end());
     std::vector<Grid> sorted;
     for (const auto& [time, i] : order) sorted.push_back(grids[i]);
     return sorted;
 }
 
-Strategy grid_strategy(const GroupGraph& graph, const Grid& grid) {
-    const Problem& problem = graph.problem();
-    const std::vector<int> devices = equal_devices(problem);
-    const int chunks = problem.policy().schedule.chunks;
-    const Bytes capacity = problem.memory_capacity(devices[0]);
+Strategy Grids::cut(const Grid& grid, CutAt at, const GroupSplit& split) const {
+    const int chunks = problem_.policy().schedule.chunks;
+    const Bytes capacity = problem_.memory_capacity(devices_[0]);
     const std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
-        {.device = devices[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
-    const GridConfigs configs(problem, grid);
+        {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
+    const std::vector<int> slot = cut_layers(graph_, slots, at);
+    const GridConfigs configs(problem_, grid, devices_, split);
     Strategy strategy;
-    for (const CutAt at : {CutAt::blocks, CutAt::groups}) {
-        const std::vector<int> slot = cut_layers(graph, slots, at);
-        strategy = {};
-        strategy.policy = problem.policy();
-        strategy.configs.resize(problem.graph().op_count());
-        for (std::size_t g = 0; g < graph.size(); ++g) {
-            const int stage = slot[g] < 0 ? grid.stages - 1 : slot[g] % grid.stages;
-            for (const OpId op : graph.groups().members[g]) {
-                strategy.configs[op.index()] = configs.config(op, stage);
-            }
+    strategy.policy = problem_.policy();
+    strategy.configs.resize(problem_.graph().op_count());
+    for (std::size_t g = 0; g < graph_.size(); ++g) {
+        const int stage = slot[g] < 0 ? grid.stages - 1 : slot[g] % grid.stages;
+        for (const OpId op : graph_.groups().members[g]) {
+            strategy.configs[op.index()] = configs.config(op, stage);
         }
-        accumulate_locally(problem, strategy);
-        join_groups(problem, devices[0], strategy);
-        // A block that is come back to breaks a pipeline: then cut in the order of the data.
-        if (!find_schedule_fault(problem, strategy)) break;
     }
+    accumulate_locally(problem_, strategy);
+    join_groups(problem_, devices_[0], strategy);
     return strategy;
 }
 
+Strategy Grids::strategy(const Grid& grid) {
+    const GroupSplit& shared = split(grid);
+    Strategy by_blocks = cut(grid, CutAt::blocks, shared);
+    // A block that is come back to breaks a pipeline: then cut in the order of the data.
+    return find_schedule_fault(problem_, by_blocks) ? cut(grid, CutAt::groups, shared) : by_blocks;
+}
+
 Status Expert::step(Engine& engine) {
-    const Problem& problem = engine.problem();
-    if (!std::exchange(started_, true)) {
-        grids_ = expert_grids(problem);
+    if (!grids_) {
+        grids_.emplace(engine.groups());
+        order_ = grids_->by_estimate();
         evaluate_and_repair(engine, place_expert(engine.groups()));
-        return grids_.empty() ? Status::found : Status::in_progress;
+        return order_.empty() ? Status::found : Status::in_progress;
     }
-    const auto evaluation = engine.evaluate(grid_strategy(engine.groups(), grids_[next_++]));
+    const auto evaluation = engine.evaluate(grids_->strategy(order_[next_++]));
     if (!evaluation) return Status::found;
     if (evaluation->feasible()) ++fitting_;
-    return next_ == grids_.size() || fitting_ == kMostGrids ? Status::found : Status::in_progress;
+    return next_ == order_.size() || fitting_ == kMostGrids ? Status::found : Status::in_progress;
 }
 
 }  // namespace partita::search

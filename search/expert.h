@@ -20,9 +20,14 @@
 // Megatron-LM, SC 2021; Krizhevsky 2014; the manual placements of REFERENCES.md 7 and 8.
 #pragma once
 
+#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "search/group_graph.h"
+#include "search/group_split.h"
+#include "search/layer_cut.h"
 #include "search/searcher.h"
 
 namespace partita::search {
@@ -38,12 +43,27 @@ struct Grid {
     friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-/// Grids of the equal devices of the fastest kind, or of one of their nodes, best estimate first.
-/// Empty where ops must stay whole, and on one device.
-std::vector<Grid> expert_grids(const plan::Problem& problem);
+/// The grids of a problem, over the equal devices of the fastest kind.
+class Grids {
+public:
+    /// `graph` must outlive it.
+    explicit Grids(const GroupGraph& graph);
 
-/// The strategy of a grid.
-plan::Strategy grid_strategy(const GroupGraph& graph, const Grid& grid);
+    /// Over all of these devices, or over one node of them, best estimate first. Empty where ops must
+    /// stay whole, and on one device.
+    std::vector<Grid> by_estimate();
+    plan::Strategy strategy(const Grid& grid);
+
+private:
+    const GroupSplit& split(const Grid& grid);
+    double estimate(const Grid& grid);
+    [[nodiscard]] plan::Strategy cut(const Grid& grid, CutAt at, const GroupSplit& split) const;
+
+    const GroupGraph& graph_;
+    const plan::Problem& problem_;
+    std::vector<int> devices_;
+    std::map<std::pair<int, int>, GroupSplit> splits_;  ///< by groups and devices of a group
+};
 
 class Expert final : public Searcher {
 public:
@@ -52,10 +72,10 @@ public:
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
-    std::vector<Grid> grids_;
+    std::optional<Grids> grids_;
+    std::vector<Grid> order_;
     std::size_t next_ = 0;
     int fitting_ = 0;
-    bool started_ = false;
 };
 
 }  // namespace partita::search

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a group of equal devices shares each op: split along one factor, or repeated. Chosen op by op
-// in order of the data, each time by the least time of
+// How a group of equal devices shares each op: split along one factor, or repeated. The time that is
+// made small is the sum of
 //
-//     its part's computation
-//   + what brings its operands from the forms in which they are to the one it needs
-//   + the same for gradients on their way back, and what adds up those of its parameters
+//     the largest part's computation, of every op
+//     what brings every tensor from the form in which it arises to the forms that its readers need
+//     the same for gradients on their way back, their sum over groups, and updates
 //
 // so that known patterns come out without being named: two matrix products by columns and by rows
 // with one all-reduce behind them (Megatron-LM), attention by heads, the batch for convolutions and
-// output features for wide fully connected layers ("one weird trick").
+// output features for wide fully connected layers ("one weird trick"), shards of the rows between
+// the products (sequence parallelism).
 //
-//     form        replicated, shards of one dim, or partial sums; a tensor may have several at once
+//     form        replicated, shards of one dim, or partial sums
 //
-// Optimal: no, it does not look ahead. Time: O(ops * factors).
+// First op by op in order of the data; then in sweeps, one op at a time beside its neighbours; then
+// from each matrix product on, its axis and that of all ops up to a few products further together.
+// Optimal: no, a local optimum. Time: O(sweeps * ops * factors * neighbours).
 // Source: Shoeybi et al., Megatron-LM, 2019, section 3; Krizhevsky, One weird trick for parallelizing
-// convolutional neural networks, 2014; Korthikanti et al., Reducing Activation Recomputation, 2022
-// (sequence parallelism: shards of the rows between the products, where that is cheaper).
+// convolutional neural networks, 2014; Korthikanti et al., Reducing Activation Recomputation, 2022;
+// the cost of a configuration as in Jia et al., OptCNN, ICML 2018, section 5.
 #pragma once
 
 #include <vector>

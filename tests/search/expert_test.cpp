@@ -63,22 +63,25 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
 }
 
 // Query, key and value by columns, so that each device has heads of its own; the projection by rows;
-// the wide product by columns, the narrow one by rows.
+// gate and up by columns, down by rows. The head of 128,256 words by columns.
 TEST(GroupSplit, OfATransformerIsThatOfMegatron) {
-    const auto gpt = model("gpt2-small.onnx", {.bindings = {{"batch", 8}, {"sequence", 512}}});
+    const auto llama = model("llama-3-8b.onnx", {.bindings = {{"batch", 8}, {"sequence", 512}}});
     const cost::Machine machine = cost::load_machine("dgx-a100");
-    const Problem problem = plan::make_problem(gpt.graph, machine, training());
+    const Problem problem = plan::make_problem(llama.graph, machine, training());
     const GroupSplit split = split_over_group(
         problem, {.group = DeviceSet::progression(0, 4, 1), .replicas = DeviceSet::single(0)});
-    std::cout << kinds_of_products(problem, split) << "\n";
-    for (std::size_t i = 0; i < 200 && i < problem.graph().op_count(); ++i) {
-        const auto& op = problem.graph().ops()[i];
-        if (op.kind != graph::OpKind::compute) continue;
-        std::cout << op.name << " " << op.type << " " << split.axes[i].factor << " "
-                  << split.times[i].raw() / 1000 << "ns\n";
+    const std::string kinds = kinds_of_products(problem, split);
+    ASSERT_EQ(kinds.size(), 32u * 7 + 1);
+    for (std::size_t layer = 0; layer < 32; ++layer) {
+        EXPECT_EQ(kinds.substr(7 * layer, 7), "cccrccr") << "layer " << layer;
     }
+    const auto attention = std::ranges::find(llama.graph.ops(), "Attention", &graph::Op::type);
+    ASSERT_NE(attention, llama.graph.ops().end());
+    const auto at = static_cast<std::size_t>(attention - llama.graph.ops().begin());
+    EXPECT_EQ(split.axes[at].factor, "h");
 }
 
+// The batch for convolutions, features for the wide layers behind them.
 TEST(GroupSplit, OfAlexNetIsOneWeirdTrick) {
     const auto alexnet = model("alexnet.onnx", {.batch = 128});
     const cost::Machine machine = cost::load_machine("k80-cluster");
@@ -86,7 +89,86 @@ TEST(GroupSplit, OfAlexNetIsOneWeirdTrick) {
     const GroupSplit split = split_over_group(problem, {.group = DeviceSet::progression(0, 4, 1),
                                                         .replicas = DeviceSet::single(0),
                                                         .whole_batch = true});
-    EXPECT_EQ(kinds_of_products(problem, split), "bbbbbccc");
+    EXPECT_THAT(kinds_of_products(problem, split), testing::MatchesRegex("bbbbb[cr][cr][cr]"));
+}
+
+//             stage 0                       stage 1
+//     group   0: gpu0 gpu1  1: gpu2 gpu3    0: gpu4 gpu5  1: gpu6 gpu7
+//     x ─▶ MatMul w1 ─▶ Relu ─▶ MatMul w2 ─▶ MatMul w3 ─▶ Relu ─▶ MatMul w4 ─▶ y
+class TwoByTwoByTwo : public testing::Test {
+protected:
+    TwoByTwoByTwo() : machine_(plan::switched_machine(8)) {
+        const auto add = [&](const std::string& name, graph::TensorRole role, graph::Shape shape) {
+            graph::Tensor tensor;
+            tensor.name = name;
+            tensor.shape = std::move(shape);
+            tensor.role = role;
+            return tensor;
+        };
+        graph::TensorId last =
+            graph_.add_source(add("x", graph::TensorRole::input, {kBatch, kWidth}));
+        const auto compute = [&](const std::string& name, const char* type, const char* block,
+                                 std::vector<graph::TensorId> operands, std::int64_t width) {
+            graph::Op op;
+            op.name = name;
+            op.type = type;
+            op.opset = 13;
+            op.block = block;
+            op.inputs = std::move(operands);
+            op.outputs = {graph_.add_tensor(
+                add(name + ".out", graph::TensorRole::activation, {kBatch, width}))};
+            last = op.outputs[0];
+            graph_.add_op(std::move(op));
+        };
+        const auto product = [&](const std::string& number, const char* block, std::int64_t from,
+                                 std::int64_t to) {
+            const auto w =
+                graph_.add_source(add("w" + number, graph::TensorRole::parameter, {from, to}));
+            compute("mul" + number, "MatMul", block, {last, w}, to);
+        };
+        for (const char* block : {"layer0", "layer1"}) {
+            const int first = block[5] == '0' ? 1 : 3;
+            product(std::to_string(first), block, kWidth, 4 * kWidth);
+            compute("relu" + std::to_string(first), "Relu", block, {last}, 4 * kWidth);
+            product(std::to_string(first + 1), block, 4 * kWidth, kWidth);
+        }
+        graph_.add_output("y", last);
+    }
+
+    static constexpr std::int64_t kBatch = 16;
+    static constexpr std::int64_t kWidth = 2048;
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+};
+
+TEST_F(TwoByTwoByTwo, IsStagesGroupsAndSharedOps) {
+    plan::ProblemOptions options = training(4);
+    options.policy.schedule = *plan::schedule_from_text("1f1b");
+    const Problem problem = plan::make_problem(graph_, machine_, options);
+    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+    const plan::Strategy strategy =
+        Grids(groups).strategy({.stages = 2, .groups = 2, .group_size = 2});
+    EXPECT_EQ(find_fault(problem, strategy), std::nullopt);
+    const auto config = [&](const char* op) { return strategy.config(*graph_.find_op(op)); };
+    using testing::ElementsAre;
+    EXPECT_EQ(config("mul1").degrees, (std::vector<plan::FactorDegree>{{"m", 2}, {"n", 2}}));
+    EXPECT_EQ(config("mul2").degrees, (std::vector<plan::FactorDegree>{{"m", 2}, {"k", 2}}));
+    EXPECT_EQ(config("w1").degrees, (std::vector<plan::FactorDegree>{{"*", 2}, {"d1", 2}}));
+    EXPECT_EQ(config("mul1").devices, DeviceSet::progression(0, 4, 1));
+    EXPECT_EQ(config("mul3").devices, DeviceSet::progression(4, 4, 1));
+    std::map<std::string, int> count;
+    for (const plan::Task& task : lower(problem, strategy).tasks) {
+        if (task.kind == plan::TaskKind::copy) ++count["copy"];
+        if (task.kind != plan::TaskKind::collective) continue;
+        ++count[std::string(cost::name_of(task.collective)) + " " +
+                graph_.tensor(task.tensor).name + (task.gradient ? ".grad" : "")];
+    }
+    // Inside each group, per micro-batch: two products, one sum forward (and none back to x, which
+    // has no gradient). Over the groups, once: gradients of each half of a weight.
+    EXPECT_EQ(count["all-reduce mul2.out"], 4 * 2);
+    EXPECT_EQ(count["all-reduce w1.grad"], 2);
+    EXPECT_EQ(count["all-reduce w4.grad"], 2);
 }
 
 }  // namespace

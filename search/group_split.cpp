@@ -2,9 +2,13 @@
 #include "search/group_split.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "plan/config.h"
 #include "search/split_configs.h"
@@ -62,8 +66,15 @@ public:
           group_(devices_of(options.group)),
           replicas_(devices_of(options.replicas)),
           choices_(graph_.op_count()),
-          axes_(graph_.op_count(), kUndecided) {
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) find_choices(OpId(i));
+          forms_(graph_.op_count()),
+          known_forms_(graph_.tensor_count(), {kReplicated, kPartial}),
+          exchanges_(graph_.tensor_count()),
+          chosen_(graph_.op_count(), kUndecided) {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            find_choices(OpId(i));
+            find_forms(OpId(i));
+        }
+        for (std::size_t i = 0; i < graph_.tensor_count(); ++i) price_exchanges(TensorId(i));
     }
 
     GroupSplit run() {
@@ -80,7 +91,7 @@ public:
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId id(i);
             const bool runs = !is_source(id);
-            result.axes.push_back(axis(id, runs ? axes_[i] : source_axis(id)));
+            result.axes.push_back(axis(id, choices_[i][runs ? at(chosen_[i]) : source_choice(id)]));
             Time time = runs ? computation(id) : Time{0};
             for (const TensorId t : graph_.op(id).outputs) time += tensor_time(t);
             result.times.push_back(time);
@@ -89,8 +100,15 @@ public:
     }
 
 private:
-    static constexpr int kRepeated = -1;
-    static constexpr int kUndecided = -2;
+    static constexpr int kRepeated = -1;  ///< a choice's factor
+    static constexpr int kUndecided = -1;
+    // Numbers of forms of a tensor; from then on shards.
+    static constexpr std::uint8_t kWholeForm = 0;
+    static constexpr std::uint8_t kPartialForm = 1;
+    static constexpr std::uint8_t kFirstShards = 2;
+    static constexpr std::size_t kMostForms = 64;
+
+    static std::size_t at(int index) { return static_cast<std::size_t>(index); }
     static constexpr int kMostSweeps = 8;
     static constexpr int kMostRounds = 3;
     static constexpr int kProductsAhead = 4;
@@ -112,8 +130,10 @@ private:
         return {problem_.rule(id).factors[static_cast<std::size_t>(factor)].name, degree_};
     }
 
-    /// The factors that the op may be split by, beside the split of the batch over the groups.
+    /// "*", and the factors that the op may be split by beside the split of the batch over the groups.
     void find_choices(OpId id) {
+        std::vector<int>& choices = choices_[id.index()];
+        choices.push_back(kRepeated);
         const std::vector<graph::Factor>& factors = problem_.rule(id).factors;
         for (std::size_t f = 0; f < factors.size(); ++f) {
             if (!factors[f].splittable || !graph::is_legal_degree(factors[f].extent, degree_)) {
@@ -125,27 +145,67 @@ private:
             const int factor = static_cast<int>(f);
             const plan::OpConfig config{.degrees = {axis(id, factor)}, .devices = options_.group};
             if (find_fault(problem_, id, config, problem_.policy().micro_batches)) continue;
-            choices_[id.index()].push_back(factor);
+            choices.push_back(factor);
         }
     }
 
-    /// The best axis beside what is decided around the op. Does it change?
+    /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
+    void find_forms(OpId id) {
+        const graph::Op& op = graph_.op(id);
+        const graph::OpRule& rule = problem_.rule(id);
+        std::vector<int> kept;
+        for (const int factor : choices_[id.index()]) {
+            std::vector<std::uint8_t> forms;
+            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+                forms.push_back(form_number(op.inputs[i], rule, rule.operands[i], factor, false));
+            }
+            for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+                forms.push_back(form_number(op.outputs[i], rule, rule.results[i], factor, true));
+            }
+            if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
+            kept.push_back(factor);
+            std::vector<std::uint8_t>& all = forms_[id.index()];
+            all.insert(all.end(), forms.begin(), forms.end());
+        }
+        choices_[id.index()] = std::move(kept);
+    }
+
+    std::uint8_t form_number(TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
+                             int factor, bool is_result) {
+        if (factor == kRepeated || !t.valid()) return kWholeForm;
+        const auto shards = shards_by(tensor, rule, at(factor), degree_);
+        if (!shards) return is_result ? kPartialForm : kWholeForm;
+        std::vector<Form>& known = known_forms_[t.index()];
+        const auto form = std::find(known.begin(), known.end(), *shards);
+        if (form == known.end() && known.size() == kMostForms) return kMostForms;
+        const auto number = static_cast<std::uint8_t>(form - known.begin());
+        if (form == known.end()) known.push_back(*shards);
+        return number;
+    }
+
+    /// Of operand i under the op's present choice, or of result i - operands.
+    [[nodiscard]] std::uint8_t form_of(OpId id, std::size_t i) const {
+        const graph::Op& op = graph_.op(id);
+        const std::size_t width = op.inputs.size() + op.outputs.size();
+        return forms_[id.index()][at(chosen_[id.index()]) * width + i];
+    }
+
+    /// The best choice beside what is decided around the op. Does it change?
     bool choose(OpId id) {
         if (is_source(id)) return false;
-        int& own = axes_[id.index()];
+        int& own = chosen_[id.index()];
         const int before = own;
-        if (own == kUndecided) own = kRepeated;
+        if (own == kUndecided) own = 0;
         int best = own;
         Time least = time_around(id);
-        const auto try_axis = [&](int factor) {
-            own = factor;
+        for (int choice = 0; choice < static_cast<int>(choices_[id.index()].size()); ++choice) {
+            if (choice == best) continue;
+            own = choice;
             const Time time = time_around(id);
-            if (time >= least) return;
+            if (time >= least) continue;
             least = time;
-            best = factor;
-        };
-        if (best != kRepeated) try_axis(kRepeated);
-        for (const int factor : choices_[id.index()]) try_axis(factor);
+            best = choice;
+        }
         own = best;
         return best != before;
     }
@@ -168,17 +228,15 @@ private:
             if (!problem_.rule(OpId(end)).matrix_product) continue;
             if (++products == kProductsAhead) break;
         }
-        const auto from = axes_.begin() + static_cast<std::ptrdiff_t>(first);
-        const auto to = axes_.begin() + static_cast<std::ptrdiff_t>(end);
+        const auto from = chosen_.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto to = chosen_.begin() + static_cast<std::ptrdiff_t>(end);
         std::vector<int> best(from, to);
         const std::vector<int> before = best;
         Time least = time_of(first, end);
-        std::vector<int> choices = choices_[first];
-        choices.push_back(kRepeated);
-        for (const int factor : choices) {
-            if (factor == before.front()) continue;
+        for (int choice = 0; choice < static_cast<int>(choices_[first].size()); ++choice) {
+            if (choice == before.front()) continue;
             std::fill(from, to, kUndecided);
-            axes_[first] = factor;
+            chosen_[first] = choice;
             for (std::size_t op = first + 1; op < end; ++op) choose(OpId(op));
             sweep(first + 1, end);
             const Time time = time_of(first, end);
@@ -225,97 +283,113 @@ private:
     [[nodiscard]] Time computation(OpId id) const {
         const Time whole =
             problem_.forward_time(id, group_[0]) + problem_.backward_time(id, group_[0]);
-        const bool split = axes_[id.index()] >= 0;
+        const bool split = chosen_[id.index()] > 0;
         return Time(whole.raw() / (problem_.is_batched(id) ? options_.batch_parts : 1) /
                     (split ? degree_ : 1));
     }
 
-    [[nodiscard]] std::optional<Form> shards(OpId id, const graph::TensorRule& tensor,
-                                             int factor) const {
-        if (factor < 0) return std::nullopt;
-        return shards_by(tensor, problem_.rule(id), static_cast<std::size_t>(factor), degree_);
-    }
-
-    /// What the readers that are decided need, and the gradients they give; each form once.
+    /// Forms that the readers need, of which gradients they give, as bits; those that are decided.
     struct Demand {
-        std::vector<Form> needs;
-        std::vector<Form> gradients;
+        std::uint64_t needs = 0;
+        std::uint64_t gradients = 0;
+        std::uint8_t first = kWholeForm;  ///< what the first reader needs
     };
-    void find_demand(TensorId t) {
-        demand_.needs.clear();
-        demand_.gradients.clear();
-        const auto add = [](std::vector<Form>& forms, const Form& form) {
-            if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);
-        };
+    [[nodiscard]] Demand demand(TensorId t) const {
+        Demand demand;
         for (const graph::Use& use : graph_.uses(t)) {
-            const int factor = axes_[use.op.index()];
-            if (factor == kUndecided) continue;
-            const auto split = shards(use.op, problem_.rule(use.op).operands[use.operand], factor);
-            add(demand_.needs, split.value_or(kReplicated));
-            add(demand_.gradients, split ? *split : factor >= 0 ? kPartial : kReplicated);
+            const int choice = chosen_[use.op.index()];
+            if (choice == kUndecided) continue;
+            const std::uint8_t need = form_of(use.op, use.operand);
+            if (demand.needs == 0) demand.first = need;
+            demand.needs |= bit(need);
+            demand.gradients |= bit(need >= kFirstShards ? need
+                                    : choice > 0         ? kPartialForm
+                                                         : kWholeForm);
         }
+        return demand;
     }
+    static std::uint64_t bit(std::uint8_t form) { return std::uint64_t{1} << form; }
 
     /// What brings a tensor from where it arises to where it is read, and its gradient back.
-    Time tensor_time(TensorId t) {
+    [[nodiscard]] Time tensor_time(TensorId t) const {
         if (problem_.is_resident(t)) return Time{0};
-        find_demand(t);
         const OpId producer = graph_.tensor(t).producer;
         const OpKind kind = graph_.op(producer).kind;
-        if (kind == OpKind::input || demand_.needs.empty()) return Time{0};
+        if (kind == OpKind::input) return Time{0};
+        const Demand demand = this->demand(t);
+        if (demand.needs == 0) return Time{0};
         const bool parameter = kind == OpKind::parameter;
-        const Form home = parameter ? demand_.needs.front() : result_form(t, producer);
-        Time time;
-        const bool whole = std::find(demand_.needs.begin(), demand_.needs.end(), kReplicated) !=
-                           demand_.needs.end();
-        for (const Form& need : demand_.needs) {
-            // Shards are slices of what is there as a whole.
-            if (!whole || need == kReplicated) time += move_time(t, home, need);
-        }
+        const std::uint8_t home = parameter ? demand.first : result_form(t, producer);
+        // Shards are slices of what is there as a whole.
+        const std::uint64_t whole = demand.needs & bit(kWholeForm);
+        Time time = moves_time(t, home, whole != 0 ? whole : demand.needs);
         if (!problem_.has_gradient(t)) return time;
-        for (const Form& gradient : demand_.gradients) {
-            time += move_time(t, gradient, home == kPartial ? kReplicated : home);
+        const std::uint8_t back = home == kPartialForm ? kWholeForm : home;
+        for (std::uint64_t left = demand.gradients; left != 0; left &= left - 1) {
+            time += move_time(t, static_cast<std::uint8_t>(std::countr_zero(left)), back);
         }
         return parameter ? time + update_time(t, home) : time;
     }
 
-    [[nodiscard]] Form result_form(TensorId t, OpId producer) const {
-        const auto& outputs = graph_.op(producer).outputs;
-        const auto at = static_cast<std::size_t>(std::find(outputs.begin(), outputs.end(), t) -
-                                                 outputs.begin());
-        const int factor = axes_[producer.index()];
-        if (factor < 0) return kReplicated;
-        return shards(producer, problem_.rule(producer).results[at], factor).value_or(kPartial);
+    [[nodiscard]] std::uint8_t result_form(TensorId t, OpId producer) const {
+        if (chosen_[producer.index()] == kUndecided) return kWholeForm;
+        const graph::Op& op = graph_.op(producer);
+        const auto result = std::find(op.outputs.begin(), op.outputs.end(), t) - op.outputs.begin();
+        return form_of(producer, op.inputs.size() + static_cast<std::size_t>(result));
     }
 
-    /// Of a parameter: its gradients summed over the groups, and its update.
-    Time update_time(TensorId t, const Form& home) {
-        const std::int64_t shards = home.kind == Form::Kind::shards ? degree_ : 1;
-        Time time(problem_.update_time(graph_.tensor(t).producer, group_[0]).raw() / shards);
-        if (options_.batch_parts > 1) {
-            const Bytes bytes(problem_.tensor_bytes(t).raw() / shards);
-            time += collective(Collective::all_reduce, replicas_, bytes);
+    [[nodiscard]] Time moves_time(TensorId t, std::uint8_t from, std::uint64_t to) const {
+        Time time;
+        for (; to != 0; to &= to - 1) {
+            time += move_time(t, from, static_cast<std::uint8_t>(std::countr_zero(to)));
         }
         return time;
     }
 
-    Time move_time(TensorId t, const Form& from, const Form& to) {
-        using Kind = Form::Kind;
-        if (from == to || from.kind == Kind::replicated) return Time{0};
-        const bool to_shards = to.kind == Kind::shards;
-        if (from.kind == Kind::partial) {
-            return exchange(to_shards ? Collective::reduce_scatter : Collective::all_reduce, t, 1);
-        }
-        return to_shards ? exchange(Collective::all_to_all, t, degree_)
-                         : exchange(Collective::all_gather, t, 1);
+    /// Of a parameter: its gradients summed over the groups, and its update.
+    [[nodiscard]] Time update_time(TensorId t, std::uint8_t home) const {
+        const bool sharded = home >= kFirstShards;
+        return exchanges_[t.index()].update[sharded ? 1 : 0];
     }
 
-    /// Of one collective per micro-batch; the call counts one part in `share` of the tensor.
-    Time exchange(Collective kind, TensorId t, std::int64_t share) {
+    [[nodiscard]] Time move_time(TensorId t, std::uint8_t from, std::uint8_t to) const {
+        if (from == to || from == kWholeForm) return Time{0};
+        const Exchanges& of = exchanges_[t.index()];
+        const bool to_shards = to >= kFirstShards;
+        if (from == kPartialForm) return to_shards ? of.reduce_scatter : of.all_reduce;
+        return to_shards ? of.all_to_all : of.all_gather;
+    }
+
+    /// What can happen to a tensor in an iteration, all micro-batches together.
+    struct Exchanges {
+        Time all_reduce;
+        Time reduce_scatter;
+        Time all_gather;
+        Time all_to_all;
+        std::array<Time, 2> update{};  ///< of a parameter that is whole, and in shards
+    };
+    void price_exchanges(TensorId t) {
+        if (problem_.is_resident(t)) return;
         const bool batched = problem_.is_batched(t);
         const std::int64_t times = batched ? problem_.policy().micro_batches : 1;
-        const std::int64_t parts = (batched ? options_.batch_parts : 1) * times * share;
-        return times * collective(kind, group_, Bytes(problem_.tensor_bytes(t).raw() / parts));
+        const std::int64_t parts = (batched ? options_.batch_parts : 1) * times;
+        const Bytes whole = problem_.tensor_bytes(t);
+        const Bytes bytes(whole.raw() / parts);
+        Exchanges& of = exchanges_[t.index()];
+        of.all_reduce = times * collective(Collective::all_reduce, group_, bytes);
+        of.reduce_scatter = times * collective(Collective::reduce_scatter, group_, bytes);
+        of.all_gather = times * collective(Collective::all_gather, group_, bytes);
+        of.all_to_all =
+            times * collective(Collective::all_to_all, group_, Bytes(bytes.raw() / degree_));
+        const OpId producer = graph_.tensor(t).producer;
+        if (graph_.op(producer).kind != OpKind::parameter || !problem_.has_gradient(t)) return;
+        for (const std::int64_t shards : {1, degree_}) {
+            Time time(problem_.update_time(producer, group_[0]).raw() / shards);
+            if (options_.batch_parts > 1) {
+                time += collective(Collective::all_reduce, replicas_, Bytes(whole.raw() / shards));
+            }
+            of.update[shards > 1 ? 1 : 0] = time;
+        }
     }
 
     Time collective(Collective kind, const std::vector<int>& devices, Bytes bytes) {
@@ -329,15 +403,14 @@ private:
     }
 
     /// A source lies as its first reader needs it, where one of its factors can say so.
-    int source_axis(OpId id) {
-        find_demand(graph_.op(id).outputs[0]);
-        if (demand_.needs.empty()) return kRepeated;
-        for (const int factor : choices_[id.index()]) {
-            if (shards(id, problem_.rule(id).results[0], factor) == demand_.needs.front()) {
-                return factor;
-            }
+    [[nodiscard]] std::size_t source_choice(OpId id) const {
+        const graph::Op& op = graph_.op(id);
+        const std::uint8_t need = demand(op.outputs[0]).first;
+        const std::size_t width = op.outputs.size();
+        for (std::size_t choice = 0; choice < choices_[id.index()].size(); ++choice) {
+            if (forms_[id.index()][choice * width] == need) return choice;
         }
-        return kRepeated;
+        return 0;
     }
 
     const Problem& problem_;
@@ -346,10 +419,12 @@ private:
     int degree_;
     std::vector<int> group_;
     std::vector<int> replicas_;
-    std::vector<std::vector<int>> choices_;  ///< per op: factors
-    std::vector<int> axes_;                  ///< per op: a factor, kRepeated or kUndecided
+    std::vector<std::vector<int>> choices_;         ///< per op: factors, first kRepeated
+    std::vector<std::vector<std::uint8_t>> forms_;  ///< per op: choice x (operands, results)
+    std::vector<std::vector<Form>> known_forms_;    ///< per tensor, by number
+    std::vector<Exchanges> exchanges_;              ///< per tensor
+    std::vector<int> chosen_;                       ///< per op: of choices_, or kUndecided
     std::map<std::tuple<Collective, std::size_t, Bytes>, Time> prices_;
-    Demand demand_;  ///< of the latest find_demand()
 };
 
 }  // namespace

@@ -149,7 +149,11 @@ Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId 
             layout_of(problem.rule(by), Parts(problem.rule(by), strategy.config(by), box(by)),
                       strategy.config(by).devices, Side::result, static_cast<std::size_t>(result),
                       tensor.shape, regions);
-        if (given.summands != wanted.summands || given.combine != graph::Combine::sum) {
+        if (given.is_partial() && given.combine != graph::Combine::sum) {
+            return fmt::format("factor '+': operand {} '{}' is partial, but not as a sum", i,
+                               tensor.name);
+        }
+        if (given.summands != wanted.summands) {
             return fmt::format("factor '+': operand {} '{}' comes in {} summands, not in {}", i,
                                tensor.name, given.summands, wanted.summands);
         }

@@ -254,7 +254,7 @@ bool Planner::add_collective(const std::vector<std::int32_t>& group) {
     }
     const auto id = static_cast<std::int32_t>(reshard_.transfers.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
-        transfer.results.push_back({targets[i].device, targets[i].region});
+        transfer.results.push_back({targets[i].device, targets[i].region, targets[i].summand});
         reshard_.supplies[static_cast<std::size_t>(group[i])].items = {
             {id, static_cast<std::int32_t>(i)}};
     }
@@ -273,11 +273,12 @@ void Planner::add_copies(std::int32_t t) {
             continue;
         }
         supply.items.push_back({static_cast<std::int32_t>(reshard_.transfers.size()), 0});
-        reshard_.transfers.push_back({.collective = std::nullopt,
-                                      .sources = {need.source},
-                                      .results = {{target(t).device, need.region}},
-                                      .devices = {device, target(t).device},
-                                      .elements = regions_.volume(need.region)});
+        reshard_.transfers.push_back(
+            {.collective = std::nullopt,
+             .sources = {need.source},
+             .results = {{target(t).device, need.region, target(t).summand}},
+             .devices = {device, target(t).device},
+             .elements = regions_.volume(need.region)});
     }
     supply.sum = from_.is_partial() && !to_.is_partial() &&
                  (delivered > regions_.volume(target(t).region) || overlap(needs(t)));

@@ -37,6 +37,7 @@ namespace partita::plan {
 struct Delivery {
     std::int32_t device = -1;
     std::int32_t region = -1;
+    std::int32_t summand = 0;  ///< of a partial new layout
 };
 
 struct Transfer {

@@ -42,7 +42,7 @@ public:
 
     Reshard run() {
         find_slots();
-        resolves_in_place_ = can_resolve() && to_ == resolved();
+        resolves_in_place_ = from_.is_partial() && to_ == resolved() && can_resolve();
         find_needs();
         given_.assign(from_.pieces.size(), 0);
         reshard_.supplies.resize(to_.pieces.size());

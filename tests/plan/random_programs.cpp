@@ -61,6 +61,13 @@ TensorId residual(const Site& s) {
     return s.one("Add", {s.a, s.b}, {5, 6});
 }
 
+/// A weight that is made from a parameter, once for all micro-batches.
+TensorId made_weight(const Site& s) {
+    const TensorId w =
+        s.one("Transpose", {s.build.weight({6, 6})}, {6, 6}, attribute("perm", Ints{1, 0}));
+    return s.one("MatMul", {s.a, w}, {5, 6});
+}
+
 TensorId position_embedding(const Site& s) {
     return s.one("Add", {s.a, s.build.weight({5, 6})}, {5, 6});
 }
@@ -145,15 +152,15 @@ TensorId reduced_rows(const Site& s) {
     return s.one("Mul", {s.b, column}, {5, 6});
 }
 
-constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, residual,
+constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, made_weight, residual,
                              position_embedding, concatenated, halves_swapped, convolved, sliced,
                              transposed, reshaped, looked_up,
                              // not linear
                              scaled, activated, chosen, reduced_columns,
                              // mixes samples
                              reduced_rows};
-constexpr int kLinear = 12;
-constexpr int kSamplesApart = 16;
+constexpr int kLinear = 13;
+constexpr int kSamplesApart = 17;
 
 int count_of(Layers kind) {
     switch (kind) {

@@ -27,13 +27,13 @@ constexpr int kDevices = 12;
 
 /// One node, two equal ones, uneven ones, a node per device.
 const std::vector<cost::Machine>& machines() {
-    static const std::vector<cost::Machine> all{
+    static const std::vector<cost::Machine> kAll{
         switched_machine(kDevices),
         switched_machine(kDevices, {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}),
         switched_machine(kDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2}),
         switched_machine(kDevices, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}),
     };
-    return all;
+    return kAll;
 }
 
 /// A tensor in one layout, to be brought into another.

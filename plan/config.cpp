@@ -125,12 +125,21 @@ Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId 
         return micro_batch_box(problem, of, strategy.policy.micro_batches, 0);
     };
     const Parts parts(problem.rule(id), config, box(id));
+    const auto wanted_of = [&](std::size_t i) {
+        return layout_of(problem.rule(id), parts, config.devices, Side::operand, i,
+                         problem.graph().tensor(op.inputs[i]).shape, regions);
+    };
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid()) continue;
         const graph::Tensor& tensor = problem.graph().tensor(op.inputs[i]);
-        const Layout wanted = layout_of(problem.rule(id), parts, config.devices, Side::operand, i,
-                                        tensor.shape, regions);
+        const Layout wanted = wanted_of(i);
         if (!wanted.is_partial()) continue;
+        // A task finds its operands by their tensor: one tensor cannot be both.
+        for (std::size_t j = 0; j < op.inputs.size(); ++j) {
+            if (op.inputs[j] != op.inputs[i] || wanted_of(j).is_partial()) continue;
+            return fmt::format("factor '+': '{}' is operand {} too, which is not partial",
+                               tensor.name, j);
+        }
         const OpId by = tensor.producer;
         const graph::Op& producer = problem.graph().op(by);
         const auto result =
@@ -140,7 +149,11 @@ Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId 
             layout_of(problem.rule(by), Parts(problem.rule(by), strategy.config(by), box(by)),
                       strategy.config(by).devices, Side::result, static_cast<std::size_t>(result),
                       tensor.shape, regions);
-        if (given.summands != wanted.summands || given.combine != graph::Combine::sum) {
+        if (given.is_partial() && given.combine != graph::Combine::sum) {
+            return fmt::format("factor '+': operand {} '{}' is partial, but not as a sum", i,
+                               tensor.name);
+        }
+        if (given.summands != wanted.summands) {
             return fmt::format("factor '+': operand {} '{}' comes in {} summands, not in {}", i,
                                tensor.name, given.summands, wanted.summands);
         }

@@ -45,10 +45,13 @@ void Lowering::allocate(Form& form, const Subject& subject, bool persistent) {
     }
 }
 
-/// Adds values that lie on one device, in place where the first of them covers the piece.
+/// Adds values that lie on one device, in place where the first of them covers the piece and nobody
+/// else reads it.
 std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subject& subject,
                                            const Piece& piece, bool persistent) {
     const int device = places[0].device;
+    const bool in_place =
+        build_.buffer(places[0].buffer).region == piece.region && !build_.is_read(places[0].buffer);
     const std::int64_t volume = build_.regions().volume(piece.region);
     const auto adds = static_cast<std::int64_t>(places.size()) - 1;
     std::int32_t turn =
@@ -71,7 +74,6 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
         build_.add_edge(place.task, task);
         build_.add_read(task, place.buffer);
     }
-    const bool in_place = build_.buffer(places[0].buffer).region == piece.region;
     const bool allocates = !persistent && !in_place;
     Place sum{.device = device, .task = task};
     sum.buffer = add_value(subject, sum, piece,

@@ -174,7 +174,7 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
         Place place{.device = delivery.device, .task = id};
         // A new value of a parameter is written where the old one lies.
         const Bytes bytes = subject.updated ? Bytes{0} : buffer_bytes(t, delivery.region);
-        const Piece piece{.device = delivery.device, .region = delivery.region};
+        const Piece piece{delivery.device, delivery.region, delivery.summand};
         place.buffer = add_value(subject, place, piece, bytes);
         results.push_back({place});
     }

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/reshard_names.h"
+
 namespace partita::plan {
 
 using cost::Collective;
@@ -25,6 +27,13 @@ struct Need {
     std::int32_t region = -1;  ///< intersection with the new piece
 };
 
+bool is_disjoint(const graph::Region& a, const graph::Region& b) {
+    for (std::size_t i = 0; i < a.dims.size(); ++i) {
+        if (intersection(a.dims[i], b.dims[i]).empty()) return true;
+    }
+    return false;
+}
+
 class Planner {
 public:
     Planner(const Layout& from, const Layout& to, RegionTable& regions,
@@ -33,7 +42,9 @@ public:
 
     Reshard run() {
         find_slots();
+        resolves_in_place_ = from_.is_partial() && to_ == resolved() && can_resolve();
         find_needs();
+        given_.assign(from_.pieces.size(), 0);
         reshard_.supplies.resize(to_.pieces.size());
         for (const std::vector<std::int32_t>& group : groups()) {
             if (add_collective(group)) continue;
@@ -56,6 +67,7 @@ private:
     [[nodiscard]] bool is_served_locally(std::int32_t target) const;
     bool add_collective(const std::vector<std::int32_t>& group);
     void add_copies(std::int32_t target);
+    [[nodiscard]] bool overlap(const std::vector<Need>& needs) const;
     [[nodiscard]] bool can_resolve() const;
     [[nodiscard]] Layout resolved() const;
 
@@ -77,6 +89,8 @@ private:
     std::vector<std::int32_t> rank_of_source_;  ///< per old piece: its place among its replicas
     std::vector<std::int32_t> rank_of_target_;  ///< the same per new piece
     std::vector<std::vector<Need>> needs_;      ///< per new piece
+    std::vector<std::int64_t> given_;           ///< per old piece, while a group is counted
+    bool resolves_in_place_ = false;            ///< to what resolved() gives
     Reshard reshard_;
 };
 
@@ -111,8 +125,10 @@ int Planner::distance(int a, int b) const {
 }
 
 /// The nearest replica. Among equally near ones that with the rank of the target's own piece, so
-/// that replicas form groups side by side instead of all asking the first.
+/// that replicas form groups side by side instead of all asking the first. In place by rank alone:
+/// groups joined by a replica that is near to several would have no name.
 std::int32_t Planner::replica_for(std::size_t target, const Slot& slot) const {
+    if (resolves_in_place_) return slot.replicas[static_cast<std::size_t>(rank_of_source_[target])];
     const int device = to_.pieces[target].device;
     int nearest = 3;
     for (const std::int32_t i : slot.replicas) {
@@ -199,122 +215,46 @@ std::vector<std::vector<std::int32_t>> Planner::groups() {
     return found;
 }
 
-/// What the pieces of one side of a group have in common.
-struct SideShape {
-    std::vector<int> devices;  ///< in order of pieces
-    bool same_region = true;
-    bool same_summand = true;
-    bool distinct_summands = true;
-    std::int64_t largest = 0;
-    std::int64_t sum = 0;
-};
-
-SideShape shape_of(const std::vector<Piece>& pieces, const RegionTable& regions) {
-    SideShape shape;
-    std::vector<std::int32_t> summands;
-    for (const Piece& piece : pieces) {
-        shape.devices.push_back(piece.device);
-        shape.same_region = shape.same_region && piece.region == pieces[0].region;
-        summands.push_back(piece.summand);
-        shape.largest = std::max(shape.largest, regions.volume(piece.region));
-        shape.sum += regions.volume(piece.region);
-    }
-    std::sort(summands.begin(), summands.end());
-    shape.same_summand = summands.front() == summands.back();
-    shape.distinct_summands =
-        std::adjacent_find(summands.begin(), summands.end()) == summands.end();
-    return shape;
-}
-
-bool same_devices(std::vector<int> a, std::vector<int> b) {
-    std::sort(a.begin(), a.end());
-    std::sort(b.begin(), b.end());
-    return a == b && std::adjacent_find(a.begin(), a.end()) == a.end();
-}
-
-/// The collective that takes the sources to the targets, if one does. `pairs`: needs of the group.
-std::optional<std::pair<Collective, std::int64_t>> name_of_group(const SideShape& from,
-                                                                 const SideShape& to,
-                                                                 std::size_t pairs) {
-    const auto sources = static_cast<std::int64_t>(from.devices.size());
-    const auto targets = static_cast<std::int64_t>(to.devices.size());
-    const bool addends = sources > 1 && from.same_region && from.distinct_summands;
-    const bool disjoint = from.same_summand && to.sum > 0;
-    if (same_devices(from.devices, to.devices) && sources > 1) {
-        if (addends && to.same_region && to.largest == from.largest) {
-            return std::pair{Collective::all_reduce, from.largest};
-        }
-        if (addends && to.sum == from.largest) {
-            return std::pair{Collective::reduce_scatter, targets * to.largest};
-        }
-        if (disjoint && to.same_region && from.sum == to.largest) {
-            return std::pair{Collective::all_gather, sources * from.largest};
-        }
-        const bool everybody = pairs == static_cast<std::size_t>(sources * targets);
-        if (disjoint && everybody && from.sum == to.sum) {
-            return std::pair{Collective::all_to_all, std::max(from.largest, to.largest)};
-        }
-    }
-    if (sources == 1 && targets > 1) {
-        if (to.same_region && to.largest == from.largest) {
-            return std::pair{Collective::broadcast, from.largest};
-        }
-        if (!to.same_region && to.sum <= from.sum) {
-            return std::pair{Collective::scatter, (targets + 1) * to.largest};
-        }
-    }
-    if (targets == 1 && sources > 1) {
-        if (addends && to.largest == from.largest) {
-            return std::pair{Collective::reduce, from.largest};
-        }
-        if (disjoint && from.sum == to.largest) {
-            const bool root_gives = std::find(from.devices.begin(), from.devices.end(),
-                                              to.devices[0]) != from.devices.end();
-            return std::pair{Collective::gather, (sources + (root_gives ? 0 : 1)) * from.largest};
-        }
-    }
-    return std::nullopt;
-}
-
-bool has_root_at_source(Collective collective) {
-    return collective == Collective::broadcast || collective == Collective::scatter;
-}
-
-bool has_root_at_target(Collective collective) {
-    return collective == Collective::reduce || collective == Collective::gather;
-}
-
 bool Planner::add_collective(const std::vector<std::int32_t>& group) {
     std::vector<std::int32_t> sources;
-    std::size_t pairs = 0;
     std::vector<Piece> targets;
+    Exchange exchange;
     for (const std::int32_t t : group) {
         targets.push_back(target(t));
-        for (const Need& need : needs(t)) sources.push_back(need.source);
-        pairs += needs(t).size();
+        for (const Need& need : needs(t)) {
+            std::int64_t& given = given_[static_cast<std::size_t>(need.source)];
+            if (given == 0) sources.push_back(need.source);
+            given += regions_.volume(need.region);
+            exchange.elements += regions_.volume(need.region);
+        }
+        exchange.pairs += static_cast<std::int64_t>(needs(t).size());
     }
     std::sort(sources.begin(), sources.end());
-    sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     std::vector<Piece> pieces;
-    for (const std::int32_t i : sources) pieces.push_back(source(i));
+    for (const std::int32_t i : sources) {
+        pieces.push_back(source(i));
+        const std::int64_t given = std::exchange(given_[static_cast<std::size_t>(i)], 0);
+        exchange.most_given = std::max(exchange.most_given, given);
+    }
     const SideShape from = shape_of(pieces, regions_);
     const SideShape to = shape_of(targets, regions_);
-    const auto named = name_of_group(from, to, pairs);
+    const auto named = name_of_group(from, to, exchange);
     if (!named) return false;
-    Transfer transfer{.collective = named->first,
+    const Collective kind = named->collective;
+    Transfer transfer{.collective = kind,
                       .sources = sources,
                       .results = {},
-                      .devices = has_root_at_target(named->first) ? to.devices : from.devices,
-                      .elements = named->second};
-    if (has_root_at_source(named->first) || has_root_at_target(named->first)) {
+                      .devices = has_root_at_target(kind) ? to.devices : from.devices,
+                      .elements = named->elements};
+    if (has_root_at_source(kind) || has_root_at_target(kind)) {
         const int root = transfer.devices[0];
-        for (const int device : has_root_at_source(named->first) ? to.devices : from.devices) {
+        for (const int device : has_root_at_source(kind) ? to.devices : from.devices) {
             if (device != root) transfer.devices.push_back(device);
         }
     }
     const auto id = static_cast<std::int32_t>(reshard_.transfers.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
-        transfer.results.push_back({targets[i].device, targets[i].region});
+        transfer.results.push_back({targets[i].device, targets[i].region, targets[i].summand});
         reshard_.supplies[static_cast<std::size_t>(group[i])].items = {
             {id, static_cast<std::int32_t>(i)}};
     }
@@ -333,14 +273,25 @@ void Planner::add_copies(std::int32_t t) {
             continue;
         }
         supply.items.push_back({static_cast<std::int32_t>(reshard_.transfers.size()), 0});
-        reshard_.transfers.push_back({.collective = std::nullopt,
-                                      .sources = {need.source},
-                                      .results = {{target(t).device, need.region}},
-                                      .devices = {device, target(t).device},
-                                      .elements = regions_.volume(need.region)});
+        reshard_.transfers.push_back(
+            {.collective = std::nullopt,
+             .sources = {need.source},
+             .results = {{target(t).device, need.region, target(t).summand}},
+             .devices = {device, target(t).device},
+             .elements = regions_.volume(need.region)});
     }
-    supply.sum = from_.is_partial() && !to_.is_partial() && needs(t).size() > 1 &&
-                 delivered > regions_.volume(target(t).region);
+    supply.sum = from_.is_partial() && !to_.is_partial() &&
+                 (delivered > regions_.volume(target(t).region) || overlap(needs(t)));
+}
+
+/// With gaps (strides beyond the window) addends may overlap and still be few.
+bool Planner::overlap(const std::vector<Need>& needs) const {
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+            if (!is_disjoint(regions_[needs[i].region], regions_[needs[j].region])) return true;
+        }
+    }
+    return false;
 }
 
 /// Can the addends of every region be combined in place? Windowed gradients cannot: their regions

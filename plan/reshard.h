@@ -8,11 +8,13 @@
 //     old pieces of the group          new pieces                   transfer
 //     all here already                                              none, a local slice
 //     one                              one                          copy
-//     one                              all of it | disjoint parts   broadcast | scatter
+//     one                              all of it | parts            broadcast | scatter
 //     disjoint | summands              one                          gather    | reduce
-//     disjoint, same devices           all of it | disjoint parts   all-gather | all-to-all
-//     summands, same devices           all of it | disjoint parts   all-reduce | reduce-scatter
+//     disjoint, same devices           all of it | parts            all-gather | all-to-all
+//     summands, same devices           all of it | parts            all-reduce | reduce-scatter
 //     anything else                                                 copies of the intersections
+//
+// Parts may overlap where windows do: whoever gives them packs one message per rank.
 //
 // A partial layout whose group has no name is first resolved in place (an all-reduce per region),
 // then resharded. Copies are always right, so every pair of layouts has a reshard.
@@ -35,6 +37,7 @@ namespace partita::plan {
 struct Delivery {
     std::int32_t device = -1;
     std::int32_t region = -1;
+    std::int32_t summand = 0;  ///< of a partial new layout
 };
 
 struct Transfer {

@@ -36,7 +36,9 @@ Role role_of(const OpRule& rule, const Axis& axis, Side side, std::size_t index)
         if (is_partial_operand(rule, axis, index)) {
             return side == Side::operand ? Role::addend : Role::shared;
         }
-        if (rule.additive || rule.operands[index].apply_once) return Role::first_only;
+        // What is added beside the summands is added once; what selects (Where) everybody needs.
+        const TensorRule& operand = rule.operands[index];
+        if ((rule.additive && operand.linear) || operand.apply_once) return Role::first_only;
         return side == Side::operand ? Role::shared : Role::addend;
     }
     const graph::Factor& factor = rule.factors[static_cast<std::size_t>(axis.factor)];

@@ -18,6 +18,10 @@
 //     everything else     every element of a result is the combination of the elements at its
 //                         position in what the task reads
 //
+// A tensor combines as the factors say along which its producer's config leaves it partial (sum
+// along a summand axis), a gradient by sum. What of a gradient nobody gives (the positions between
+// windows) is 0.
+//
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
 // stay below 2^62 when the graph is built, so that inner loops may add raw times unchecked.

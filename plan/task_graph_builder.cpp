@@ -130,13 +130,17 @@ void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
 
 std::int32_t TaskGraphBuilder::add_buffer(const Buffer& buffer) {
     graph_.buffers.push_back(buffer);
+    is_read_.push_back(0);
     const auto id = static_cast<std::int32_t>(graph_.buffers.size() - 1);
     if (buffer.writer >= 0) writes_.emplace_back(buffer.writer, id);
     return id;
 }
 
 void TaskGraphBuilder::add_read(TaskId task, std::int32_t buffer) {
-    for (; buffer >= 0; buffer = this->buffer(buffer).root) reads_.emplace_back(task, buffer);
+    for (; buffer >= 0; buffer = this->buffer(buffer).root) {
+        reads_.emplace_back(task, buffer);
+        is_read_[static_cast<std::size_t>(buffer)] = 1;
+    }
 }
 
 void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {

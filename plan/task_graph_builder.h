@@ -30,6 +30,10 @@ public:
     std::int32_t add_buffer(const Buffer& buffer);
     /// `buffer` may be -1: nothing is read. Reading a view keeps its root alive.
     void add_read(TaskId task, std::int32_t buffer);
+    /// Does any task read it so far?
+    [[nodiscard]] bool is_read(std::int32_t buffer) const {
+        return is_read_[static_cast<std::size_t>(buffer)] != 0;
+    }
     void add_persistent(int device, Bytes bytes);
 
     [[nodiscard]] const Task& task(TaskId id) const {
@@ -58,6 +62,7 @@ private:
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
+    std::vector<char> is_read_;  ///< per buffer
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
     std::vector<std::pair<std::int64_t, std::int32_t>> copy_lanes_;  ///< sorted (from*n+to, lane)
     std::map<std::vector<int>, std::pair<std::int32_t, std::int32_t>> rank_lanes_;  ///< row, lane

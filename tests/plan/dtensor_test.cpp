@@ -15,7 +15,8 @@
 
 #include "tests/plan/laid_out.h"
 #include "tests/plan/merged_network.h"
-#include "tests/plan/random_networks.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -96,7 +97,14 @@ bool anything_says(const std::vector<LaidOut>& micro_batches,
 }
 
 std::string_view name_of(graph::Combine combine) {
-    return combine == graph::Combine::max ? "max" : combine == graph::Combine::min ? "min" : "sum";
+    switch (combine) {
+    case graph::Combine::max: return "max";
+    case graph::Combine::min: return "min";
+    case graph::Combine::product: return "product";
+    case graph::Combine::none:
+    case graph::Combine::sum: break;
+    }
+    return "sum";
 }
 
 /// Counts what was expressible and what was not.
@@ -156,7 +164,8 @@ TEST(DTensor, PlacementsExpandToTheLayoutsOfRandomSplits) {
     Counts counts;
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
         Random random(seed);
-        const graph::OpGraph graph = random_uneven_network(random, 1 + draw(random, 6));
+        const graph::OpGraph graph =
+            random_network(random, 1 + draw(random, 6), Layers::samples_apart);
         const cost::Machine machine = switched_machine(12);
         const Problem problem = make_problem(
             graph, machine, {.mode = Mode::training, .objective = Objective::step_time});

@@ -4,25 +4,22 @@
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
-#include <string>
+#include <utility>
 
 #include "plan/batch.h"
 #include "plan/layout.h"
+#include "plan/lower.h"
+#include "plan/role.h"
+#include "plan/simulate.h"
+#include "tests/plan/op_meaning.h"
 
 namespace partita::plan {
 namespace {
 
+using graph::Combine;
 using graph::OpId;
 using graph::OpRule;
-using graph::Positions;
-using graph::Range;
 using graph::TensorId;
-
-constexpr std::int64_t kPrime = 1'000'003;
-
-std::int64_t modulo(std::int64_t value) {
-    return (value % kPrime + kPrime) % kPrime;
-}
 
 std::int64_t noise(std::int64_t a, std::int64_t b) {
     std::uint64_t x = static_cast<std::uint64_t>(a) * 0x9E3779B97F4A7C15U +
@@ -31,114 +28,117 @@ std::int64_t noise(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>((x ^ (x >> 29U)) % 1000U);
 }
 
-SparseValue unknown(const graph::Tensor& tensor) {
-    const auto size = static_cast<std::size_t>(tensor.elements());
-    return {std::vector<std::int64_t>(size, 0), std::vector<char>(size, 0)};
-}
-
-/// Calls `visit(index in the whole tensor)` for the elements of a region.
-void for_each_element(const graph::Region& region, const graph::Shape& shape,
-                      const std::function<void(std::size_t)>& visit, std::size_t dim = 0,
-                      std::int64_t index = 0) {
-    if (dim == shape.size()) {
-        visit(static_cast<std::size_t>(index));
-        return;
-    }
-    for (const Range range : region.dims[dim]) {
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            for_each_element(region, shape, visit, dim + 1, index * shape[dim] + i);
+/// How the addends of a tensor combine, where its producer leaves it partial.
+Combine combination_of(const Problem& problem, const Strategy& strategy, TensorId t,
+                       bool gradient) {
+    if (gradient) return Combine::sum;
+    const OpId producer = problem.graph().tensor(t).producer;
+    const OpRule& rule = problem.rule(producer);
+    for (const FactorDegree& degree : strategy.config(producer).degrees) {
+        const Axis axis = *axis_of(rule, degree);
+        if (role_of(rule, axis, Side::result, /*index=*/0) == Role::addend) {
+            return combine_of(rule, axis, Side::result);
         }
     }
+    return Combine::none;
 }
 
-/// The elements of a tensor that one point of an op's loop nest touches.
-std::vector<std::size_t> elements_at(const OpRule& rule, const graph::TensorRule& tensor,
-                                     const graph::Shape& shape,
-                                     const std::vector<std::int64_t>& point) {
-    std::vector<std::size_t> elements{0};
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-        const graph::DimRule& dim = tensor.dims[d];
-        Range range{0, shape[d]};
-        if (dim.window) {
-            const std::int64_t i = point[static_cast<std::size_t>(dim.factors[0])];
-            range = operand_range(*dim.window, {i, i + 1}, shape[d]);
-        } else if (!dim.factors.empty()) {
-            std::int64_t i = 0;
-            for (const int f : dim.factors) {
-                i = i * rule.factors[static_cast<std::size_t>(f)].extent +
-                    point[static_cast<std::size_t>(f)];
+/// Per tensor the elements that some reader leaves out (a stride, a slice, another micro-batch): its
+/// gradient says nothing of them, which means 0.
+class Gaps {
+public:
+    Gaps(const Problem& problem, int micro_batches)
+        : problem_(problem), micro_batches_(micro_batches) {}
+
+    bool has(TensorId t, std::size_t element) {
+        const auto [known, is_new] = gaps_.emplace(t.value, std::vector<char>{});
+        if (is_new) known->second = find(t);
+        return known->second[element] != 0;
+    }
+
+private:
+    [[nodiscard]] std::vector<char> find(TensorId t) const {
+        const graph::OpGraph& graph = problem_.graph();
+        const graph::Shape& shape = graph.tensor(t).shape;
+        std::vector<char> gaps(unknown(shape).known.size(), 0);
+        for (const graph::Use use : graph.uses(t)) {
+            if (!problem_.has_backward(use.op)) continue;
+            const int parts =
+                problem_.is_batched(use.op) && !problem_.is_batched(t) ? micro_batches_ : 1;
+            for (int m = 0; m < parts; ++m) {
+                const OpRule& rule = problem_.rule(use.op);
+                const graph::Box box = parts == 1 ? graph::whole_box(rule)
+                                                  : micro_batch_box(problem_, use.op, parts, m);
+                std::vector<char> read(gaps.size(), 0);
+                for_each_element(region_of(rule, rule.operands[use.operand], shape, box), shape,
+                                 [&](std::size_t e) { read[e] = 1; });
+                for (std::size_t e = 0; e < gaps.size(); ++e) {
+                    if (read[e] == 0) gaps[e] = 1;
+                }
             }
-            range = {i, i + 1};
         }
-        std::vector<std::size_t> next;
-        for (const std::size_t element : elements) {
-            for (std::int64_t i = range.begin; i < range.end; ++i) {
-                next.push_back(element * static_cast<std::size_t>(shape[d]) +
-                               static_cast<std::size_t>(i));
-            }
-        }
-        elements = std::move(next);
+        return gaps;
     }
-    return elements;
-}
 
-void for_each_point(const graph::Box& box, std::vector<std::int64_t>& point,
-                    const std::function<void()>& visit, std::size_t f = 0) {
-    if (f == box.size()) {
-        visit();
-        return;
-    }
-    for (const Range range : box[f]) {
-        for (std::int64_t i = range.begin; i < range.end; ++i) {
-            point[f] = i;
-            for_each_point(box, point, visit, f + 1);
-        }
-    }
-}
+    const Problem& problem_;
+    int micro_batches_;
+    std::map<std::uint32_t, std::vector<char>> gaps_;
+};
 
 class Interpreter {
 public:
-    Interpreter(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks)
+    Interpreter(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks,
+                const InterpreterOptions& options)
         : problem_(problem),
           graph_(problem.graph()),
           strategy_(strategy),
           tasks_(tasks),
+          options_(options),
+          gaps_(problem, strategy.policy.micro_batches),
           values_(tasks.buffers.size()) {}
 
     Interpretation run(const std::vector<TaskId>& order) {
         for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
             const Buffer& buffer = tasks_.buffers[b];
             if (buffer.writer >= 0 || buffer.region < 0) continue;
-            values_[b] = unknown(graph_.tensor(buffer.tensor));
             write(b, [&](std::size_t i) { return source(buffer.tensor, i); });
         }
         for (const TaskId id : order) {
             at_ = id;
-            run_task(tasks_.tasks[static_cast<std::size_t>(id)]);
+            try {
+                run_task(tasks_.tasks[static_cast<std::size_t>(id)]);
+            } catch (const std::logic_error& error) {
+                throw std::logic_error(
+                    task_name(problem_, tasks_.tasks[static_cast<std::size_t>(id)]) + ": " +
+                    error.what());
+            }
         }
         collect_parameters();
         return std::move(result_);
     }
 
 private:
-    [[noreturn]] void fail(const std::string& what) const {
-        throw std::logic_error(task_name(problem_, tasks_.tasks[static_cast<std::size_t>(at_)]) +
-                               ": " + what);
+    [[noreturn]] static void fail(const std::string& what) { throw std::logic_error(what); }
+
+    [[nodiscard]] std::int64_t source(TensorId t, std::size_t i) const {
+        const auto given = options_.sources.find(t.value);
+        return given == options_.sources.end() ? noise_of_source(t, i) : given->second.at(i);
     }
 
-    static std::int64_t source(TensorId t, std::size_t i) {
-        return noise(t.value, static_cast<std::int64_t>(i));
+    [[nodiscard]] SparseValue nothing_of(TensorId t) const {
+        return t.valid() ? unknown(graph_.tensor(t).shape) : SparseValue{};
     }
 
     void write(std::size_t buffer, const std::function<std::int64_t(std::size_t)>& value) {
         const Buffer& b = tasks_.buffers[buffer];
         if (b.region < 0) return;
-        const graph::Tensor& tensor = graph_.tensor(b.tensor);
-        values_[buffer] = unknown(tensor);
-        for_each_element(tasks_.regions[b.region], tensor.shape, [&](std::size_t i) {
-            values_[buffer].data[i] = modulo(value(i));
-            values_[buffer].known[i] = 1;
-        });
+        values_[buffer] = nothing_of(b.tensor);
+        for_each_element(tasks_.regions[b.region], graph_.tensor(b.tensor).shape,
+                         [&](std::size_t i) { values_[buffer].set(i, modulo(value(i))); });
+    }
+
+    [[nodiscard]] std::span<const std::int32_t> writes() const {
+        return tasks_.writes[static_cast<std::size_t>(at_)];
     }
 
     /// The buffers whose values a task reads: those that only keep a view's memory are left out.
@@ -155,19 +155,22 @@ private:
     }
 
     /// What a task finds of a tensor (or of its gradient) in what it reads.
-    [[nodiscard]] SparseValue find(TaskId task, TensorId t, bool gradient) const {
-        SparseValue found = unknown(graph_.tensor(t));
+    [[nodiscard]] SparseValue find(TaskId task, TensorId t, bool gradient) {
+        SparseValue found = nothing_of(t);
+        if (!t.valid()) return found;
         for (const std::size_t b : reads(task)) {
             const Buffer& buffer = tasks_.buffers[b];
             if (buffer.tensor != t || buffer.gradient != gradient) continue;
-            for (std::size_t i = 0; i < found.data.size() && i < values_[b].data.size(); ++i) {
-                if (values_[b].known[i] == 0) continue;
-                if (found.known[i] != 0 && found.data[i] != values_[b].data[i]) {
+            for (std::size_t i = 0; i < found.data.size(); ++i) {
+                if (!values_[b].knows(i)) continue;
+                if (found.knows(i) && found.data[i] != values_[b].data[i]) {
                     fail("reads two values of '" + graph_.tensor(t).name + "'");
                 }
-                found.data[i] = values_[b].data[i];
-                found.known[i] = 1;
+                found.set(i, values_[b].data[i]);
             }
+        }
+        for (std::size_t i = 0; gradient && i < found.data.size(); ++i) {
+            if (!found.knows(i) && gaps_.has(t, i)) found.set(i, 0);
         }
         return found;
     }
@@ -183,7 +186,7 @@ private:
         case TaskKind::update: run_update(task); break;
         case TaskKind::accumulate:
         case TaskKind::copy:
-        case TaskKind::collective: combine(); break;
+        case TaskKind::collective: combine(task); break;
         }
     }
 
@@ -199,154 +202,44 @@ private:
             .box(std::max(task.part, 0));
     }
 
-    /// One point: operands with their elements, the sum of g over them, and what multiplies them.
-    struct Operand {
-        std::vector<std::size_t> elements;
-        std::int64_t sum = 0;
-        bool present = false;
-    };
-
-    Operand operand_at(const OpRule& rule, const graph::Op& op, std::size_t i,
-                       const SparseValue& value, const std::vector<std::int64_t>& point) const {
-        Operand operand;
-        operand.elements =
-            elements_at(rule, rule.operands[i], graph_.tensor(op.inputs[i]).shape, point);
-        operand.present = std::any_of(value.known.begin(), value.known.end(),
-                                      [](char known) { return known != 0; });
-        if (!operand.present) return operand;
-        for (const std::size_t e : operand.elements) {
-            if (value.known[e] == 0) {
-                fail("lacks element " + std::to_string(e) + " of operand " + std::to_string(i));
-            }
-            const std::int64_t x = value.data[e];
-            operand.sum = modulo(operand.sum + (rule.operands[i].linear ? x : x * x));
-        }
-        return operand;
-    }
-
-    [[nodiscard]] static bool is_first_point(const OpRule& rule,
-                                             const std::vector<std::int64_t>& point) {
-        for (std::size_t f = 0; f < point.size(); ++f) {
-            if (rule.factors[f].reduction && point[f] != 0) return false;
-        }
-        return true;
-    }
-
-    /// The value at a point, and in `slope` how it changes with each operand's sum.
-    static std::int64_t value_at(const OpRule& rule, const std::vector<Operand>& operands,
-                                 const std::vector<std::int64_t>& point,
-                                 std::vector<std::int64_t>& slope) {
-        const bool first = is_first_point(rule, point);
-        slope.assign(operands.size(), 0);
-        std::int64_t product = 1;
-        std::int64_t once = 0;
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const bool added = rule.additive || rule.operands[i].apply_once;
-            if (added) {
-                const bool counts = rule.additive || first;
-                slope[i] = counts && operands[i].present ? 1 : 0;
-                once = modulo(once + slope[i] * operands[i].sum);
-                continue;
-            }
-            std::int64_t others = 1;
-            for (std::size_t j = 0; j < operands.size(); ++j) {
-                if (j != i && !rule.operands[j].apply_once) {
-                    others = modulo(others * operands[j].sum);
-                }
-            }
-            slope[i] = others;
-            product = modulo(product * operands[i].sum);
-        }
-        return modulo(once + (rule.additive ? 0 : product));
-    }
-
-    std::vector<SparseValue> operands_of(const graph::Op& op, TaskId forward) const {
-        std::vector<SparseValue> operands;
-        for (const TensorId t : op.inputs) {
-            operands.push_back(t.valid() ? find(forward, t, false) : SparseValue{});
-        }
-        return operands;
+    [[nodiscard]] OpMeaning meaning_of(const Task& task) const {
+        return {graph_, graph_.op(task.op), problem_.rule(task.op), options_.plain};
     }
 
     void run_forward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
-        const OpRule& rule = problem_.rule(task.op);
-        const std::vector<SparseValue> values = operands_of(op, at_);
-        std::vector<SparseValue> results;
-        for (const TensorId t : op.outputs) results.push_back(unknown(graph_.tensor(t)));
-        std::vector<std::int64_t> point(rule.factors.size());
-        for_each_point(box_of(task), point, [&] {
-            std::vector<Operand> operands;
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                operands.push_back(op.inputs[i].valid() ? operand_at(rule, op, i, values[i], point)
-                                                        : Operand{{}, 1, false});
-            }
-            std::vector<std::int64_t> slope;
-            const std::int64_t value = value_at(rule, operands, point, slope);
-            for (std::size_t r = 0; r < results.size(); ++r) {
-                const auto& shape = graph_.tensor(op.outputs[r]).shape;
-                for (const std::size_t e : elements_at(rule, rule.results[r], shape, point)) {
-                    results[r].data[e] = modulo(results[r].data[e] + value * weight(e));
-                }
-            }
-        });
-        for (const std::int32_t b : tasks_.writes[static_cast<std::size_t>(at_)]) {
+        std::vector<SparseValue> operands;
+        for (const TensorId t : op.inputs) operands.push_back(find(at_, t, false));
+        const auto results = meaning_of(task).forward(box_of(task), operands);
+        for (const std::int32_t b : writes()) {
             const auto buffer = static_cast<std::size_t>(b);
             for (std::size_t r = 0; r < results.size(); ++r) {
-                if (tasks_.buffers[buffer].gradient ||
-                    tasks_.buffers[buffer].tensor != op.outputs[r]) {
-                    continue;
-                }
+                if (tasks_.buffers[buffer].tensor != op.outputs[r]) continue;
                 write(buffer, [&](std::size_t i) { return results[r].data[i]; });
             }
         }
     }
 
-    /// Elements of a result differ even where the rule says nothing of its dims.
-    static std::int64_t weight(std::size_t element) {
-        return 1 + static_cast<std::int64_t>(element % 7);
-    }
-
+    /// Operands that the op's rule says are saved are read by the backward itself; of the others the
+    /// interpreter looks at what the forward read.
     void run_backward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
-        const OpRule& rule = problem_.rule(task.op);
-        const auto forward = forward_.find(key(task));
-        if (forward == forward_.end()) fail("runs before its forward");
-        const std::vector<SparseValue> values = operands_of(op, forward->second);
+        const std::uint64_t saved = problem_.rule(task.op).saves_operands;
+        const OpMeaning meaning = meaning_of(task);
+        std::vector<SparseValue> operands;
+        std::vector<SparseValue> results;
         std::vector<SparseValue> upstream;
-        for (const TensorId t : op.outputs) upstream.push_back(find(at_, t, true));
-        std::vector<SparseValue> gradients;
-        for (const TensorId t : op.inputs) {
-            gradients.push_back(t.valid() ? unknown(graph_.tensor(t)) : SparseValue{});
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const bool is_saved = i >= 64 || ((saved >> i) & 1U) != 0;
+            operands.push_back(find(is_saved ? at_ : forward_.at(key(task)), op.inputs[i], false));
         }
-        std::vector<std::int64_t> point(rule.factors.size());
-        for_each_point(box_of(task), point, [&] {
-            std::int64_t up = 0;
-            for (std::size_t r = 0; r < upstream.size(); ++r) {
-                if (!problem_.has_gradient(op.outputs[r])) continue;
-                const auto& shape = graph_.tensor(op.outputs[r]).shape;
-                for (const std::size_t e : elements_at(rule, rule.results[r], shape, point)) {
-                    if (upstream[r].known[e] == 0) fail("lacks a gradient of its result");
-                    up = modulo(up + upstream[r].data[e] * weight(e));
-                }
-            }
-            std::vector<Operand> operands;
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                operands.push_back(op.inputs[i].valid() ? operand_at(rule, op, i, values[i], point)
-                                                        : Operand{{}, 1, false});
-            }
-            std::vector<std::int64_t> slope;
-            static_cast<void>(value_at(rule, operands, point, slope));
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                for (const std::size_t e : operands[i].elements) {
-                    if (!operands[i].present) break;
-                    const std::int64_t x = rule.operands[i].linear ? 1 : 2 * values[i].data[e];
-                    std::int64_t& sum = gradients[i].data[e];
-                    sum = modulo(sum + modulo(up * slope[i]) * modulo(x));
-                }
-            }
-        });
-        for (const std::int32_t b : tasks_.writes[static_cast<std::size_t>(at_)]) {
+        for (const TensorId t : op.outputs) {
+            results.push_back(meaning.reduction() == Combine::sum ? SparseValue{}
+                                                                  : find(at_, t, false));
+            upstream.push_back(problem_.has_gradient(t) ? find(at_, t, true) : SparseValue{});
+        }
+        const auto gradients = meaning.backward(box_of(task), operands, results, upstream);
+        for (const std::int32_t b : writes()) {
             const auto buffer = static_cast<std::size_t>(b);
             const auto operand = static_cast<std::size_t>(tasks_.buffers[buffer].operand);
             write(buffer, [&](std::size_t i) { return gradients[operand].data[i]; });
@@ -356,49 +249,51 @@ private:
     void run_loss(const Task& task) {
         const TensorId t = graph_.op(task.op).inputs[0];
         const SparseValue seen = find(at_, t, false);
-        const auto [it, is_new] = result_.outputs.emplace(t.value, unknown(graph_.tensor(t)));
+        SparseValue& output = result_.outputs.emplace(t.value, nothing_of(t)).first->second;
         for (std::size_t i = 0; i < seen.data.size(); ++i) {
-            if (seen.known[i] == 0) continue;
-            if (it->second.known[i] != 0 && it->second.data[i] != seen.data[i]) {
+            if (!seen.knows(i)) continue;
+            if (output.knows(i) && output.data[i] != seen.data[i]) {
                 fail("sees another output than its replica");
             }
-            it->second.data[i] = seen.data[i];
-            it->second.known[i] = 1;
+            output.set(i, seen.data[i]);
         }
-        for (const std::int32_t b : tasks_.writes[static_cast<std::size_t>(at_)]) {
-            write(static_cast<std::size_t>(b), [&](std::size_t i) {
-                if (seen.known[i] == 0) fail("gives the gradient of an output it has not seen");
-                return noise(1'000 + t.value, static_cast<std::int64_t>(i)) * seen.data[i];
+        for (const std::int32_t b : writes()) {
+            write(static_cast<std::size_t>(b), [&](std::size_t i) -> std::int64_t {
+                if (!seen.knows(i)) fail("gives the gradient of an output it has not seen");
+                if (options_.plain) return 1;
+                return noise_of_loss(t, i) * (options_.constant_loss_gradient ? 1 : seen.data[i]);
             });
         }
     }
 
     void run_update(const Task& task) {
         const SparseValue gradient = find(at_, task.tensor, true);
-        for (const std::int32_t b : tasks_.writes[static_cast<std::size_t>(at_)]) {
+        for (const std::int32_t b : writes()) {
             const auto buffer = static_cast<std::size_t>(b);
             if (tasks_.buffers[buffer].gradient) continue;
             write(buffer, [&](std::size_t i) {
-                if (gradient.known[i] == 0) fail("lacks a gradient");
+                if (!gradient.knows(i)) fail("lacks a gradient");
                 return source(task.tensor, i) - gradient.data[i];
             });
         }
     }
 
-    /// Communication and sums: every element is the sum of what the task reads at its position.
-    void combine() {
+    /// Communication and sums: every element is the combination of what the task reads at its place.
+    void combine(const Task& task) {
+        const Combine kind = combination_of(problem_, strategy_, task.tensor, task.gradient);
         const std::vector<std::size_t> from = reads(at_);
-        for (const std::int32_t b : tasks_.writes[static_cast<std::size_t>(at_)]) {
+        for (const std::int32_t b : writes()) {
             write(static_cast<std::size_t>(b), [&](std::size_t i) {
-                std::int64_t sum = 0;
-                bool any = false;
+                std::optional<std::int64_t> sum;
                 for (const std::size_t r : from) {
-                    if (values_[r].known.empty() || values_[r].known[i] == 0) continue;
-                    sum += values_[r].data[i];
-                    any = true;
+                    if (!values_[r].knows(i)) continue;
+                    const std::int64_t value = values_[r].data[i];
+                    sum = sum ? modulo(combined(kind, *sum, value)) : value;
                 }
-                if (!any) fail("gives element " + std::to_string(i) + " out of nothing");
-                return sum;
+                if (!sum && !(task.gradient && gaps_.has(task.tensor, i))) {
+                    fail("gives element " + std::to_string(i) + " out of nothing");
+                }
+                return sum.value_or(0);
             });
         }
     }
@@ -418,15 +313,15 @@ private:
             devices.resize(static_cast<std::size_t>(tasks_.device_count));
             auto& here = devices[static_cast<std::size_t>(buffer.device)];
             here.resize(static_cast<std::size_t>(tensor.elements()), 0);
-            const auto [it, is_new] =
-                result_.parameters.emplace(buffer.tensor.value, unknown(tensor));
+            SparseValue& parameter =
+                result_.parameters.emplace(buffer.tensor.value, nothing_of(buffer.tensor))
+                    .first->second;
             for (std::size_t i = 0; i < values_[b].data.size(); ++i) {
-                if (values_[b].known[i] == 0) continue;
-                if (it->second.known[i] != 0 && it->second.data[i] != values_[b].data[i]) {
-                    throw std::logic_error("replicas of '" + tensor.name + "' differ");
+                if (!values_[b].knows(i)) continue;
+                if (parameter.knows(i) && parameter.data[i] != values_[b].data[i]) {
+                    fail("replicas of '" + tensor.name + "' differ");
                 }
-                it->second.data[i] = values_[b].data[i];
-                it->second.known[i] = 1;
+                parameter.set(i, values_[b].data[i]);
                 here[i] = 1;
             }
         }
@@ -437,8 +332,7 @@ private:
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
             for_each_element(tasks_.regions[buffer.region], tensor.shape, [&](std::size_t i) {
                 if (here.empty() || here[i] == 0) {
-                    throw std::logic_error("a replica of '" + tensor.name +
-                                           "' keeps its old value");
+                    fail("a replica of '" + tensor.name + "' keeps its old value");
                 }
             });
         }
@@ -448,6 +342,8 @@ private:
     const graph::OpGraph& graph_;
     const Strategy& strategy_;
     const TaskGraph& tasks_;
+    const InterpreterOptions& options_;
+    Gaps gaps_;
     std::vector<SparseValue> values_;
     std::map<std::vector<std::int64_t>, TaskId> forward_;
     Interpretation result_;
@@ -456,9 +352,24 @@ private:
 
 }  // namespace
 
+std::int64_t noise_of_source(TensorId t, std::size_t element) {
+    return noise(t.value, static_cast<std::int64_t>(element));
+}
+
+std::int64_t noise_of_loss(TensorId t, std::size_t element) {
+    return noise(1'000 + t.value, static_cast<std::int64_t>(element));
+}
+
 Interpretation interpret(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks,
-                         const std::vector<TaskId>& order) {
-    return Interpreter(problem, strategy, tasks).run(order);
+                         const std::vector<TaskId>& order, const InterpreterOptions& options) {
+    return Interpreter(problem, strategy, tasks, options).run(order);
+}
+
+Interpretation interpreted(const Problem& problem, const Strategy& strategy,
+                           const InterpreterOptions& options) {
+    const TaskGraph tasks = lower(problem, strategy);
+    return interpret(problem, strategy, tasks, simulate(tasks, Scheduler::pct).commit_order,
+                     options);
 }
 
 }  // namespace partita::plan

@@ -190,6 +190,27 @@ TEST(Lower, AWeightMadeFromAParameterGetsItsGradientOnce) {
     EXPECT_EQ(count["update w"], 1);
 }
 
+// Addends 0 on gpu0 and gpu1, 1 on gpu2 and gpu3, which is alone in its node: nearest replicas would
+// make one group of all four that is no collective.
+TEST(Lower, AddendsInUnevenNodesAreReducedRankByRank) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(4, {0, 0, 0, 1});
+    const Problem problem = make_problem(graph, machine);
+    Strategy strategy = on_devices(std::vector<int>(7, 0));
+    const DeviceSet all = DeviceSet::progression(0, 4, 1);
+    strategy.configs[graph.find_op("mul1")->index()] = {{{"k", 2}, {"*", 2}}, all};
+    strategy.configs[graph.find_op("relu")->index()] = {{{"*", 4}}, all};
+    const TaskGraph tasks = lower(problem, strategy);
+    std::vector<std::vector<int>> groups;
+    for (const Task& task : tasks.tasks) {
+        if (task.kind != TaskKind::collective) continue;
+        EXPECT_EQ(task.collective, cost::Collective::all_reduce);
+        const auto ranks = tasks.ranks[static_cast<std::size_t>(task.ranks)];
+        groups.emplace_back(ranks.begin(), ranks.end());
+    }
+    EXPECT_EQ(groups, (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
+}
+
 TEST(Lower, DigestChangesWithThePlacement) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);

@@ -4,54 +4,144 @@
 // networks with uneven extents and random legal splits of everything (interpreter.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "plan/config.h"
 #include "plan/lower.h"
-#include "plan/simulate.h"
-#include "search/random.h"
 #include "tests/plan/interpreter.h"
-#include "tests/plan/random_networks.h"
+#include "tests/plan/op_meaning.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 namespace {
 
 using graph::OpGraph;
+using graph::TensorId;
 using search::Random;
 
-Interpretation interpreted(const Problem& problem, const Strategy& strategy) {
-    const TaskGraph tasks = lower(problem, strategy);
-    return interpret(problem, strategy, tasks, simulate(tasks, Scheduler::pct).commit_order);
+constexpr int kDevices = 12;
+
+/// One node, or three uneven ones.
+const cost::Machine& machine(std::uint64_t seed) {
+    static const cost::Machine kFlat = switched_machine(kDevices);
+    static const cost::Machine kUneven =
+        switched_machine(kDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2});
+    return seed % 2 == 0 ? kFlat : kUneven;
 }
 
-void expect_same_as_one_device(std::uint64_t seed, int micro_batches) {
-    Random random(seed);
-    const OpGraph graph = random_uneven_network(random, 1 + draw(random, 6));
-    const cost::Machine machine = switched_machine(12);
-    const Problem problem =
-        make_problem(graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
-    const Strategy alone = on_devices(std::vector<int>(graph.op_count(), 0));
-    const Strategy strategy = random_strategy(random, problem, micro_batches);
-    ASSERT_EQ(find_fault(problem, strategy), std::nullopt) << "seed " << seed;
-    const Interpretation expected = interpreted(problem, alone);
+struct Program {
+    Program(std::uint64_t seed, Layers kind, int micro_batches)
+        : random(seed),
+          graph(random_network(random, 1 + draw(random, 6), kind)),
+          problem(make_problem(graph, machine(seed),
+                               {.mode = Mode::training, .objective = Objective::step_time})),
+          strategy(random_strategy(random, problem, micro_batches)) {}
+    Program(const Program&) = delete;  // the problem refers to the graph
+    Program& operator=(const Program&) = delete;
+
+    [[nodiscard]] Strategy alone() const {
+        return on_devices(std::vector<int>(graph.op_count(), 0));
+    }
+
+    Random random;
+    OpGraph graph;
+    Problem problem;
+    Strategy strategy;
+};
+
+/// Does a partial tensor pass through an op?
+bool has_summand_axis(const Strategy& strategy) {
+    return std::any_of(
+        strategy.configs.begin(), strategy.configs.end(), [](const OpConfig& config) {
+            return std::any_of(
+                config.degrees.begin(), config.degrees.end(),
+                [](const FactorDegree& axis) { return axis.factor.starts_with('+'); });
+        });
+}
+
+void expect_same_as_one_device(const Program& program, std::uint64_t seed) {
+    const std::string text =
+        "seed " + std::to_string(seed) + ", " + text_of(program.problem, program.strategy);
+    ASSERT_EQ(find_fault(program.problem, program.strategy), std::nullopt) << text;
+    const Interpretation expected = interpreted(program.problem, program.alone());
     Interpretation actual;
-    ASSERT_NO_THROW(actual = interpreted(problem, strategy)) << "seed " << seed;
-    EXPECT_EQ(actual.outputs, expected.outputs) << "seed " << seed;
-    EXPECT_EQ(actual.parameters, expected.parameters) << "seed " << seed;
+    ASSERT_NO_THROW(actual = interpreted(program.problem, program.strategy)) << text;
+    EXPECT_TRUE(actual.outputs == expected.outputs) << text;
+    EXPECT_TRUE(actual.parameters == expected.parameters) << text;
+    const auto hasty = find_hasty_write(program.problem, lower(program.problem, program.strategy));
+    EXPECT_FALSE(hasty) << *hasty << "\n" << text;
 }
 
 TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-        expect_same_as_one_device(seed, 1);
-        if (HasFatalFailure()) return;
+    int passing = 0;
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+        const Program program(seed, Layers::any, 1);
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+        passing += has_summand_axis(program.strategy) ? 1 : 0;
     }
+    EXPECT_GE(passing, 50);
 }
 
 TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-        expect_same_as_one_device(seed, 2 + static_cast<int>(seed % 2));
-        if (HasFatalFailure()) return;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        const Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+    }
+}
+
+/// <a, b> over the elements of a tensor, each counted once.
+std::int64_t inner_product(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum = modulo(sum + modulo(a[i]) * modulo(b[i]));
+    return sum;
+}
+
+std::vector<std::int64_t> difference(const std::vector<std::int64_t>& a,
+                                     const std::vector<std::int64_t>& b) {
+    std::vector<std::int64_t> result;
+    for (std::size_t i = 0; i < a.size(); ++i) result.push_back(modulo(a[i] - b[i]));
+    return result;
+}
+
+/// <A v, y> = <v, A' y>, where A v is what a parameter v adds to the outputs y is the gradient of.
+void expect_adjoint(const Program& program, TensorId parameter, std::uint64_t seed) {
+    const auto elements = static_cast<std::size_t>(program.graph.tensor(parameter).elements());
+    InterpreterOptions options{.constant_loss_gradient = true, .sources = {}};
+    auto& v = options.sources[parameter.value];
+    v.assign(elements, 0);
+    const Interpretation without = interpreted(program.problem, program.strategy, options);
+    for (std::size_t e = 0; e < elements; ++e) v[e] = noise_of_source(parameter, 100 + e);
+    const Interpretation with = interpreted(program.problem, program.strategy, options);
+    std::int64_t forward = 0;
+    for (const auto& [output, value] : with.outputs) {
+        std::vector<std::int64_t> y;
+        for (std::size_t e = 0; e < value.data.size(); ++e) {
+            y.push_back(noise_of_loss(TensorId(std::size_t{output}), e));
+        }
+        const auto added = difference(value.data, without.outputs.at(output).data);
+        forward = modulo(forward + inner_product(added, y));
+    }
+    const auto gradient = difference(v, with.parameters.at(parameter.value).data);
+    EXPECT_EQ(forward, inner_product(v, gradient))
+        << program.graph.tensor(parameter).name << ", seed " << seed << ", "
+        << text_of(program.problem, program.strategy);
+}
+
+// RULES.md 14.
+TEST(Semantics, BackwardIsTheAdjointOfForward) {
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        const Program program(seed, Layers::linear, 1 + static_cast<int>(seed % 3));
+        for (std::size_t i = 0; i < program.graph.tensor_count(); ++i) {
+            if (program.graph.tensors()[i].role != graph::TensorRole::parameter) continue;
+            expect_adjoint(program, TensorId(i), seed);
+        }
+        if (HasFailure()) return;
     }
 }
 

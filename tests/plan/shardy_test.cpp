@@ -14,7 +14,8 @@
 
 #include "plan/shardy_mesh.h"
 #include "tests/plan/merged_network.h"
-#include "tests/plan/random_networks.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/shardy_module.h"
 #include "tests/plan/small_problems.h"
 
@@ -150,7 +151,8 @@ TEST(Shardy, ShardingsExpandToTheLayoutsOfRandomSplits) {
     Counts counts;
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
         Random random(seed);
-        const graph::OpGraph graph = random_uneven_network(random, 1 + draw(random, 6));
+        const graph::OpGraph graph =
+            random_network(random, 1 + draw(random, 6), Layers::samples_apart);
         const cost::Machine machine = switched_machine(12);
         const Problem problem = make_problem(
             graph, machine, {.mode = Mode::training, .objective = Objective::step_time});

@@ -12,13 +12,14 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::TensorRole;
 
-cost::Machine switched_machine(int gpus) {
+cost::Machine switched_machine(int gpus, const std::vector<int>& nodes) {
     std::vector<cost::Device> devices;
     std::vector<cost::Link> links;
     for (int i = 0; i < gpus; ++i) {
         cost::Device device;
         device.name = "gpu" + std::to_string(i);
         device.model = "test";
+        if (!nodes.empty()) device.node = nodes[static_cast<std::size_t>(i)];
         device.memory = Bytes{1'000'000'000};
         device.memory_bandwidth = 100'000'000'000;
         device.matrix_flops.fill(1'000'000'000'000);

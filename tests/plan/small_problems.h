@@ -18,7 +18,8 @@
 namespace partita::plan {
 
 /// `gpus` equal GPUs of 1 GB on a switch: 1 GB/s each way, 1 us per hop; 1 TFLOP/s, 100 GB/s.
-cost::Machine switched_machine(int gpus);
+/// `nodes`: of each GPU; all in one when empty.
+cost::Machine switched_machine(int gpus, const std::vector<int>& nodes = {});
 
 class WorkloadBuilder {
 public:

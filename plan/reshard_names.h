@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which collective takes a group of old pieces to a group of new ones: the table of reshard.h. Private
+// to reshard.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cost/collective.h"
+#include "plan/layout.h"
+
+namespace partita::plan {
+
+/// What the pieces of one side of a group have in common.
+struct SideShape {
+    std::vector<int> devices;  ///< in order of pieces
+    bool same_region = true;
+    bool same_summand = true;
+    bool distinct_summands = true;
+    std::int64_t largest = 0;
+    std::int64_t sum = 0;
+};
+
+/// `pieces`: at least one, each with a region.
+SideShape shape_of(const std::vector<Piece>& pieces, const RegionTable& regions);
+
+/// What the new pieces of a group need of the old ones.
+struct Exchange {
+    std::int64_t pairs = 0;       ///< of an old and a new piece
+    std::int64_t elements = 0;    ///< sum over the pairs
+    std::int64_t most_given = 0;  ///< by one old piece to all new ones
+};
+
+struct NamedGroup {
+    cost::Collective collective;
+    std::int64_t elements = 0;  ///< as cost::CollectiveCall counts bytes, uneven parts padded
+};
+
+/// nullopt: no collective does exactly that. What nobody holds (gradients with gaps) has no place in
+/// one.
+std::optional<NamedGroup> name_of_group(const SideShape& from, const SideShape& to,
+                                        const Exchange& exchange);
+
+bool has_root_at_source(cost::Collective collective);
+bool has_root_at_target(cost::Collective collective);
+
+}  // namespace partita::plan

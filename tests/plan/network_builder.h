@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small networks with real operators, op by op.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::plan {
+
+class NetworkBuilder {
+public:
+    graph::TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape,
+                           graph::DType dtype = graph::DType::float32) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = std::move(shape);
+        tensor.role = role;
+        tensor.dtype = dtype;
+        return graph.add_source(std::move(tensor));
+    }
+    /// "w0", "w3", ...: numbered with the ops.
+    graph::TensorId weight(graph::Shape shape) {
+        return source("w" + std::to_string(count_++), graph::TensorRole::parameter,
+                      std::move(shape));
+    }
+    /// An op called `type` and a number, with that many results.
+    std::vector<graph::TensorId> add(const std::string& type, std::vector<graph::TensorId> operands,
+                                     const std::vector<graph::Shape>& shapes,
+                                     graph::Attributes attributes = {}) {
+        graph::Op op;
+        op.name = type + std::to_string(count_++);
+        op.type = type;
+        op.opset = 13;
+        op.inputs = std::move(operands);
+        op.attributes = std::move(attributes);
+        for (std::size_t i = 0; i < shapes.size(); ++i) {
+            graph::Tensor tensor;
+            tensor.name = op.name + ".y" + std::to_string(i);
+            tensor.shape = shapes[i];
+            op.outputs.push_back(graph.add_tensor(std::move(tensor)));
+        }
+        std::vector<graph::TensorId> results = op.outputs;
+        graph.add_op(std::move(op));
+        return results;
+    }
+    /// Everything that nobody reads becomes an output.
+    void add_outputs() {
+        const std::size_t tensors = graph.tensor_count();
+        for (std::size_t i = 0; i < tensors; ++i) {
+            const graph::TensorId t(i);
+            if (graph.uses(t).empty()) graph.add_output("out" + std::to_string(i), t);
+        }
+    }
+
+    graph::OpGraph graph;
+
+private:
+    int count_ = 0;
+};
+
+/// Attributes with one value.
+template <class Value>
+graph::Attributes attribute(const std::string& name, Value value) {
+    graph::Attributes attributes;
+    attributes.set(name, std::move(value));
+    return attributes;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/plan/random_programs.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/batch.h"
+#include "plan/config.h"
+#include "plan/layout.h"
+#include "tests/plan/network_builder.h"
+#include "tests/plan/random_layouts.h"
+
+namespace partita::plan {
+
+using graph::Attributes;
+using graph::OpGraph;
+using graph::OpId;
+using graph::Shape;
+using graph::TensorId;
+using graph::TensorRole;
+using search::Random;
+
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+/// What layers are built from: two tensors [5 6] and a builder.
+struct Site {
+    NetworkBuilder& build;
+    Random& random;
+    TensorId a;
+    TensorId b;
+
+    TensorId one(const std::string& type, std::vector<TensorId> operands, const Shape& shape,
+                 Attributes attributes = {}) const {
+        return build.add(type, std::move(operands), {shape}, std::move(attributes))[0];
+    }
+    TensorId product(TensorId x, const Shape& weight, const Shape& shape) const {
+        return one("MatMul", {x, build.weight(weight)}, shape);
+    }
+    TensorId reshaped(TensorId x, const Shape& shape) const { return one("Reshape", {x}, shape); }
+};
+
+TensorId fully_connected(const Site& s) {
+    return s.product(s.a, {6, 6}, {5, 6});
+}
+
+TensorId two_fully_connected(const Site& s) {
+    return s.product(s.product(s.a, {6, 7}, {5, 7}), {7, 6}, {5, 6});
+}
+
+TensorId with_bias(const Site& s) {
+    return s.one("Gemm", {s.a, s.build.weight({6, 6}), s.build.weight({6})}, {5, 6});
+}
+
+TensorId residual(const Site& s) {
+    return s.one("Add", {s.a, s.b}, {5, 6});
+}
+
+/// A weight that is made from a parameter, once for all micro-batches.
+TensorId made_weight(const Site& s) {
+    const TensorId w =
+        s.one("Transpose", {s.build.weight({6, 6})}, {6, 6}, attribute("perm", Ints{1, 0}));
+    return s.one("MatMul", {s.a, w}, {5, 6});
+}
+
+TensorId position_embedding(const Site& s) {
+    return s.one("Add", {s.a, s.build.weight({5, 6})}, {5, 6});
+}
+
+TensorId concatenated(const Site& s) {
+    const TensorId both = s.one("Concat", {s.a, s.b}, {5, 12}, attribute("axis", std::int64_t{1}));
+    return s.product(both, {12, 6}, {5, 6});
+}
+
+TensorId halves_swapped(const Site& s) {
+    const auto axis = attribute("axis", std::int64_t{1});
+    const auto halves = s.build.add("Split", {s.a}, {{5, 3}, {5, 3}}, axis);
+    return s.one("Concat", {halves[1], halves[0]}, {5, 6}, axis);
+}
+
+/// A window that overlaps; pads and strides differ: with stride 2 columns 3 and 5 stay unread.
+TensorId convolved(const Site& s) {
+    Attributes window = attribute("kernel_shape", Ints{3});
+    const TensorId w = s.build.weight({2, 1, 3});
+    const TensorId image = s.one("Unsqueeze", {s.a}, {5, 1, 6}, attribute("axes", Ints{1}));
+    if (draw(s.random, 2) == 0) {
+        window.set("strides", Ints{2 + draw(s.random, 2)});
+        return s.product(s.reshaped(s.one("Conv", {image, w}, {5, 2, 2}, window), {5, 4}), {4, 6},
+                         {5, 6});
+    }
+    window.set("pads", Ints{1, 1});
+    Attributes mean = attribute("axes", Ints{1});
+    mean.set("keepdims", std::int64_t{0});
+    return s.one("ReduceMean", {s.one("Conv", {image, w}, {5, 2, 6}, window)}, {5, 6}, mean);
+}
+
+/// Gradients of the columns that nobody reads are 0.
+TensorId sliced(const Site& s) {
+    Attributes window = attribute("starts", Ints{1});
+    window.set("ends", Ints{5});
+    window.set("axes", Ints{1});
+    return s.product(s.one("Slice", {s.a}, {5, 4}, window), {4, 6}, {5, 6});
+}
+
+TensorId transposed(const Site& s) {
+    const auto swap = attribute("perm", Ints{1, 0});
+    const TensorId columns = s.one("Transpose", {s.a}, {6, 5}, swap);
+    const TensorId mixed = s.one("MatMul", {s.build.weight({6, 6}), columns}, {6, 5});
+    return s.one("Transpose", {mixed}, {5, 6}, swap);
+}
+
+/// Splits of the merged dim (5 2) are strided shards.
+TensorId reshaped(const Site& s) {
+    return s.reshaped(s.product(s.reshaped(s.a, {10, 3}), {3, 3}, {10, 3}), {5, 6});
+}
+
+TensorId scaled(const Site& s) {
+    return s.one("Mul", {s.a, s.b}, {5, 6});
+}
+
+TensorId activated(const Site& s) {
+    return s.one("Relu", {s.a}, {5, 6});
+}
+
+TensorId chosen(const Site& s) {
+    return s.one("Where", {s.one("Greater", {s.a, s.b}, {5, 6}), s.a, s.b}, {5, 6});
+}
+
+TensorId looked_up(const Site& s) {
+    const std::string name = "ids" + std::to_string(s.build.graph.op_count());
+    const TensorId ids = s.build.source(name, TensorRole::input, {5}, graph::DType::int64);
+    return s.one("Add", {s.one("Gather", {s.build.weight({7, 6}), ids}, {5, 6}), s.a}, {5, 6});
+}
+
+/// The largest, smallest, ... of each row, added to all of it.
+TensorId reduced_columns(const Site& s) {
+    constexpr std::array kTypes{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"};
+    const auto* const type = kTypes[static_cast<std::size_t>(draw(s.random, 4))];
+    const TensorId row = s.one(type, {s.a}, {5, 1}, attribute("axes", Ints{1}));
+    return s.one("Add", {s.a, row}, {5, 6});
+}
+
+TensorId reduced_rows(const Site& s) {
+    constexpr std::array kTypes{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean"};
+    const auto* const type = kTypes[static_cast<std::size_t>(draw(s.random, 4))];
+    const TensorId column = s.one(type, {s.a}, {1, 6}, attribute("axes", Ints{0}));
+    return s.one("Mul", {s.b, column}, {5, 6});
+}
+
+constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, made_weight, residual,
+                             position_embedding, concatenated, halves_swapped, convolved, sliced,
+                             transposed, reshaped, looked_up,
+                             // not linear
+                             scaled, activated, chosen, reduced_columns,
+                             // mixes samples
+                             reduced_rows};
+constexpr int kLinear = 13;
+constexpr int kSamplesApart = 17;
+
+int count_of(Layers kind) {
+    switch (kind) {
+    case Layers::any: return static_cast<int>(kLayers.size());
+    case Layers::samples_apart: return kSamplesApart;
+    case Layers::linear: return kLinear;
+    }
+    return 0;
+}
+
+OpConfig random_config(Random& random, const Problem& problem, OpId op, int micro_batches) {
+    const auto& factors = problem.rule(op).factors;
+    OpConfig config;
+    int parts = 1;
+    for (int axes = draw(random, 4); axes > 0; --axes) {
+        const int pick = draw(random, static_cast<int>(factors.size()) + 1);
+        const bool replica = pick == static_cast<int>(factors.size());
+        const std::string name = replica ? "*" : factors[static_cast<std::size_t>(pick)].name;
+        OpConfig longer = config;
+        longer.degrees.push_back({name, 2 + draw(random, 3)});
+        const int more = parts * longer.degrees.back().degree;
+        if (more > problem.device_count()) continue;
+        longer.devices = DeviceSet::progression(0, more, 1);
+        if (find_fault(problem, op, longer, micro_batches)) continue;
+        config = longer;
+        parts = more;
+    }
+    config.devices = draw_devices(random, parts, problem.device_count());
+    return config;
+}
+
+/// In how many summands the producer of a tensor leaves it.
+int summands_of(const Problem& problem, const Strategy& strategy, TensorId t) {
+    const OpId by = problem.graph().tensor(t).producer;
+    const auto& results = problem.graph().op(by).outputs;
+    const auto result = std::find(results.begin(), results.end(), t) - results.begin();
+    RegionTable regions;
+    const Parts parts(problem.rule(by), strategy.config(by),
+                      micro_batch_box(problem, by, strategy.policy.micro_batches, 0));
+    return layout_of(problem.rule(by), parts, strategy.config(by).devices, Side::result,
+                     static_cast<std::size_t>(result), problem.graph().tensor(t).shape, regions)
+        .summands;
+}
+
+/// Lets a partial operand pass through the op, where that is legal: all linear operands or one.
+void draw_summand_axis(Random& random, const Problem& problem, OpId op, Strategy& strategy) {
+    const graph::Op& reader = problem.graph().op(op);
+    for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
+        const int summands = summands_of(problem, strategy, reader.inputs[i]);
+        if (summands == 1 || draw(random, 4) == 0) continue;
+        OpConfig& config = strategy.configs[op.index()];
+        const OpConfig before = config;
+        const std::string name = draw(random, 2) == 0 ? "+" : "+" + std::to_string(i);
+        config = {.degrees = {{name, summands}},
+                  .devices = draw_devices(random, summands, problem.device_count())};
+        if (!find_fault(problem, strategy)) return;
+        config = before;
+    }
+}
+
+}  // namespace
+
+namespace {
+
+std::string text_of(const OpConfig& config) {
+    std::string text;
+    for (const FactorDegree& axis : config.degrees) {
+        text += " " + axis.factor + "/" + std::to_string(axis.degree);
+    }
+    text += " on";
+    for (int i = 0; i < config.devices.size(); ++i) text += " " + std::to_string(config.devices[i]);
+    return text;
+}
+
+}  // namespace
+
+std::string text_of(const Problem& problem, const Strategy& strategy) {
+    std::string text = std::to_string(strategy.policy.micro_batches) + " micro-batches";
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::Op& op = problem.graph().ops()[i];
+        text += "\n" + op.name + "(";
+        for (const TensorId t : op.inputs) {
+            text += (text.back() == '(' ? "" : ", ") + problem.graph().tensor(t).name;
+        }
+        text += ")" + text_of(strategy.configs[i]);
+        const UpdateConfig& update = strategy.update(OpId(i));
+        if (!update.update.devices.empty()) text += ", updated" + text_of(update.update);
+        if (update.accumulate_locally) text += ", accumulated locally";
+        if (update.refetch) text += ", fetched again";
+    }
+    return text;
+}
+
+OpGraph random_network(Random& random, int layers, Layers kind) {
+    NetworkBuilder build;
+    std::vector<TensorId> tensors{build.source("x", TensorRole::input, {5, 6})};
+    tensors.push_back(build.add("MatMul", {tensors[0], build.weight({6, 6})}, {{5, 6}})[0]);
+    for (int i = 0; i < layers; ++i) {
+        const TensorId a = tensors.back();
+        const TensorId b =
+            tensors[static_cast<std::size_t>(draw(random, static_cast<int>(tensors.size())))];
+        const auto layer = kLayers[static_cast<std::size_t>(draw(random, count_of(kind)))];
+        tensors.push_back(layer({build, random, a, b}));
+    }
+    build.add_outputs();
+    return std::move(build.graph);
+}
+
+Strategy random_strategy(Random& random, const Problem& problem, int micro_batches) {
+    const std::size_t ops = problem.graph().op_count();
+    Strategy strategy = whole_ops(std::vector<int>(ops, 0), problem.policy());
+    strategy.policy.micro_batches = micro_batches;
+    for (std::size_t i = 0; i < ops; ++i) {
+        const OpId op(i);
+        strategy.configs[i] = random_config(random, problem, op, micro_batches);
+        if (draw(random, 2) == 0) draw_summand_axis(random, problem, op, strategy);
+        strategy.updates.emplace_back();
+        if (problem.graph().ops()[i].kind != graph::OpKind::parameter) continue;
+        UpdateConfig& update = strategy.updates.back();
+        if (draw(random, 2) == 0) update.update = random_config(random, problem, op, micro_batches);
+        update.accumulate_locally = draw(random, 2) == 0;
+        update.refetch = draw(random, 2) == 0;
+    }
+    return strategy;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random networks and random legal strategies for them: every kind of split that configs can say,
+// partial sums that pass through linear ops, and updates of their own.
+#pragma once
+
+#include <string>
+
+#include "graph/op_graph.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "search/random.h"
+
+namespace partita::plan {
+
+enum class Layers {
+    any,
+    samples_apart,  ///< none that mixes samples, so that micro-batches can pass one by one
+    linear          ///< samples apart, and the outputs are linear in each parameter
+};
+
+/// x [5 6] through `layers` random layers with uneven extents; rows are the batch.
+graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
+
+Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
+
+/// A line per op: "Add5(MatMul1.y0, w3) m/2 */2 on 0 4 1 2".
+std::string text_of(const Problem& problem, const Strategy& strategy);
+
+}  // namespace partita::plan

@@ -8,7 +8,6 @@
 
 #include "plan/config.h"
 #include "plan/max_load.h"
-#include "plan/pipeline.h"
 #include "search/device_loads.h"
 #include "search/engine.h"
 #include "search/group_split.h"
@@ -103,7 +102,7 @@ Placement place_expert(const GroupGraph& graph) {
     for (int d = 0; d < graph.device_count(); ++d) {
         slots.push_back({.device = d, .memory = graph.problem().memory_capacity(d)});
     }
-    const std::vector<int> owner = cut_layers(graph, slots, CutAt::blocks);
+    const std::vector<int> owner = cut_layers(graph, slots);
     DeviceLoads loads(graph);
     for (std::size_t g = 0; g < graph.size(); ++g) {
         const std::vector<int>& allowed = graph.devices(g);
@@ -159,33 +158,45 @@ std::vector<Grid> Grids::by_estimate() {
     return sorted;
 }
 
-Strategy Grids::cut(const Grid& grid, CutAt at, const GroupSplit& split) const {
+/// The slot of every op: that of its layer, but never before those of what it reads.
+std::vector<int> Grids::slots_of_ops(const Grid& grid) const {
     const int chunks = problem_.policy().schedule.chunks;
     const Bytes capacity = problem_.memory_capacity(devices_[0]);
     const std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
         {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
-    const std::vector<int> slot = cut_layers(graph_, slots, at);
-    const GridConfigs configs(problem_, grid, devices_, split);
+    const std::vector<int> of_group = cut_layers(graph_, slots);
+    const graph::OpGraph& graph = problem_.graph();
+    const auto is_source = [&](OpId op) {
+        const graph::OpKind kind = graph.op(op).kind;
+        return kind != graph::OpKind::compute && kind != graph::OpKind::output;
+    };
+    std::vector<int> slot(graph.op_count());
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const int own = of_group[static_cast<std::size_t>(graph_.groups().of[i])];
+        slot[i] = own < 0 ? static_cast<int>(slots.size()) - 1 : own;
+        for (const OpId before : graph.predecessors(OpId(i))) {
+            if (!is_source(before)) slot[i] = std::max(slot[i], slot[before.index()]);
+        }
+    }
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto readers = graph.successors(OpId(i));
+        if (is_source(OpId(i)) && !readers.empty()) slot[i] = slot[readers.front().index()];
+    }
+    return slot;
+}
+
+Strategy Grids::strategy(const Grid& grid) {
+    const GridConfigs configs(problem_, grid, devices_, split(grid));
+    const std::vector<int> slot = slots_of_ops(grid);
     Strategy strategy;
     strategy.policy = problem_.policy();
-    strategy.configs.resize(problem_.graph().op_count());
-    for (std::size_t g = 0; g < graph_.size(); ++g) {
-        const int stage = slot[g] < 0 ? grid.stages - 1 : slot[g] % grid.stages;
-        for (const OpId op : graph_.groups().members[g]) {
-            strategy.configs[op.index()] = configs.config(op, stage);
-        }
+    for (std::size_t i = 0; i < slot.size(); ++i) {
+        strategy.configs.push_back(configs.config(OpId(i), slot[i] % grid.stages));
     }
     accumulate_locally(problem_, strategy);
     join_groups(problem_, devices_[0], strategy);
     return strategy;
-}
-
-Strategy Grids::strategy(const Grid& grid) {
-    const GroupSplit& shared = split(grid);
-    Strategy by_blocks = cut(grid, CutAt::blocks, shared);
-    // A block that is come back to breaks a pipeline: then cut in the order of the data.
-    return find_schedule_fault(problem_, by_blocks) ? cut(grid, CutAt::groups, shared) : by_blocks;
 }
 
 Status Expert::step(Engine& engine) {

@@ -57,7 +57,7 @@ public:
 private:
     const GroupSplit& split(const Grid& grid);
     double estimate(const Grid& grid);
-    [[nodiscard]] plan::Strategy cut(const Grid& grid, CutAt at, const GroupSplit& split) const;
+    [[nodiscard]] std::vector<int> slots_of_ops(const Grid& grid) const;
 
     const GroupGraph& graph_;
     const plan::Problem& problem_;

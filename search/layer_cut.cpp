@@ -22,11 +22,11 @@ std::string_view block_of(const GroupGraph& graph, std::size_t g) {
     return {};
 }
 
-std::vector<Stretch> stretches_of(const GroupGraph& graph, std::size_t slots, CutAt at) {
+std::vector<Stretch> stretches_of(const GroupGraph& graph, std::size_t slots) {
     std::vector<Stretch> stretches;
     std::map<std::string_view, std::size_t> known;
     std::size_t current = 0;
-    for (std::size_t g = 0; g < graph.size() && at == CutAt::blocks; ++g) {
+    for (std::size_t g = 0; g < graph.size(); ++g) {
         const std::string_view block = block_of(graph, g);
         if (!block.empty() || stretches.empty()) {
             const auto [entry, added] = known.try_emplace(block, stretches.size());
@@ -35,7 +35,7 @@ std::vector<Stretch> stretches_of(const GroupGraph& graph, std::size_t slots, Cu
         }
         stretches[current].push_back(g);
     }
-    if (at == CutAt::blocks && stretches.size() >= slots) return stretches;
+    if (stretches.size() >= slots) return stretches;
     stretches.clear();
     for (std::size_t g = 0; g < graph.size(); ++g) stretches.push_back({g});
     return stretches;
@@ -44,8 +44,8 @@ std::vector<Stretch> stretches_of(const GroupGraph& graph, std::size_t slots, Cu
 /// Times per device class and bytes of every stretch.
 class Cut {
 public:
-    Cut(const GroupGraph& graph, const std::vector<Slot>& slots, CutAt at)
-        : graph_(graph), slots_(slots), stretches_(stretches_of(graph, slots.size(), at)) {
+    Cut(const GroupGraph& graph, const std::vector<Slot>& slots)
+        : graph_(graph), slots_(slots), stretches_(stretches_of(graph, slots.size())) {
         const auto classes = static_cast<std::size_t>(graph.problem().device_class_count());
         std::vector<int> device_of_class(classes, 0);
         for (int d = graph.device_count(); d-- > 0;) {
@@ -114,8 +114,8 @@ private:
 
 }  // namespace
 
-std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots, CutAt at) {
-    const Cut cut(graph, slots, at);
+std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots) {
+    const Cut cut(graph, slots);
     const std::vector<int> owner = cut.best();
     std::vector<int> slot_of(graph.size(), -1);
     for (std::size_t s = 0; s < cut.stretches().size(); ++s) {

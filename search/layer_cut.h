@@ -27,10 +27,7 @@ struct Slot {
     Bytes memory;
 };
 
-/// May a stretch end inside a block?
-enum class CutAt : std::uint8_t { blocks, groups };
-
 /// The slot of every group; -1 where memory ends before the model does.
-std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots, CutAt at);
+std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots);
 
 }  // namespace partita::search

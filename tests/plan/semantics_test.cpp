@@ -95,6 +95,43 @@ TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {
     }
 }
 
+/// The strategy in stages of four devices each, with a schedule.
+Strategy staged(const Program& program, int stages, Schedule schedule) {
+    constexpr int kStageDevices = 4;
+    Strategy strategy = program.strategy;
+    strategy.policy.schedule = schedule;
+    const auto move = [&](OpConfig& config, int stage) {
+        if (config.devices.size() > kStageDevices) config = {{}, DeviceSet::single(0)};
+        config.devices = DeviceSet::progression(kStageDevices * stage, config.devices.size(), 1);
+    };
+    for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+        const int stage =
+            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.configs.size());
+        move(strategy.configs[i], stage);
+        OpConfig& update = strategy.updates[i].update;
+        if (!update.devices.empty()) move(update, stage);
+    }
+    return strategy;
+}
+
+TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
+    int checked = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));
+        const char* const schedule = seed % 3 == 0   ? "gpipe"
+                                     : seed % 3 == 1 ? "1f1b"
+                                                     : "eager-1f1b";
+        program.strategy =
+            staged(program, 1 + static_cast<int>(seed % 4) / 2 * 2, *schedule_from_text(schedule));
+        // A tensor that goes past a stage and back, or summands that come from another one.
+        if (find_fault(program.problem, program.strategy)) continue;
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+        ++checked;
+    }
+    EXPECT_GE(checked, 100);
+}
+
 /// <a, b> over the elements of a tensor, each counted once.
 std::int64_t inner_product(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
     std::int64_t sum = 0;

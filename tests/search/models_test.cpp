@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every example model, split by data-parallel and by expert over 8 and 32 GPUs, lowers to a task graph
+// whose tasks all run; in inference, and in training in four micro-batches, as a pipeline too.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cost/machine_file.h"
+#include "importers/onnx/onnx_importer.h"
+#include "plan/config.h"
+#include "plan/lower.h"
+#include "plan/simulate.h"
+#include "search/data_parallel.h"
+#include "search/expert.h"
+#include "search/split_configs.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::search {
+namespace {
+
+using plan::Problem;
+using plan::Strategy;
+
+struct Example {
+    std::string name;
+    importers::OnnxOptions options;
+    int micro_batches = 4;
+};
+
+std::vector<Example> examples() {
+    const auto bound = [](std::map<std::string, std::int64_t> bindings) {
+        importers::OnnxOptions options;
+        options.bindings = std::move(bindings);
+        return options;
+    };
+    std::vector<Example> all;
+    for (const char* name : {"alexnet", "vgg16", "resnet50", "inception_v3", "vit_b_16", "dlrm"}) {
+        all.push_back({name, bound({})});
+        all.back().options.batch = 128;
+    }
+    for (const char* name : {"bert-base", "gpt2-small", "lstm-lm", "llama-3-8b"}) {
+        all.push_back({name, bound({{"batch", 128}, {"sequence", 64}})});
+    }
+    all.push_back(
+        {"t5-small", bound({{"batch", 128}, {"sequence", 64}, {"decoder_sequence", 64}})});
+    all.push_back({"gnmt", bound({{"batch", 128}, {"sequence", 32}, {"target_sequence", 32}})});
+    // Their exporters fetch the attention mask by index from all samples at once.
+    for (Example& example : all) {
+        if (example.name == "bert-base" || example.name == "t5-small") example.micro_batches = 1;
+    }
+    return all;
+}
+
+class Models : public testing::TestWithParam<Example> {
+protected:
+    void expect_runs(const Problem& problem, const Strategy& strategy) {
+        ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
+        const plan::TaskGraph tasks = lower(problem, strategy);
+        EXPECT_GT(tasks.size(), problem.graph().op_count() / 4);
+        EXPECT_EQ(simulate(tasks, plan::Scheduler::pct).commit_order.size(), tasks.size());
+    }
+};
+
+TEST_P(Models, LowerUnderDataParallelAndExpert) {
+    const auto model = importers::import_onnx(
+        PARTITA_SOURCE_DIR "/examples/models/" + GetParam().name + ".onnx", GetParam().options);
+    for (const char* name : {"dgx-a100", "dgx-h100:4"}) {
+        const cost::Machine machine = cost::load_machine(name);
+        const int devices = machine.device_count();
+        for (const plan::Mode mode : {plan::Mode::inference, plan::Mode::training}) {
+            SCOPED_TRACE(std::string(name) + " " + std::string(name_of(mode)));
+            plan::ProblemOptions options{.mode = mode};
+            const bool training = mode == plan::Mode::training;
+            options.objective = training ? plan::Objective::step_time : plan::Objective::latency;
+            if (training) {
+                options.policy.micro_batches = GetParam().micro_batches;
+                options.policy.schedule = *plan::schedule_from_text("1f1b");
+            }
+            const Problem problem = plan::make_problem(model.graph, machine, options);
+            expect_runs(problem,
+                        data_parallel_strategy(problem, data_parallel_devices(problem)[0]));
+            const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+            expect_runs(problem, Grids(groups).strategy({.stages = training ? 2 : 1,
+                                                         .groups = devices / (training ? 8 : 4),
+                                                         .group_size = 4}));
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Onnx, Models, testing::ValuesIn(examples()), [](const auto& example) {
+    std::string name = example.param.name;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+});
+
+}  // namespace
+}  // namespace partita::search

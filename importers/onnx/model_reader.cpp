@@ -8,6 +8,7 @@
 
 #include "graph/error.h"
 #include "importers/onnx/blocks.h"
+#include "importers/onnx/identity_gather.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/node_checks.h"
 #include "importers/onnx/onnx_types.h"
@@ -261,6 +262,33 @@ bool ModelReader::fold_node(const Node& node, Scope& scope) {
     return true;
 }
 
+/// A Gather of everything in order becomes the Reshape that it is.
+void ModelReader::read_as_reshape(DraftNode& made, Draft& draft) {
+    constexpr int kReshapeTakesItsTarget = 5;
+    const bool gathers = made.type == "Gather" || made.type == "GatherND";
+    if (!gathers || !made.domain.empty() || made.opset < kReshapeTakesItsTarget) return;
+    if (made.results[0] == kNoValue) return;
+    const auto data = shape_of(values_[made.operands[0]].type);
+    const auto result = shape_of(values_[made.results[0]].type);
+    const Literal* indices = known_literal(made.operands[1]);
+    const bool known = data && result && indices != nullptr &&
+                       values_[made.operands[0]].bounded_dims == 0 &&
+                       values_[made.results[0]].bounded_dims == 0;
+    if (!known || !is_identity_gather(made.type, made.attributes, *data, *indices)) return;
+    Value target;
+    target.name = made.name + ".shape";
+    target.draft = draft.number;
+    const auto rank = static_cast<std::int64_t>(result->size());
+    target.type = tensor_type(DType::int64, {rank});
+    Literal shape = make_literal(DType::int64, {rank});
+    std::get<0>(shape.values) = *result;
+    target.literal = std::make_shared<const Literal>(std::move(shape));
+    made.type = "Reshape";
+    made.attributes = {};
+    made.operands = {made.operands[0], add_value(std::move(target))};
+    ++counts_.reshapes;
+}
+
 void ModelReader::emit(Node& node, Scope& scope, ResultTypes results,
                        const std::optional<Literals>& estimates) {
     const std::string label = node_label(node.name, node.proto->op_type());
@@ -288,6 +316,7 @@ void ModelReader::emit(Node& node, Scope& scope, ResultTypes results,
         }
         made.results.push_back(id);
     }
+    read_as_reshape(made, *scope.draft);
     if (options_.unroll && can_unroll(made, values_)) {
         ++counts_.unrolled;
         unroll(made, values_, *scope.draft);

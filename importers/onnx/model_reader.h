@@ -45,7 +45,7 @@ struct ReaderOptions {
     std::map<std::string, std::int64_t> bindings;  ///< of symbolic dims
     /// Contents of inputs that decide shapes where nothing else does (--inputs).
     std::map<std::string, Literal> contents;
-    std::int64_t fold_limit = 4096;
+    std::int64_t fold_limit = std::int64_t{1} << 16;
     bool unroll = false;
 };
 
@@ -55,6 +55,7 @@ struct ReaderCounts {
     std::int64_t inlined_functions = 0;  ///< calls of local functions
     std::int64_t taken_branches = 0;     ///< If nodes whose condition was known
     std::int64_t unrolled = 0;           ///< recurrent nodes expanded into steps
+    std::int64_t reshapes = 0;           ///< Gather nodes that take everything in order
 };
 
 class ModelReader {
@@ -136,6 +137,7 @@ private:
 
     // reader_inference.cpp: types of results
     ResultTypes infer(Node& node, Scope& scope);
+    void read_as_reshape(DraftNode& made, Draft& draft);
     std::vector<onnx::TypeProto> infer_once(Node& node, Scope& scope, bool exact_only);
     std::optional<std::int64_t> scan_steps(const Node& node) const;
     void bound_results(const Node& node, ResultTypes& results);

@@ -92,6 +92,7 @@ void add_notes(OnnxModel& imported, const onnx::ModelProto& model, const ReaderC
     };
     note(counts.inlined_functions, "{} calls of local functions were inlined.");
     note(counts.taken_branches, "{} If nodes have a known condition and became their branch.");
+    note(counts.reshapes, "{} Gather nodes take every element in order and were read as Reshape.");
     note(counts.unrolled, "{} recurrent nodes were unrolled.");
     note(built.bounded_tensors,
          "{} tensors have an extent that depends on data; its upper bound stands for it, and it is "

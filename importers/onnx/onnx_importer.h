@@ -45,7 +45,8 @@ struct OnnxOptions {
     std::optional<std::int64_t> batch;                 ///< --batch N
     std::filesystem::path inputs_dir;                  ///< --inputs DIR; empty: none
     bool unroll = false;                               ///< --unroll
-    std::int64_t fold_limit = 4096;  ///< elements of the largest integer result that is evaluated
+    /// Elements of the largest integer result that is evaluated: indices of a mask of 64 x 1024.
+    std::int64_t fold_limit = std::int64_t{1} << 16;
 };
 
 struct OnnxModel {

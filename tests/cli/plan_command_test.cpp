@@ -123,15 +123,16 @@ TEST_F(PlanCommand, CanBeSimulatedInAnotherModeAndOnAnotherMachine) {
     EXPECT_EQ(training["objective"], "step-time");
 }
 
+// Of a model whose best plan no random placement is.
 TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
     const Outcome result =
-        run_and_interrupt_at("searching", {"plan", example("runnable/mlp/model.onnx"), "--batch",
-                                           "8", "--machine", "a100-t4", "--searcher", "random",
+        run_and_interrupt_at("searching", {"plan", example("models/resnet50.onnx"), "--batch", "8",
+                                           "--machine", "a100-t4", "--searcher", "random",
                                            "--time-limit", "600", "--verbose", "--json"});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(json::parse(result.out)["status"], "budget_exhausted");
     EXPECT_THAT(files(), ElementsAre("plan.json"));
-    EXPECT_EQ(run({"verify", "plan.json", example("runnable/mlp/model.onnx")}).code, 0);
+    EXPECT_EQ(run({"verify", "plan.json", example("models/resnet50.onnx")}).code, 0);
 }
 
 TEST_F(PlanCommand, SaysHowTheBatchWasBound) {

@@ -27,6 +27,22 @@ main (bool c, float[2,3] x) => (float[2,3] y)
     else_branch = other () => (float[2,3] e) { [e_add] e = Add(b, x) }
   >
 }""",
+    # The mask is fetched element by element, in order, once by numbers and once by coordinates; the
+    # third Gather leaves the order.
+    "gather_all": """
+<ir_version: 10, opset_import: ["" : 20]>
+main (float[2,3] x) => (float[2,1,3] a, float[2,3] b, float[6] c)
+<int64[6] numbers = {0, 1, 2, 3, 4, 5}, int64[6] turned = {0, 1, 2, 3, 5, 4}, int64[3] apart = {2, 1, 3},
+ int64[2,3,2] pairs = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}>
+{
+  flat = Flatten <axis: int = 0> (x)
+  six = Constant <value_ints: ints = [6]> ()
+  line = Reshape(flat, six)
+  indices = Reshape(numbers, apart)
+  [by_number] a = Gather(line, indices)
+  [by_pair] b = GatherND(x, pairs)
+  [turned_round] c = Gather(line, turned)
+}""",
     # The condition is known: the node becomes its else branch.
     "if_known": """
 <ir_version: 10, opset_import: ["" : 20]>

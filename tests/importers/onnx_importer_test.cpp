@@ -179,6 +179,17 @@ TEST(OnnxOperators, SpacesInAnEquationMeanNothing) {
     EXPECT_EQ(result(fixture("einsum_spaces").graph, "product").shape, (Shape{4, 2}));
 }
 
+TEST(OnnxOperators, AGatherOfEverythingInOrderIsAReshape) {
+    const OnnxModel model = fixture("gather_all");
+    EXPECT_EQ(op(model.graph, "by_number").type, "Reshape");
+    EXPECT_EQ(result(model.graph, "by_number").shape, (Shape{2, 1, 3}));
+    EXPECT_EQ(op(model.graph, "by_pair").type, "Reshape");
+    EXPECT_EQ(model.graph.tensor(op(model.graph, "by_pair").inputs[1]).known_integers,
+              (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(op(model.graph, "turned_round").type, "Gather");
+    EXPECT_THAT(model.notes, testing::Contains(HasSubstr("2 Gather nodes take every element")));
+}
+
 TEST(OnnxOperators, SequencesHaveNoSize) {
     const OnnxModel model = fixture("sequence");
     EXPECT_EQ(result(model.graph, "SequenceConstruct_0").dtype, graph::DType::undefined);

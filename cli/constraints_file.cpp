@@ -16,7 +16,7 @@ namespace {
 using graph::JsonField;
 using graph::OpId;
 
-constexpr std::string_view kNoSplits = "this version places whole ops, it splits none. Remove it.";
+constexpr std::string_view kNoSplits = "this version cannot fix how ops are split. Remove it.";
 
 class ConstraintsReader {
 public:

@@ -78,17 +78,6 @@ LoadedModel load_workload(const ModelOptions& options) {
     return model;
 }
 
-/// Latency is of inference, step time of training.
-void check_objective(plan::Objective objective, plan::Mode mode) {
-    const bool training = mode == plan::Mode::training;
-    if (objective == plan::Objective::latency && training) {
-        throw UsageError("--objective latency: of inference. Use step-time with --mode training.");
-    }
-    if (objective == plan::Objective::step_time && !training) {
-        throw UsageError("--objective step-time: of training. Add --mode training.");
-    }
-}
-
 cost::Machine machine_for(const std::string& machine, const LoadedModel& model, Console& console) {
     if (!machine.empty()) return cost::load_machine(machine);
     if (model.machine) return *model.machine;
@@ -105,6 +94,16 @@ bool is_json(const std::filesystem::path& file) {
 plan::Objective default_objective(plan::Mode mode, const LoadedModel& model) {
     if (mode == plan::Mode::training) return plan::Objective::step_time;
     return model.is_workload() ? plan::Objective::throughput : plan::Objective::latency;
+}
+
+void check_objective(plan::Objective objective, plan::Mode mode) {
+    const bool training = mode == plan::Mode::training;
+    if (objective == plan::Objective::latency && training) {
+        throw UsageError("--objective latency: of inference. Use step-time with --mode training.");
+    }
+    if (objective == plan::Objective::step_time && !training) {
+        throw UsageError("--objective step-time: of training. Add --mode training.");
+    }
 }
 
 LoadedModel load_model(const ModelOptions& options) {

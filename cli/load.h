@@ -45,6 +45,8 @@ bool is_json(const std::filesystem::path& file);
 
 /// Latency of inference, step time of training, throughput of workloads.
 plan::Objective default_objective(plan::Mode mode, const LoadedModel& model);
+/// Latency is of inference, step time of training. Throws UsageError.
+void check_objective(plan::Objective objective, plan::Mode mode);
 
 /// Model, machine and the problem they make.
 struct Loaded {

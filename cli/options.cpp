@@ -295,9 +295,15 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
                                 "--evaluations {}: expected a whole number >= 1.", text));
                         }
                     });
-    app.add_option("--seed", options.seed, "of everything random (default 1)")
-        ->type_name("N")
-        ->group(kSearchGroup);
+    add_text_option(
+        app, "--seed", "N", kSearchGroup, "of everything random (default 1)",
+        [&options](const std::string& text) {
+            const auto seed = text == "0" ? 0 : positive_number(text);
+            if (!seed) {
+                throw UsageError(fmt::format("--seed {}: expected a whole number >= 0.", text));
+            }
+            options.seed = static_cast<std::uint64_t>(*seed);
+        });
     add_text_option(
         app, "--threads", "N", kSearchGroup, "default: one per core",
         [&options](const std::string& text) {

@@ -92,7 +92,9 @@ private:
         options.cancelled = &interrupt.flag();
         options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
         auto result = search::search(problem, std::move(options));
-        if (interrupt.flag()) console.note("interrupted: this is the best plan so far.");
+        if (interrupt.flag() && result.status != search::Status::infeasible) {
+            console.note("interrupted: this is the best plan so far.");
+        }
         return result;
     }
 

@@ -72,10 +72,19 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     }
     problem.constraints.together = model.together;
     problem.constraints.memory_limit = options.goal.memory_limit;
+    problem.constraints.whole_ops = options.goal.whole_ops;
     if (!options.goal.fix.empty()) {
         read_constraints(options.goal.fix, model.graph, machine, problem.constraints);
     }
-    planned.loaded = make_loaded(std::move(model), std::move(machine), std::move(problem));
+    const bool as_planned = problem.mode == plan.mode && problem.policy == plan.policy;
+    try {
+        check_objective(problem.objective, problem.mode);
+        planned.loaded = make_loaded(std::move(model), std::move(machine), std::move(problem));
+    } catch (const UsageError& error) {
+        // Nothing else was asked for than what the file says.
+        if (!as_planned) throw;
+        throw InputError(fmt::format("{}: {}", options.plan.string(), error.what()));
+    }
     return planned;
 }
 

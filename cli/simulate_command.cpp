@@ -15,6 +15,8 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
+#include "graph/error.h"
+#include "plan/config.h"
 #include "plan/exporter.h"
 
 namespace partita::cli {
@@ -40,7 +42,13 @@ public:
         const Planned planned = load_planned(options_, console);
         const plan::Problem& problem = *planned.loaded->problem;
         plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
+        check_policy(planned.plan.policy, problem.policy());
         strategy.policy = problem.policy();
+        if (const auto fault = plan::find_fault(problem, strategy)) {
+            throw UsageError(
+                fmt::format("{} cannot run that way: {}. Plan again with these options.",
+                            options_.plan.string(), *fault));
+        }
         const Priced priced = price(planned, strategy, console);
         if (!trace_file_.empty()) {
             plan::write_file(
@@ -61,6 +69,14 @@ public:
     }
 
 private:
+    /// How gradients are summed is part of where a plan puts parameters and updates.
+    static void check_policy(const plan::Policy& planned, const plan::Policy& wanted) {
+        if (wanted.gradient_sync == planned.gradient_sync) return;
+        throw UsageError(fmt::format(
+            "--gradient-sync {}: the plan was made for {}, and its placement says so. Plan again.",
+            name_of(wanted.gradient_sync), name_of(planned.gradient_sync)));
+    }
+
     /// In the plan's order, unless a new one is asked for, or needed because the tasks are others.
     Priced price(const Planned& planned, const plan::Strategy& strategy, Console& console) const {
         const plan::Problem& problem = *planned.loaded->problem;
@@ -69,6 +85,17 @@ private:
         if (problem.mode() != planned.plan.mode && named) {
             console.note(fmt::format("--mode {}: the plan is for {}, its tasks are ordered anew.",
                                      name_of(problem.mode()), name_of(planned.plan.mode)));
+            return price_anew(problem, strategy, *named);
+        }
+        const plan::Policy& policy = problem.policy();
+        const plan::Policy& own = planned.plan.policy;
+        if (named &&
+            (policy.micro_batches != own.micro_batches || policy.schedule != own.schedule)) {
+            console.note(
+                fmt::format("micro-batches {}, schedule {}: the plan has {} and {}, its tasks are "
+                            "ordered anew.",
+                            policy.micro_batches, to_text(policy.schedule), own.micro_batches,
+                            to_text(own.schedule)));
             return price_anew(problem, strategy, *named);
         }
         return price_as_planned(problem, strategy, planned.plan);

@@ -81,6 +81,11 @@ std::string goal_line(const plan::Problem& problem) {
                             name_of(problem.policy().loss));
         if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
     }
+    const plan::Policy& policy = problem.policy();
+    if (policy.micro_batches > 1) text += fmt::format(", {} micro-batches", policy.micro_batches);
+    if (policy.schedule.kind != plan::ScheduleKind::none) {
+        text += ", schedule " + to_text(policy.schedule);
+    }
     return text;
 }
 

@@ -88,6 +88,7 @@ Box micro_batch_box(const Problem& problem, OpId op, int micro_batches, int inde
 std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches) {
     if (micro_batches == 1) return std::nullopt;
     const std::int64_t extent = batch_extent(problem);
+    if (extent == 0) return "nothing in it depends on a batch";
     if (!graph::is_legal_degree(extent, micro_batches)) {
         return fmt::format("a batch of {} cannot be cut into {} micro-batches without an empty one",
                            extent, micro_batches);

@@ -53,7 +53,14 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     price_ops();
     rank_ops();
     if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
-        throw UsageError(fmt::format("micro-batches: {}. Use fewer, or 1.", *fault));
+        throw UsageError(fmt::format("--micro-batches: {}. Use fewer, or 1.", *fault));
+    }
+    const bool batched =
+        std::find(batched_ops_.begin(), batched_ops_.end(), 1) != batched_ops_.end();
+    if (options_.policy.schedule.kind != ScheduleKind::none && !batched) {
+        throw UsageError(
+            fmt::format("--schedule {}: nothing in the model depends on a batch. Leave it out.",
+                        to_text(options_.policy.schedule)));
     }
 }
 

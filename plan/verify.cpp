@@ -39,6 +39,11 @@ void check_choices(const Problem& problem, const Plan& plan, Findings& findings)
     }
 }
 
+std::string text_of(const PlannedCollective& collective) {
+    return fmt::format("'{}' by {}{}{}", collective.task, collective.algorithm,
+                       collective.protocol.empty() ? "" : " with ", collective.protocol);
+}
+
 /// Task, algorithm and protocol of each collective, as lowering chooses them.
 void check_collectives(const Problem& problem, const Plan& plan, const TaskGraph& graph,
                        Findings& findings) {
@@ -48,9 +53,9 @@ void check_collectives(const Problem& problem, const Plan& plan, const TaskGraph
             continue;
         }
         findings.push_back(
-            fmt::format("collectives[{}]: the plan has '{}', the strategy needs '{}'", i,
-                        i < plan.collectives.size() ? plan.collectives[i].task : "nothing more",
-                        i < actual.size() ? actual[i].task : "nothing more"));
+            fmt::format("collectives[{}]: the plan has {}, the strategy needs {}", i,
+                        i < plan.collectives.size() ? text_of(plan.collectives[i]) : "nothing more",
+                        i < actual.size() ? text_of(actual[i]) : "nothing more"));
         return;
     }
 }

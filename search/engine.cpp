@@ -34,8 +34,8 @@ std::string shortage_of(const Problem& problem, const Strategy& strategy,
                         const Evaluation& evaluation) {
     if (const auto fault = plan::find_schedule_fault(problem, strategy)) {
         return fmt::format(
-            "no plan found keeps the schedule: in the closest one {}. Use --searcher expert, or "
-            "another --schedule or number of micro-batches.",
+            "no plan found keeps the schedule: in the closest one {}. Use another --schedule or "
+            "number of micro-batches, or a searcher that proposes pipelines (expert, auto).",
             *fault);
     }
     constexpr int kNamed = 4;

@@ -70,6 +70,37 @@ TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
            plan_mlp({"--gradient-sync", "parameter-server"}));
 }
 
+TEST_F(ExitCode, IsTwoForASimulationThatThePlanCannotKeep) {
+    ASSERT_EQ(run(plan_mlp({"--mode", "training", "--searcher", "random", "--evaluations", "5",
+                            "--machine", "cpu:4"}))
+                  .code,
+              0);
+    const auto simulate = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {"simulate", "plan.json", example("runnable/mlp/model.onnx")});
+        return more;
+    };
+    for (const char* schedule : {"interleaved:2", "interleaved:50"}) {
+        for (const char* micro_batches : {"2", "8"}) {
+            expect(2, "plan.json cannot run that way: ",
+                   simulate({"--micro-batches", micro_batches, "--schedule", schedule}));
+        }
+    }
+    expect(2, "--gradient-sync parameter-server: the plan was made for all-reduce",
+           simulate({"--gradient-sync", "parameter-server"}));
+    const Outcome more = run(simulate({"--micro-batches", "4"}));
+    EXPECT_EQ(more.code, 0) << more.err;
+    EXPECT_THAT(more.err, HasSubstr("its tasks are ordered anew"));
+}
+
+TEST_F(ExitCode, IsTwoForAWorkloadWithASchedule) {
+    const std::string workload = example("workloads/throughput/layer_gnmt_training.json");
+    expect(2, "--schedule 1f1b: nothing in the model depends on a batch",
+           {"plan", workload, "--schedule", "1f1b"});
+    expect(2, "--micro-batches: nothing in it depends on a batch",
+           {"plan", workload, "--micro-batches", "4"});
+    expect(2, "--seed -1: expected a whole number >= 0", plan_mlp({"--seed", "-1"}));
+}
+
 TEST_F(ExitCode, IsTwoForAScheduleThatDoesNotExist) {
     for (const char* schedule : {"2f2b", "interleaved", "interleaved:1", "1f1b:2", ""}) {
         expect(2, "unknown. There is: none, gpipe, 1f1b, eager-1f1b, interleaved:V",

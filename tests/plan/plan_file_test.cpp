@@ -115,7 +115,8 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
              p.ops[3].config.degrees = {{"*", 2}};
              p.ops[3].config.devices = DeviceSet::list({1, 1});
          }},
-        {"collectives[0]: the plan has 'all-reduce x', the strategy needs 'nothing more'",
+        {"collectives[0]: the plan has 'all-reduce x' by ring with simple, the strategy needs "
+         "nothing more",
          [](Plan& p) {
              p.collectives.push_back({"all-reduce x", "ring", "simple"});
          }},

@@ -24,17 +24,19 @@ Turns::Turns(const Problem& problem, const Strategy& strategy)
         std::int32_t turn = 0;
         for (const Block& block : sequence_of(schedule, shape, stage)) {
             const int position = stage + pipeline_.stages * block.chunk;
-            turns_[static_cast<std::size_t>((position * micro_batches_ + block.micro_batch) * 2 +
-                                            (block.backward ? 1 : 0))] = turn++;
+            turns_[index_of(position, block.micro_batch, block.backward)] = turn++;
         }
     }
 }
 
+std::size_t Turns::index_of(int position, int micro_batch, bool backward) const {
+    const auto row = static_cast<std::size_t>(position) * static_cast<std::size_t>(micro_batches_);
+    return (row + static_cast<std::size_t>(micro_batch)) * 2 + (backward ? 1 : 0);
+}
+
 std::int32_t Turns::of(graph::OpId op, int micro_batch, bool backward) const {
     if (turns_.empty() || !pipeline_.has(op)) return -1;
-    const int position = pipeline_.position[op.index()];
-    return turns_[static_cast<std::size_t>((position * micro_batches_ + micro_batch) * 2 +
-                                           (backward ? 1 : 0))];
+    return turns_[index_of(pipeline_.position[op.index()], micro_batch, backward)];
 }
 
 namespace {

@@ -29,6 +29,8 @@ public:
     [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, bool backward) const;
 
 private:
+    [[nodiscard]] std::size_t index_of(int position, int micro_batch, bool backward) const;
+
     int micro_batches_;
     Pipeline pipeline_;                ///< empty without a schedule
     std::vector<std::int32_t> turns_;  ///< by position, micro-batch, direction

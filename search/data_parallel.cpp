@@ -80,9 +80,6 @@ void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding
     }
 }
 
-/// More parts than that are not lowered: a task takes about half a kilobyte.
-constexpr std::int64_t kMostParts = 1'000'000;
-
 void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
     for (int count = devices.size(); count >= 2; count /= 2) {
         std::vector<int> first;
@@ -130,9 +127,7 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
     add_halves(DeviceSet::list(std::move(all)), sets);
     add_halves(DeviceSet::list(std::move(fastest)), sets);
     add_halves(DeviceSet::list(std::move(node)), sets);
-    const auto parts_each =
-        static_cast<std::int64_t>(problem.graph().op_count()) * problem.policy().micro_batches;
-    std::erase_if(sets, [&](const DeviceSet& set) { return set.size() * parts_each > kMostParts; });
+    std::erase_if(sets, [&](const DeviceSet& set) { return is_too_fine(problem, set.size()); });
     if (sets.empty()) sets.push_back(DeviceSet::single(best));
     std::stable_sort(sets.begin(), sets.end(),
                      [](const DeviceSet& a, const DeviceSet& b) { return a.size() > b.size(); });

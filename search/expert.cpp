@@ -29,8 +29,8 @@ namespace {
 /// `count` devices of the machine's grid from the `first` on, `stride` apart.
 DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride = 1) {
     std::vector<int> some;
-    for (int i = 0; i < count; ++i) {
-        some.push_back(devices[static_cast<std::size_t>(first + i * stride)]);
+    for (int i = 0; i < count; ++i, first += stride) {
+        some.push_back(devices[static_cast<std::size_t>(first)]);
     }
     return DeviceSet::list(std::move(some));
 }
@@ -80,6 +80,7 @@ private:
 std::vector<Grid> all_grids(const Problem& problem, int devices) {
     const int stages_at_most = static_cast<int>(problem.graph().op_count());
     const int node = node_size(problem);
+    const bool shares = problem.graph().op_count() <= 20'000;
     const bool chunked = problem.policy().schedule.chunks > 1;
     std::vector<Grid> grids;
     for (int stages = 1; stages <= std::min(devices, stages_at_most); ++stages) {
@@ -88,6 +89,7 @@ std::vector<Grid> all_grids(const Problem& problem, int devices) {
         for (int group = 1; group <= devices / stages; ++group) {
             const bool fits = group <= node ? node % group == 0 : group % node == 0;
             if (devices / stages % group != 0 || !fits) continue;
+            if (is_too_fine(problem, devices / stages) || (group > 1 && !shares)) continue;
             grids.push_back({stages, devices / stages / group, group});
         }
     }

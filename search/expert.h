@@ -13,7 +13,8 @@
 //
 //     (computation + communication of all ops) / stages * (1 + (stages - 1) / (micro-batches * chunks))
 //
-// until kMostGrids fit. Chunks are those of the schedule (interleaved:V).
+// until kMostGrids fit. Chunks are those of the schedule (interleaved:V). Grids that make more than a
+// million parts of ops are left out, and so is sharing ops in models of more than 20,000.
 //
 // Optimal: no. Infeasible where no grid fits.
 // Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using

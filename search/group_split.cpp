@@ -113,6 +113,8 @@ private:
     static constexpr int kMostRounds = 3;
     static constexpr int kProductsAhead = 4;
     static constexpr std::size_t kOpsAhead = 80;
+    /// A tensor that more ops read is left out: looking at all of them from each would be quadratic.
+    static constexpr std::size_t kMostReaders = 128;
 
     static std::vector<int> devices_of(const plan::DeviceSet& set) {
         std::vector<int> devices;
@@ -312,7 +314,7 @@ private:
 
     /// What brings a tensor from where it arises to where it is read, and its gradient back.
     [[nodiscard]] Time tensor_time(TensorId t) const {
-        if (problem_.is_resident(t)) return Time{0};
+        if (problem_.is_resident(t) || graph_.uses(t).size() > kMostReaders) return Time{0};
         const OpId producer = graph_.tensor(t).producer;
         const OpKind kind = graph_.op(producer).kind;
         if (kind == OpKind::input) return Time{0};

@@ -75,6 +75,12 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
     }
 }
 
+bool is_too_fine(const Problem& problem, int parts) {
+    constexpr std::int64_t kMostParts = 1'000'000;
+    const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
+    return ops * problem.policy().micro_batches * parts > kMostParts;
+}
+
 void accumulate_locally(const Problem& problem, Strategy& strategy) {
     if (strategy.policy.micro_batches == 1) return;
     strategy.updates.resize(problem.graph().op_count());

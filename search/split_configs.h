@@ -28,6 +28,10 @@ std::vector<plan::FactorDegree> batch_axes(const plan::Problem& problem, graph::
 /// all of it goes onto one device, `preferred` if that is allowed.
 void join_groups(const plan::Problem& problem, int preferred, plan::Strategy& strategy);
 
+/// With ops in that many parts each, would there be more of them (micro-batches too) than are worth
+/// lowering? A task takes about half a kilobyte.
+bool is_too_fine(const plan::Problem& problem, int parts);
+
 /// Several micro-batches: gradients of parameters add up where they arise.
 void accumulate_locally(const plan::Problem& problem, plan::Strategy& strategy);
 

@@ -26,7 +26,7 @@ using graph::OpId;
 using plan::DeviceSet;
 using plan::Problem;
 
-importers::OnnxModel model(const std::string& name, importers::OnnxOptions options) {
+importers::OnnxModel model(const std::string& name, const importers::OnnxOptions& options) {
     return importers::import_onnx(std::string(PARTITA_SOURCE_DIR "/examples/models/") + name,
                                   options);
 }

@@ -108,14 +108,8 @@ std::string_view name_of(graph::Combine combine) {
 }
 
 /// Counts what was expressible and what was not.
-struct Counts {
-    int said = 0;
-    int partial = 0;
-    int unsaid = 0;
-};
-
 void expect_placements(const Exported& exported, const std::vector<LaidOut>& micro_batches,
-                       Counts& counts) {
+                       ExportCounts& counts) {
     const auto shape = exported.mesh["shape"].get<std::vector<std::int64_t>>();
     const auto ranks = exported.mesh["ranks"].get<std::vector<int>>();
     const LaidOut& first = micro_batches[0];
@@ -151,7 +145,7 @@ void expect_placements(const Exported& exported, const std::vector<LaidOut>& mic
     for (const bool is_partial : partial) counts.partial += is_partial ? 1 : 0;
 }
 
-void expect_faithful(const Problem& problem, const Strategy& strategy, Counts& counts) {
+void expect_faithful(const Problem& problem, const Strategy& strategy, ExportCounts& counts) {
     const auto exported = read(dtensor({.problem = problem, .strategy = strategy}));
     const auto expected = laid_out(problem, strategy);
     ASSERT_EQ(exported.size(), expected.size());
@@ -161,30 +155,11 @@ void expect_faithful(const Problem& problem, const Strategy& strategy, Counts& c
 }
 
 TEST(DTensor, PlacementsExpandToTheLayoutsOfRandomSplits) {
-    Counts counts;
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-        Random random(seed);
-        const graph::OpGraph graph =
-            random_network(random, 1 + draw(random, 6), Layers::samples_apart);
-        const cost::Machine machine = switched_machine(12);
-        const Problem problem = make_problem(
-            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
-        expect_faithful(problem, random_strategy(random, problem, 1 + draw(random, 3)), counts);
-        if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
-    }
-    // Random splits must not all be of one sort for this to mean something.
-    EXPECT_GT(counts.said, 5'000);
-    EXPECT_GT(counts.partial, 100);
-    EXPECT_GT(counts.unsaid, 50);
+    expect_faithful_to_random_splits(expect_faithful);
 }
 
 TEST(DTensor, PlacementsExpandToTheLayoutsOfMergedDims) {
-    const MergedNetwork network;
-    Counts counts;
-    for (const Strategy& strategy : network.strategies()) {
-        expect_faithful(network.problem(), strategy, counts);
-    }
-    EXPECT_GT(counts.unsaid, 0);
+    MergedNetwork().expect_faithful(expect_faithful);
 }
 
 TEST(DTensor, TextIsAsReviewed) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -150,32 +151,10 @@ TEST(Lower, SeveralConsumersAccumulateOnTheirDeviceFirst) {
 //        ╰── Relu(w)                after the last micro-batch
 TEST(Lower, AWeightMadeFromAParameterGetsItsGradientOnce) {
     graph::OpGraph graph;
-    const auto source = [&](const char* name, graph::TensorRole role, graph::Shape shape) {
-        graph::Tensor tensor;
-        tensor.name = name;
-        tensor.shape = std::move(shape);
-        tensor.role = role;
-        return graph.add_source(std::move(tensor));
-    };
-    const auto compute = [&](const char* name, const char* type,
-                             std::vector<graph::TensorId> operands, graph::Shape shape) {
-        graph::Tensor tensor;
-        tensor.name = std::string(name) + ".out";
-        tensor.shape = std::move(shape);
-        graph::Op op;
-        op.name = name;
-        op.type = type;
-        op.opset = 13;
-        op.inputs = std::move(operands);
-        op.outputs = {graph.add_tensor(tensor)};
-        const graph::TensorId result = op.outputs[0];
-        graph.add_op(std::move(op));
-        return result;
-    };
-    const auto x = source("x", graph::TensorRole::input, {8, 4});
-    const auto w = source("w", graph::TensorRole::parameter, {4, 4});
-    const auto made = compute("relu", "Relu", {w}, {4, 4});
-    graph.add_output("y", compute("mul", "MatMul", {x, made}, {8, 4}));
+    const auto x = add_source(graph, "x", graph::TensorRole::input, {8, 4});
+    const auto w = add_source(graph, "w", graph::TensorRole::parameter, {4, 4});
+    const auto made = add_compute(graph, "relu", "Relu", {w}, {4, 4});
+    graph.add_output("y", add_compute(graph, "mul", "MatMul", {x, made}, {8, 4}));
     const cost::Machine machine = switched_machine(1);
     ProblemOptions options = training();
     options.policy.micro_batches = 2;

@@ -11,6 +11,9 @@
 
 #include "graph/json.h"
 #include "plan/config.h"
+#include "tests/plan/network_builder.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -19,61 +22,56 @@ namespace {
 using graph::TensorId;
 using graph::TensorRole;
 
-TensorId source(graph::OpGraph& graph, const std::string& name, TensorRole role,
-                graph::Shape shape) {
-    graph::Tensor tensor;
-    tensor.name = name;
-    tensor.shape = std::move(shape);
-    tensor.role = role;
-    if (role == TensorRole::constant) {
-        tensor.dtype = graph::DType::int64;
-        tensor.known_integers = {12, 6};
-    }
-    return graph.add_source(std::move(tensor));
-}
-
-TensorId compute(graph::OpGraph& graph, const std::string& name, const std::string& type,
-                 std::vector<TensorId> operands, graph::Shape shape,
-                 graph::Attributes attributes = {}) {
-    graph::Op op;
-    op.name = name;
-    op.type = type;
-    op.opset = 17;
-    op.inputs = std::move(operands);
-    op.attributes = std::move(attributes);
-    graph::Tensor tensor;
-    tensor.name = name + ".out";
-    tensor.shape = std::move(shape);
-    op.outputs = {graph.add_tensor(std::move(tensor))};
-    const TensorId result = op.outputs[0];
-    graph.add_op(std::move(op));
-    return result;
-}
-
 graph::OpGraph network() {
     graph::OpGraph graph;
     graph.name = "merged";
-    const TensorId x = source(graph, "x", TensorRole::input, {3, 4, 6});
-    const TensorId shape = source(graph, "shape", TensorRole::constant, {2});
-    const TensorId w = source(graph, "w", TensorRole::parameter, {6, 8});
-    const TensorId v = source(graph, "v", TensorRole::parameter, {6, 8});
-    const TensorId u = source(graph, "u", TensorRole::parameter, {8, 5});
-    const TensorId c = source(graph, "c", TensorRole::parameter, {5});
-    const TensorId flat = compute(graph, "flat", "Reshape", {x, shape}, {12, 6});
-    const TensorId mul = compute(graph, "mul", "MatMul", {flat, w}, {12, 8});
-    const TensorId other = compute(graph, "other", "MatMul", {flat, v}, {12, 8});
-    const TensorId sum = compute(graph, "sum", "Add", {mul, other}, {12, 8});
-    const TensorId fc = compute(graph, "fc", "Gemm", {sum, u, c}, {12, 5});
+    const TensorId x = add_source(graph, "x", TensorRole::input, {3, 4, 6});
+    const TensorId shape =
+        add_source(graph, "shape", TensorRole::constant, {2}, graph::DType::int64);
+    graph.tensor(shape).known_integers = {12, 6};
+    const TensorId w = add_source(graph, "w", TensorRole::parameter, {6, 8});
+    const TensorId v = add_source(graph, "v", TensorRole::parameter, {6, 8});
+    const TensorId u = add_source(graph, "u", TensorRole::parameter, {8, 5});
+    const TensorId c = add_source(graph, "c", TensorRole::parameter, {5});
+    const TensorId flat = add_compute(graph, "flat", "Reshape", {x, shape}, {12, 6});
+    const TensorId mul = add_compute(graph, "mul", "MatMul", {flat, w}, {12, 8});
+    const TensorId other = add_compute(graph, "other", "MatMul", {flat, v}, {12, 8});
+    const TensorId sum = add_compute(graph, "sum", "Add", {mul, other}, {12, 8});
+    const TensorId fc = add_compute(graph, "fc", "Gemm", {sum, u, c}, {12, 5});
     graph::Attributes rows;
     rows.set("axes", std::vector<std::int64_t>{1});
     rows.set("keepdims", std::int64_t{0});
-    const TensorId most = compute(graph, "most", "ReduceMax", {sum}, {12}, rows);
+    const TensorId most = add_compute(graph, "most", "ReduceMax", {sum}, {12}, rows);
     graph.add_output("y", fc);
     graph.add_output("z", most);
     return graph;
 }
 
 }  // namespace
+
+void expect_faithful_to_random_splits(ExpectFaithful expect) {
+    ExportCounts counts;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        search::Random random(seed);
+        const graph::OpGraph graph =
+            random_network(random, 1 + draw(random, 6), Layers::samples_apart);
+        const cost::Machine machine = switched_machine(12);
+        const Problem problem = make_problem(
+            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
+        expect(problem, random_strategy(random, problem, 1 + draw(random, 3)), counts);
+        if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    }
+    // Random splits must not all be of one sort for this to mean something.
+    EXPECT_GT(counts.said, 5'000);
+    EXPECT_GT(counts.partial, 100);
+    EXPECT_GT(counts.unsaid, 50);
+}
+
+void MergedNetwork::expect_faithful(ExpectFaithful expect) const {
+    ExportCounts counts;
+    for (const Strategy& strategy : strategies()) expect(problem_, strategy, counts);
+    EXPECT_GT(counts.unsaid, 0);
+}
 
 MergedNetwork::MergedNetwork()
     : graph_(network()),

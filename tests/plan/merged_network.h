@@ -16,6 +16,19 @@
 
 namespace partita::plan {
 
+/// What an export says of layouts, over many of them.
+struct ExportCounts {
+    int said = 0;
+    int partial = 0;
+    int unsaid = 0;
+};
+
+/// Holds an export to what the layouts are.
+using ExpectFaithful = void (*)(const Problem&, const Strategy&, ExportCounts&);
+
+/// 200 random programs (random_programs.h), of which neither all are said nor none.
+void expect_faithful_to_random_splits(ExpectFaithful expect);
+
 class MergedNetwork {
 public:
     MergedNetwork();
@@ -27,6 +40,9 @@ public:
 
     /// The one above, and one for each way to cut a dim that is merged or uneven.
     [[nodiscard]] std::vector<Strategy> strategies() const;
+
+    /// All of strategies(), some of which cannot be said.
+    void expect_faithful(ExpectFaithful expect) const;
 
     /// Compares with a file of tests/data/exports; PARTITA_REWRITE_GOLDEN writes it anew.
     static void expect_golden(const std::string& file, const std::string& text);

@@ -12,16 +12,43 @@
 
 namespace partita::plan {
 
+inline graph::TensorId add_source(graph::OpGraph& graph, const std::string& name,
+                                  graph::TensorRole role, graph::Shape shape,
+                                  graph::DType dtype = graph::DType::float32) {
+    graph::Tensor tensor;
+    tensor.name = name;
+    tensor.shape = std::move(shape);
+    tensor.role = role;
+    tensor.dtype = dtype;
+    return graph.add_source(std::move(tensor));
+}
+
+/// An op with one result, "NAME.out".
+inline graph::TensorId add_compute(graph::OpGraph& graph, const std::string& name,
+                                   const std::string& type, std::vector<graph::TensorId> operands,
+                                   graph::Shape shape, graph::Attributes attributes = {},
+                                   const std::string& block = {}) {
+    graph::Op op;
+    op.name = name;
+    op.type = type;
+    op.opset = 17;
+    op.block = block;
+    op.inputs = std::move(operands);
+    op.attributes = std::move(attributes);
+    graph::Tensor tensor;
+    tensor.name = name + ".out";
+    tensor.shape = std::move(shape);
+    op.outputs = {graph.add_tensor(std::move(tensor))};
+    const graph::TensorId result = op.outputs[0];
+    graph.add_op(std::move(op));
+    return result;
+}
+
 class NetworkBuilder {
 public:
     graph::TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape,
                            graph::DType dtype = graph::DType::float32) {
-        graph::Tensor tensor;
-        tensor.name = name;
-        tensor.shape = std::move(shape);
-        tensor.role = role;
-        tensor.dtype = dtype;
-        return graph.add_source(std::move(tensor));
+        return add_source(graph, name, role, std::move(shape), dtype);
     }
     /// "w0", "w3", ...: numbered with the ops.
     graph::TensorId weight(graph::Shape shape) {

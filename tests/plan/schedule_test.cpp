@@ -20,6 +20,7 @@
 #include "plan/memory.h"
 #include "plan/pipeline.h"
 #include "plan/simulate.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -201,32 +202,13 @@ private:
     }
 
     const graph::OpGraph& graph_of(int relus, int micro_batches) {
-        const auto source = [&](const char* name, graph::Shape shape, graph::TensorRole role) {
-            graph::Tensor tensor;
-            tensor.name = name;
-            tensor.shape = std::move(shape);
-            tensor.role = role;
-            return graph_.add_source(tensor);
-        };
-        const auto compute = [&](const std::string& name, const char* type,
-                                 std::vector<TensorId> operands) {
-            graph::Tensor tensor;
-            tensor.name = name + ".out";
-            tensor.shape = {2 * micro_batches, 3};
-            graph::Op op;
-            op.name = name;
-            op.type = type;
-            op.opset = 14;
-            op.inputs = std::move(operands);
-            op.outputs.push_back(graph_.add_tensor(tensor));
-            const TensorId result = op.outputs[0];
-            graph_.add_op(std::move(op));
-            return result;
-        };
-        const TensorId x = source("x", {2 * micro_batches, 3}, graph::TensorRole::input);
-        const TensorId w = source("w", {1, 3}, graph::TensorRole::parameter);
-        TensorId last = compute("mul", "Mul", {x, w});
-        for (int i = 0; i < relus; ++i) last = compute("relu" + std::to_string(i), "Relu", {last});
+        const graph::Shape shape{2 * micro_batches, 3};
+        const TensorId x = add_source(graph_, "x", graph::TensorRole::input, shape);
+        const TensorId w = add_source(graph_, "w", graph::TensorRole::parameter, {1, 3});
+        TensorId last = add_compute(graph_, "mul", "Mul", {x, w}, shape);
+        for (int i = 0; i < relus; ++i) {
+            last = add_compute(graph_, "relu" + std::to_string(i), "Relu", {last}, shape);
+        }
         graph_.add_output("y", last);
         return graph_;
     }

@@ -87,14 +87,8 @@ bool is_partial_but_no_sum(const LaidOut& tensor) {
     return tensor.combine != graph::Combine::none && tensor.combine != graph::Combine::sum;
 }
 
-struct Counts {
-    int said = 0;
-    int partial = 0;
-    int unsaid = 0;
-};
-
 void expect_sharding(const ShardyModule& module, const ShardyShardingText& sharding,
-                     const std::vector<LaidOut>& micro_batches, Counts& counts) {
+                     const std::vector<LaidOut>& micro_batches, ExportCounts& counts) {
     if (sharding.open) {
         ++counts.unsaid;
         const LaidOut& first = micro_batches[0];
@@ -132,7 +126,7 @@ void expect_sharding(const ShardyModule& module, const ShardyShardingText& shard
     }
 }
 
-void expect_faithful(const Problem& problem, const Strategy& strategy, Counts& counts) {
+void expect_faithful(const Problem& problem, const Strategy& strategy, ExportCounts& counts) {
     const ShardyModule module = read_shardy(shardy({.problem = problem, .strategy = strategy}));
     for (const std::vector<LaidOut>& tensor : laid_out(problem, strategy)) {
         const LaidOut& first = tensor[0];
@@ -148,29 +142,11 @@ void expect_faithful(const Problem& problem, const Strategy& strategy, Counts& c
 }
 
 TEST(Shardy, ShardingsExpandToTheLayoutsOfRandomSplits) {
-    Counts counts;
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-        Random random(seed);
-        const graph::OpGraph graph =
-            random_network(random, 1 + draw(random, 6), Layers::samples_apart);
-        const cost::Machine machine = switched_machine(12);
-        const Problem problem = make_problem(
-            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
-        expect_faithful(problem, random_strategy(random, problem, 1 + draw(random, 3)), counts);
-        if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
-    }
-    EXPECT_GT(counts.said, 5'000);
-    EXPECT_GT(counts.partial, 100);
-    EXPECT_GT(counts.unsaid, 50);
+    expect_faithful_to_random_splits(expect_faithful);
 }
 
 TEST(Shardy, ShardingsExpandToTheLayoutsOfMergedDims) {
-    const MergedNetwork network;
-    Counts counts;
-    for (const Strategy& strategy : network.strategies()) {
-        expect_faithful(network.problem(), strategy, counts);
-    }
-    EXPECT_GT(counts.unsaid, 0);
+    MergedNetwork().expect_faithful(expect_faithful);
 }
 
 // 12 devices as 2x6, 2x2x3 and 6x2: 2 suits all, 4 and 6 do not suit each other.

@@ -15,6 +15,7 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -75,29 +76,14 @@ protected:
     }
 
     TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape) {
-        graph::Tensor tensor;
-        tensor.name = name;
-        tensor.shape = std::move(shape);
-        tensor.role = role;
-        return graph_.add_source(std::move(tensor));
+        return add_source(graph_, name, role, std::move(shape));
     }
 
     TensorId compute(const std::string& name, const std::string& type,
                      std::vector<TensorId> operands, graph::Shape shape,
                      graph::Attributes attributes = {}) {
-        graph::Op op;
-        op.name = name;
-        op.type = type;
-        op.opset = 17;
-        op.inputs = std::move(operands);
-        op.attributes = std::move(attributes);
-        graph::Tensor tensor;
-        tensor.name = name + ".out";
-        tensor.shape = std::move(shape);
-        op.outputs = {graph_.add_tensor(std::move(tensor))};
-        const TensorId result = op.outputs[0];
-        graph_.add_op(std::move(op));
-        return result;
+        return add_compute(graph_, name, type, std::move(operands), std::move(shape),
+                           std::move(attributes));
     }
 
     /// Everything replicated, but for the ops that are named.

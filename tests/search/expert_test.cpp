@@ -17,6 +17,7 @@
 #include "plan/pipeline.h"
 #include "search/engine.h"
 #include "search/group_split.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {
@@ -98,39 +99,23 @@ TEST(GroupSplit, OfAlexNetIsOneWeirdTrick) {
 class TwoByTwoByTwo : public testing::Test {
 protected:
     TwoByTwoByTwo() : machine_(plan::switched_machine(8)) {
-        const auto add = [&](const std::string& name, graph::TensorRole role, graph::Shape shape) {
-            graph::Tensor tensor;
-            tensor.name = name;
-            tensor.shape = std::move(shape);
-            tensor.role = role;
-            return tensor;
-        };
-        graph::TensorId last =
-            graph_.add_source(add("x", graph::TensorRole::input, {kBatch, kWidth}));
-        const auto compute = [&](const std::string& name, const char* type, const char* block,
-                                 std::vector<graph::TensorId> operands, std::int64_t width) {
-            graph::Op op;
-            op.name = name;
-            op.type = type;
-            op.opset = 13;
-            op.block = block;
-            op.inputs = std::move(operands);
-            op.outputs = {graph_.add_tensor(
-                add(name + ".out", graph::TensorRole::activation, {kBatch, width}))};
-            last = op.outputs[0];
-            graph_.add_op(std::move(op));
-        };
-        const auto product = [&](const std::string& number, const char* block, std::int64_t from,
-                                 std::int64_t to) {
+        using plan::add_compute;
+        using plan::add_source;
+        graph::TensorId last = add_source(graph_, "x", graph::TensorRole::input, {kBatch, kWidth});
+        const auto product = [&](const std::string& number, const std::string& block,
+                                 std::int64_t from, std::int64_t to) {
             const auto w =
-                graph_.add_source(add("w" + number, graph::TensorRole::parameter, {from, to}));
-            compute("mul" + number, "MatMul", block, {last, w}, to);
+                add_source(graph_, "w" + number, graph::TensorRole::parameter, {from, to});
+            last =
+                add_compute(graph_, "mul" + number, "MatMul", {last, w}, {kBatch, to}, {}, block);
         };
-        for (const char* block : {"layer0", "layer1"}) {
-            const int first = block[5] == '0' ? 1 : 3;
-            product(std::to_string(first), block, kWidth, 4 * kWidth);
-            compute("relu" + std::to_string(first), "Relu", block, {last}, 4 * kWidth);
-            product(std::to_string(first + 1), block, 4 * kWidth, kWidth);
+        for (const int layer : {0, 1}) {
+            const std::string block = "layer" + std::to_string(layer);
+            const std::string first = std::to_string(2 * layer + 1);
+            product(first, block, kWidth, 4 * kWidth);
+            last = add_compute(graph_, "relu" + first, "Relu", {last}, {kBatch, 4 * kWidth}, {},
+                               block);
+            product(std::to_string(2 * layer + 2), block, 4 * kWidth, kWidth);
         }
         graph_.add_output("y", last);
     }

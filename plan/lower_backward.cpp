@@ -45,6 +45,18 @@ void Lowering::allocate(Form& form, const Subject& subject, bool persistent) {
     }
 }
 
+/// A sum of what blocks of this device give belongs to the last of these blocks; any other to none.
+std::int32_t Lowering::turn_of_sum(const std::vector<Place>& places, int device) const {
+    std::int32_t turn = -1;
+    for (const Place& place : places) {
+        if (place.task < 0) return -1;
+        const Task& task = build_.task(place.task);
+        if (task.device != device || task.turn < 0) return -1;
+        turn = std::max(turn, task.turn);
+    }
+    return turn;
+}
+
 /// Adds values that lie on one device, in place where the first of them covers the piece and nobody
 /// else reads it.
 std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subject& subject,
@@ -54,13 +66,6 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
         build_.buffer(places[0].buffer).region == piece.region && !build_.is_read(places[0].buffer);
     const std::int64_t volume = build_.regions().volume(piece.region);
     const auto adds = static_cast<std::int64_t>(places.size()) - 1;
-    std::int32_t turn =
-        0;  // of the block that gives the last of them, if blocks here give them all
-    for (const Place& place : places) {
-        const bool here = place.task >= 0 && build_.task(place.task).device == device;
-        const std::int32_t own = here ? build_.task(place.task).turn : -1;
-        turn = own < 0 || turn < 0 ? -1 : std::max(turn, own);
-    }
     const TaskId task = build_.add_task(
         {.kind = TaskKind::accumulate,
          .gradient = subject.gradient,
@@ -68,7 +73,7 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
          .tensor = subject.tensor,
          .device = device,
          .micro_batch = subject.micro_batch,
-         .turn = turn,
+         .turn = turn_of_sum(places, device),
          .duration = adds * problem_.accumulate_time(subject.tensor, volume, device)});
     for (const Place& place : places) {
         build_.add_edge(place.task, task);

@@ -152,6 +152,7 @@ private:
     Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
     std::vector<Place> sum_of_places(std::vector<Place> places, const Subject& subject,
                                      const Piece& piece, bool persistent);
+    [[nodiscard]] std::int32_t turn_of_sum(const std::vector<Place>& places, int device) const;
     void allocate(Form& form, const Subject& subject, bool persistent);
 
     /// Time of the largest part of an op; `prices` remembers it per device class.

@@ -202,12 +202,15 @@ Strategy Grids::strategy(const Grid& grid) {
 }
 
 Status Expert::step(Engine& engine) {
+    if (!std::exchange(placed_, true)) {
+        evaluate_and_repair(engine, place_expert(engine.groups()));
+        return Status::in_progress;
+    }
     if (!grids_) {
         grids_.emplace(engine.groups());
         order_ = grids_->by_estimate();
-        evaluate_and_repair(engine, place_expert(engine.groups()));
-        return order_.empty() ? Status::found : Status::in_progress;
     }
+    if (next_ == order_.size()) return Status::found;
     const auto evaluation = engine.evaluate(grids_->strategy(order_[next_++]));
     if (!evaluation) return Status::found;
     if (evaluation->feasible()) ++fitting_;

@@ -77,6 +77,7 @@ private:
     std::vector<Grid> order_;
     std::size_t next_ = 0;
     int fitting_ = 0;
+    bool placed_ = false;
 };
 
 }  // namespace partita::search

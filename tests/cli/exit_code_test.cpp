@@ -92,6 +92,26 @@ TEST_F(ExitCode, IsTwoForASimulationThatThePlanCannotKeep) {
     EXPECT_THAT(more.err, HasSubstr("its tasks are ordered anew"));
 }
 
+TEST_F(ExitCode, IsThreeForAPlanFileWhosePolicyCannotBe) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    std::string text = read("plan.json");
+    const std::string one = "\"micro_batches\": 1";
+    text.replace(text.find(one), one.size(), "\"micro_batches\": 9");
+    write("nine.json", text);
+    const std::string model = example("runnable/mlp/model.onnx");
+    expect(3, "nine.json: --micro-batches: a batch of 8 cannot be cut into 9",
+           {"verify", "nine.json", model});
+}
+
+TEST_F(ExitCode, IsSixForSplitsWhereOpsStayWhole) {
+    ASSERT_EQ(run(plan_mlp({"--machine", "dgx-a100", "--searcher", "data-parallel"})).code, 0);
+    const std::string model = example("runnable/mlp/model.onnx");
+    EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+    const Outcome whole = run({"verify", "plan.json", model, "--dims", "O"});
+    EXPECT_EQ(whole.code, 6) << whole.err;
+    EXPECT_THAT(whole.out, HasSubstr("is split, but ops stay whole here (--dims O)"));
+}
+
 TEST_F(ExitCode, IsTwoForAWorkloadWithASchedule) {
     const std::string workload = example("workloads/throughput/layer_gnmt_training.json");
     expect(2, "--schedule 1f1b: nothing in the model depends on a batch",

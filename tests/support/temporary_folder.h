@@ -14,7 +14,9 @@ namespace partita {
 class TemporaryFolder {
 public:
     TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "partita_XXXXXX").string();
+        // mkdtemp writes its own letters over the last six.
+        const std::string pattern = "partita_" + std::string(6, 'X');
+        std::string name = (std::filesystem::temp_directory_path() / pattern).string();
         if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder " + name);
         path_ = name;
     }

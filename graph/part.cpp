@@ -107,6 +107,18 @@ Positions part_of(const Positions& positions, std::int64_t degree, std::int64_t 
     return part;
 }
 
+Positions part_of_blocks(std::int64_t extent, std::int64_t blocks, std::int64_t degree,
+                         std::int64_t index) {
+    const std::int64_t size = extent / blocks;
+    Positions part;
+    for (std::int64_t begin = 0; begin < extent; begin += size) {
+        for (const Range range : part_of({{begin, begin + size}}, degree, index)) {
+            append(part, range);
+        }
+    }
+    return part;
+}
+
 std::int64_t Region::volume() const {
     std::int64_t product = 1;
     for (const Positions& positions : dims) product *= count(positions);

@@ -34,6 +34,10 @@ bool contains(const Positions& outer, const Positions& inner);
 bool is_legal_degree(std::int64_t extent, std::int64_t degree);
 /// The index-th of `degree` parts of the positions, in their order.
 Positions part_of(const Positions& positions, std::int64_t degree, std::int64_t index);
+/// The positions from 0 to `extent` as `blocks` equal blocks: the index-th of `degree` parts of each.
+/// `blocks` divides `extent`.
+Positions part_of_blocks(std::int64_t extent, std::int64_t blocks, std::int64_t degree,
+                         std::int64_t index);
 
 /// Per dim of a tensor its positions: a box with holes.
 struct Region {

@@ -158,6 +158,7 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
             {.kind = *transfer.collective, .devices = transfer.devices, .bytes = task.bytes});
         task.to = -1;
         task.collective = *transfer.collective;
+        if (cost::reduces(task.collective)) task.combine = layouts_[from.layout].combine;
         task.algorithm = price.algorithm;
         task.protocol = price.protocol;
         task.duration = price.time;
@@ -204,7 +205,8 @@ Form Lowering::reshard(const Form& from, std::int32_t to, const Subject& subject
         }
         const Piece piece = layouts_[to].pieces[i];
         if (plan.supplies[i].sum) {
-            places = sum_of_places(std::move(places), subject, piece, false);
+            const graph::Combine combine = layouts_[from.layout].combine;
+            places = sum_of_places(std::move(places), subject, piece, combine, false);
         }
         form.pieces.push_back(std::move(places));
     }

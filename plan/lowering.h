@@ -151,7 +151,7 @@ private:
     Form take_gradient(graph::TensorId t, int micro_batch, std::int32_t layout, bool persistent);
     Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
     std::vector<Place> sum_of_places(std::vector<Place> places, const Subject& subject,
-                                     const Piece& piece, bool persistent);
+                                     const Piece& piece, graph::Combine combine, bool persistent);
     [[nodiscard]] std::int32_t turn_of_sum(const std::vector<Place>& places, int device) const;
     void allocate(Form& form, const Subject& subject, bool persistent);
 

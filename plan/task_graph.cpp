@@ -29,6 +29,7 @@ std::string task_name(const Problem& problem, const Task& task) {
     if (task.tensor.valid()) {
         name += " " + problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "") +
                 (task.updated ? ".new" : "");
+        if (task.joined > 0) name += fmt::format(" +{}", task.joined);
     } else {
         name += " " + problem.graph().op(task.op).name;
     }
@@ -87,7 +88,8 @@ std::string digest(const TaskGraph& graph) {
             .add(std::int64_t{task.lane})
             .add(std::int64_t{task.part})
             .add(std::int64_t{task.micro_batch})
-            .add(static_cast<std::int64_t>(task.collective))
+            .add(static_cast<std::int64_t>(task.collective) * 64 + std::int64_t{task.joined} * 512 +
+                 static_cast<std::int64_t>(task.combine))
             .add(task.bytes.raw())
             .add(task.duration.raw());
     }

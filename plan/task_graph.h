@@ -15,12 +15,10 @@
 //
 //     forward, backward   the part of the op that its config, part and micro-batch name, on the
 //                         operands found in what it reads
-//     everything else     every element of a result is the combination of the elements at its
-//                         position in what the task reads
+//     everything else     every element of a result is the combination (Task::combine) of the
+//                         elements at its position in what the task reads of the same tensor
 //
-// A tensor combines as the factors say along which its producer's config leaves it partial (sum
-// along a summand axis), a gradient by sum. What of a gradient nobody gives (the positions between
-// windows) is 0.
+// What of a gradient nobody gives (the positions between windows) is 0.
 //
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
@@ -75,9 +73,13 @@ struct Task {
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
     std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
+    std::int32_t joined = 0;  ///< of a collective: so many more tensors move with it (join.h)
     cost::Collective collective = cost::Collective::all_reduce;
     cost::Algorithm algorithm = cost::Algorithm::direct;
     cost::Protocol protocol = cost::Protocol::none;
+    /// Of communication and accumulations: how values combine that lie at one position; none: they
+    /// are copies of one value, any of which will do.
+    graph::Combine combine = graph::Combine::none;
 };
 
 struct Buffer {
@@ -138,7 +140,8 @@ constexpr std::int32_t receive_row(int device) {
 }
 
 /// "forward /conv1/Conv", "copy /fc/Gemm.Y gpu0>gpu1", "update fc.weight": unique per task graph.
-/// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1".
+/// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1". A collective of three tensors:
+/// "all-to-all /emb0/Gather.Y +2 gpu0".
 std::string task_name(const Problem& problem, const Task& task);
 std::string resource_name(const Problem& problem, std::int32_t resource);
 

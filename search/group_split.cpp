@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/config.h"
+#include "search/factor_blocks.h"
 #include "search/split_configs.h"
 
 namespace partita::search {
@@ -33,22 +34,29 @@ struct Form {
     std::int64_t period = 0;  ///< once in so many (less than the dim's extent: strided)
     friend bool operator==(const Form&, const Form&) = default;
 };
+/// How an op is shared: along a factor, perhaps in blocks, or not at all.
+struct Choice {
+    int factor = -1;  ///< -1: repeated
+    std::int64_t blocks = 1;
+};
+
 constexpr Form kReplicated{};
 constexpr Form kPartial{.kind = Form::Kind::partial};
 
-/// Shards of the dim that the factor belongs to; nullopt: of none.
+/// Shards of the dim that the choice's factor belongs to; nullopt: of none.
 std::optional<Form> shards_by(const graph::TensorRule& tensor, const graph::OpRule& rule,
-                              std::size_t factor, int degree) {
+                              Choice choice, int degree) {
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
         std::int64_t minor = tensor.dims[d].window ? tensor.dims[d].window->stride : 1;
         const std::vector<int>& factors = tensor.dims[d].factors;
         for (auto f = factors.rbegin(); f != factors.rend(); ++f) {
             const std::int64_t extent = rule.factors[static_cast<std::size_t>(*f)].extent;
-            if (static_cast<std::size_t>(*f) == factor) {
+            if (*f == choice.factor) {
+                const std::int64_t block = extent / choice.blocks;
                 return Form{.kind = Form::Kind::shards,
                             .dim = static_cast<int>(d),
-                            .chunk = minor * ((extent + degree - 1) / degree),
-                            .period = minor * extent};
+                            .chunk = minor * ((block + degree - 1) / degree),
+                            .period = minor * block};
             }
             minor *= extent;
         }
@@ -70,8 +78,9 @@ public:
           known_forms_(graph_.tensor_count(), {kReplicated, kPartial}),
           exchanges_(graph_.tensor_count()),
           chosen_(graph_.op_count(), kUndecided) {
+        const auto blocks = blocks_of_factors(problem);
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            find_choices(OpId(i));
+            find_choices(OpId(i), blocks[i]);
             find_forms(OpId(i));
         }
         for (std::size_t i = 0; i < graph_.tensor_count(); ++i) price_exchanges(TensorId(i));
@@ -100,7 +109,6 @@ public:
     }
 
 private:
-    static constexpr int kRepeated = -1;  ///< a choice's factor
     static constexpr int kUndecided = -1;
     // Numbers of forms of a tensor; from then on shards.
     static constexpr std::uint8_t kWholeForm = 0;
@@ -127,45 +135,50 @@ private:
         return kind != OpKind::compute && kind != OpKind::output;
     }
 
-    [[nodiscard]] FactorDegree axis(OpId id, int factor) const {
-        if (factor < 0) return {"*", degree_};
-        return {problem_.rule(id).factors[static_cast<std::size_t>(factor)].name, degree_};
+    [[nodiscard]] FactorDegree axis(OpId id, Choice choice) const {
+        if (choice.factor < 0) return {"*", degree_};
+        const graph::Factor& factor = problem_.rule(id).factors[at(choice.factor)];
+        return {name_in_blocks(factor.name, choice.blocks), degree_};
     }
 
     /// "*", and the factors that the op may be split by beside the split of the batch over the groups.
-    void find_choices(OpId id) {
-        std::vector<int>& choices = choices_[id.index()];
-        choices.push_back(kRepeated);
-        const std::vector<graph::Factor>& factors = problem_.rule(id).factors;
-        for (std::size_t f = 0; f < factors.size(); ++f) {
-            if (!factors[f].splittable || !graph::is_legal_degree(factors[f].extent, degree_)) {
-                continue;
-            }
-            const bool is_batch =
-                problem_.is_batched(id) && problem_.batch_digits(id)[f].extent > 0;
-            if (is_batch && !options_.whole_batch) continue;
-            const int factor = static_cast<int>(f);
-            const plan::OpConfig config{.degrees = {axis(id, factor)}, .devices = options_.group};
-            if (find_fault(problem_, id, config, problem_.policy().micro_batches)) continue;
-            choices.push_back(factor);
+    void find_choices(OpId id, const std::vector<FactorBlocks>& in_blocks) {
+        choices_[id.index()].push_back({});
+        for (std::size_t f = 0; f < problem_.rule(id).factors.size(); ++f) {
+            add_choice(id, {.factor = static_cast<int>(f)});
         }
+        for (const FactorBlocks& of : in_blocks) {
+            add_choice(id, {.factor = of.factor, .blocks = of.blocks});
+        }
+    }
+
+    void add_choice(OpId id, Choice choice) {
+        const graph::Factor& factor = problem_.rule(id).factors[at(choice.factor)];
+        const std::int64_t extent = factor.extent / choice.blocks;
+        if (!factor.splittable || !graph::is_legal_degree(extent, degree_)) return;
+        const bool is_batch =
+            problem_.is_batched(id) && problem_.batch_digits(id)[at(choice.factor)].extent > 0;
+        if (is_batch && !options_.whole_batch) return;
+        const plan::OpConfig config{.degrees = {axis(id, choice)}, .devices = options_.group};
+        if (find_fault(problem_, id, config, problem_.policy().micro_batches)) return;
+        choices_[id.index()].push_back(choice);
     }
 
     /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
     void find_forms(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule& rule = problem_.rule(id);
-        std::vector<int> kept;
-        for (const int factor : choices_[id.index()]) {
+        std::vector<Choice> kept;
+        for (const Choice choice : choices_[id.index()]) {
             std::vector<std::uint8_t> forms;
             for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                forms.push_back(form_number(op.inputs[i], rule, rule.operands[i], factor, false));
+                forms.push_back(form_number(op.inputs[i], rule, rule.operands[i], choice, false));
             }
             for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-                forms.push_back(form_number(op.outputs[i], rule, rule.results[i], factor, true));
+                forms.push_back(form_number(op.outputs[i], rule, rule.results[i], choice, true));
             }
             if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
-            kept.push_back(factor);
+            kept.push_back(choice);
             std::vector<std::uint8_t>& all = forms_[id.index()];
             all.insert(all.end(), forms.begin(), forms.end());
         }
@@ -173,9 +186,9 @@ private:
     }
 
     std::uint8_t form_number(TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
-                             int factor, bool is_result) {
-        if (factor == kRepeated || !t.valid()) return kWholeForm;
-        const auto shards = shards_by(tensor, rule, at(factor), degree_);
+                             Choice choice, bool is_result) {
+        if (choice.factor < 0 || !t.valid()) return kWholeForm;
+        const auto shards = shards_by(tensor, rule, choice, degree_);
         if (!shards) return is_result ? kPartialForm : kWholeForm;
         std::vector<Form>& known = known_forms_[t.index()];
         const auto form = std::find(known.begin(), known.end(), *shards);
@@ -421,7 +434,7 @@ private:
     int degree_;
     std::vector<int> group_;
     std::vector<int> replicas_;
-    std::vector<std::vector<int>> choices_;         ///< per op: factors, first kRepeated
+    std::vector<std::vector<Choice>> choices_;      ///< per op, first repeated
     std::vector<std::vector<std::uint8_t>> forms_;  ///< per op: choice x (operands, results)
     std::vector<std::vector<Form>> known_forms_;    ///< per tensor, by number
     std::vector<Exchanges> exchanges_;              ///< per tensor

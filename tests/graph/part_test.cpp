@@ -38,6 +38,13 @@ TEST(Part, SplittingTwiceIsNotSplittingOnce) {
     EXPECT_THAT(part_of(second, 2, 1), ElementsAre(Range{4, 5}));
 }
 
+TEST(Part, OfBlocksIsThatOfEachBlock) {
+    EXPECT_THAT(part_of_blocks(12, 3, 2, 0), ElementsAre(Range{0, 2}, Range{4, 6}, Range{8, 10}));
+    EXPECT_THAT(part_of_blocks(12, 3, 2, 1), ElementsAre(Range{2, 4}, Range{6, 8}, Range{10, 12}));
+    EXPECT_THAT(part_of_blocks(10, 2, 3, 2), ElementsAre(Range{4, 5}, Range{9, 10}));  // uneven
+    EXPECT_EQ(part_of_blocks(12, 1, 5, 1), part_of(all_positions(12), 5, 1));
+}
+
 TEST(Part, PositionsWithHolesAreSplitByTheirNumber) {
     const Positions holes{{0, 2}, {4, 6}, {8, 10}};
     EXPECT_THAT(part_of(holes, 2, 0), ElementsAre(Range{0, 2}, Range{4, 5}));

@@ -155,6 +155,39 @@ TEST_F(Layers, AlternatingColumnsAndRowsSynchronizeOncePerTwoLayersEachWay) {
                                    Pair("all-reduce mul2.out.grad", kBatch * kOut)));
 }
 
+// Query, key and value side by side: in thirds nothing moves; as one dim their parts are in the wrong
+// places. Behind the Split every device goes on with its own.
+TEST_F(Layers, AFusedProjectionInThirdsMovesNothing) {
+    const TensorId x = source("x", graph::TensorRole::input, {kBatch, kIn});
+    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, 3 * kOut});
+    const TensorId qkv = compute("mul", "MatMul", {x, w}, {kBatch, 3 * kOut});
+    graph::Op op;
+    op.name = "split";
+    op.type = "Split";
+    op.opset = 17;
+    op.inputs = {qkv};
+    op.attributes.set("axis", std::int64_t{1});
+    for (const char* name : {"q", "k", "v"}) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = {kBatch, kOut};
+        op.outputs.push_back(graph_.add_tensor(std::move(tensor)));
+    }
+    const std::vector<TensorId> parts = op.outputs;
+    graph_.add_op(std::move(op));
+    for (const TensorId t : parts) graph_.add_output(graph_.tensor(t).name + "_out", t);
+    std::map<std::string, std::vector<FactorDegree>> splits{{"split", {{"d1", 4}}},
+                                                            {"q_out", {{"d1", 4}}},
+                                                            {"k_out", {{"d1", 4}}},
+                                                            {"v_out", {{"d1", 4}}}};
+    splits["mul"] = {{"n/3", 4}};
+    splits["w"] = {{"d1/3", 4}};
+    EXPECT_THAT(volumes(strategy(splits)), IsEmpty());
+    splits["mul"] = {{"n", 4}};
+    splits["w"] = {{"d1", 4}};
+    EXPECT_THAT(volumes(strategy(splits)), testing::Not(IsEmpty()));
+}
+
 // Every rank has a share of what is gathered, the root too, whether it gives one or not.
 TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
     build({kIn, kOut});

@@ -153,6 +153,25 @@ bool contains(const Region& outer, const Region& inner) {
     return true;
 }
 
+namespace {
+
+/// Are there none of `outer` between those of `inner`?
+bool is_run(const Positions& outer, const Positions& inner) {
+    if (inner.empty()) return true;
+    return count(intersection(outer, {{inner.front().begin, inner.back().end}})) == count(inner);
+}
+
+}  // namespace
+
+bool is_contiguous(const Region& outer, const Region& inner) {
+    bool whole = true;  // all dims so far
+    for (std::size_t i = inner.dims.size(); i-- > 0;) {
+        if (whole ? !is_run(outer.dims[i], inner.dims[i]) : count(inner.dims[i]) > 1) return false;
+        whole = whole && inner.dims[i] == outer.dims[i];
+    }
+    return true;
+}
+
 Box whole_box(const OpRule& rule) {
     Box box;
     for (const Factor& factor : rule.factors) box.push_back(all_positions(factor.extent));

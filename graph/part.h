@@ -51,6 +51,8 @@ struct Region {
 Region whole_region(const Shape& shape);
 Region intersection(const Region& a, const Region& b);
 bool contains(const Region& outer, const Region& inner);
+/// Does `inner` lie in one piece of memory when `outer`, which contains it, is stored row by row?
+bool is_contiguous(const Region& outer, const Region& inner);
 
 /// Per factor of an op the positions that a part covers.
 using Box = std::vector<Positions>;

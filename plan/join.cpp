@@ -89,7 +89,7 @@ private:
     /// parts never wait for each other.
     [[nodiscard]] TaskId first_part(TaskId id) const {
         const Task& part = task(id);
-        if (is_communication(part.kind) || part.kind == TaskKind::accumulate) return id;
+        if (is_communication(part.kind) || is_local_move(part.kind)) return id;
         const TaskId first = id - std::max(part.part, 0);
         assert(task(first).kind == part.kind && task(first).op == part.op);
         return first;

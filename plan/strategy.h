@@ -44,7 +44,7 @@ private:
 struct FactorDegree {
     /// As in OpRule::factors, or "n/3" (each of n's 3 blocks), "*" (replica), "+" (summand).
     std::string factor;
-    int degree = 1;      ///< >= 2
+    int degree = 1;  ///< >= 2
     friend bool operator==(const FactorDegree&, const FactorDegree&) = default;
 };
 

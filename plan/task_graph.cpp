@@ -14,6 +14,7 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::loss: return "loss";
     case TaskKind::backward: return "backward";
     case TaskKind::accumulate: return "accumulate";
+    case TaskKind::pack: return "pack";
     case TaskKind::update: return "update";
     case TaskKind::copy: return "copy";
     case TaskKind::collective: return "collective";
@@ -39,6 +40,7 @@ std::string task_name(const Problem& problem, const Task& task) {
             fmt::format(" {}>{}", machine.device(task.device).name, machine.device(task.to).name);
         break;
     case TaskKind::accumulate:
+    case TaskKind::pack:
     case TaskKind::collective: name += " " + machine.device(task.device).name; break;
     case TaskKind::forward:
     case TaskKind::loss:

@@ -3,7 +3,8 @@
 // TaskGraph: what runs. The simulator prices it and the runtime executes it, row for row.
 //
 //     task      one piece of work: a part's forward, backward, loss or update, an accumulation, a
-//               copy or a collective
+//               pack (a strided slice brought into the order of a message, or a message into that of
+//               a tensor), a copy or a collective
 //     resource  per device a compute row, a send row and a receive row; per link its channels
 //     lane      a distinct set of resources; all tasks of a lane can start at the same moment, so
 //               ready tasks queue per lane (one per device, one per pair of devices that copy, one
@@ -45,6 +46,7 @@ enum class TaskKind : std::uint8_t {
     loss,
     backward,
     accumulate,
+    pack,
     update,
     copy,
     collective
@@ -54,12 +56,17 @@ constexpr bool is_communication(TaskKind kind) {
     return kind == TaskKind::copy || kind == TaskKind::collective;
 }
 
+/// Work on a tensor where it lies that belongs to no op.
+constexpr bool is_local_move(TaskKind kind) {
+    return kind == TaskKind::accumulate || kind == TaskKind::pack;
+}
+
 using TaskId = std::int32_t;
 
 struct Task {
     TaskKind kind = TaskKind::forward;
-    bool gradient = false;    ///< communication and accumulations: of the tensor's gradient
-    bool updated = false;     ///< communication: of the new value of a parameter
+    bool gradient = false;    ///< but for forward and backward: of the tensor's gradient
+    bool updated = false;     ///< packs and communication: of the new value of a parameter
     graph::OpId op;           ///< whose work it is; for communication the producer of the tensor
     graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
     std::int32_t device = 0;  ///< of a collective the first rank
@@ -89,6 +96,7 @@ struct Buffer {
     // what it holds
     graph::TensorId tensor;
     bool gradient = false;
+    bool message = false;  ///< in the order in which it is sent or arrives, not that of the tensor
     std::int32_t micro_batch = -1;
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int32_t summand = 0;

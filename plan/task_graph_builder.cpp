@@ -81,10 +81,10 @@ bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
     return std::find(ranks.begin(), ranks.end(), device) != ranks.end();
 }
 
-/// Only communication and sums can happen several times to one tensor on one device.
+/// Only what belongs to reshards and sums can happen several times to one tensor on one device.
 void TaskGraphBuilder::number(TaskId id) {
     Task& task = graph_.tasks[static_cast<std::size_t>(id)];
-    if (!is_communication(task.kind) && task.kind != TaskKind::accumulate) return;
+    if (!is_communication(task.kind) && !is_local_move(task.kind)) return;
     const auto kind = static_cast<std::int64_t>(task.kind) * 64 +
                       static_cast<std::int64_t>(task.collective) * 4 + (task.updated ? 2 : 0) +
                       (task.gradient ? 1 : 0);

@@ -133,6 +133,55 @@ TEST(Region, OfATensorWithoutDimsIsOneElement) {
     EXPECT_EQ(whole_region({2, 0}).volume(), 0);
 }
 
+/// Of a region the places of its elements in the memory of one that contains it, row by row.
+std::vector<std::int64_t> addresses(const Region& outer, const Region& inner) {
+    std::vector<std::int64_t> found{0};
+    for (std::size_t d = 0; d < outer.dims.size(); ++d) {
+        const std::set<std::int64_t> positions = as_set(outer.dims[d]);
+        std::vector<std::int64_t> longer;
+        for (const std::int64_t address : found) {
+            for (const std::int64_t position : as_set(inner.dims[d])) {
+                const auto place = std::distance(positions.begin(), positions.find(position));
+                longer.push_back(address * static_cast<std::int64_t>(positions.size()) + place);
+            }
+        }
+        found = std::move(longer);
+    }
+    return found;
+}
+
+TEST(Region, IsContiguousWhenItsAddressesAre) {
+    search::Random random(11);
+    int contiguous = 0;
+    for (int trial = 0; trial < 2'000; ++trial) {
+        Region outer;
+        Region inner;
+        for (int d = 0; d < 3; ++d) {
+            const std::int64_t extent = 1 + static_cast<std::int64_t>(random.below(4));
+            const auto part = [&](const Positions& of) {
+                const auto degree = 1 + static_cast<std::int64_t>(random.below(3));
+                if (!is_legal_degree(count(of), degree)) return of;
+                const auto size = static_cast<std::uint64_t>(degree);
+                return part_of(of, degree, static_cast<std::int64_t>(random.below(size)));
+            };
+            Positions all = all_positions(2 * extent);
+            if (random.below(2) == 0) all = part_of_blocks(2 * extent, 2, 1, 0);
+            if (random.below(3) == 0 && extent > 1) {
+                all = part_of_blocks(2 * extent, 2, extent, 0);  // with holes
+            }
+            outer.dims.push_back(part(all));
+            inner.dims.push_back(part(outer.dims.back()));
+        }
+        const std::vector<std::int64_t> found = addresses(outer, inner);
+        const bool run =
+            found.back() - found.front() + 1 == static_cast<std::int64_t>(found.size());
+        EXPECT_EQ(is_contiguous(outer, inner), run) << "trial " << trial;
+        contiguous += run ? 1 : 0;
+    }
+    EXPECT_GT(contiguous, 500);
+    EXPECT_LT(contiguous, 1'900);
+}
+
 /// Parts of any factors cover every result exactly once per part of the factors it lacks.
 TEST(Region, PartsOfAMergedDimPartitionIt) {
     search::Random random(7);

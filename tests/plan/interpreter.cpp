@@ -170,6 +170,7 @@ private:
         case TaskKind::loss: run_loss(task); break;
         case TaskKind::update: run_update(task); break;
         case TaskKind::accumulate:
+        case TaskKind::pack:
         case TaskKind::copy:
         case TaskKind::collective: combine(task); break;
         }
@@ -295,7 +296,7 @@ private:
             const Buffer& buffer = tasks_.buffers[b];
             const bool of_parameter =
                 graph_.tensor(buffer.tensor).role == graph::TensorRole::parameter;
-            if (!of_parameter || buffer.gradient || buffer.writer < 0) continue;
+            if (!of_parameter || buffer.gradient || buffer.message || buffer.writer < 0) continue;
             const Task& writer = tasks_.tasks[static_cast<std::size_t>(buffer.writer)];
             if (writer.kind != TaskKind::update && !writer.updated) continue;
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);

@@ -188,6 +188,33 @@ TEST_F(Layers, AFusedProjectionInThirdsMovesNothing) {
     EXPECT_THAT(volumes(strategy(splits)), testing::Not(IsEmpty()));
 }
 
+/// "pack mul1.out gpu0 (2)" and the like.
+std::vector<std::string> packs(const Problem& problem, const Strategy& strategy) {
+    std::vector<std::string> names;
+    for (const Task& task : lower(problem, strategy).tasks) {
+        if (task.kind == TaskKind::pack) names.push_back(task_name(problem, task));
+    }
+    return names;
+}
+
+// Rows of a matrix are one piece of memory, columns are not: what is gathered by columns must be
+// unpacked, what is sent from rows to columns packed, from columns to rows unpacked.
+TEST_F(Layers, ColumnsArePackedAndUnpacked) {
+    build({kIn, kIn});
+    const Problem problem = make_problem(graph_, machine_);
+    const auto of = [&](const FactorDegree& given, const FactorDegree& wanted) {
+        return packs(problem, strategy({{"mul1", {given}}, {"y", {wanted}}}));
+    };
+    EXPECT_THAT(of({"m", 4}, {"*", 4}), IsEmpty());
+    EXPECT_THAT(of({"n", 4}, {"*", 4}), ElementsAre("pack mul1.out gpu0", "pack mul1.out gpu1",
+                                                    "pack mul1.out gpu2", "pack mul1.out gpu3"));
+    EXPECT_EQ(of({"m", 4}, {"d1", 4}).size(), 4U);
+    EXPECT_EQ(of({"n", 4}, {"d0", 4}).size(), 4U);
+    EXPECT_THAT(of({"k", 4}, {"*", 4}), IsEmpty());
+    EXPECT_THAT(of({"k", 4}, {"d0", 4}), IsEmpty());
+    EXPECT_EQ(of({"k", 4}, {"d1", 4}).size(), 4U);
+}
+
 // Every rank has a share of what is gathered, the root too, whether it gives one or not.
 TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
     build({kIn, kOut});

@@ -15,6 +15,7 @@
 #include "cost/collective_log.h"
 #include "cost/collective_table.h"
 #include "cost/data_folder.h"
+#include "cost/nccl_links.h"
 #include "cost/nccl_model.h"
 #include "cost/nccl_tuning.h"
 #include "graph/error.h"
@@ -121,7 +122,20 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
 
 std::shared_ptr<const CollectiveModel> collective_model_of(const Machine& machine) {
     const std::string& model = machine.collectives().model;
-    if (model.empty()) return std::make_shared<AlphaBeta>();
+    if (model.empty() || model == "nccl") {
+        const auto nccl = std::make_shared<NcclLinksModel>(machine);
+        if (nccl->knows_some()) {
+            return std::make_shared<FirstCollectiveMatch>(
+                Models{nccl, std::make_shared<AlphaBeta>()});
+        }
+        if (!model.empty()) {
+            throw InputError(fmt::format(
+                "machine '{}': collectives.model: no two devices are GPUs that NCCL has constants "
+                "for (data/collectives/nccl_gpus.json). Leave it out, or write \"alpha-beta\".",
+                machine.name()));
+        }
+    }
+    if (model.empty() || model == "alpha-beta") return std::make_shared<AlphaBeta>();
     const fs::path file = data_folder() / "collectives" / "models" / (model + ".json");
     if (!fs::exists(file)) {
         throw InputError(fmt::format(

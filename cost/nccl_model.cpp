@@ -92,8 +92,11 @@ std::optional<CollectivePrice> NcclModel::price(const CollectiveCall& call,
     if (call.devices.size() == 1) return CollectivePrice{.time = Time{0}};
     const auto links = machine.group_links(call.devices);
     if (call.kind == Collective::all_to_all && links->nodes > 1) return std::nullopt;
+    NcclFit fit = found->second;
+    // NCCL counts the mean of uneven nodes, but the one with the fewest ranks has the least network.
+    fit.nic_rate *= static_cast<double>(links->fewest_per_node) / (links->ranks / links->nodes);
     const NcclTime time =
-        nccl_time(found->second, tuning_, call.kind, call.bytes, links->ranks, links->nodes);
+        nccl_time(fit, tuning_, call.kind, call.bytes, links->ranks, links->nodes);
     return CollectivePrice{.time = time_from_milliseconds(time.microseconds / 1000),
                            .algorithm = time.algorithm,
                            .protocol = time.protocol};

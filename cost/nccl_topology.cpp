@@ -73,7 +73,7 @@ double NcclTopology::share_of_links(int ranks) const {
 NcclTopology read_nccl_topology(const JsonField& field) {
     field.allow_only({"generation", "cpu", "channels_per_rank", "most_channels", "node_channels",
                       "node_bandwidth", "nic_bandwidth", "nvls", "source"},
-                     std::array<std::string_view, 3>{"links", "collnet", "pci"});
+                     std::array<std::string_view, 4>{"links", "collnet", "pci", "net_latency"});
     const auto count = [&](std::string_view key) {
         return static_cast<int>(field[key].integer(1, 1024, {"a number from 1 to 1024"}));
     };
@@ -95,6 +95,7 @@ NcclTopology read_nccl_topology(const JsonField& field) {
     topology.nvls = field["nvls"].boolean();
     topology.collnet = read_flag(field["collnet"]);
     topology.pci = read_flag(field["pci"]);
+    if (field["net_latency"].present()) topology.net_latency = figure(field["net_latency"]);
     topology.links = read_links(field["links"]);
     if (!(topology.node_bandwidth > 0)) field["node_bandwidth"].fail({"GB/s > 0"});
     if (!(topology.nic_bandwidth > 0)) field["nic_bandwidth"].fail({"GB/s > 0"});

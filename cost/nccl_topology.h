@@ -28,6 +28,7 @@ struct NcclTopology {
     bool nvls = false;          ///< the node's switch reduces
     bool collnet = false;       ///< the network's switches reduce
     bool pci = false;           ///< GPUs of a node are joined by PCI Express, not NVLink
+    double net_latency = 0;     ///< microseconds of the network beyond NCCL's own
     /// Of a mesh: how many links a ring over so many ranks of a node finds; node_bandwidth is that
     /// of the largest. Not listed, and on a switch: all.
     std::map<int, double> links{};

@@ -108,9 +108,10 @@ double NcclTuning::tree_bus(std::size_t protocol, int ranks, int nodes) const {
     const NcclGeneration& most =
         constants_->generations[static_cast<std::size_t>(topology_.generation)];
     const int count = channels(ranks, nodes);
-    // With two nodes each uses both directions of its links for its one neighbour.
-    const double links = nodes <= 2 ? topology_.node_bandwidth * topology_.share_of_links(per_node)
-                                    : per_node * topology_.nic_bandwidth;
+    const double network = per_node * topology_.nic_bandwidth;
+    double links = topology_.node_bandwidth * topology_.share_of_links(per_node);
+    // With two nodes each uses both directions of its ports for its one neighbour.
+    if (nodes > 1) links = nodes == 2 ? std::min(links, 2 * network) : network;
     double tree = std::min(links * 0.92, count * most.tree_max[column]);
     if (protocol == 0) tree = std::min(tree / 3.8, ll_max(nodes));
     if (protocol == 1) {
@@ -135,6 +136,10 @@ double NcclTuning::nvls_bus(Algorithm algorithm, Collective kind, int ranks, int
         {inside, network * (nodes == 2 ? 2 : 1), count * most.nvls_tree_max[column_of(nodes)]});
 }
 
+double NcclTuning::net_of(double own, std::size_t protocol) const {
+    return own + topology_.net_latency * (protocol == 2 ? 2 : 1);
+}
+
 NcclTuning::Line NcclTuning::ring_line(Collective kind, std::size_t protocol, int ranks,
                                        int nodes) const {
     const int per_node = ranks / nodes;
@@ -145,14 +150,16 @@ NcclTuning::Line NcclTuning::ring_line(Collective kind, std::size_t protocol, in
               .amount = static_cast<double>(steps) / ranks,
               .bus = ring_bus(protocol, ranks, nodes)};
     if (rooted(kind)) {
-        (nodes == 1 ? line.inside : line.between) = (nodes == 1 ? hops : net).ring[protocol];
+        if (nodes == 1) line.inside = hops.ring[protocol];
+        if (nodes > 1) line.between = net_of(net.ring[protocol], protocol);
         return line;
     }
     const double cpu = topology_.amd_cpu ? constants_->overhead_amd : constants_->overhead_intel;
     const double overhead = nodes == 1 ? 0 : cpu * (protocol == 2 ? 3 : 1);
     line.inside = (steps - inter) * std::max(hops.ring[protocol], overhead);
     // With one rank per node nothing hides the network: its latency is the tree's.
-    line.between = inter * (per_node == 1 ? net.tree[protocol] : net.ring[protocol]);
+    const double own = per_node == 1 ? net.tree[protocol] : net.ring[protocol];
+    line.between = inter * net_of(own, protocol);
     return line;
 }
 
@@ -174,37 +181,37 @@ std::optional<NcclTuning::Line> NcclTuning::line(Collective kind, Algorithm algo
     case Algorithm::tree:
         return Line{.base = base.tree[p],
                     .inside = 2 * peers * hops.tree[p],
-                    .between = 2 * levels * net.tree[p],
+                    .between = 2 * levels * net_of(net.tree[p], p),
                     .amount = 2,
                     .bus = tree_bus(p, ranks, nodes)};
     case Algorithm::nvls:
         return Line{.inside = hops.nvls,
-                    .between = nodes == 1 ? 0 : net.nvls,
+                    .between = nodes == 1 ? 0 : net_of(net.nvls, p),
                     .amount = gathers(kind) ? 1 : steps(),
                     .bus = nvls_bus(algorithm, kind, ranks, nodes)};
     case Algorithm::nvls_tree:
         return Line{.base = base.nvls_tree,
                     .inside = hops.nvls_tree,
-                    .between = 2 * levels * net.nvls_tree,
+                    .between = 2 * levels * net_of(net.nvls_tree, p),
                     .amount = steps(),
                     .bus = nvls_bus(algorithm, kind, ranks, nodes)};
     case Algorithm::collnet_direct:
         // 0.4 us for each peer that takes its turn; Hopper reaches 0.85 of the bandwidth.
         return Line{.base = base.collnet_direct,
                     .inside = 2 * (std::min(1, peers) * hops.collnet_direct + peers * 0.4),
-                    .between = net.collnet_direct,
+                    .between = net_of(net.collnet_direct, p),
                     .amount = 2,
                     .bus = simple_ring() * (topology_.generation >= 2 ? 0.85 : 1)};
     case Algorithm::collnet_chain:
         return Line{.base = base.collnet_chain,
                     .inside = 2 * peers * hops.collnet_chain,
-                    .between = net.collnet_chain,
+                    .between = net_of(net.collnet_chain, p),
                     .amount = 2,
                     .bus = simple_ring()};
     case Algorithm::pat:
         return Line{.base = base.pat,
                     .inside = ranks * 2.8,
-                    .between = levels * net.pat / 3.5,
+                    .between = levels * net_of(net.pat, p) / 3.5,
                     .amount = 1,
                     .bus = simple_ring() * 0.75};
     default: return std::nullopt;
@@ -292,6 +299,13 @@ NcclTuning::Choices NcclTuning::choices(Collective kind, int ranks, int nodes) c
     return found;
 }
 
+NcclTuning NcclTuning::for_nodes_of(const GroupLinks& links) const {
+    NcclTuning own = *this;
+    own.topology_.nic_bandwidth *=
+        static_cast<double>(links.fewest_per_node) / (links.ranks / links.nodes);
+    return own;
+}
+
 NcclTuningModel::NcclTuningModel(NcclTuning tuning, std::string name)
     : tuning_(std::move(tuning)), name_(std::move(name)) {}
 
@@ -299,7 +313,10 @@ std::optional<CollectivePrice> NcclTuningModel::price(const CollectiveCall& call
                                                       const Machine& machine) const {
     if (call.devices.size() == 1) return CollectivePrice{.time = Time{0}};
     const auto links = machine.group_links(call.devices);
-    return tuning_.price(call.kind, call.bytes, links->ranks, links->nodes);
+    if (links->ranks_per_node > 0) {
+        return tuning_.price(call.kind, call.bytes, links->ranks, links->nodes);
+    }
+    return tuning_.for_nodes_of(*links).price(call.kind, call.bytes, links->ranks, links->nodes);
 }
 
 }  // namespace partita::cost

@@ -17,6 +17,8 @@
 // steps of the ring: 2 (n-1) for all-reduce, n-1 for all-gather and reduce-scatter, n else; inter
 // the same of m nodes. bus is capped per algorithm, protocol and generation of GPUs.
 //
+// net includes what the network takes beyond NCCL's constants, for Simple twice: it also flushes.
+//
 // What is offered: all-reduce: ring, tree, NVLS, NVLS tree and CollNet; all-gather, reduce-scatter:
 // ring, NVLS (one node) and PAT (one rank per node); broadcast, reduce: ring. NVLS where the node's
 // switches reduce, CollNet where the network's do (direct: on a node without mesh).
@@ -25,8 +27,9 @@
 // Source: NVIDIA/nccl src/graph/tuning.cc as cited in nccl_topology.h; REFERENCES.md 2.
 // Differs: the tree's correction factors are interpolated between powers of two, where NCCL jumps,
 // so that no larger call is cheaper. Of NVLS tree NCCL 2.27.5 had other constants; see the test.
-// CollNet direct counts one port for each GPU and serves all-reduce only, NVLS between nodes too:
-// for the others NCCL asks the network's plugin.
+// A tree over two nodes is capped by their ports, too, which GPUs may share. CollNet direct counts
+// one port for each GPU. CollNet and NVLS between nodes serve all-reduce only: for other collectives
+// NCCL asks the network's plugin.
 #pragma once
 
 #include <array>
@@ -84,6 +87,10 @@ public:
     /// size. Differs: without the tree's correction factors.
     [[nodiscard]] Choices choices(Collective kind, int ranks, int nodes) const;
 
+    /// For a group whose nodes hold different numbers of ranks: NCCL counts n / m of each, rounded
+    /// down, but the node with the fewest has the least network.
+    [[nodiscard]] NcclTuning for_nodes_of(const GroupLinks& links) const;
+
     [[nodiscard]] const NcclTopology& topology() const { return topology_; }
     [[nodiscard]] int channels(int ranks, int nodes) const;
     /// GB/s that the LL protocol reaches at most.
@@ -95,6 +102,7 @@ private:
     [[nodiscard]] double ring_bus(std::size_t protocol, int ranks, int nodes) const;
     [[nodiscard]] double tree_bus(std::size_t protocol, int ranks, int nodes) const;
     [[nodiscard]] double nvls_bus(Algorithm algorithm, Collective kind, int ranks, int nodes) const;
+    [[nodiscard]] double net_of(double own, std::size_t protocol) const;
     [[nodiscard]] Line ring_line(Collective kind, std::size_t protocol, int ranks, int nodes) const;
     [[nodiscard]] double plateau(Collective kind, Algorithm algorithm, Protocol protocol,
                                  int nodes) const;

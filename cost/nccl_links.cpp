@@ -64,7 +64,7 @@ NcclTopology nccl_topology_of(const GroupLinks& links, const Machine& machine, i
     topology.pci = links.node_ring.latency >= nanoseconds(800);
     if (links.nodes > 1) {
         const double network = rate_of(links.column_ring);
-        const double mean = links.ranks / links.nodes;
+        const int mean = links.ranks / links.nodes;
         topology.nic_bandwidth = network * links.fewest_per_node / mean;
         topology.net_latency = std::max(
             0.0, microseconds_of(links.column_ring.latency) - nccl_constants()->net.ring[0]);

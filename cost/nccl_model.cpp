@@ -62,6 +62,7 @@ NcclTime nccl_time(const NcclFit& fit, const NcclTuning& tuning, Collective kind
     const auto size = static_cast<double>(bytes.raw());
     const auto like = kind == Collective::all_to_all ? Collective::all_gather : kind;
     const double most_channels = tuning.channels(ranks, nodes);
+    const int per_node = ranks / nodes;
     const auto choices = tuning.choices(like, ranks, nodes);
     NcclTime best{.microseconds = std::numeric_limits<double>::infinity()};
     for (const NcclTuning::Choice& choice : choices.all()) {
@@ -78,7 +79,7 @@ NcclTime nccl_time(const NcclFit& fit, const NcclTuning& tuning, Collective kind
                             moved * (choice.line.amount / bus + fit.copy * 1e-6);
         if (time < best.microseconds) best = {time, algorithm, protocol};
     }
-    best.microseconds = std::max(best.microseconds, fit.launch * (ranks / nodes));
+    best.microseconds = std::max(best.microseconds, fit.launch * per_node);
     return best;
 }
 
@@ -94,7 +95,8 @@ std::optional<CollectivePrice> NcclModel::price(const CollectiveCall& call,
     if (call.kind == Collective::all_to_all && links->nodes > 1) return std::nullopt;
     NcclFit fit = found->second;
     // NCCL counts the mean of uneven nodes, but the one with the fewest ranks has the least network.
-    fit.nic_rate *= static_cast<double>(links->fewest_per_node) / (links->ranks / links->nodes);
+    const int mean = links->ranks / links->nodes;
+    fit.nic_rate *= static_cast<double>(links->fewest_per_node) / mean;
     const NcclTime time =
         nccl_time(fit, tuning_, call.kind, call.bytes, links->ranks, links->nodes);
     return CollectivePrice{.time = time_from_milliseconds(time.microseconds / 1000),

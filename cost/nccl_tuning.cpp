@@ -301,8 +301,8 @@ NcclTuning::Choices NcclTuning::choices(Collective kind, int ranks, int nodes) c
 
 NcclTuning NcclTuning::for_nodes_of(const GroupLinks& links) const {
     NcclTuning own = *this;
-    own.topology_.nic_bandwidth *=
-        static_cast<double>(links.fewest_per_node) / (links.ranks / links.nodes);
+    const int mean = links.ranks / links.nodes;
+    own.topology_.nic_bandwidth *= static_cast<double>(links.fewest_per_node) / mean;
     return own;
 }
 

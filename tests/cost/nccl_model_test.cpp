@@ -47,7 +47,8 @@ double time_of(const NcclFit& fit, Bytes bytes, int ranks, int nodes = 1,
 TEST(NcclChoices, CoverEverySizeOnceAndAreTheCheapest) {
     for (const auto& [ranks, nodes] : {std::pair{2, 1}, {8, 1}, {2, 2}, {16, 2}, {64, 8}}) {
         const auto choices = tuning().choices(Collective::all_gather, ranks, nodes);
-        for (double size = 1; size < 1e12; size *= 1.7) {
+        for (std::int64_t bytes = 1; bytes < 1'000'000'000'000; bytes += bytes / 2 + 1) {
+            const auto size = static_cast<double>(bytes);
             int takes = 0;
             double least = 1e30;
             double taken = 0;
@@ -138,8 +139,8 @@ RC_GTEST_PROP(NcclModel, PricesNeverFallWhenBytesGrow, ()) {
     const auto nodes = 1 << *rc::gen::inRange(0, 4);
     const auto ranks = std::max(2, nodes * *rc::gen::inRange(1, 9));
     double before = 0;
-    for (double size = 1; size < 1e11; size *= 1.3) {
-        const double time = time_of(fit, Bytes{static_cast<std::int64_t>(size)}, ranks, nodes);
+    for (std::int64_t size = 1; size < 100'000'000'000; size += size / 4 + 1) {
+        const double time = time_of(fit, Bytes{size}, ranks, nodes);
         RC_ASSERT(time >= before);
         before = time;
     }

@@ -61,6 +61,8 @@ bool NcclTuning::offers(Collective kind, Algorithm algorithm, Protocol protocol,
                         int nodes) const {
     const bool reduces = kind == Collective::all_reduce;
     const bool simple = protocol == Protocol::simple;
+    // 120 of 128 bytes need links that keep the order of a warp's stores: NVLink.
+    if (protocol == Protocol::ll128 && topology_.pci) return false;
     const bool collnet = topology_.collnet && nodes > 1 && reduces && simple;
     switch (algorithm) {
     case Algorithm::ring: return reduces || gathers(kind) || rooted(kind);

@@ -21,7 +21,8 @@
 //
 // What is offered: all-reduce: ring, tree, NVLS, NVLS tree and CollNet; all-gather, reduce-scatter:
 // ring, NVLS (one node) and PAT (one rank per node); broadcast, reduce: ring. NVLS where the node's
-// switches reduce, CollNet where the network's do (direct: on a node without mesh).
+// switches reduce, CollNet where the network's do (direct: on a node without mesh), LL128 where
+// NVLink joins the GPUs of a node.
 //
 // Optimal: no claim; it is what NCCL decides by. Threads: const. Errors: none.
 // Source: NVIDIA/nccl src/graph/tuning.cc as cited in nccl_topology.h; REFERENCES.md 2.

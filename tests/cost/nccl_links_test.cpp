@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,22 @@ TEST(NcclLinks, PciExpressIsToldByItsLatency) {
     const Machine machine = load_machine("k80-cluster:1");
     const std::vector<int> devices = {0, 1, 2, 3};
     EXPECT_TRUE(nccl_topology_of(*machine.group_links(devices), machine, 0).pci);
+}
+
+TEST(NcclLinks, Ll128NeedsNvlink) {
+    const Machine machine = load_machine("a100-t4");
+    const auto model = collective_model_of(machine);
+    const auto protocols = [&](const std::vector<int>& group) {
+        std::set<Protocol> found;
+        for (int k = 0; k < 30; ++k) {
+            const CollectiveCall call{Collective::all_reduce, group, Bytes{std::int64_t{1} << k}};
+            found.insert(model->price(call, machine)->protocol);
+        }
+        return found;
+    };
+    EXPECT_TRUE(protocols({0, 1, 2, 3}).contains(Protocol::ll128));
+    EXPECT_EQ(protocols({4, 5, 6, 7}), (std::set{Protocol::simple, Protocol::ll}));
+    EXPECT_FALSE(protocols({0, 4}).contains(Protocol::none));
 }
 
 TEST(NcclLinks, PricesWhatTheTuningModelPricesForThatTopology) {

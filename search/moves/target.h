@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a move is applied to: an op alone, or as the leader of its group.
+#pragma once
+
+#include "plan/strategy.h"
+#include "search/draft.h"
+#include "search/random.h"
+#include "search/search_space.h"
+
+namespace partita::search {
+
+struct Target {
+    graph::OpId op;
+    bool group = false;  ///< the computing ops of its group too; the op leads it
+};
+
+/// Two thirds groups, one third ops; ops evenly, so groups by their size.
+Target draw_target(const SearchSpace& space, Random& random);
+
+/// Gives the target a config; its group follows.
+void give(Draft& draft, const Target& target, plan::OpConfig config);
+
+/// Gives the target other devices, as many as it has. Ops of its group that lie there with it move
+/// too; the split of each stays.
+void relocate(const SearchSpace& space, Draft& draft, const Target& target,
+              const plan::DeviceSet& devices);
+
+}  // namespace partita::search

@@ -24,8 +24,7 @@ std::uint64_t hash_of(std::string_view text) {
 }
 
 /// What an op is, apart from where it lies.
-std::uint64_t kind_of(const plan::Problem& problem, OpId id,
-                      const std::vector<std::int32_t>& position) {
+std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
     const graph::OpGraph& graph = problem.graph();
     const graph::Op& op = graph.op(id);
     std::uint64_t hash = hash_of(op.type);
@@ -34,15 +33,7 @@ std::uint64_t kind_of(const plan::Problem& problem, OpId id,
         hash = mixed(hash, static_cast<std::uint64_t>(factor.extent));
     }
     for (const TensorId t : op.inputs) {
-        if (!t.valid()) continue;
-        const std::int32_t from = position[graph.tensor(t).producer.index()];
-        if (from >= 0) {
-            hash = mixed(hash, static_cast<std::uint64_t>(position[id.index()] - from));
-        } else {
-            for (const std::int64_t extent : graph.tensor(t).shape) {
-                hash = mixed(hash, static_cast<std::uint64_t>(extent));
-            }
-        }
+        hash = mixed(hash, t.valid() ? hash_of(graph.op(graph.tensor(t).producer).type) : 0);
     }
     return hash;
 }
@@ -56,7 +47,7 @@ Repeats::Repeats(const plan::Problem& problem) : position_(problem.graph().op_co
         ops_.emplace_back(i);
     }
     std::vector<std::uint64_t> kinds;
-    for (const OpId op : ops_) kinds.push_back(kind_of(problem, op, position_));
+    for (const OpId op : ops_) kinds.push_back(kind_of(problem, op));
     run_of_.assign(ops_.size(), -1);
     for (std::size_t begin = 0; begin < ops_.size();) {
         const Run run = run_at(begin, kinds);

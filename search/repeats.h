@@ -6,9 +6,9 @@
 //     Embed  [Norm MatMul Add] [Norm MatMul Add] [Norm MatMul Add]  Head
 //                  └──────── twins ┴─────────────────┘
 //
-// Ops are alike when type, factors, and the distance to the producer of each operand (or, of a
-// source, its shape) agree. From the left, the stretch with the longest run of repetitions is taken,
-// the shortest of those; the search goes on behind the run. A period is kLongestBlock ops at most.
+// Ops are alike when their types and factors agree, and the types of the producers of their operands.
+// From the left, the stretch whose run of repetitions covers most ops is taken, the shortest of those;
+// the search goes on behind the run. A period is kLongestBlock ops at most.
 //
 // Time: O(ops * kLongestBlock).
 #pragma once

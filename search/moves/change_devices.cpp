@@ -21,26 +21,42 @@ double log_probability(ConfigTable& table, graph::OpId op, const plan::OpConfig&
     return table.log_probability(op, size, config.degrees) - std::log(std::max(sets, 1.0));
 }
 
+const DeviceSet& draw_devices(ConfigTable& table, graph::OpId op, Random& random) {
+    const std::vector<int>& sizes = table.sizes(op);
+    const std::vector<DeviceSet>& sets = table.device_sets(op, sizes[random.below(sizes.size())]);
+    return sets[random.below(sets.size())];
+}
+
+/// Gives the op these devices and new degrees; returns the log ratio.
+double draw_degrees_for(SearchSpace& space, graph::OpId op, const DeviceSet& devices,
+                        Random& random, Draft& draft) {
+    ConfigTable& table = space.table();
+    const plan::OpConfig old = draft.config(op);
+    plan::OpConfig config{.degrees = table.draw_degrees(op, devices.size(), random),
+                          .devices = devices};
+    const double log_ratio = log_probability(table, op, old) - log_probability(table, op, config);
+    draft.set(op, std::move(config));
+    return log_ratio;
+}
+
 }  // namespace
+
+double draw_config(SearchSpace& space, graph::OpId op, Random& random, Draft& draft) {
+    return draw_degrees_for(space, op, draw_devices(space.table(), op, random), random, draft);
+}
 
 std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft) {
     const Target target = draw_target(space, random);
     ConfigTable& table = space.table();
-    const std::vector<int>& sizes = table.sizes(target.op);
-    const int size = sizes[random.below(sizes.size())];
-    const std::vector<DeviceSet>& sets = table.device_sets(target.op, size);
-    const DeviceSet& devices = sets[random.below(sets.size())];
+    const DeviceSet& devices = draw_devices(table, target.op, random);
     const plan::OpConfig old = draft.config(target.op);
     if (devices.size() == old.devices.size()) {
         if (devices == old.devices) return std::nullopt;
         relocate(space, draft, target, devices);
         return 0.0;
     }
-    plan::OpConfig config{.degrees = table.draw_degrees(target.op, size, random),
-                          .devices = devices};
-    const double log_ratio =
-        log_probability(table, target.op, old) - log_probability(table, target.op, config);
-    give(draft, target, std::move(config));
+    const double log_ratio = draw_degrees_for(space, target.op, devices, random, draft);
+    if (target.group) draft.spread(target.op);
     return log_ratio;
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/moves/copy_config.h"
 
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "search/follow.h"
+#include "search/moves/change_devices.h"
 
 namespace partita::search {
 
@@ -11,34 +15,42 @@ using graph::OpId;
 
 namespace {
 
-/// Links from an op to computing ops behind it, or in front of it.
-std::vector<Link> steps(const plan::Problem& problem, OpId op, bool forward) {
-    std::vector<Link> steps;
-    for (const Link& link : links_of(problem, op)) {
-        const OpId next = forward ? link.reader : link.producer;
-        if (next != op && problem.has_forward(next)) steps.push_back(link);
+enum class Way : std::uint8_t { forward, backward, both };
+
+/// Gives the config of `first` to `count` computing ops around it, the nearest first.
+bool copy_around(const plan::Problem& problem, OpId first, Way way, std::size_t count,
+                 Draft& draft) {
+    std::vector<OpId> reached{first};
+    std::vector<char> known(problem.graph().op_count(), 0);
+    known[first.index()] = 1;
+    for (std::size_t i = 0; i < reached.size() && reached.size() <= count; ++i) {
+        const OpId from = reached[i];
+        for (const Link& link : links_of(problem, from)) {
+            const bool forward = link.producer == from;
+            const OpId to = forward ? link.reader : link.producer;
+            const bool wanted = way == Way::both || forward == (way == Way::forward);
+            if (!wanted || known[to.index()] != 0 || !problem.has_forward(to)) continue;
+            if (reached.size() > count) break;
+            known[to.index()] = 1;
+            draft.set(to, follow(problem, link, from, draft.config(from), draft.micro_batches()));
+            reached.push_back(to);
+        }
     }
-    return steps;
+    return reached.size() > 1;
 }
 
 }  // namespace
 
 std::optional<double> copy_config(SearchSpace& space, Random& random, Draft& draft) {
-    const plan::Problem& problem = space.problem();
-    const bool forward = random.below(2) == 0;
-    OpId op = space.draw_op(random);
-    bool any = false;
-    do {
-        const std::vector<Link> ways = steps(problem, op, forward);
-        if (ways.empty()) break;
-        const Link& link = ways[random.below(ways.size())];
-        const OpId next = forward ? link.reader : link.producer;
-        draft.set(next, follow(problem, link, op, draft.config(op), draft.micro_batches()));
-        op = next;
-        any = true;
-    } while (random.below(4) != 0);
-    if (!any) return std::nullopt;
-    return 0.0;
+    const OpId op = space.draw_op(random);
+    const Way way = std::array{Way::forward, Way::backward, Way::both}[random.below(3)];
+    const auto sizes = static_cast<std::uint64_t>(std::bit_width(space.computing().size()));
+    const std::size_t count = std::size_t{1} << random.below(sizes);
+    double log_ratio = 0;
+    const bool renews = random.below(2) == 0;
+    if (renews) log_ratio = draw_config(space, op, random, draft);
+    const bool copied = copy_around(space.problem(), op, way, count, draft);
+    return copied || renews ? std::optional(log_ratio) : std::nullopt;
 }
 
 }  // namespace partita::search

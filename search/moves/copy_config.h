@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copy a config along a path: from an op on, forward or backward through the data, each op on the way
-// takes over the config of the one before (follow.h), so that nothing is resharded between them. The
-// path goes on with probability 3/4; at forks the way is drawn.
+// Copy a config: ops around a random one take over its config, so that nothing is resharded between
+// them (follow.h). Every other time that one gets a new config first, and a part of the network, or
+// all of it, changes over together: data parallelism is one such move away from a single device.
 //
-// Ratio: 0, though no single draw may restore what the ops on the way had. The chain still leaves
-// such states, one op at a time, through the other moves.
-// Source: the propagation of the released FlexFlow (REFERENCES.md 6.5).
+//     a ─▶ b ─▶ c ─▶ d ─▶ e      from c forward, 2 ops: d, e;  around c, 3 ops: b, d, a
+//
+// The ops are those next in the data, forward, backward or both ways; 1, 2, 4, ... of them.
+//
+// Ratio: that of the new config. No single draw may restore what the others had; the chain can leave
+// such states one op at a time, through the other moves.
+// Source: the propagation of the released FlexFlow (REFERENCES.md 6.5), which copies along one path.
 #pragma once
 
 #include <optional>

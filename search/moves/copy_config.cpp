@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "search/follow.h"
-#include "search/moves/change_devices.h"
+#include "search/moves/target.h"
 
 namespace partita::search {
 
@@ -46,11 +46,15 @@ std::optional<double> copy_config(SearchSpace& space, Random& random, Draft& dra
     const Way way = std::array{Way::forward, Way::backward, Way::both}[random.below(3)];
     const auto sizes = static_cast<std::uint64_t>(std::bit_width(space.computing().size()));
     const std::size_t count = std::size_t{1} << random.below(sizes);
+    const std::uint64_t kind = random.below(4);
     double log_ratio = 0;
-    const bool renews = random.below(2) == 0;
-    if (renews) log_ratio = draw_config(space, op, random, draft);
+    if (kind < 2) {
+        const plan::DeviceSet devices =
+            kind == 0 ? draw_devices(space, op, random) : draft.config(op).devices;
+        log_ratio = draw_degrees(space, op, devices, random, draft);
+    }
     const bool copied = copy_around(space.problem(), op, way, count, draft);
-    return copied || renews ? std::optional(log_ratio) : std::nullopt;
+    return copied || kind < 2 ? std::optional(log_ratio) : std::nullopt;
 }
 
 }  // namespace partita::search

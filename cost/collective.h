@@ -63,6 +63,12 @@ inline constexpr int kAlgorithmCount = 16;
 /// How NCCL moves data: LL sends a flag with every 4 bytes, LL128 with every 120, Simple none.
 enum class Protocol : std::uint8_t { none, simple, ll, ll128 };
 
+/// Do its results combine what the ranks give, instead of only moving it?
+constexpr bool reduces(Collective collective) {
+    return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+           collective == Collective::reduce;
+}
+
 std::string_view name_of(Collective collective);  ///< "all-reduce"
 std::string_view name_of(Algorithm algorithm);    ///< "halving-doubling"
 std::string_view name_of(Protocol protocol);      ///< "ll128"; "" for none

@@ -28,6 +28,7 @@ std::string_view name_of(Phase phase) {
     case Phase::forward: return "forward";
     case Phase::backward: return "backward";
     case Phase::accumulate: return "accumulate";
+    case Phase::pack: return "pack";
     case Phase::update: return "update";
     }
     std::abort();

@@ -23,7 +23,7 @@
 
 namespace partita::cost {
 
-enum class Phase : std::uint8_t { forward, backward, accumulate, update };
+enum class Phase : std::uint8_t { forward, backward, accumulate, pack, update };
 std::string_view name_of(Phase phase);
 
 /// What a task does, apart from where.

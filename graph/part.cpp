@@ -107,6 +107,18 @@ Positions part_of(const Positions& positions, std::int64_t degree, std::int64_t 
     return part;
 }
 
+Positions part_of_blocks(std::int64_t extent, std::int64_t blocks, std::int64_t degree,
+                         std::int64_t index) {
+    const std::int64_t size = extent / blocks;
+    Positions part;
+    for (std::int64_t begin = 0; begin < extent; begin += size) {
+        for (const Range range : part_of({{begin, begin + size}}, degree, index)) {
+            append(part, range);
+        }
+    }
+    return part;
+}
+
 std::int64_t Region::volume() const {
     std::int64_t product = 1;
     for (const Positions& positions : dims) product *= count(positions);
@@ -137,6 +149,25 @@ bool contains(const Region& outer, const Region& inner) {
     if (inner.empty()) return true;
     for (std::size_t i = 0; i < inner.dims.size(); ++i) {
         if (!contains(outer.dims[i], inner.dims[i])) return false;
+    }
+    return true;
+}
+
+namespace {
+
+/// Are there none of `outer` between those of `inner`?
+bool is_run(const Positions& outer, const Positions& inner) {
+    if (inner.empty()) return true;
+    return count(intersection(outer, {{inner.front().begin, inner.back().end}})) == count(inner);
+}
+
+}  // namespace
+
+bool is_contiguous(const Region& outer, const Region& inner) {
+    bool whole = true;  // all dims so far
+    for (std::size_t i = inner.dims.size(); i-- > 0;) {
+        if (whole ? !is_run(outer.dims[i], inner.dims[i]) : count(inner.dims[i]) > 1) return false;
+        whole = whole && inner.dims[i] == outer.dims[i];
     }
     return true;
 }

@@ -34,6 +34,10 @@ bool contains(const Positions& outer, const Positions& inner);
 bool is_legal_degree(std::int64_t extent, std::int64_t degree);
 /// The index-th of `degree` parts of the positions, in their order.
 Positions part_of(const Positions& positions, std::int64_t degree, std::int64_t index);
+/// The positions from 0 to `extent` as `blocks` equal blocks: the index-th of `degree` parts of each.
+/// `blocks` divides `extent`.
+Positions part_of_blocks(std::int64_t extent, std::int64_t blocks, std::int64_t degree,
+                         std::int64_t index);
 
 /// Per dim of a tensor its positions: a box with holes.
 struct Region {
@@ -47,6 +51,8 @@ struct Region {
 Region whole_region(const Shape& shape);
 Region intersection(const Region& a, const Region& b);
 bool contains(const Region& outer, const Region& inner);
+/// Does `inner` lie in one piece of memory when `outer`, which contains it, is stored row by row?
+bool is_contiguous(const Region& outer, const Region& inner);
 
 /// Per factor of an op the positions that a part covers.
 using Box = std::vector<Positions>;

@@ -28,9 +28,11 @@ Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& deg
     if (degree.degree < 2)
         return fmt::format("factor '{}': degree {} is below 2", degree.factor, degree.degree);
     if (!axis) {
-        return degree.factor.starts_with('+')
-                   ? fmt::format("factor '{}': the op is linear in no such operand", degree.factor)
-                   : fmt::format("factor '{}': the op has no such factor", degree.factor);
+        const bool blocks = degree.factor.find('/') != std::string::npos;
+        return fmt::format("factor '{}': {}", degree.factor,
+                           degree.factor.starts_with('+') ? "the op is linear in no such operand"
+                           : blocks ? "the op has no factor of so many equal blocks (2 or more)"
+                                    : "the op has no such factor");
     }
     if (axis->kind != Axis::Kind::factor) return std::nullopt;
     if (!rule.factors[static_cast<std::size_t>(axis->factor)].splittable) {
@@ -52,13 +54,23 @@ Fault find_empty_part(const graph::OpRule& rule, const OpConfig& config, const g
         if (axis->kind != Axis::Kind::factor) continue;
         std::set<std::int64_t>& of_factor = sizes[static_cast<std::size_t>(axis->factor)];
         std::set<std::int64_t> next;
-        for (const std::int64_t extent : of_factor) {
+        const std::int64_t whole = rule.factors[static_cast<std::size_t>(axis->factor)].extent;
+        if (axis->blocks > 1 && of_factor != std::set<std::int64_t>{whole}) {
+            return fmt::format(
+                "factor '{}': its blocks were cut before, by another axis or by "
+                "micro-batches",
+                degree.factor);
+        }
+        for (std::int64_t extent : of_factor) {
+            extent /= axis->blocks;
             if (!graph::is_legal_degree(extent, degree.degree)) {
                 return fmt::format("factor '{}': {} positions in {} parts leave one empty",
                                    degree.factor, extent, degree.degree);
             }
             const std::int64_t part = (extent + degree.degree - 1) / degree.degree;
-            next.insert({part, extent - part * (degree.degree - 1)});
+            for (const std::int64_t size : {part, extent - part * (degree.degree - 1)}) {
+                next.insert(axis->blocks * size);
+            }
         }
         of_factor = std::move(next);
     }

@@ -48,6 +48,27 @@ std::int32_t RegionTable::intern(graph::Region region) {
     return id;
 }
 
+namespace {
+
+/// "n" or "n/3".
+std::optional<Axis> factor_axis(const OpRule& rule, const FactorDegree& degree) {
+    const std::string_view name = degree.factor;
+    const std::size_t slash = name.find('/');
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        if (rule.factors[f].name != name.substr(0, slash)) continue;
+        Axis axis{.factor = static_cast<int>(f), .degree = degree.degree};
+        if (slash == std::string_view::npos) return axis;
+        const char* end = name.data() + name.size();
+        const auto [rest, error] = std::from_chars(name.data() + slash + 1, end, axis.blocks);
+        const bool known = error == std::errc() && rest == end && axis.blocks > 1;
+        if (!known || rule.factors[f].extent % axis.blocks != 0) return std::nullopt;
+        return axis;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Axis> axis_of(const OpRule& rule, const FactorDegree& degree) {
     const std::string& name = degree.factor;
     if (name == "*") return Axis{.kind = Axis::Kind::replica, .degree = degree.degree};
@@ -68,16 +89,19 @@ std::optional<Axis> axis_of(const OpRule& rule, const FactorDegree& degree) {
         if (!rule.additive) axis.operand = static_cast<int>(linear - rule.operands.begin());
         return axis;
     }
-    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        if (rule.factors[f].name == name) {
-            return Axis{.factor = static_cast<int>(f), .degree = degree.degree};
-        }
-    }
-    return std::nullopt;
+    return factor_axis(rule, degree);
+}
+
+graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
+                            std::int64_t extent, int index) {
+    if (axis.blocks == 1) return graph::part_of(positions, axis.degree, index);
+    assert(positions == graph::all_positions(extent));
+    return graph::part_of_blocks(extent, axis.blocks, axis.degree, index);
 }
 
 Parts::Parts(const OpRule& rule, const OpConfig& config, Box base) : base_(std::move(base)) {
     axes_.reserve(config.degrees.size());
+    for (const graph::Factor& factor : rule.factors) extents_.push_back(factor.extent);
     for (const FactorDegree& degree : config.degrees) {
         const std::optional<Axis> axis = axis_of(rule, degree);
         assert(axis);
@@ -96,8 +120,8 @@ Box Parts::box(int part) const {
     Box box = base_;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
         if (axes_[i].kind != Axis::Kind::factor) continue;
-        auto& positions = box[static_cast<std::size_t>(axes_[i].factor)];
-        positions = graph::part_of(positions, axes_[i].degree, digit(part, i));
+        const auto f = static_cast<std::size_t>(axes_[i].factor);
+        box[f] = part_along(axes_[i], box[f], extents_[f], digit(part, i));
     }
     return box;
 }

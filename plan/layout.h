@@ -70,7 +70,14 @@ struct Axis {
     int factor = -1;   ///< index into OpRule::factors
     int operand = -1;  ///< summand axes: the partial operand; -1: all linear ones
     int degree = 1;
+    /// Of a factor: it is made of so many equal blocks, each of which is split.
+    std::int64_t blocks = 1;
 };
+
+/// The index-th part of what an axis of kind factor splits: `positions` of `extent`, all of them when
+/// it has blocks.
+graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
+                            std::int64_t extent, int index);
 
 /// Parts of an op under a config: part p has digit (p / stride) % degree on each axis, the last axis
 /// fastest.
@@ -89,6 +96,7 @@ public:
 
 private:
     graph::Box base_;
+    std::vector<std::int64_t> extents_;  ///< per factor
     std::vector<Axis> axes_;
     std::vector<int> strides_;
     int size_ = 1;
@@ -102,8 +110,9 @@ enum class Side : std::uint8_t { operand, result, operand_gradient, result_gradi
 Layout layout_of(const graph::OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
                  std::size_t index, const graph::Shape& shape, RegionTable& regions);
 
-/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1. nullopt: no such
-/// factor or operand.
+/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1; "n/3" is the factor
+/// n in 3 blocks, each of which is split: q, k and v of a fused projection. nullopt: no such factor or
+/// operand, or blocks that do not divide it (1 is not written).
 std::optional<Axis> axis_of(const graph::OpRule& rule, const FactorDegree& degree);
 
 }  // namespace partita::plan

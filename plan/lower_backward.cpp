@@ -60,7 +60,8 @@ std::int32_t Lowering::turn_of_sum(const std::vector<Place>& places, int device)
 /// Adds values that lie on one device, in place where the first of them covers the piece and nobody
 /// else reads it.
 std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subject& subject,
-                                           const Piece& piece, bool persistent) {
+                                           const Piece& piece, graph::Combine combine,
+                                           bool persistent) {
     const int device = places[0].device;
     const bool in_place =
         build_.buffer(places[0].buffer).region == piece.region && !build_.is_read(places[0].buffer);
@@ -74,7 +75,8 @@ std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subj
          .device = device,
          .micro_batch = subject.micro_batch,
          .turn = turn_of_sum(places, device),
-         .duration = adds * problem_.accumulate_time(subject.tensor, volume, device)});
+         .duration = adds * problem_.accumulate_time(subject.tensor, volume, device),
+         .combine = combine});
     for (const Place& place : places) {
         build_.add_edge(place.task, task);
         build_.add_read(task, place.buffer);
@@ -97,9 +99,9 @@ Form Lowering::sum_of(const std::vector<Form>& forms, const Subject& subject, bo
             places.insert(places.end(), form.pieces[i].begin(), form.pieces[i].end());
         }
         const bool alone = forms.size() == 1 || places.size() < 2;
-        sum.pieces.push_back(
-            alone ? std::move(places)
-                  : sum_of_places(std::move(places), subject, layout.pieces[i], persistent));
+        sum.pieces.push_back(alone ? std::move(places)
+                                   : sum_of_places(std::move(places), subject, layout.pieces[i],
+                                                   graph::Combine::sum, persistent));
     }
     return sum;
 }

@@ -71,12 +71,13 @@ Bytes Lowering::buffer_bytes(TensorId t, std::int32_t region) const {
 }
 
 std::int32_t Lowering::add_value(const Subject& subject, const Place& place, const Piece& piece,
-                                 Bytes bytes, std::int32_t root) {
+                                 Bytes bytes, std::int32_t root, bool message) {
     return build_.add_buffer({.device = place.device,
                               .writer = place.task,
                               .bytes = bytes,
                               .tensor = subject.tensor,
                               .gradient = subject.gradient,
+                              .message = message,
                               .micro_batch = subject.micro_batch,
                               .region = piece.region,
                               .summand = piece.summand,
@@ -140,6 +141,41 @@ Pieces Lowering::local_pieces(const Form& from, std::int32_t to) const {
     return pieces;
 }
 
+TaskId Lowering::add_pack(const Subject& subject, const Piece& piece, std::int32_t turn) {
+    const std::int64_t elements = build_.regions().volume(piece.region);
+    return build_.add_task(
+        {.kind = TaskKind::pack,
+         .gradient = subject.gradient,
+         .updated = subject.updated,
+         .op = graph_.tensor(subject.tensor).producer,
+         .tensor = subject.tensor,
+         .device = piece.device,
+         .micro_batch = subject.micro_batch,
+         .turn = turn,
+         .duration = problem_.pack_time(subject.tensor, elements, piece.device)});
+}
+
+/// The piece in the order of messages.
+std::vector<Place> Lowering::packed(const std::vector<Place>& places, const Subject& subject,
+                                    const Piece& piece) {
+    const TaskId task = add_pack(subject, piece, turn_of_sum(places, piece.device));
+    add_work(task, places);
+    Place place{.device = piece.device, .task = task};
+    const Bytes bytes = buffer_bytes(subject.tensor, piece.region);
+    place.buffer = add_value(subject, place, piece, bytes, -1, true);
+    return {place};
+}
+
+/// What arrived in messages in the order of the tensor.
+Place Lowering::unpacked(const Place& message, const Subject& subject, const Piece& piece) {
+    const TaskId task = add_pack(subject, piece, -1);
+    add_work(task, {message});
+    Place place{.device = piece.device, .task = task};
+    const Bytes bytes = subject.updated ? Bytes{0} : buffer_bytes(subject.tensor, piece.region);
+    place.buffer = add_value(subject, place, piece, bytes);
+    return place;
+}
+
 /// Returns the places of the transfer's results.
 Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const Subject& subject) {
     const TensorId t = subject.tensor;
@@ -152,12 +188,22 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
               .to = transfer.devices[1],
               .micro_batch = subject.micro_batch,
               .bytes = bytes_of(graph_.tensor(t), transfer.elements)};
+    std::vector<std::vector<Place>> given;
+    for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
+        const auto source = static_cast<std::size_t>(transfer.sources[i]);
+        const std::vector<Place>& places = from.pieces[source];
+        const Piece piece = layouts_[from.layout].pieces[source];
+        // A piece in several fragments is no single message either.
+        const bool pack = transfer.pack[i] != 0 || places.size() > 1;
+        given.push_back(pack ? packed(places, subject, piece) : places);
+    }
     TaskId id = -1;
     if (transfer.collective) {
         const auto price = problem_.collective_price(
             {.kind = *transfer.collective, .devices = transfer.devices, .bytes = task.bytes});
         task.to = -1;
         task.collective = *transfer.collective;
+        if (cost::reduces(task.collective)) task.combine = layouts_[from.layout].combine;
         task.algorithm = price.algorithm;
         task.protocol = price.protocol;
         task.duration = price.time;
@@ -166,17 +212,16 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
         task.duration = problem_.copy_time(t, task.bytes, task.device, task.to);
         id = build_.add_task(task);
     }
-    for (const std::int32_t source : transfer.sources) {
-        add_work(id, from.pieces[static_cast<std::size_t>(source)]);
-    }
+    for (const std::vector<Place>& places : given) add_work(id, places);
     Pieces results;
     for (const Delivery& delivery : transfer.results) {
         Place place{.device = delivery.device, .task = id};
         // A new value of a parameter is written where the old one lies.
-        const Bytes bytes = subject.updated ? Bytes{0} : buffer_bytes(t, delivery.region);
+        const bool in_place = subject.updated && !delivery.unpack;
+        const Bytes bytes = in_place ? Bytes{0} : buffer_bytes(t, delivery.region);
         const Piece piece{delivery.device, delivery.region, delivery.summand};
-        place.buffer = add_value(subject, place, piece, bytes);
-        results.push_back({place});
+        place.buffer = add_value(subject, place, piece, bytes, -1, delivery.unpack);
+        results.push_back({delivery.unpack ? unpacked(place, subject, piece) : place});
     }
     return results;
 }
@@ -204,7 +249,8 @@ Form Lowering::reshard(const Form& from, std::int32_t to, const Subject& subject
         }
         const Piece piece = layouts_[to].pieces[i];
         if (plan.supplies[i].sum) {
-            places = sum_of_places(std::move(places), subject, piece, false);
+            const graph::Combine combine = layouts_[from.layout].combine;
+            places = sum_of_places(std::move(places), subject, piece, combine, false);
         }
         form.pieces.push_back(std::move(places));
     }

@@ -130,9 +130,13 @@ private:
     Form resident(graph::TensorId t, std::int32_t layout);
     Form reshard(const Form& from, std::int32_t to, const Subject& subject);
     Pieces local_pieces(const Form& from, std::int32_t to) const;
+    std::vector<Place> packed(const std::vector<Place>& places, const Subject& subject,
+                              const Piece& piece);
+    Place unpacked(const Place& message, const Subject& subject, const Piece& piece);
+    TaskId add_pack(const Subject& subject, const Piece& piece, std::int32_t turn);
     Pieces add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
     std::int32_t add_value(const Subject& subject, const Place& place, const Piece& piece,
-                           Bytes bytes, std::int32_t root = -1);
+                           Bytes bytes, std::int32_t root = -1, bool message = false);
     [[nodiscard]] Bytes buffer_bytes(graph::TensorId t, std::int32_t region) const;
 
     // lower_fetches.cpp: parameters that are fetched for each use
@@ -151,7 +155,7 @@ private:
     Form take_gradient(graph::TensorId t, int micro_batch, std::int32_t layout, bool persistent);
     Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
     std::vector<Place> sum_of_places(std::vector<Place> places, const Subject& subject,
-                                     const Piece& piece, bool persistent);
+                                     const Piece& piece, graph::Combine combine, bool persistent);
     [[nodiscard]] std::int32_t turn_of_sum(const std::vector<Place>& places, int device) const;
     void allocate(Form& form, const Subject& subject, bool persistent);
 

@@ -106,6 +106,13 @@ cost::Work accumulate_work(const Tensor& tensor, std::int64_t elements) {
             .dtype = tensor.dtype};
 }
 
+cost::Work pack_work(const Tensor& tensor, std::int64_t elements) {
+    return {.type = "Pack",
+            .phase = cost::Phase::pack,
+            .bytes = 2 * bytes_of(tensor, elements),
+            .dtype = tensor.dtype};
+}
+
 PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
     const Op& op = graph.op(id);
     PartSize size{.operands = {}, .results = {}, .flops = rule.flops};

@@ -7,6 +7,7 @@
 //                 so two in general (REFERENCES 1); others: one forward per operand with a gradient.
 //                 Bytes: gradients of the results, what was saved, and the operand gradients
 //     accumulate  one addition: two reads, one write
+//     pack        one read, one write
 //     update      sgd 2, momentum 4, adam 12 FLOPs an element; reads and writes parameter and state
 //
 // A loss is the backward of its Output op: it reads the output and writes its gradient.
@@ -43,6 +44,9 @@ Bytes bytes_of(const graph::Tensor& tensor, std::int64_t elements);
 
 /// Adding `elements` elements of one more contribution to a gradient of that tensor.
 cost::Work accumulate_work(const graph::Tensor& tensor, std::int64_t elements);
+
+/// Moving `elements` elements to other places on their device.
+cost::Work pack_work(const graph::Tensor& tensor, std::int64_t elements);
 
 /// How much the largest part of an op handles: parts are priced by it (contract 11).
 struct PartSize {

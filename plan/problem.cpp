@@ -248,6 +248,10 @@ Time Problem::accumulate_time(TensorId t, std::int64_t elements, int device) con
     return price(accumulate_work(graph_.tensor(t), elements), device);
 }
 
+Time Problem::pack_time(TensorId t, std::int64_t elements, int device) const {
+    return price(pack_work(graph_.tensor(t), elements), device);
+}
+
 Time Problem::copy_time(TensorId t, int from, int to) const {
     return copy_time(t, graph_.tensor(t).bytes(), from, to);
 }

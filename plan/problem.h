@@ -104,6 +104,8 @@ public:
     /// Of adding one more contribution to the gradient of `t`, or to that many elements of it.
     [[nodiscard]] Time accumulate_time(graph::TensorId t, int device) const;
     [[nodiscard]] Time accumulate_time(graph::TensorId t, std::int64_t elements, int device) const;
+    /// Of bringing that many elements of `t` into the order of a message, or back.
+    [[nodiscard]] Time pack_time(graph::TensorId t, std::int64_t elements, int device) const;
     /// The same as above for a part of an op.
     [[nodiscard]] Time forward_time(graph::OpId op, const PartSize& size, int device) const;
     [[nodiscard]] Time backward_time(graph::OpId op, const PartSize& size, int device) const;

@@ -55,6 +55,7 @@ public:
             }
             for (const std::int32_t target : group) add_copies(target);
         }
+        for (Transfer& transfer : reshard_.transfers) note_packing(transfer);
         return std::move(reshard_);
     }
 
@@ -67,6 +68,7 @@ private:
     [[nodiscard]] bool is_served_locally(std::int32_t target) const;
     bool add_collective(const std::vector<std::int32_t>& group);
     void add_copies(std::int32_t target);
+    void note_packing(Transfer& transfer) const;
     [[nodiscard]] bool overlap(const std::vector<Need>& needs) const;
     [[nodiscard]] bool can_resolve() const;
     [[nodiscard]] Layout resolved() const;
@@ -282,6 +284,25 @@ void Planner::add_copies(std::int32_t t) {
     }
     supply.sum = from_.is_partial() && !to_.is_partial() &&
                  (delivered > regions_.volume(target(t).region) || overlap(needs(t)));
+}
+
+/// Who gives all that he has packs nothing, and who gets all from one rank unpacks nothing.
+void Planner::note_packing(Transfer& transfer) const {
+    const bool gives_parts = !transfer.collective || gives_a_part(*transfer.collective);
+    const bool gets_from_all = transfer.collective && gets_from_many(*transfer.collective);
+    for (const std::int32_t i : transfer.sources) {
+        const graph::Region& given = regions_[source(i).region];
+        bool pack = false;
+        for (Delivery& delivery : transfer.results) {
+            if (delivery.region == source(i).region) continue;
+            const graph::Region& got = regions_[delivery.region];
+            const graph::Region message = intersection(given, got);
+            if (message.empty()) continue;
+            pack = pack || (gives_parts && !is_contiguous(given, message));
+            delivery.unpack = delivery.unpack || (gets_from_all && !is_contiguous(got, message));
+        }
+        transfer.pack.push_back(pack ? 1 : 0);
+    }
 }
 
 /// With gaps (strides beyond the window) addends may overlap and still be few.

@@ -14,7 +14,9 @@
 //     summands, same devices           all of it | parts            all-reduce | reduce-scatter
 //     anything else                                                 copies of the intersections
 //
-// Parts may overlap where windows do: whoever gives them packs one message per rank.
+// Parts may overlap where windows do: whoever gives them packs one message per rank. Messages are one
+// piece of memory; where they are none of the old or the new piece (all but a split of its first dims
+// that are longer than 1), they are packed or unpacked.
 //
 // A partial layout whose group has no name is first resolved in place (an all-reduce per region),
 // then resharded. Copies are always right, so every pair of layouts has a reshard.
@@ -38,11 +40,13 @@ struct Delivery {
     std::int32_t device = -1;
     std::int32_t region = -1;
     std::int32_t summand = 0;  ///< of a partial new layout
+    bool unpack = false;       ///< what arrives from different ranks lies interleaved in it
 };
 
 struct Transfer {
     std::optional<cost::Collective> collective;  ///< none: a copy from one device to another
     std::vector<std::int32_t> sources;           ///< pieces of the old layout
+    std::vector<char> pack;  ///< per source: what goes to one rank is strided in it
     std::vector<Delivery> results;
     std::vector<int> devices;   ///< ranks in order; the first is the root, if there is one
     std::int64_t elements = 0;  ///< as cost::CollectiveCall counts bytes, uneven parts padded

@@ -78,6 +78,16 @@ std::optional<NamedGroup> name_of_group(const SideShape& from, const SideShape& 
     return std::nullopt;
 }
 
+bool gives_a_part(Collective collective) {
+    return collective == Collective::scatter || collective == Collective::reduce_scatter ||
+           collective == Collective::all_to_all;
+}
+
+bool gets_from_many(Collective collective) {
+    return collective == Collective::gather || collective == Collective::all_gather ||
+           collective == Collective::all_to_all;
+}
+
 bool has_root_at_source(Collective collective) {
     return collective == Collective::broadcast || collective == Collective::scatter;
 }

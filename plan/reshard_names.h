@@ -43,6 +43,11 @@ struct NamedGroup {
 std::optional<NamedGroup> name_of_group(const SideShape& from, const SideShape& to,
                                         const Exchange& exchange);
 
+/// Does a rank give every other one something else?
+bool gives_a_part(cost::Collective collective);
+/// Does a rank put together what several give it, instead of adding it up?
+bool gets_from_many(cost::Collective collective);
+
 bool has_root_at_source(cost::Collective collective);
 bool has_root_at_target(cost::Collective collective);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <set>
 
 #include "plan/batch.h"
@@ -25,7 +26,7 @@ std::size_t factor_place(const DimRule& dim, const Axis& axis) {
     return static_cast<std::size_t>(at - dim.factors.begin());
 }
 
-/// One dim of a tensor under the axes that cut it.
+/// One dim of a tensor under the axes that cut it, major to minor.
 class DimSplit {
 public:
     DimSplit(const OpRule& rule, const DimRule& dim, std::int64_t extent,
@@ -35,6 +36,11 @@ public:
             axes_.push_back(axes[a]);
             parts_ *= axes_.back().degree;
         }
+        // The op splits in the order of its config.
+        turns_.resize(cutting.size());
+        std::iota(turns_.begin(), turns_.end(), std::size_t{0});
+        std::sort(turns_.begin(), turns_.end(),
+                  [&](std::size_t i, std::size_t j) { return cutting[i] < cutting[j]; });
     }
 
     /// What an even cut gets wrong for some part; "": nothing.
@@ -61,9 +67,9 @@ private:
     }
 
     [[nodiscard]] Box box_of(Box box, int part) const {
-        for (std::size_t a = 0; a < axes_.size(); ++a) {
-            auto& positions = box[static_cast<std::size_t>(axes_[a].factor)];
-            positions = graph::part_of(positions, axes_[a].degree, digit(part, a));
+        for (const std::size_t a : turns_) {
+            const auto f = static_cast<std::size_t>(axes_[a].factor);
+            box[f] = part_along(axes_[a], box[f], rule_.factors[f].extent, digit(part, a));
         }
         return box;
     }
@@ -96,6 +102,7 @@ private:
     const DimRule& dim_;
     std::int64_t extent_;
     std::vector<Axis> axes_;
+    std::vector<std::size_t> turns_;
     int parts_ = 1;
 };
 
@@ -135,6 +142,20 @@ Sharding name_axes(const OpRule& rule, const OpConfig& config, const std::vector
     return sharding;
 }
 
+constexpr std::size_t kMostPermuted = 5;  // axes; 120 orders
+
+/// What an even cut by these axes, major to minor, gets wrong; "": nothing.
+std::string find_fault(const Problem& problem, graph::OpId op, int micro_batches,
+                       const DimSplit& split, Cut cut) {
+    // All micro-batches but the last are equal.
+    for (const int micro_batch : std::set<int>{0, micro_batches - 1}) {
+        const Box base = micro_batch_box(problem, op, micro_batches, micro_batch);
+        std::string fault = split.find_fault(base, micro_batches == 1, cut);
+        if (!fault.empty()) return fault;
+    }
+    return {};
+}
+
 /// Major to minor by what the dim is made of; splits of one factor stay in order.
 void sort_by_factor(std::vector<std::size_t>& cutting, const DimRule& dim,
                     const std::vector<Axis>& axes) {
@@ -162,13 +183,22 @@ Sharding sharding_of(const Problem& problem, graph::OpId op, const OpConfig& con
         std::vector<std::size_t>& cutting = sharding.dims[d];
         if (cutting.empty()) continue;
         if (cut == Cut::at_once) sort_by_factor(cutting, tensor.dims[d], axes);
-        const DimSplit split(rule, tensor.dims[d], shape[d], axes, cutting);
-        // All micro-batches but the last are equal.
-        for (const int micro_batch : std::set<int>{0, micro_batches - 1}) {
-            const Box base = micro_batch_box(problem, op, micro_batches, micro_batch);
-            const std::string fault = split.find_fault(base, micro_batches == 1, cut);
-            if (!fault.empty()) sharding.fault = fmt::format("dim {}: {}", d, fault);
+        const auto fault_of = [&](const std::vector<std::size_t>& order) {
+            const DimSplit split(rule, tensor.dims[d], shape[d], axes, order);
+            return find_fault(problem, op, micro_batches, split, cut);
+        };
+        const std::string fault = fault_of(cutting);
+        if (fault.empty()) continue;
+        // After a split in blocks the next one of that factor may be major to it.
+        std::vector<std::size_t> order = cutting;
+        std::sort(order.begin(), order.end());
+        bool right = false;
+        while (cut == Cut::at_once && order.size() <= kMostPermuted && !right) {
+            right = fault_of(order).empty();
+            if (right) cutting = order;
+            if (!std::next_permutation(order.begin(), order.end())) break;
         }
+        if (!right) sharding.fault = fmt::format("dim {}: {}", d, fault);
     }
     return sharding;
 }

@@ -42,8 +42,9 @@ private:
 
 /// One axis of a config: `degree` parts of the factor called `factor`.
 struct FactorDegree {
-    std::string factor;  ///< as in OpRule::factors, or "*" (replica) or "+" (summand)
-    int degree = 1;      ///< >= 2
+    /// As in OpRule::factors, or "n/3" (each of n's 3 blocks), "*" (replica), "+" (summand).
+    std::string factor;
+    int degree = 1;  ///< >= 2
     friend bool operator==(const FactorDegree&, const FactorDegree&) = default;
 };
 

@@ -14,6 +14,7 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::loss: return "loss";
     case TaskKind::backward: return "backward";
     case TaskKind::accumulate: return "accumulate";
+    case TaskKind::pack: return "pack";
     case TaskKind::update: return "update";
     case TaskKind::copy: return "copy";
     case TaskKind::collective: return "collective";
@@ -29,6 +30,7 @@ std::string task_name(const Problem& problem, const Task& task) {
     if (task.tensor.valid()) {
         name += " " + problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "") +
                 (task.updated ? ".new" : "");
+        if (task.joined > 0) name += fmt::format(" +{}", task.joined);
     } else {
         name += " " + problem.graph().op(task.op).name;
     }
@@ -38,6 +40,7 @@ std::string task_name(const Problem& problem, const Task& task) {
             fmt::format(" {}>{}", machine.device(task.device).name, machine.device(task.to).name);
         break;
     case TaskKind::accumulate:
+    case TaskKind::pack:
     case TaskKind::collective: name += " " + machine.device(task.device).name; break;
     case TaskKind::forward:
     case TaskKind::loss:
@@ -87,7 +90,8 @@ std::string digest(const TaskGraph& graph) {
             .add(std::int64_t{task.lane})
             .add(std::int64_t{task.part})
             .add(std::int64_t{task.micro_batch})
-            .add(static_cast<std::int64_t>(task.collective))
+            .add(static_cast<std::int64_t>(task.collective) * 64 + std::int64_t{task.joined} * 512 +
+                 static_cast<std::int64_t>(task.combine))
             .add(task.bytes.raw())
             .add(task.duration.raw());
     }

@@ -3,7 +3,8 @@
 // TaskGraph: what runs. The simulator prices it and the runtime executes it, row for row.
 //
 //     task      one piece of work: a part's forward, backward, loss or update, an accumulation, a
-//               copy or a collective
+//               pack (a strided slice brought into the order of a message, or a message into that of
+//               a tensor), a copy or a collective
 //     resource  per device a compute row, a send row and a receive row; per link its channels
 //     lane      a distinct set of resources; all tasks of a lane can start at the same moment, so
 //               ready tasks queue per lane (one per device, one per pair of devices that copy, one
@@ -15,12 +16,10 @@
 //
 //     forward, backward   the part of the op that its config, part and micro-batch name, on the
 //                         operands found in what it reads
-//     everything else     every element of a result is the combination of the elements at its
-//                         position in what the task reads
+//     everything else     every element of a result is the combination (Task::combine) of the
+//                         elements at its position in what the task reads of the same tensor
 //
-// A tensor combines as the factors say along which its producer's config leaves it partial (sum
-// along a summand axis), a gradient by sum. What of a gradient nobody gives (the positions between
-// windows) is 0.
+// What of a gradient nobody gives (the positions between windows) is 0.
 //
 // Structure of arrays in CSR form, ids dense from 0, immutable once lowered. Ids rise along no
 // particular order; edges go from predecessor to successor. The sum of all durations is checked to
@@ -47,6 +46,7 @@ enum class TaskKind : std::uint8_t {
     loss,
     backward,
     accumulate,
+    pack,
     update,
     copy,
     collective
@@ -56,12 +56,17 @@ constexpr bool is_communication(TaskKind kind) {
     return kind == TaskKind::copy || kind == TaskKind::collective;
 }
 
+/// Work on a tensor where it lies that belongs to no op.
+constexpr bool is_local_move(TaskKind kind) {
+    return kind == TaskKind::accumulate || kind == TaskKind::pack;
+}
+
 using TaskId = std::int32_t;
 
 struct Task {
     TaskKind kind = TaskKind::forward;
-    bool gradient = false;    ///< communication and accumulations: of the tensor's gradient
-    bool updated = false;     ///< communication: of the new value of a parameter
+    bool gradient = false;    ///< but for forward and backward: of the tensor's gradient
+    bool updated = false;     ///< packs and communication: of the new value of a parameter
     graph::OpId op;           ///< whose work it is; for communication the producer of the tensor
     graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
     std::int32_t device = 0;  ///< of a collective the first rank
@@ -75,9 +80,13 @@ struct Task {
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
     std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
+    std::int32_t joined = 0;  ///< of a collective: so many more tensors move with it (join.h)
     cost::Collective collective = cost::Collective::all_reduce;
     cost::Algorithm algorithm = cost::Algorithm::direct;
     cost::Protocol protocol = cost::Protocol::none;
+    /// Of communication and accumulations: how values combine that lie at one position; none: they
+    /// are copies of one value, any of which will do.
+    graph::Combine combine = graph::Combine::none;
 };
 
 struct Buffer {
@@ -87,6 +96,7 @@ struct Buffer {
     // what it holds
     graph::TensorId tensor;
     bool gradient = false;
+    bool message = false;  ///< in the order in which it is sent or arrives, not that of the tensor
     std::int32_t micro_batch = -1;
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int32_t summand = 0;
@@ -138,7 +148,8 @@ constexpr std::int32_t receive_row(int device) {
 }
 
 /// "forward /conv1/Conv", "copy /fc/Gemm.Y gpu0>gpu1", "update fc.weight": unique per task graph.
-/// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1".
+/// Part 2 of an op in micro-batch 1: "forward /conv1/Conv [2] #1". A collective of three tensors:
+/// "all-to-all /emb0/Gather.Y +2 gpu0".
 std::string task_name(const Problem& problem, const Task& task);
 std::string resource_name(const Problem& problem, std::int32_t resource);
 

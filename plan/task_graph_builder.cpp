@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "graph/error.h"
+#include "plan/join.h"
 #include "plan/turns.h"
 
 namespace partita::plan {
@@ -51,6 +52,16 @@ TaskId TaskGraphBuilder::add_task(Task task) {
 }
 
 TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devices) {
+    task.kind = TaskKind::collective;
+    set_ranks(task, devices);
+    graph_.tasks.push_back(task);
+    const auto id = static_cast<TaskId>(graph_.tasks.size() - 1);
+    number(id);
+    return id;
+}
+
+void TaskGraphBuilder::set_ranks(Task& task, const std::vector<int>& devices) {
+    task.device = devices[0];
     const auto known = rank_lanes_.find(devices);
     if (known == rank_lanes_.end()) {
         graph_.ranks.items.insert(graph_.ranks.items.end(), devices.begin(), devices.end());
@@ -61,12 +72,6 @@ TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devic
     } else {
         std::tie(task.ranks, task.lane) = known->second;
     }
-    task.kind = TaskKind::collective;
-    task.device = devices[0];
-    graph_.tasks.push_back(task);
-    const auto id = static_cast<TaskId>(graph_.tasks.size() - 1);
-    number(id);
-    return id;
 }
 
 bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
@@ -76,10 +81,10 @@ bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
     return std::find(ranks.begin(), ranks.end(), device) != ranks.end();
 }
 
-/// Only communication and sums can happen several times to one tensor on one device.
+/// Only what belongs to reshards and sums can happen several times to one tensor on one device.
 void TaskGraphBuilder::number(TaskId id) {
     Task& task = graph_.tasks[static_cast<std::size_t>(id)];
-    if (!is_communication(task.kind) && task.kind != TaskKind::accumulate) return;
+    if (!is_communication(task.kind) && !is_local_move(task.kind)) return;
     const auto kind = static_cast<std::int64_t>(task.kind) * 64 +
                       static_cast<std::int64_t>(task.collective) * 4 + (task.updated ? 2 : 0) +
                       (task.gradient ? 1 : 0);
@@ -147,6 +152,47 @@ void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {
     graph_.persistent[static_cast<std::size_t>(device)] += bytes;
 }
 
+/// Puts one task in place of each join's members, the first of them; the others leave no gap.
+void TaskGraphBuilder::join_collectives() {
+    const std::vector<Join> joins = find_joins(problem_, graph_.tasks, graph_.ranks, edges_);
+    if (joins.empty()) return;
+    std::vector<TaskId> in_place_of(graph_.size(), -1);
+    for (const Join& join : joins) {
+        Task& task = graph_.tasks[static_cast<std::size_t>(join.members[0])];
+        const bool renamed = task.collective != join.kind;
+        task.collective = join.kind;
+        task.joined = static_cast<std::int32_t>(join.members.size()) - 1;
+        task.bytes = join.bytes;
+        task.duration = join.price.time;
+        task.algorithm = join.price.algorithm;
+        task.protocol = join.price.protocol;
+        set_ranks(task, join.devices);
+        if (renamed) number(join.members[0]);
+        for (std::size_t i = 1; i < join.members.size(); ++i) {
+            in_place_of[static_cast<std::size_t>(join.members[i])] = join.members[0];
+        }
+    }
+    std::vector<TaskId> id(graph_.size());  // now, by what it was
+    TaskId kept = 0;
+    for (std::size_t i = 0; i < id.size(); ++i) {
+        const TaskId first = in_place_of[i];
+        id[i] = first < 0 ? kept : id[static_cast<std::size_t>(first)];
+        if (first >= 0) continue;
+        graph_.tasks[static_cast<std::size_t>(kept++)] = graph_.tasks[i];
+    }
+    graph_.tasks.resize(static_cast<std::size_t>(kept));
+    const auto renumber = [&id](TaskId& task) { task = id[static_cast<std::size_t>(task)]; };
+    for (auto& [before, after] : edges_) {
+        renumber(before);
+        renumber(after);
+    }
+    for (auto& [task, buffer] : reads_) renumber(task);
+    for (auto& [task, buffer] : writes_) renumber(task);
+    for (Buffer& buffer : graph_.buffers) {
+        if (buffer.writer >= 0) renumber(buffer.writer);
+    }
+}
+
 TaskGraph TaskGraphBuilder::finish() {
     Int128 total = 0;
     for (const Task& task : graph_.tasks) total += task.duration.raw();
@@ -155,6 +201,7 @@ TaskGraph TaskGraphBuilder::finish() {
             "the tasks of one iteration take 2^62 ps (53 days) or more one after the other; "
             "the planner counts in picoseconds and stops there");
     }
+    join_collectives();
     const bool scheduled = std::any_of(graph_.tasks.begin(), graph_.tasks.end(),
                                        [](const Task& task) { return task.turn >= 0; });
     if (scheduled) add_control_edges(graph_.tasks, edges_);

@@ -48,7 +48,8 @@ public:
     [[nodiscard]] RegionTable& regions() { return graph_.regions; }
     [[nodiscard]] const RegionTable& regions() const { return graph_.regions; }
 
-    /// Adds the schedule's edges between tasks that have turns (turns.h).
+    /// Joins collectives that move together (join.h), so that the ids given before change, and adds
+    /// the schedule's edges between tasks that have turns (turns.h).
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 
@@ -56,7 +57,9 @@ private:
     std::int32_t lane_of_copy(int from, int to);
     std::int32_t lane_of_ranks(const std::vector<int>& devices);
     std::int32_t add_lane(std::vector<std::int32_t> resources);
+    void set_ranks(Task& task, const std::vector<int>& devices);
     void number(TaskId id);
+    void join_collectives();
 
     const Problem& problem_;
     TaskGraph graph_;

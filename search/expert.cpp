@@ -127,7 +127,6 @@ const GroupSplit& Grids::split(const Grid& grid) {
     if (is_new) {
         known->second = split_over_group(
             problem_, {.group = some_of(devices_, 0, grid.group_size),
-                       .batch_parts = grid.groups,
                        .replicas = some_of(devices_, 0, grid.groups, grid.group_size),
                        .whole_batch = grid.groups == 1});
     }

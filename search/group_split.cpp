@@ -2,59 +2,20 @@
 #include "search/group_split.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <map>
-#include <optional>
-#include <tuple>
-#include <utility>
 #include <vector>
 
-#include "plan/config.h"
-#include "search/split_configs.h"
+#include "search/group_forms.h"
+#include "search/group_prices.h"
 
 namespace partita::search {
 
-using cost::Collective;
 using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
-using plan::FactorDegree;
 using plan::Problem;
 
 namespace {
-
-/// How a tensor lies over the group.
-struct Form {
-    enum class Kind : std::uint8_t { replicated, shards, partial };
-    Kind kind = Kind::replicated;
-    int dim = -1;             ///< shards: of this dim,
-    std::int64_t chunk = 0;   ///< so many positions each,
-    std::int64_t period = 0;  ///< once in so many (less than the dim's extent: strided)
-    friend bool operator==(const Form&, const Form&) = default;
-};
-constexpr Form kReplicated{};
-constexpr Form kPartial{.kind = Form::Kind::partial};
-
-/// Shards of the dim that the factor belongs to; nullopt: of none.
-std::optional<Form> shards_by(const graph::TensorRule& tensor, const graph::OpRule& rule,
-                              std::size_t factor, int degree) {
-    for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
-        std::int64_t minor = tensor.dims[d].window ? tensor.dims[d].window->stride : 1;
-        const std::vector<int>& factors = tensor.dims[d].factors;
-        for (auto f = factors.rbegin(); f != factors.rend(); ++f) {
-            const std::int64_t extent = rule.factors[static_cast<std::size_t>(*f)].extent;
-            if (static_cast<std::size_t>(*f) == factor) {
-                return Form{.kind = Form::Kind::shards,
-                            .dim = static_cast<int>(d),
-                            .chunk = minor * ((extent + degree - 1) / degree),
-                            .period = minor * extent};
-            }
-            minor *= extent;
-        }
-    }
-    return std::nullopt;
-}
 
 class Chooser {
 public:
@@ -62,20 +23,9 @@ public:
         : problem_(problem),
           graph_(problem.graph()),
           options_(options),
-          degree_(options.group.size()),
-          group_(devices_of(options.group)),
-          replicas_(devices_of(options.replicas)),
-          choices_(graph_.op_count()),
-          forms_(graph_.op_count()),
-          known_forms_(graph_.tensor_count(), {kReplicated, kPartial}),
-          exchanges_(graph_.tensor_count()),
-          chosen_(graph_.op_count(), kUndecided) {
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            find_choices(OpId(i));
-            find_forms(OpId(i));
-        }
-        for (std::size_t i = 0; i < graph_.tensor_count(); ++i) price_exchanges(TensorId(i));
-    }
+          forms_(problem, options),
+          prices_(problem, options),
+          chosen_(graph_.op_count(), kUndecided) {}
 
     GroupSplit run() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) choose(OpId(i));
@@ -91,7 +41,7 @@ public:
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId id(i);
             const bool runs = !is_source(id);
-            result.axes.push_back(axis(id, choices_[i][runs ? at(chosen_[i]) : source_choice(id)]));
+            result.axes.push_back(forms_.axis(id, runs ? at(chosen_[i]) : source_choice(id)));
             Time time = runs ? computation(id) : Time{0};
             for (const TensorId t : graph_.op(id).outputs) time += tensor_time(t);
             result.times.push_back(time);
@@ -100,13 +50,7 @@ public:
     }
 
 private:
-    static constexpr int kRepeated = -1;  ///< a choice's factor
     static constexpr int kUndecided = -1;
-    // Numbers of forms of a tensor; from then on shards.
-    static constexpr std::uint8_t kWholeForm = 0;
-    static constexpr std::uint8_t kPartialForm = 1;
-    static constexpr std::uint8_t kFirstShards = 2;
-    static constexpr std::size_t kMostForms = 64;
 
     static std::size_t at(int index) { return static_cast<std::size_t>(index); }
     static constexpr int kMostSweeps = 8;
@@ -116,80 +60,14 @@ private:
     /// A tensor that more ops read is left out: looking at all of them from each would be quadratic.
     static constexpr std::size_t kMostReaders = 128;
 
-    static std::vector<int> devices_of(const plan::DeviceSet& set) {
-        std::vector<int> devices;
-        for (int i = 0; i < set.size(); ++i) devices.push_back(set[i]);
-        return devices;
-    }
-
     [[nodiscard]] bool is_source(OpId id) const {
         const OpKind kind = graph_.op(id).kind;
         return kind != OpKind::compute && kind != OpKind::output;
     }
 
-    [[nodiscard]] FactorDegree axis(OpId id, int factor) const {
-        if (factor < 0) return {"*", degree_};
-        return {problem_.rule(id).factors[static_cast<std::size_t>(factor)].name, degree_};
-    }
-
-    /// "*", and the factors that the op may be split by beside the split of the batch over the groups.
-    void find_choices(OpId id) {
-        std::vector<int>& choices = choices_[id.index()];
-        choices.push_back(kRepeated);
-        const std::vector<graph::Factor>& factors = problem_.rule(id).factors;
-        for (std::size_t f = 0; f < factors.size(); ++f) {
-            if (!factors[f].splittable || !graph::is_legal_degree(factors[f].extent, degree_)) {
-                continue;
-            }
-            const bool is_batch =
-                problem_.is_batched(id) && problem_.batch_digits(id)[f].extent > 0;
-            if (is_batch && !options_.whole_batch) continue;
-            const int factor = static_cast<int>(f);
-            const plan::OpConfig config{.degrees = {axis(id, factor)}, .devices = options_.group};
-            if (find_fault(problem_, id, config, problem_.policy().micro_batches)) continue;
-            choices.push_back(factor);
-        }
-    }
-
-    /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
-    void find_forms(OpId id) {
-        const graph::Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.rule(id);
-        std::vector<int> kept;
-        for (const int factor : choices_[id.index()]) {
-            std::vector<std::uint8_t> forms;
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                forms.push_back(form_number(op.inputs[i], rule, rule.operands[i], factor, false));
-            }
-            for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-                forms.push_back(form_number(op.outputs[i], rule, rule.results[i], factor, true));
-            }
-            if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
-            kept.push_back(factor);
-            std::vector<std::uint8_t>& all = forms_[id.index()];
-            all.insert(all.end(), forms.begin(), forms.end());
-        }
-        choices_[id.index()] = std::move(kept);
-    }
-
-    std::uint8_t form_number(TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
-                             int factor, bool is_result) {
-        if (factor == kRepeated || !t.valid()) return kWholeForm;
-        const auto shards = shards_by(tensor, rule, at(factor), degree_);
-        if (!shards) return is_result ? kPartialForm : kWholeForm;
-        std::vector<Form>& known = known_forms_[t.index()];
-        const auto form = std::find(known.begin(), known.end(), *shards);
-        if (form == known.end() && known.size() == kMostForms) return kMostForms;
-        const auto number = static_cast<std::uint8_t>(form - known.begin());
-        if (form == known.end()) known.push_back(*shards);
-        return number;
-    }
-
     /// Of operand i under the op's present choice, or of result i - operands.
-    [[nodiscard]] std::uint8_t form_of(OpId id, std::size_t i) const {
-        const graph::Op& op = graph_.op(id);
-        const std::size_t width = op.inputs.size() + op.outputs.size();
-        return forms_[id.index()][at(chosen_[id.index()]) * width + i];
+    [[nodiscard]] FormNumber form_of(OpId id, std::size_t i) const {
+        return forms_.form(id, at(chosen_[id.index()]), i);
     }
 
     /// The best choice beside what is decided around the op. Does it change?
@@ -200,7 +78,7 @@ private:
         if (own == kUndecided) own = 0;
         int best = own;
         Time least = time_around(id);
-        for (int choice = 0; choice < static_cast<int>(choices_[id.index()].size()); ++choice) {
+        for (int choice = 0; choice < static_cast<int>(forms_.choice_count(id)); ++choice) {
             if (choice == best) continue;
             own = choice;
             const Time time = time_around(id);
@@ -235,7 +113,8 @@ private:
         std::vector<int> best(from, to);
         const std::vector<int> before = best;
         Time least = time_of(first, end);
-        for (int choice = 0; choice < static_cast<int>(choices_[first].size()); ++choice) {
+        for (int choice = 0; choice < static_cast<int>(forms_.choice_count(OpId(first)));
+             ++choice) {
             if (choice == before.front()) continue;
             std::fill(from, to, kUndecided);
             chosen_[first] = choice;
@@ -283,25 +162,25 @@ private:
     }
 
     [[nodiscard]] Time computation(OpId id) const {
-        const Time whole =
-            problem_.forward_time(id, group_[0]) + problem_.backward_time(id, group_[0]);
+        const int device = options_.group[0];
+        const Time whole = problem_.forward_time(id, device) + problem_.backward_time(id, device);
         const bool split = chosen_[id.index()] > 0;
-        return Time(whole.raw() / (problem_.is_batched(id) ? options_.batch_parts : 1) /
-                    (split ? degree_ : 1));
+        const int groups = problem_.is_batched(id) ? options_.replicas.size() : 1;
+        return Time(whole.raw() / groups / (split ? options_.group.size() : 1));
     }
 
     /// Forms that the readers need, of which gradients they give, as bits; those that are decided.
     struct Demand {
         std::uint64_t needs = 0;
         std::uint64_t gradients = 0;
-        std::uint8_t first = kWholeForm;  ///< what the first reader needs
+        FormNumber first = kWholeForm;  ///< what the first reader needs
     };
     [[nodiscard]] Demand demand(TensorId t) const {
         Demand demand;
         for (const graph::Use& use : graph_.uses(t)) {
             const int choice = chosen_[use.op.index()];
             if (choice == kUndecided) continue;
-            const std::uint8_t need = form_of(use.op, use.operand);
+            const FormNumber need = form_of(use.op, use.operand);
             if (demand.needs == 0) demand.first = need;
             demand.needs |= bit(need);
             demand.gradients |= bit(need >= kFirstShards ? need
@@ -310,7 +189,7 @@ private:
         }
         return demand;
     }
-    static std::uint64_t bit(std::uint8_t form) { return std::uint64_t{1} << form; }
+    static std::uint64_t bit(FormNumber form) { return std::uint64_t{1} << form; }
 
     /// What brings a tensor from where it arises to where it is read, and its gradient back.
     [[nodiscard]] Time tensor_time(TensorId t) const {
@@ -321,96 +200,38 @@ private:
         const Demand demand = this->demand(t);
         if (demand.needs == 0) return Time{0};
         const bool parameter = kind == OpKind::parameter;
-        const std::uint8_t home = parameter ? demand.first : result_form(t, producer);
+        const FormNumber home = parameter ? demand.first : result_form(t, producer);
         // Shards are slices of what is there as a whole.
         const std::uint64_t whole = demand.needs & bit(kWholeForm);
         Time time = moves_time(t, home, whole != 0 ? whole : demand.needs);
         if (!problem_.has_gradient(t)) return time;
-        const std::uint8_t back = home == kPartialForm ? kWholeForm : home;
+        const FormNumber back = home == kPartialForm ? kWholeForm : home;
         for (std::uint64_t left = demand.gradients; left != 0; left &= left - 1) {
-            time += move_time(t, static_cast<std::uint8_t>(std::countr_zero(left)), back);
+            time += prices_.move(t, static_cast<FormNumber>(std::countr_zero(left)), back);
         }
-        return parameter ? time + update_time(t, home) : time;
+        return parameter ? time + prices_.update(t, home) : time;
     }
 
-    [[nodiscard]] std::uint8_t result_form(TensorId t, OpId producer) const {
+    [[nodiscard]] FormNumber result_form(TensorId t, OpId producer) const {
         if (chosen_[producer.index()] == kUndecided) return kWholeForm;
         const graph::Op& op = graph_.op(producer);
         const auto result = std::find(op.outputs.begin(), op.outputs.end(), t) - op.outputs.begin();
         return form_of(producer, op.inputs.size() + static_cast<std::size_t>(result));
     }
 
-    [[nodiscard]] Time moves_time(TensorId t, std::uint8_t from, std::uint64_t to) const {
+    [[nodiscard]] Time moves_time(TensorId t, FormNumber from, std::uint64_t to) const {
         Time time;
         for (; to != 0; to &= to - 1) {
-            time += move_time(t, from, static_cast<std::uint8_t>(std::countr_zero(to)));
+            time += prices_.move(t, from, static_cast<FormNumber>(std::countr_zero(to)));
         }
         return time;
     }
 
-    /// Of a parameter: its gradients summed over the groups, and its update.
-    [[nodiscard]] Time update_time(TensorId t, std::uint8_t home) const {
-        const bool sharded = home >= kFirstShards;
-        return exchanges_[t.index()].update[sharded ? 1 : 0];
-    }
-
-    [[nodiscard]] Time move_time(TensorId t, std::uint8_t from, std::uint8_t to) const {
-        if (from == to || from == kWholeForm) return Time{0};
-        const Exchanges& of = exchanges_[t.index()];
-        const bool to_shards = to >= kFirstShards;
-        if (from == kPartialForm) return to_shards ? of.reduce_scatter : of.all_reduce;
-        return to_shards ? of.all_to_all : of.all_gather;
-    }
-
-    /// What can happen to a tensor in an iteration, all micro-batches together.
-    struct Exchanges {
-        Time all_reduce;
-        Time reduce_scatter;
-        Time all_gather;
-        Time all_to_all;
-        std::array<Time, 2> update{};  ///< of a parameter that is whole, and in shards
-    };
-    void price_exchanges(TensorId t) {
-        if (problem_.is_resident(t)) return;
-        const bool batched = problem_.is_batched(t);
-        const std::int64_t times = batched ? problem_.policy().micro_batches : 1;
-        const std::int64_t parts = (batched ? options_.batch_parts : 1) * times;
-        const Bytes whole = problem_.tensor_bytes(t);
-        const Bytes bytes(whole.raw() / parts);
-        Exchanges& of = exchanges_[t.index()];
-        of.all_reduce = times * collective(Collective::all_reduce, group_, bytes);
-        of.reduce_scatter = times * collective(Collective::reduce_scatter, group_, bytes);
-        of.all_gather = times * collective(Collective::all_gather, group_, bytes);
-        of.all_to_all =
-            times * collective(Collective::all_to_all, group_, Bytes(bytes.raw() / degree_));
-        const OpId producer = graph_.tensor(t).producer;
-        if (graph_.op(producer).kind != OpKind::parameter || !problem_.has_gradient(t)) return;
-        for (const std::int64_t shards : {1, degree_}) {
-            Time time(problem_.update_time(producer, group_[0]).raw() / shards);
-            if (options_.batch_parts > 1) {
-                time += collective(Collective::all_reduce, replicas_, Bytes(whole.raw() / shards));
-            }
-            of.update[shards > 1 ? 1 : 0] = time;
-        }
-    }
-
-    Time collective(Collective kind, const std::vector<int>& devices, Bytes bytes) {
-        const auto [known, is_new] =
-            prices_.emplace(std::tuple(kind, devices.size(), bytes), Time{0});
-        if (is_new) {
-            known->second =
-                problem_.collective_price({.kind = kind, .devices = devices, .bytes = bytes}).time;
-        }
-        return known->second;
-    }
-
     /// A source lies as its first reader needs it, where one of its factors can say so.
     [[nodiscard]] std::size_t source_choice(OpId id) const {
-        const graph::Op& op = graph_.op(id);
-        const std::uint8_t need = demand(op.outputs[0]).first;
-        const std::size_t width = op.outputs.size();
-        for (std::size_t choice = 0; choice < choices_[id.index()].size(); ++choice) {
-            if (forms_[id.index()][choice * width] == need) return choice;
+        const FormNumber need = demand(graph_.op(id).outputs[0]).first;
+        for (std::size_t choice = 0; choice < forms_.choice_count(id); ++choice) {
+            if (forms_.form(id, choice, 0) == need) return choice;
         }
         return 0;
     }
@@ -418,15 +239,9 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     const GroupSplitOptions& options_;
-    int degree_;
-    std::vector<int> group_;
-    std::vector<int> replicas_;
-    std::vector<std::vector<int>> choices_;         ///< per op: factors, first kRepeated
-    std::vector<std::vector<std::uint8_t>> forms_;  ///< per op: choice x (operands, results)
-    std::vector<std::vector<Form>> known_forms_;    ///< per tensor, by number
-    std::vector<Exchanges> exchanges_;              ///< per tensor
-    std::vector<int> chosen_;                       ///< per op: of choices_, or kUndecided
-    std::map<std::tuple<Collective, std::size_t, Bytes>, Time> prices_;
+    GroupForms forms_;
+    GroupPrices prices_;
+    std::vector<int> chosen_;  ///< per op: a choice, or kUndecided
 };
 
 }  // namespace

@@ -30,11 +30,9 @@
 namespace partita::search {
 
 struct GroupSplitOptions {
-    plan::DeviceSet group;  ///< one of the groups; two devices or more
-    int batch_parts = 1;    ///< groups that share the batch
-    plan::DeviceSet
-        replicas;  ///< of one device over those groups, for gradients; batch_parts of them
-    bool whole_batch = false;  ///< may the batch be split inside a group? Only with one part of it.
+    plan::DeviceSet group;     ///< one of the groups; two devices or more
+    plan::DeviceSet replicas;  ///< the first device of each group; the groups share the batch
+    bool whole_batch = false;  ///< may the batch be split inside the group? Only when it is alone.
 };
 
 struct GroupSplit {

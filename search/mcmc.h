@@ -15,8 +15,8 @@
 // budget that is spent; the first chain is the coldest, the others are hotter by equal ratios. From
 // time to time a chain goes back to the best plan of all, the colder the more often.
 //
-//     chain 0   cold    back to the best every hundredth of the budget
-//     chain 3   hot     every four hundredths
+//     chain 0   cold    back to the best every fiftieth of the budget
+//     chain 3   hot     every four fiftieths
 //
 // Optimal: no; the engine adds lower bound and gap. Never worse than a quick searcher that had its
 // turn: they get half of the budget at most.
@@ -43,9 +43,9 @@ namespace partita::search {
 
 struct McmcOptions {
     int chains = 4;      ///< >= 1
-    double hot = 5e-3;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
+    double hot = 1e-2;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
     double cold = 1e-5;  ///< T at the end, of all chains; > 0
-    int restarts = 100;  ///< of the coldest chain; >= 1
+    int restarts = 50;   ///< of the coldest chain; >= 1
     double seeding = 0.5;  ///< share of the budget after which no other searcher is started
     bool seeded = true;    ///< false: from the best plan so far alone, if there is one
     std::int64_t proposals = 20'000;  ///< at most, without a budget

@@ -24,6 +24,7 @@ const kindColours = {
   loss: "#8a63b8",
   backward: "#d98c3f",
   accumulate: "#9a9f45",
+  pack: "#7d8a94",
   update: "#4f9a6c",
   copy: "#b4562f",
   collective: "#b03a5b"

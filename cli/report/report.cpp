@@ -169,9 +169,9 @@ std::string memory(const ReportInput& input) {
 
 std::string data(const ReportInput& input) {
     using plan::TaskKind;
-    constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,   TaskKind::backward,
-                                   TaskKind::accumulate, TaskKind::update, TaskKind::copy,
-                                   TaskKind::collective};
+    constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,      TaskKind::backward,
+                                   TaskKind::accumulate, TaskKind::pack,      TaskKind::update,
+                                   TaskKind::copy,       TaskKind::collective};
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(

@@ -38,6 +38,13 @@ TEST(Part, SplittingTwiceIsNotSplittingOnce) {
     EXPECT_THAT(part_of(second, 2, 1), ElementsAre(Range{4, 5}));
 }
 
+TEST(Part, OfBlocksIsThatOfEachBlock) {
+    EXPECT_THAT(part_of_blocks(12, 3, 2, 0), ElementsAre(Range{0, 2}, Range{4, 6}, Range{8, 10}));
+    EXPECT_THAT(part_of_blocks(12, 3, 2, 1), ElementsAre(Range{2, 4}, Range{6, 8}, Range{10, 12}));
+    EXPECT_THAT(part_of_blocks(10, 2, 3, 2), ElementsAre(Range{4, 5}, Range{9, 10}));  // uneven
+    EXPECT_EQ(part_of_blocks(12, 1, 5, 1), part_of(all_positions(12), 5, 1));
+}
+
 TEST(Part, PositionsWithHolesAreSplitByTheirNumber) {
     const Positions holes{{0, 2}, {4, 6}, {8, 10}};
     EXPECT_THAT(part_of(holes, 2, 0), ElementsAre(Range{0, 2}, Range{4, 5}));
@@ -124,6 +131,55 @@ TEST(Region, OfATensorWithoutDimsIsOneElement) {
     EXPECT_FALSE(whole_region({}).empty());
     EXPECT_TRUE(whole_region({2, 0}).empty());
     EXPECT_EQ(whole_region({2, 0}).volume(), 0);
+}
+
+/// Of a region the places of its elements in the memory of one that contains it, row by row.
+std::vector<std::int64_t> addresses(const Region& outer, const Region& inner) {
+    std::vector<std::int64_t> found{0};
+    for (std::size_t d = 0; d < outer.dims.size(); ++d) {
+        const std::set<std::int64_t> positions = as_set(outer.dims[d]);
+        std::vector<std::int64_t> longer;
+        for (const std::int64_t address : found) {
+            for (const std::int64_t position : as_set(inner.dims[d])) {
+                const auto place = std::distance(positions.begin(), positions.find(position));
+                longer.push_back(address * static_cast<std::int64_t>(positions.size()) + place);
+            }
+        }
+        found = std::move(longer);
+    }
+    return found;
+}
+
+TEST(Region, IsContiguousWhenItsAddressesAre) {
+    search::Random random(11);
+    int contiguous = 0;
+    for (int trial = 0; trial < 2'000; ++trial) {
+        Region outer;
+        Region inner;
+        for (int d = 0; d < 3; ++d) {
+            const std::int64_t extent = 1 + static_cast<std::int64_t>(random.below(4));
+            const auto part = [&](const Positions& of) {
+                const auto degree = 1 + static_cast<std::int64_t>(random.below(3));
+                if (!is_legal_degree(count(of), degree)) return of;
+                const auto size = static_cast<std::uint64_t>(degree);
+                return part_of(of, degree, static_cast<std::int64_t>(random.below(size)));
+            };
+            Positions all = all_positions(2 * extent);
+            if (random.below(2) == 0) all = part_of_blocks(2 * extent, 2, 1, 0);
+            if (random.below(3) == 0 && extent > 1) {
+                all = part_of_blocks(2 * extent, 2, extent, 0);  // with holes
+            }
+            outer.dims.push_back(part(all));
+            inner.dims.push_back(part(outer.dims.back()));
+        }
+        const std::vector<std::int64_t> found = addresses(outer, inner);
+        const bool run =
+            found.back() - found.front() + 1 == static_cast<std::int64_t>(found.size());
+        EXPECT_EQ(is_contiguous(outer, inner), run) << "trial " << trial;
+        contiguous += run ? 1 : 0;
+    }
+    EXPECT_GT(contiguous, 500);
+    EXPECT_LT(contiguous, 1'900);
 }
 
 /// Parts of any factors cover every result exactly once per part of the factors it lacks.

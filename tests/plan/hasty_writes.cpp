@@ -48,7 +48,7 @@ bool reads_itself(const TaskGraph& tasks, std::size_t task, std::int32_t buffer)
 bool overwrites(const TaskGraph& tasks, const Buffer& written, std::size_t old) {
     const Task& writer = tasks.tasks[static_cast<std::size_t>(written.writer)];
     if (writer.kind == TaskKind::accumulate) return written.root == static_cast<std::int32_t>(old);
-    if (writer.kind != TaskKind::update && !writer.updated) return false;
+    if ((writer.kind != TaskKind::update && !writer.updated) || written.message) return false;
     const Buffer& parameter = tasks.buffers[old];
     return parameter.writer < 0 && !parameter.gradient && parameter.region >= 0 &&
            parameter.tensor == written.tensor && parameter.device == written.device &&

@@ -28,21 +28,6 @@ std::int64_t noise(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>((x ^ (x >> 29U)) % 1000U);
 }
 
-/// How the addends of a tensor combine, where its producer leaves it partial.
-Combine combination_of(const Problem& problem, const Strategy& strategy, TensorId t,
-                       bool gradient) {
-    if (gradient) return Combine::sum;
-    const OpId producer = problem.graph().tensor(t).producer;
-    const OpRule& rule = problem.rule(producer);
-    for (const FactorDegree& degree : strategy.config(producer).degrees) {
-        const Axis axis = *axis_of(rule, degree);
-        if (role_of(rule, axis, Side::result, /*index=*/0) == Role::addend) {
-            return combine_of(rule, axis, Side::result);
-        }
-    }
-    return Combine::none;
-}
-
 /// Per tensor the elements that some reader leaves out (a stride, a slice, another micro-batch): its
 /// gradient says nothing of them, which means 0.
 class Gaps {
@@ -185,6 +170,7 @@ private:
         case TaskKind::loss: run_loss(task); break;
         case TaskKind::update: run_update(task); break;
         case TaskKind::accumulate:
+        case TaskKind::pack:
         case TaskKind::copy:
         case TaskKind::collective: combine(task); break;
         }
@@ -278,19 +264,24 @@ private:
         }
     }
 
+    static std::int64_t joined(Combine combine, std::int64_t a, std::int64_t b) {
+        if (combine != Combine::none) return modulo(combined(combine, a, b));
+        if (a != b) fail("moves two values of one element");
+        return a;
+    }
+
     /// Communication and sums: every element is the combination of what the task reads at its place.
     void combine(const Task& task) {
-        const Combine kind = combination_of(problem_, strategy_, task.tensor, task.gradient);
         const std::vector<std::size_t> from = reads(at_);
         for (const std::int32_t b : writes()) {
+            const TensorId t = tasks_.buffers[static_cast<std::size_t>(b)].tensor;
             write(static_cast<std::size_t>(b), [&](std::size_t i) {
                 std::optional<std::int64_t> sum;
                 for (const std::size_t r : from) {
-                    if (!values_[r].knows(i)) continue;
-                    const std::int64_t value = values_[r].data[i];
-                    sum = sum ? modulo(combined(kind, *sum, value)) : value;
+                    if (tasks_.buffers[r].tensor != t || !values_[r].knows(i)) continue;
+                    sum = sum ? joined(task.combine, *sum, values_[r].data[i]) : values_[r].data[i];
                 }
-                if (!sum && !(task.gradient && gaps_.has(task.tensor, i))) {
+                if (!sum && !(task.gradient && gaps_.has(t, i))) {
                     fail("gives element " + std::to_string(i) + " out of nothing");
                 }
                 return sum.value_or(0);
@@ -305,7 +296,7 @@ private:
             const Buffer& buffer = tasks_.buffers[b];
             const bool of_parameter =
                 graph_.tensor(buffer.tensor).role == graph::TensorRole::parameter;
-            if (!of_parameter || buffer.gradient || buffer.writer < 0) continue;
+            if (!of_parameter || buffer.gradient || buffer.message || buffer.writer < 0) continue;
             const Task& writer = tasks_.tasks[static_cast<std::size_t>(buffer.writer)];
             if (writer.kind != TaskKind::update && !writer.updated) continue;
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);

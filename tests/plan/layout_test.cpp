@@ -60,6 +60,12 @@ TEST(Layout, KnowsTheOrderOfItsAxes) {
               "\n  device 2: [0-1 | 0-3] +0\n  device 3: [2-3 | 0-3] +0");
 }
 
+TEST(Layout, OfBlocksIsStrided) {
+    EXPECT_EQ(text_of(product_rule(), {{"n/2", 2}}, Side::result, 0),
+              "whole of 1"
+              "\n  device 0: [0-3 | 0 2] +0\n  device 1: [0-3 | 1 3] +0");
+}
+
 // RULES.md 2: (b s) = 3 x 3 in 2 by b is 6 | 3, as one dim of 9 it is 5 | 4: not the same layout, and
 // between them go elements 5.
 TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {

@@ -178,7 +178,9 @@ OpConfig random_config(Random& random, const Problem& problem, OpId op, int micr
     for (int axes = draw(random, 4); axes > 0; --axes) {
         const int pick = draw(random, static_cast<int>(factors.size()) + 1);
         const bool replica = pick == static_cast<int>(factors.size());
-        const std::string name = replica ? "*" : factors[static_cast<std::size_t>(pick)].name;
+        std::string name = replica ? "*" : factors[static_cast<std::size_t>(pick)].name;
+        // In blocks, where they divide the factor.
+        if (!replica && draw(random, 4) == 0) name += "/" + std::to_string(2 + draw(random, 2));
         OpConfig longer = config;
         longer.degrees.push_back({name, 2 + draw(random, 3)});
         const int more = parts * longer.degrees.back().degree;
@@ -228,7 +230,7 @@ namespace {
 std::string text_of(const OpConfig& config) {
     std::string text;
     for (const FactorDegree& axis : config.degrees) {
-        text += " " + axis.factor + "/" + std::to_string(axis.degree);
+        text += " " + axis.factor + ":" + std::to_string(axis.degree);
     }
     text += " on";
     for (int i = 0; i < config.devices.size(); ++i) text += " " + std::to_string(config.devices[i]);

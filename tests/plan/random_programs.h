@@ -24,7 +24,7 @@ graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
 
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
 
-/// A line per op: "Add5(MatMul1.y0, w3) m/2 */2 on 0 4 1 2".
+/// A line per op: "Add5(MatMul1.y0, w3) m:2 *:2 on 0 4 1 2".
 std::string text_of(const Problem& problem, const Strategy& strategy);
 
 }  // namespace partita::plan

@@ -109,6 +109,25 @@ TEST_F(Rules, ADegreeMustBeLegalInEveryMicroBatch) {
     EXPECT_THAT(fault(4).value_or(""), HasSubstr("cannot be cut into 4 micro-batches"));
 }
 
+// Blocks are those of the whole factor, and each must bear the split.
+TEST_F(Rules, BlocksAreEqualWholeAndLargeEnough) {
+    const TensorId x = input({12, 2}, Ints(24, 1));
+    const TensorId y = add("MatMul", {x, parameter({2, 2}, {1, 0, 0, 1})}, {12, 2});
+    net_.add_outputs();
+    const auto fault_of = [&](std::vector<FactorDegree> degrees, int micro_batches = 1) {
+        split(y, std::move(degrees));
+        return fault(micro_batches).value_or("none");
+    };
+    EXPECT_EQ(fault_of({{"m/3", 4}}), "none");
+    EXPECT_EQ(fault_of({{"m/3", 2}, {"m", 2}}), "none");
+    EXPECT_THAT(fault_of({{"m/3", 3}}), HasSubstr("4 positions in 3 parts leave one empty"));
+    EXPECT_THAT(fault_of({{"m", 2}, {"m/3", 2}}), HasSubstr("'m/3': its blocks were cut before"));
+    EXPECT_THAT(fault_of({{"m/3", 2}}, 2), HasSubstr("'m/3': its blocks were cut before"));
+    for (const char* name : {"m/5", "m/1", "m/0", "m/-3", "m/", "m/3x", "m//3", "q/3"}) {
+        EXPECT_THAT(fault_of({{name, 2}}), HasSubstr("no factor of so many equal blocks")) << name;
+    }
+}
+
 // RULES.md 6: max does not pass through a sum, nor anything through what is not linear.
 TEST_F(Rules, OnlySumsPassAndOnlyThroughLinearOps) {
     const TensorId x = parameter({1, 2}, {1, 2});

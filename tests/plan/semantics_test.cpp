@@ -53,14 +53,22 @@ struct Program {
     Strategy strategy;
 };
 
-/// Does a partial tensor pass through an op?
-bool has_summand_axis(const Strategy& strategy) {
+/// Does some op have an axis with this character in its name: '+', a partial tensor passes through;
+/// '/', blocks?
+bool has_axis(const Strategy& strategy, char mark) {
     return std::any_of(
-        strategy.configs.begin(), strategy.configs.end(), [](const OpConfig& config) {
-            return std::any_of(
-                config.degrees.begin(), config.degrees.end(),
-                [](const FactorDegree& axis) { return axis.factor.starts_with('+'); });
+        strategy.configs.begin(), strategy.configs.end(), [&](const OpConfig& config) {
+            return std::any_of(config.degrees.begin(), config.degrees.end(),
+                               [&](const FactorDegree& axis) {
+                                   return axis.factor.find(mark) != std::string::npos;
+                               });
         });
+}
+
+bool has_join(const Program& program) {
+    const TaskGraph tasks = lower(program.problem, program.strategy);
+    return std::any_of(tasks.tasks.begin(), tasks.tasks.end(),
+                       [](const Task& task) { return task.joined > 0; });
 }
 
 void expect_same_as_one_device(const Program& program, std::uint64_t seed) {
@@ -78,13 +86,19 @@ void expect_same_as_one_device(const Program& program, std::uint64_t seed) {
 
 TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
     int passing = 0;
+    int in_blocks = 0;
+    int joined = 0;
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
         const Program program(seed, Layers::any, 1);
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
-        passing += has_summand_axis(program.strategy) ? 1 : 0;
+        passing += has_axis(program.strategy, '+') ? 1 : 0;
+        in_blocks += has_axis(program.strategy, '/') ? 1 : 0;
+        joined += has_join(program) ? 1 : 0;
     }
     EXPECT_GE(passing, 50);
+    EXPECT_GE(in_blocks, 50);
+    EXPECT_GE(joined, 20);
 }
 
 TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {

@@ -155,6 +155,66 @@ TEST_F(Layers, AlternatingColumnsAndRowsSynchronizeOncePerTwoLayersEachWay) {
                                    Pair("all-reduce mul2.out.grad", kBatch * kOut)));
 }
 
+// Query, key and value side by side: in thirds nothing moves; as one dim their parts are in the wrong
+// places. Behind the Split every device goes on with its own.
+TEST_F(Layers, AFusedProjectionInThirdsMovesNothing) {
+    const TensorId x = source("x", graph::TensorRole::input, {kBatch, kIn});
+    const TensorId w = source("w", graph::TensorRole::parameter, {kIn, 3 * kOut});
+    const TensorId qkv = compute("mul", "MatMul", {x, w}, {kBatch, 3 * kOut});
+    graph::Op op;
+    op.name = "split";
+    op.type = "Split";
+    op.opset = 17;
+    op.inputs = {qkv};
+    op.attributes.set("axis", std::int64_t{1});
+    for (const char* name : {"q", "k", "v"}) {
+        graph::Tensor tensor;
+        tensor.name = name;
+        tensor.shape = {kBatch, kOut};
+        op.outputs.push_back(graph_.add_tensor(std::move(tensor)));
+    }
+    const std::vector<TensorId> parts = op.outputs;
+    graph_.add_op(std::move(op));
+    for (const TensorId t : parts) graph_.add_output(graph_.tensor(t).name + "_out", t);
+    std::map<std::string, std::vector<FactorDegree>> splits{{"split", {{"d1", 4}}},
+                                                            {"q_out", {{"d1", 4}}},
+                                                            {"k_out", {{"d1", 4}}},
+                                                            {"v_out", {{"d1", 4}}}};
+    splits["mul"] = {{"n/3", 4}};
+    splits["w"] = {{"d1/3", 4}};
+    EXPECT_THAT(volumes(strategy(splits)), IsEmpty());
+    splits["mul"] = {{"n", 4}};
+    splits["w"] = {{"d1", 4}};
+    EXPECT_THAT(volumes(strategy(splits)), testing::Not(IsEmpty()));
+}
+
+/// "pack mul1.out gpu0 (2)" and the like.
+std::vector<std::string> packs(const Problem& problem, const Strategy& strategy) {
+    std::vector<std::string> names;
+    for (const Task& task : lower(problem, strategy).tasks) {
+        if (task.kind == TaskKind::pack) names.push_back(task_name(problem, task));
+    }
+    return names;
+}
+
+// Rows of a matrix are one piece of memory, columns are not: what is gathered by columns must be
+// unpacked, what is sent from rows to columns packed, from columns to rows unpacked.
+TEST_F(Layers, ColumnsArePackedAndUnpacked) {
+    build({kIn, kIn});
+    const Problem problem = make_problem(graph_, machine_);
+    const auto of = [&](const FactorDegree& given, const FactorDegree& wanted) {
+        return packs(problem, strategy({{"mul1", {given}}, {"y", {wanted}}}));
+    };
+    EXPECT_THAT(of({"m", 4}, {"*", 4}), IsEmpty());
+    EXPECT_THAT(of({"n", 4}, {"*", 4}), ElementsAre("pack mul1.out gpu0", "pack mul1.out gpu1",
+                                                    "pack mul1.out gpu2", "pack mul1.out gpu3"));
+    EXPECT_EQ(of({"m", 4}, {"d1", 4}).size(), 4U);
+    EXPECT_EQ(of({"n", 4}, {"d0", 4}).size(), 4U);
+    EXPECT_THAT(of({"k", 4}, {"*", 4}), IsEmpty());
+    EXPECT_THAT(of({"k", 4}, {"d0", 4}), IsEmpty());
+    EXPECT_EQ(of({"k", 4}, {"d1", 4}).size(), 4U);
+}
+
 // Every rank has a share of what is gathered, the root too, whether it gives one or not.
 TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
     build({kIn, kOut});

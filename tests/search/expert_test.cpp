@@ -50,7 +50,7 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
         const bool has_weight = op.inputs.size() > 1 && problem.graph().tensor(op.inputs[1]).role ==
                                                             graph::TensorRole::parameter;
         if (!has_weight) continue;
-        const std::string& name = split.axes[i].factor;
+        const std::string name = split.axes[i].factor.substr(0, split.axes[i].factor.find('/'));
         const auto factor = std::ranges::find(rule.factors, name, &graph::Factor::name);
         if (factor == rule.factors.end()) {
             kinds += '*';
@@ -80,6 +80,29 @@ TEST(GroupSplit, OfATransformerIsThatOfMegatron) {
     ASSERT_NE(attention, llama.graph.ops().end());
     const auto at = static_cast<std::size_t>(attention - llama.graph.ops().begin());
     EXPECT_EQ(split.axes[at].factor, "h");
+}
+
+// GPT-2 has query, key and value in one product: each device takes its heads of all three.
+TEST(GroupSplit, OfAFusedProjectionTakesAPartOfEachThird) {
+    const auto gpt2 = model("gpt2-small.onnx", {.bindings = {{"batch", 8}, {"sequence", 512}}});
+    const cost::Machine machine = cost::load_machine("dgx-a100");
+    const Problem problem = plan::make_problem(gpt2.graph, machine, training());
+    const GroupSplit split = split_over_group(
+        problem, {.group = DeviceSet::progression(0, 4, 1), .replicas = DeviceSet::single(0)});
+    int fused = 0;
+    for (std::size_t i = 0; i < gpt2.graph.op_count(); ++i) {
+        const graph::Op& op = gpt2.graph.ops()[i];
+        if (op.type == "Split") {
+            EXPECT_EQ(split.axes[i].factor, "d2") << op.name;
+        }
+        const bool wide =
+            op.type == "Gemm" && gpt2.graph.tensor(op.outputs[0]).shape.back() == 3 * 768;
+        if (!wide) continue;
+        EXPECT_EQ(split.axes[i].factor, "n/3") << op.name;
+        ++fused;
+    }
+    EXPECT_EQ(fused, 12);
+    EXPECT_EQ(kinds_of_products(problem, split).substr(0, 4), "crcr");
 }
 
 // The batch for convolutions, features for the wide layers behind them.

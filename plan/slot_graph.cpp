@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/slot_graph.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace partita::plan {
+
+SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> lanes)
+    : lanes_(std::move(lanes)), loads_(static_cast<std::size_t>(resource_count), 0) {}
+
+std::int32_t SlotGraph::add_lane(std::span<const std::int32_t> resources) {
+    lanes_.items.insert(lanes_.items.end(), resources.begin(), resources.end());
+    lanes_.offsets.push_back(static_cast<std::uint32_t>(lanes_.items.size()));
+    return static_cast<std::int32_t>(lanes_.rows()) - 1;
+}
+
+void SlotGraph::link(Slot slot, const std::vector<Slot>& predecessors) {
+    for (const Slot p : predecessors) {
+        nodes_[static_cast<std::size_t>(p)].successors.push_back(slot);
+    }
+}
+
+void SlotGraph::unlink(Slot slot, const std::vector<Slot>& predecessors) {
+    for (const Slot p : predecessors) {
+        std::vector<Slot>& list = nodes_[static_cast<std::size_t>(p)].successors;
+        const auto at = std::find(list.begin(), list.end(), slot);
+        assert(at != list.end());
+        *at = list.back();
+        list.pop_back();
+    }
+}
+
+void SlotGraph::add_load(const Node& node, std::int64_t sign) {
+    if (node.lane < 0) return;
+    for (const std::int32_t r : resources(node.lane)) {
+        loads_[static_cast<std::size_t>(r)] += sign * node.duration;
+    }
+    tasks_ = sign > 0 ? tasks_ + 1 : tasks_ - 1;
+}
+
+void SlotGraph::change(std::span<const SlotTask> tasks) {
+    count_ = tasks.size();
+    if (changed_.size() < count_) {
+        changed_.resize(count_);
+        before_.resize(count_);
+    }
+    for (const SlotTask& task : tasks) {
+        const auto slot = static_cast<std::size_t>(task.slot);
+        if (slot >= nodes_.size()) nodes_.resize(slot + 1);
+    }
+    for (std::size_t i = 0; i < count_; ++i) {
+        const SlotTask& task = tasks[i];
+        Node& node = nodes_[static_cast<std::size_t>(task.slot)];
+        Node& before = before_[i];
+        changed_[i] = task.slot;
+        before.duration = node.duration;
+        before.key = node.key;
+        before.lane = node.lane;
+        add_load(node, -1);
+        unlink(task.slot, node.predecessors);
+        std::swap(before.predecessors, node.predecessors);
+        node.predecessors.assign(task.predecessors.begin(), task.predecessors.end());
+        node.duration = task.duration;
+        node.key = task.key;
+        node.lane = task.present ? task.lane : -1;
+        if (!task.present) node.predecessors.clear();
+        add_load(node, 1);
+        link(task.slot, node.predecessors);
+    }
+}
+
+void SlotGraph::undo() {
+    for (std::size_t i = count_; i-- > 0;) {
+        Node& node = nodes_[static_cast<std::size_t>(changed_[i])];
+        Node& before = before_[i];
+        add_load(node, -1);
+        unlink(changed_[i], node.predecessors);
+        std::swap(before.predecessors, node.predecessors);
+        node.duration = before.duration;
+        node.key = before.key;
+        node.lane = before.lane;
+        add_load(node, 1);
+        link(changed_[i], node.predecessors);
+    }
+    count_ = 0;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A task graph that changes: what the scheduling rule needs to know of the tasks, in numbered slots.
+//
+//     slot    a place for a task, empty or not; the caller says which task has which
+//     lane    as in TaskGraph: a distinct set of resources
+//     key     orders ready tasks that could start at the same moment; no two tasks have the same
+//     load    of a resource: the durations of all tasks that occupy it
+//
+// A change gives some slots another task or none, and can be taken back once. A task whose
+// predecessors differ is a changed task too; successors follow from predecessors.
+//
+// Cost of a change: proportional to the lists it touches; no allocation once these have grown.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+using Slot = std::int32_t;
+
+/// A task in a slot, or an empty slot.
+struct SlotTask {
+    Slot slot = -1;
+    bool present = true;
+    std::int32_t lane = 0;
+    std::int64_t duration = 0;  ///< picoseconds, >= 0
+    std::uint64_t key = 0;
+    std::span<const Slot> predecessors;  ///< distinct; read during the call only
+};
+
+class SlotGraph {
+public:
+    struct Node {
+        std::int64_t duration = 0;
+        std::uint64_t key = 0;
+        std::int32_t lane = -1;  ///< -1: empty
+        std::vector<Slot> predecessors;
+        std::vector<Slot> successors;
+    };
+
+    SlotGraph(int resource_count, Csr<std::int32_t> lanes);
+
+    /// Later changes may use it. Returns its number.
+    std::int32_t add_lane(std::span<const std::int32_t> resources);
+
+    /// Each slot once. The graph must stay acyclic, and every predecessor present.
+    void change(std::span<const SlotTask> tasks);
+    /// Takes the latest change back, once.
+    void undo();
+
+    [[nodiscard]] const Node& operator[](Slot slot) const {
+        return nodes_[static_cast<std::size_t>(slot)];
+    }
+    [[nodiscard]] bool has(Slot slot) const { return (*this)[slot].lane >= 0; }
+    [[nodiscard]] std::size_t slots() const { return nodes_.size(); }
+    [[nodiscard]] std::size_t tasks() const { return tasks_; }
+    [[nodiscard]] std::span<const std::int32_t> resources(std::int32_t lane) const {
+        return lanes_[static_cast<std::size_t>(lane)];
+    }
+    [[nodiscard]] std::size_t lanes() const { return lanes_.rows(); }
+    [[nodiscard]] std::size_t resource_count() const { return loads_.size(); }
+    [[nodiscard]] std::span<const std::int64_t> loads() const { return loads_; }
+
+    /// What the slots of the latest change held before it, in its order; empty ones have lane -1.
+    [[nodiscard]] std::span<const Slot> changed() const { return {changed_.data(), count_}; }
+    [[nodiscard]] const Node& before(std::size_t index) const { return before_[index]; }
+
+private:
+    void link(Slot slot, const std::vector<Slot>& predecessors);
+    void unlink(Slot slot, const std::vector<Slot>& predecessors);
+    void add_load(const Node& node, std::int64_t sign);
+
+    Csr<std::int32_t> lanes_;
+    std::vector<Node> nodes_;
+    std::vector<std::int64_t> loads_;  ///< per resource
+    std::size_t tasks_ = 0;
+    // Of the latest change. Kept at their largest sizes, so that lists keep their memory.
+    std::vector<Slot> changed_;
+    std::vector<Node> before_;
+    std::size_t count_ = 0;
+};
+
+}  // namespace partita::plan

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Incremental timelines equal those of a whole simulation, however the graph changes.
+#include "plan/incremental_timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "search/random.h"
+
+namespace partita::plan {
+namespace {
+
+using search::Random;
+
+int draw(Random& random, int bound) {
+    return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
+}
+
+struct PlainTask {
+    std::int32_t lane = 0;
+    std::int64_t duration = 0;
+    std::uint64_t key = 0;
+    std::vector<Slot> predecessors;
+    friend bool operator==(const PlainTask&, const PlainTask&) = default;
+};
+
+/// By slot; predecessors have smaller numbers.
+using PlainGraph = std::map<Slot, PlainTask>;
+
+/// Devices with a compute row each, and lanes from device to device over shared channels.
+Csr<std::int32_t> random_lanes(Random& random, int devices) {
+    Csr<std::int32_t> lanes;
+    const auto add = [&](std::set<std::int32_t> resources) {
+        lanes.items.insert(lanes.items.end(), resources.begin(), resources.end());
+        lanes.offsets.push_back(static_cast<std::uint32_t>(lanes.items.size()));
+    };
+    for (int d = 0; d < devices; ++d) add({compute_row(d)});
+    for (int i = 0; i < 3 * devices; ++i) {
+        const int from = draw(random, devices);
+        const int to = draw(random, devices);
+        add({send_row(from), receive_row(to), 3 * devices + draw(random, 2)});
+    }
+    std::set<std::int32_t> all;
+    for (int d = 0; d < devices; ++d) all.insert({send_row(d), receive_row(d)});
+    add(all);
+    return lanes;
+}
+
+struct Timeline {
+    std::vector<Slot> order;
+    std::map<Slot, std::int64_t> start;
+    std::int64_t makespan = 0;
+};
+
+/// The scheduling rule word for word: scan all ready tasks, commit the smallest.
+Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& lanes, int resources) {
+    Timeline timeline;
+    std::vector<std::int64_t> free(static_cast<std::size_t>(resources), 0);
+    std::map<Slot, std::int64_t> end;
+    while (timeline.order.size() < graph.size()) {
+        std::tuple<std::int64_t, std::uint64_t, Slot> best{std::numeric_limits<std::int64_t>::max(),
+                                                           0, -1};
+        for (const auto& [slot, task] : graph) {
+            if (end.contains(slot)) continue;
+            std::int64_t start = 0;
+            bool ready = true;
+            for (const Slot p : task.predecessors) {
+                ready = ready && end.contains(p);
+                if (ready) start = std::max(start, end.at(p));
+            }
+            if (!ready) continue;
+            for (const std::int32_t r : lanes[static_cast<std::size_t>(task.lane)]) {
+                start = std::max(start, free[static_cast<std::size_t>(r)]);
+            }
+            best = std::min(best, {start, task.key, slot});
+        }
+        const auto [start, key, slot] = best;
+        const PlainTask& task = graph.at(slot);
+        end[slot] = start + task.duration;
+        for (const std::int32_t r : lanes[static_cast<std::size_t>(task.lane)]) {
+            free[static_cast<std::size_t>(r)] = end[slot];
+        }
+        timeline.order.push_back(slot);
+        timeline.start[slot] = start;
+        timeline.makespan = std::max(timeline.makespan, end[slot]);
+    }
+    return timeline;
+}
+
+/// A graph that changes at random, and its incremental timeline.
+class Changing {
+public:
+    explicit Changing(std::uint64_t seed)
+        : random_(seed),
+          devices_(1 + draw(random_, 5)),
+          slots_(20 + draw(random_, 180)),
+          largest_(1 + draw(random_, 12)),
+          lanes_(random_lanes(random_, devices_)),
+          timeline_(resources(), lanes_) {
+        for (Slot slot = 0; slot < slots_; ++slot) {
+            if (draw(random_, 4) != 0) graph_[slot] = random_task(slot);
+        }
+        EXPECT_EQ(apply({}, graph_, Time::max()), Time(literal_of(graph_).makespan));
+        timeline_.accept();
+        expect_equal();
+    }
+
+    /// One change, with a limit near the truth: accepted or taken back.
+    void step() {
+        PlainGraph next = graph_;
+        const int changes = 1 + draw(random_, draw(random_, 4) == 0 ? 10 : 3);
+        // Near each other, as the tasks of one op are, or anywhere.
+        const int center = draw(random_, slots_);
+        const int spread = draw(random_, 2) == 0 ? 5 : slots_;
+        for (int i = 0; i < changes; ++i) {
+            change(next, std::min(slots_ - 1, std::max(0, center + draw(random_, spread))));
+        }
+        const Timeline expected = literal_of(next);
+        const std::int64_t slack = draw(random_, 7) - 3;
+        const Time limit = draw(random_, 3) == 0
+                               ? Time::max()
+                               : Time(std::max<std::int64_t>(0, expected.makespan + slack));
+        const auto makespan = apply(graph_, next, limit);
+        if (Time(expected.makespan) > limit) {
+            EXPECT_EQ(makespan, std::nullopt);
+            ++rejections_;
+        } else {
+            ASSERT_EQ(makespan, Time(expected.makespan));
+            if (draw(random_, 2) == 0) {
+                timeline_.accept();
+                graph_ = std::move(next);
+            } else {
+                timeline_.reject();
+            }
+        }
+        if (draw(random_, 4) == 0) expect_equal();
+    }
+
+    void expect_equal() {
+        const Timeline expected = literal_of(graph_);
+        EXPECT_EQ(timeline_.makespan(), Time(expected.makespan));
+        const auto order = timeline_.order();
+        EXPECT_EQ(std::vector<Slot>(order.begin(), order.end()), expected.order);
+        for (const auto& [slot, start] : expected.start) {
+            EXPECT_EQ(timeline_.start(slot), Time(start)) << "slot " << slot;
+        }
+    }
+
+    [[nodiscard]] const TimelineEffort& effort() const { return timeline_.effort(); }
+    [[nodiscard]] int rejections() const { return rejections_; }
+
+private:
+    [[nodiscard]] int resources() const { return 3 * devices_ + 2; }
+    [[nodiscard]] Timeline literal_of(const PlainGraph& graph) const {
+        return literal(graph, lanes_, resources());
+    }
+
+    /// Keys that often agree with the order of slots, and are unique.
+    std::uint64_t random_key(Slot slot) {
+        const auto major =
+            static_cast<std::uint64_t>(draw(random_, 2) == 0 ? slot / 4 : draw(random_, 60));
+        return major * 1'000 + static_cast<std::uint64_t>(slot);
+    }
+
+    PlainTask random_task(Slot slot) {
+        PlainTask task{.lane = draw(random_, static_cast<int>(lanes_.rows())),
+                       .duration = draw(random_, largest_),
+                       .key = random_key(slot),
+                       .predecessors = {}};
+        if (draw(random_, 3) != 0) task.lane = draw(random_, devices_);
+        std::set<Slot> predecessors;
+        for (int i = draw(random_, 4); i > 0 && slot > 0; --i) {
+            const Slot p = std::max(0, slot - 1 - draw(random_, 15));
+            if (graph_.contains(p)) predecessors.insert(p);
+        }
+        task.predecessors.assign(predecessors.begin(), predecessors.end());
+        return task;
+    }
+
+    void change(PlainGraph& next, Slot slot) {
+        const bool present = next.contains(slot);
+        switch (draw(random_, present ? 4 : 1)) {
+        case 0: {
+            PlainTask task = random_task(slot);
+            std::erase_if(task.predecessors, [&](Slot p) { return !next.contains(p); });
+            next[slot] = std::move(task);
+            break;
+        }
+        case 1: next[slot].duration = draw(random_, largest_); break;
+        case 2: next[slot].key = random_key(slot); break;
+        case 3:
+            next.erase(slot);
+            for (auto& [other, task] : next) std::erase(task.predecessors, slot);
+            break;
+        default: break;
+        }
+    }
+
+    std::optional<Time> apply(const PlainGraph& before, const PlainGraph& after, Time limit) {
+        std::vector<SlotTask> changes;
+        for (Slot slot = 0; slot < slots_; ++slot) {
+            const auto old = before.find(slot);
+            const auto now = after.find(slot);
+            if (now == after.end()) {
+                if (old != before.end()) changes.push_back({.slot = slot, .present = false});
+                continue;
+            }
+            const PlainTask& task = now->second;
+            if (old != before.end() && old->second == task) continue;
+            changes.push_back({.slot = slot,
+                               .lane = task.lane,
+                               .duration = task.duration,
+                               .key = task.key,
+                               .predecessors = task.predecessors});
+        }
+        return timeline_.evaluate(changes, limit);
+    }
+
+    Random random_;
+    int devices_;
+    int slots_;
+    int largest_;
+    Csr<std::int32_t> lanes_;
+    IncrementalTimeline timeline_;
+    PlainGraph graph_;
+    int rejections_ = 0;
+};
+
+TEST(IncrementalTimeline, EqualsTheLiteralRuleAfterAnyChanges) {
+    std::int64_t spliced = 0;
+    std::int64_t early = 0;
+    for (std::uint64_t seed = 1; seed <= 150 && !testing::Test::HasFailure(); ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Changing changing(seed);
+        for (int i = 0; i < 40 && !testing::Test::HasFailure(); ++i) changing.step();
+        changing.expect_equal();
+        spliced += changing.effort().spliced;
+        early += changing.effort().rejected_early + changing.effort().rejected_by_load;
+    }
+    EXPECT_GT(spliced, 500);
+    EXPECT_GT(early, 500);
+}
+
+TEST(IncrementalTimeline, AChangeIsSettledBeforeTheNext) {
+    Csr<std::int32_t> lanes;
+    lanes.items = {0};
+    lanes.offsets = {0, 1};
+    IncrementalTimeline timeline(1, lanes);
+    const std::vector<SlotTask> first{{.slot = 0, .duration = 5, .key = 0}};
+    EXPECT_THROW(timeline.accept(), std::logic_error);
+    EXPECT_EQ(timeline.evaluate(first), Time(5));
+    EXPECT_THROW((void)timeline.evaluate(first), std::logic_error);
+    timeline.reject();
+    EXPECT_THROW(timeline.reject(), std::logic_error);
+    EXPECT_EQ(timeline.evaluate(first, Time(4)), std::nullopt);
+    EXPECT_THROW(timeline.accept(), std::logic_error);
+    EXPECT_EQ(timeline.makespan(), Time(0));
+    EXPECT_EQ(timeline.evaluate(first, Time(5)), Time(5));
+    timeline.accept();
+    EXPECT_EQ(timeline.makespan(), Time(5));
+}
+
+TEST(IncrementalTimeline, RefusesACycle) {
+    Csr<std::int32_t> lanes;
+    lanes.items = {0};
+    lanes.offsets = {0, 1};
+    IncrementalTimeline timeline(1, lanes);
+    const std::vector<Slot> second{1};
+    const std::vector<Slot> first{0};
+    const std::vector<SlotTask> cycle{{.slot = 0, .duration = 1, .key = 0, .predecessors = second},
+                                      {.slot = 1, .duration = 1, .key = 1, .predecessors = first}};
+    EXPECT_THROW((void)timeline.evaluate(cycle), std::logic_error);
+}
+
+}  // namespace
+}  // namespace partita::plan

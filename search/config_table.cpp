@@ -45,7 +45,7 @@ bool is_among(const std::vector<int>& sorted, int value) {
 }  // namespace
 
 ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
-    : problem_(problem), options_(std::move(options)) {
+    : problem_(problem), options_(std::move(options)), blocks_(blocks_of_factors(problem)) {
     std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
     std::iota(all.begin(), all.end(), 0);
     add_sets(all);
@@ -118,7 +118,12 @@ std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) c
     if (static_cast<int>(problem_.allowed_devices(op).size()) < size) return {};
     if (size == 1) return {{}};
     std::vector<std::string> factors{"*"};
-    for (const graph::Factor& factor : problem_.rule(op).factors) factors.push_back(factor.name);
+    const std::vector<graph::Factor>& all = problem_.rule(op).factors;
+    for (const graph::Factor& factor : all) factors.push_back(factor.name);
+    for (const FactorBlocks& blocks : blocks_[op.index()]) {
+        const std::string& name = all[static_cast<std::size_t>(blocks.factor)].name;
+        factors.push_back(name_in_blocks(name, blocks.blocks));
+    }
     std::vector<Degrees> legal;
     const auto add = [&](Degrees degrees) {
         if (is_legal(op, degrees, size)) legal.push_back(std::move(degrees));

@@ -6,7 +6,8 @@
 //     sets    stretches and strides of the machine's devices that start at multiples of themselves:
 //                 2 of 8, stride 1    01 23 45 67         stride 4 (a node each)    04 15 26 37
 //             and the same among the devices of the fastest kind, if there are several kinds
-//     degrees one factor, or two in either order, "*" (replicas) among them; reductions too
+//     degrees one factor (in blocks too: factor_blocks.h), or two in either order, "*" (replicas)
+//             among them; reductions too
 //
 // All are legal as plan/config.h has it, so constraints and --dims hold, for the problem's own number
 // of micro-batches. Degrees are drawn evenly by the number of axes first, because there are many more
@@ -26,6 +27,7 @@
 
 #include "plan/problem.h"
 #include "plan/strategy.h"
+#include "search/factor_blocks.h"
 #include "search/random.h"
 
 namespace partita::search {
@@ -66,6 +68,7 @@ private:
 
     const plan::Problem& problem_;
     ConfigTableOptions options_;
+    std::vector<std::vector<FactorBlocks>> blocks_;     ///< per op
     std::map<int, std::vector<plan::DeviceSet>> sets_;  ///< by size, of all devices
     std::map<graph::OpId, std::vector<int>> sizes_;
     std::map<std::pair<graph::OpId, int>, std::vector<plan::DeviceSet>> allowed_sets_;

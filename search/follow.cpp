@@ -2,9 +2,13 @@
 #include "search/follow.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "plan/config.h"
+#include "search/factor_blocks.h"
 #include "search/split_configs.h"
 
 namespace partita::search {
@@ -20,14 +24,37 @@ namespace {
 
 constexpr const char* kRepeated = "*";
 
-/// The factor of `to` that cuts the same dim; "*" when there is none.
-std::string factor_across(const OpRule& from, const TensorRule& of, const OpRule& to,
-                          const TensorRule& as, const std::string& factor) {
-    for (std::size_t d = 0; d < of.dims.size() && d < as.dims.size(); ++d) {
-        if (of.dims[d].factors.empty() || as.dims[d].factors.empty()) continue;
-        const auto own = static_cast<std::size_t>(of.dims[d].factors.front());
-        if (from.factors[own].name != factor) continue;
-        return to.factors[static_cast<std::size_t>(as.dims[d].factors.front())].name;
+/// A factor in a dim: the dim is made of so many equal blocks, each of which is split.
+struct Place {
+    std::size_t dim = 0;
+    std::int64_t blocks = 1;
+};
+
+std::optional<Place> place_of(const OpRule& rule, const TensorRule& tensor,
+                              const std::string& name) {
+    const std::size_t slash = name.find('/');
+    const std::string factor = name.substr(0, slash);
+    for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
+        std::int64_t blocks = slash == std::string::npos ? 1 : std::stoll(name.substr(slash + 1));
+        for (const int f : tensor.dims[d].factors) {
+            const graph::Factor& own = rule.factors[static_cast<std::size_t>(f)];
+            if (own.name == factor) return Place{d, blocks};
+            blocks *= own.extent;
+        }
+    }
+    return std::nullopt;
+}
+
+/// The factor that splits the dim in the same way; "*" when there is none.
+std::string factor_at(const OpRule& rule, const TensorRule& tensor, const Place& place) {
+    if (place.dim >= tensor.dims.size()) return kRepeated;
+    std::int64_t blocks = place.blocks;
+    for (const int f : tensor.dims[place.dim].factors) {
+        const graph::Factor& own = rule.factors[static_cast<std::size_t>(f)];
+        if (own.extent < 2) continue;
+        if (blocks == 1) return own.name;
+        if (blocks % own.extent != 0) return name_in_blocks(own.name, blocks);
+        blocks /= own.extent;
     }
     return kRepeated;
 }
@@ -75,10 +102,10 @@ OpConfig follow(const Problem& problem, const Link& link, OpId from, const OpCon
     const bool forward = from == link.producer;
     OpConfig followed{.degrees = {}, .devices = config.devices};
     for (const FactorDegree& degree : config.degrees) {
-        append(followed.degrees,
-               {factor_across(problem.rule(from), forward ? given : read, problem.rule(to),
-                              forward ? read : given, degree.factor),
-                degree.degree});
+        const auto place = place_of(problem.rule(from), forward ? given : read, degree.factor);
+        const std::string factor =
+            place ? factor_at(problem.rule(to), forward ? read : given, *place) : kRepeated;
+        append(followed.degrees, {factor, degree.degree});
     }
     if (!find_fault(problem, to, followed, micro_batches)) return followed;
     followed.degrees = {{kRepeated, config.devices.size()}};

@@ -6,9 +6,10 @@
 //     MatMul (m 2)(k 4)         ── y[m n] ──▶ Relu (d0 2)(*  4)       partial sums: added, repeated
 //     parameter w[k n] (* 2)(d1 4)    ──▶     MatMul (m 2)(n 4)
 //
-// Axis by axis: a factor that is the major one of a dim becomes the major factor of that dim in the
-// neighbour's rule; everything else is repeated. Where that is illegal, all of it is repeated, and
-// where even that is, the op is whole on the first device that it may use.
+// Axis by axis: a factor becomes that factor of the neighbour's rule which cuts the same dim in the same
+// way, in blocks where others are major to it (layout.h: "n/3"); everything else is repeated. Where
+// that is illegal, all of it is repeated, and where even that is, the op is whole on the first device
+// that it may use.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "plan/config.h"
+#include "plan/lower.h"
 #include "plan/pipeline.h"
 #include "search/data_parallel.h"
 #include "search/expert.h"
+#include "search/follow.h"
 #include "search/parameter_homes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
@@ -290,6 +292,44 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     EXPECT_EQ(home_of(of.problem, weight, state), Home::in_shards);
     EXPECT_EQ(state.config(weight).devices, DeviceSet::progression(2, 2, 1));
     EXPECT_EQ(find_fault(of.problem, state), std::nullopt);
+}
+
+// A fused projection: each device has its columns of all three parts.
+TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
+    plan::NetworkBuilder build;
+    const auto x = build.source("x", graph::TensorRole::input, {8, 16});
+    const auto fused = build.add("MatMul", {x, build.weight({16, 48})}, {{8, 48}})[0];
+    const auto shape = build.source("shape", graph::TensorRole::constant, {3}, graph::DType::int64);
+    build.add("Reshape", {fused, shape}, {{8, 3, 16}});
+    build.add_outputs();
+    Case of(std::move(build.graph), plan::switched_machine(4), {});
+    const OpId product = of.op("MatMul1");
+    const OpId reshape = of.op("Reshape2");
+    const auto link = links_of(of.problem, reshape).at(0);
+    const DeviceSet all = DeviceSet::progression(0, 4, 1);
+    const auto columns = [&](const std::string& blocks) {
+        const auto& dims = of.problem.rule(product).results[0].dims;
+        const auto factor = static_cast<std::size_t>(dims[1].factors[0]);
+        return of.problem.rule(product).factors[factor].name + blocks;
+    };
+    const OpConfig config{.degrees = {{columns("/3"), 4}}, .devices = all};
+    const OpConfig followed = follow(of.problem, link, product, config, 1);
+    ASSERT_EQ(followed.degrees.size(), 1U);
+    EXPECT_EQ(followed.degrees[0].degree, 4);
+    EXPECT_NE(followed.degrees[0].factor, "*");
+    EXPECT_EQ(follow(of.problem, link, reshape, followed, 1), config);
+    // Then nothing moves between the two.
+    const Strategy start = of.data_parallel();
+    const auto tasks_with = [&](const OpConfig& reshaped) {
+        Draft draft(of.space, start);
+        draft.set(product, config);
+        draft.set(reshape, reshaped);
+        const auto changes = draft.finish();
+        return changes ? lower(of.problem, apply(start, *changes)).size() : 0;
+    };
+    const std::size_t tasks = tasks_with(followed);
+    EXPECT_GT(tasks, 0U);
+    EXPECT_LT(tasks, tasks_with({.degrees = {{"*", 4}}, .devices = all}));
 }
 
 TEST(Moves, ChangeOfRepeatsChangesAllBlocksAlike) {

@@ -131,8 +131,7 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     check_objective(options.objective, options.mode);
     cost::Machine chosen = machine_for(machine, model, console);
     options.constraints.together = model.together;
-    options.constraints.memory_limit = goal.memory_limit;
-    options.constraints.whole_ops = goal.whole_ops;
+    goal.apply(options.constraints);
     if (!goal.fix.empty()) read_constraints(goal.fix, model.graph, chosen, options.constraints);
     return make_loaded(std::move(model), std::move(chosen), std::move(options));
 }

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <map>
+#include <sstream>
 
 #include "graph/error.h"
 
@@ -132,6 +134,12 @@ void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const 
     }
 }
 
+void GoalOptions::apply(plan::Constraints& constraints) const {
+    constraints.memory_limit = memory_limit;
+    constraints.whole_ops = whole_ops;
+    constraints.unsplit = unsplit;
+}
+
 search::EngineOptions SearchOptions::engine_options() const {
     constexpr double kDefaultSeconds = 10;
     search::EngineOptions options;
@@ -239,21 +247,42 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
                     });
 }
 
+/// Letters of S, O, A, P and R, separated by commas.
+void parse_dims(const std::string& text, GoalOptions& options) {
+    using graph::SoapClass;
+    std::map<std::string, SoapClass> left{{"S", SoapClass::sample},
+                                          {"A", SoapClass::attribute},
+                                          {"P", SoapClass::parameter},
+                                          {"R", SoapClass::reduction}};
+    const std::size_t kinds = left.size();
+    bool places_ops = false;
+    std::istringstream letters(text);
+    for (std::string letter; std::getline(letters, letter, ',');) {
+        places_ops = places_ops || letter == "O";
+        if (letter == "O" || left.erase(letter) > 0) continue;
+        throw UsageError(fmt::format(
+            "--dims {}: expected letters of S, O, A, P and R, each once and separated by "
+            "commas, got '{}'.",
+            text, letter));
+    }
+    if (!places_ops) {
+        throw UsageError(
+            fmt::format("--dims {}: the search always chooses devices op by op. Add O.", text));
+    }
+    options.whole_ops = left.size() == kinds;
+    options.unsplit.clear();
+    for (const auto& [letter, soap] : left) options.unsplit.push_back(soap);
+}
+
 void add_constraint_options(CLI::App& app, GoalOptions& options) {
     app.add_option("--fix", options.fix, "constraints, JSON (docs/file-formats.md)")
         ->type_name("FILE")
         ->group(kGoalGroup);
-    add_text_option(app, "--dims", "O|S,O", kGoalGroup,
-                    "O: whole ops on devices; S,O (default): splits along the batch too",
-                    [&options](const std::string& text) {
-                        if (text != "O" && text != "S,O" && text != "O,S") {
-                            throw UsageError(fmt::format(
-                                "--dims {}: the searchers of this version place whole ops (O) or "
-                                "split along the batch (S). Use O or S,O.",
-                                text));
-                        }
-                        options.whole_ops = text == "O";
-                    });
+    add_text_option(
+        app, "--dims", "S,O,A,P,R", kGoalGroup,
+        "kinds of splits that the search may use: sample, operator (always), attribute, "
+        "parameter, reduction; O alone: whole ops on devices (default all)",
+        [&options](const std::string& text) { parse_dims(text, options); });
     add_text_option(app, "--memory-limit", "BYTES", kGoalGroup,
                     "per device, if tighter than the machine's; 8GB and 8GiB work too",
                     [&options](const std::string& text) {

@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/console.h"
+#include "graph/soap.h"
 #include "graph/tensor.h"
 #include "graph/units.h"
 #include "plan/problem.h"
@@ -55,7 +56,11 @@ struct GoalOptions {
     std::optional<plan::Objective> objective;  ///< empty: the default of mode and model
     std::filesystem::path fix;                 ///< empty: none
     std::optional<Bytes> memory_limit;
-    bool whole_ops = false;  ///< --dims O
+    bool whole_ops = false;                 ///< --dims O
+    std::vector<graph::SoapClass> unsplit;  ///< classes that --dims leaves out
+
+    /// Writes what restricts the search, except for --fix.
+    void apply(plan::Constraints& constraints) const;
 };
 
 /// Searcher, scheduler and budget.

@@ -71,8 +71,7 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
         problem.objective = default_objective(problem.mode, model);
     }
     problem.constraints.together = model.together;
-    problem.constraints.memory_limit = options.goal.memory_limit;
-    problem.constraints.whole_ops = options.goal.whole_ops;
+    options.goal.apply(problem.constraints);
     if (!options.goal.fix.empty()) {
         read_constraints(options.goal.fix, model.graph, machine, problem.constraints);
     }

@@ -22,7 +22,8 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-Fault find_factor_fault(const graph::OpRule& rule, const FactorDegree& degree) {
+Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& degree) {
+    const graph::OpRule& rule = problem.rule(op);
     const std::optional<Axis> axis = axis_of(rule, degree);
     if (degree.degree < 2)
         return fmt::format("factor '{}': degree {} is below 2", degree.factor, degree.degree);
@@ -36,6 +37,9 @@ Fault find_factor_fault(const graph::OpRule& rule, const FactorDegree& degree) {
     if (axis->kind != Axis::Kind::factor) return std::nullopt;
     if (!rule.factors[static_cast<std::size_t>(axis->factor)].splittable) {
         return fmt::format("factor '{}': cannot be split", degree.factor);
+    }
+    if (!problem.may_split(op, static_cast<std::size_t>(axis->factor))) {
+        return fmt::format("factor '{}': stays whole here (--dims)", degree.factor);
     }
     return std::nullopt;
 }
@@ -198,7 +202,7 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
         if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
     }
     for (const FactorDegree& degree : config.degrees) {
-        if (Fault fault = find_factor_fault(rule, degree)) return fault;
+        if (Fault fault = find_factor_fault(problem, op, degree)) return fault;
     }
     if (Fault fault = find_device_fault(problem, op, config)) return fault;
     if (Fault fault = find_mixed_combination(rule, config)) return fault;

@@ -133,6 +133,8 @@ void Problem::find_batch() {
         }
         batched_ops_[i] = batched ? 1 : 0;
         for (const TensorId t : op.outputs) batched_[t.index()] = batched ? 1 : 0;
+        if (options_.constraints.unsplit.empty()) continue;
+        soap_classes_.push_back(graph::soap_classes(graph_, OpId(i), rules_[i], origins));
     }
 }
 
@@ -186,13 +188,25 @@ Bytes Problem::memory_capacity(int device) const {
     return std::min(capacity, options_.constraints.memory_limit.value_or(capacity));
 }
 
+bool Problem::may_split(OpId op, std::size_t factor) const {
+    const std::vector<graph::SoapClass>& unsplit = options_.constraints.unsplit;
+    if (unsplit.empty()) return true;
+    const graph::SoapClass soap = soap_classes_[op.index()][factor];
+    return std::find(unsplit.begin(), unsplit.end(), soap) == unsplit.end();
+}
+
+int Problem::most_micro_batches() const {
+    return std::max(options_.policy.micro_batches, options_.constraints.most_micro_batches);
+}
+
 std::int64_t Problem::split_limit(OpId op) const {
     if (options_.constraints.whole_ops) return 1;
     const auto most = static_cast<std::int64_t>(allowed_devices(op).size());
     std::int64_t limit = 1;
-    for (const graph::Factor& factor : rule(op).factors) {
-        if (!factor.splittable || factor.extent < 1) continue;
-        limit *= std::min(factor.extent, most);
+    const std::vector<graph::Factor>& factors = rule(op).factors;
+    for (std::size_t f = 0; f < factors.size(); ++f) {
+        if (!factors[f].splittable || factors[f].extent < 1 || !may_split(op, f)) continue;
+        limit *= std::min(factors[f].extent, most);
         if (limit >= most) return most;
     }
     return limit;

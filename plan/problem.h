@@ -39,8 +39,11 @@ struct Constraints {
     std::vector<std::vector<int>> allowed;
     /// Ops that share one device, e.g. a colour class of a workload.
     std::vector<std::vector<graph::OpId>> together;
-    std::optional<Bytes> memory_limit;  ///< per device, if tighter than the machine's
-    bool whole_ops = false;             ///< no op may be split (--dims O)
+    std::optional<Bytes> memory_limit;      ///< per device, if tighter than the machine's
+    bool whole_ops = false;                 ///< no op may be split (--dims O)
+    std::vector<graph::SoapClass> unsplit;  ///< factors of these classes stay whole (--dims)
+    /// The search may choose the schedule and up to so many micro-batches; 0: both are the policy's.
+    int most_micro_batches = 0;
 };
 
 struct ProblemOptions {
@@ -140,6 +143,11 @@ public:
     [[nodiscard]] bool is_batched(graph::TensorId t) const { return batched_[t.index()] != 0; }
     [[nodiscard]] bool is_batched(graph::OpId op) const { return batched_ops_[op.index()] != 0; }
 
+    /// Do the constraints leave this factor of an op to be split?
+    [[nodiscard]] bool may_split(graph::OpId op, std::size_t factor) const;
+    /// The most micro-batches that a plan may have.
+    [[nodiscard]] int most_micro_batches() const;
+
     /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never split.
     [[nodiscard]] std::int64_t split_limit(graph::OpId op) const;
     /// Bytes that a reader needs of a resident operand, at least.
@@ -184,6 +192,8 @@ private:
     std::vector<std::vector<graph::BatchDigit>> batch_digits_;
     std::vector<char> batched_;      ///< per tensor
     std::vector<char> batched_ops_;  ///< per op
+    std::vector<std::vector<graph::SoapClass>>
+        soap_classes_;  ///< per op; none when all may be split
     std::vector<char> resident_;
     std::vector<char> gradient_;
     std::vector<char> backward_;

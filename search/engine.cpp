@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -111,6 +112,20 @@ bool Engine::exhausted() const {
     if (!last_) return false;  // the first evaluation is always granted
     if (options_.evaluations && evaluations_ >= *options_.evaluations) return true;
     return interrupted();
+}
+
+std::optional<double> Engine::spent() const {
+    if (!options_.evaluations && !options_.time_limit) return std::nullopt;
+    double share = 0;
+    if (options_.evaluations) {
+        share = static_cast<double>(evaluations_) /
+                static_cast<double>(std::max<std::int64_t>(*options_.evaluations, 1));
+    }
+    if (options_.time_limit && *options_.time_limit > Duration{0}) {
+        const std::chrono::duration<double> limit = *options_.time_limit;
+        share = std::max(share, std::chrono::duration<double>(elapsed()) / limit);
+    }
+    return share;
 }
 
 /// How many candidates from the first on the evaluation budget has room for; `fresh` marks those

@@ -124,6 +124,10 @@ public:
     /// True when no more evaluations will be granted.
     [[nodiscard]] bool exhausted() const;
 
+    /// The share of the budget that is spent, of evaluations or of time, whichever is more; nullopt:
+    /// there is none.
+    [[nodiscard]] std::optional<double> spent() const;
+
     /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
     /// in the order of `candidates`, priced in parallel.
     std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);

@@ -66,7 +66,7 @@ private:
     /// are rounded up, and no task is shorter than a launch.
     [[nodiscard]] Time shortest_part(OpId op, Time whole, int device) const {
         std::int64_t parts = problem_.split_limit(op);
-        if (problem_.is_batched(op)) parts *= problem_.policy().micro_batches;
+        if (problem_.is_batched(op)) parts *= problem_.most_micro_batches();
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
                         std::min(whole, problem_.machine().device(device).launch_interval));

@@ -16,6 +16,7 @@
 #include "search/hash.h"
 #include "search/heft.h"
 #include "search/m_etf.h"
+#include "search/mcmc.h"
 #include "search/multi_objective.h"
 #include "search/placer.h"
 #include "search/random_search.h"
@@ -95,6 +96,11 @@ constexpr std::array kSearchers = {
         .options = "--gradient-sync, --micro-batches",
         .make = make<DataParallel>,
         .in_auto = true},
+    SearcherRow{
+        .name = "mcmc",
+        .summary = "starts from the best of the quick ones and goes on improving by random moves",
+        .options = "--dims, --seed, --time-limit, --evaluations",
+        .make = make<Mcmc>},
 };
 
 }  // namespace

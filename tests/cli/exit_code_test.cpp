@@ -62,7 +62,9 @@ TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
 }
 
 TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
-    expect(2, "Use O or S,O", plan_mlp({"--dims", "S,P"}));
+    expect(2, "Add O", plan_mlp({"--dims", "S,P"}));
+    expect(2, "separated by commas, got 'SO'", plan_mlp({"--dims", "SO"}));
+    expect(2, "separated by commas, got 'P'", plan_mlp({"--dims", "O,P,P"}));
     expect(2, "not in range", plan_mlp({"--micro-batches", "0"}));
     expect(2, "a batch of 8 cannot be cut into 9 micro-batches",
            plan_mlp({"--micro-batches", "9"}));

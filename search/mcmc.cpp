@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/mcmc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "graph/error.h"
+#include "search/auto_search.h"
+#include "search/engine.h"
+
+namespace partita::search {
+
+namespace {
+
+/// Draws of moves until one proposes something. Some never do in a problem: nothing repeats, say.
+constexpr int kMostDraws = 256;
+
+}  // namespace
+
+bool Limit::accepts(const plan::Evaluation& evaluation) const {
+    if (evaluation.keeps_schedule != keeps_schedule) return evaluation.keeps_schedule;
+    if (evaluation.overflow != overflow) return evaluation.overflow < overflow;
+    return evaluation.value <= value;
+}
+
+Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
+    assert(options_.chains >= 1 && options_.restarts >= 1);
+    for (const std::string& name : options_.moves) {
+        const Move* move = find_move(name);
+        if (move == nullptr) throw UsageError(fmt::format("mcmc: unknown move '{}'", name));
+        moves_.push_back(move);
+    }
+    if (options_.moves.empty()) {
+        for (const Move& move : move_table()) moves_.push_back(&move);
+    }
+    for (const Move* move : moves_) total_weight_ += static_cast<std::uint64_t>(move->weight);
+}
+
+Mcmc::~Mcmc() = default;
+
+Status Mcmc::step(Engine& engine) {
+    if (chains_.empty()) {
+        if (seed(engine)) return Status::in_progress;
+        engine.set_searcher("mcmc");
+        start(engine);
+    }
+    return is_over(engine) ? Status::found : round(engine);
+}
+
+double Mcmc::spent(const Engine& engine) const {
+    const std::optional<double> share = engine.spent();
+    if (share) return *share;
+    return static_cast<double>(proposals_) / static_cast<double>(options_.proposals);
+}
+
+/// Proposals that repeat the evaluation before them are not counted: without a limit of their own a
+/// problem of two states would never end.
+bool Mcmc::is_over(const Engine& engine) const {
+    const auto& budget = engine.options().evaluations;
+    if (budget) return proposals_ >= 2 * *budget + 100;
+    return !engine.options().time_limit && proposals_ >= options_.proposals;
+}
+
+/// One step of the quick searchers. False: they are through, or have had their share.
+bool Mcmc::seed(Engine& engine) {
+    if (!seeds_) {
+        if (!options_.seeded && engine.best() != nullptr) return false;
+        seeds_ = std::make_unique<AutoSearch>();
+    }
+    if (engine.best() != nullptr && engine.spent().value_or(0) >= options_.seeding) return false;
+    const Status status = seeds_->step(engine);
+    const bool better =
+        engine.best() != nullptr && (starts_.empty() || !(starts_.back().first == *engine.best()));
+    if (better) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
+    return status == Status::in_progress;
+}
+
+/// The coldest chain starts from the best plan, the others from those that were the best before it.
+void Mcmc::start(Engine& engine) {
+    assert(engine.best() != nullptr);
+    space_ = std::make_unique<SearchSpace>(engine.groups(), options_.table);
+    const std::uint64_t seed = engine.random().next();
+    if (starts_.empty()) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
+    for (int i = 0; i < options_.chains; ++i) {
+        const std::size_t back = std::min(static_cast<std::size_t>(i), starts_.size() - 1);
+        const auto& [strategy, evaluation] = starts_[starts_.size() - 1 - back];
+        chains_.push_back({.state = strategy,
+                           .evaluation = evaluation,
+                           .random = Random::stream(seed, static_cast<std::uint64_t>(i))});
+    }
+    starts_.clear();
+}
+
+void Mcmc::restart(const Engine& engine, double spent) {
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+        Chain& chain = chains_[i];
+        if (spent < chain.next_restart) continue;
+        const bool first = chain.next_restart == 0;
+        chain.next_restart = spent + static_cast<double>(i + 1) / options_.restarts;
+        if (first || !engine.best_evaluation()->better_than(chain.evaluation)) continue;
+        chain.state = *engine.best();
+        chain.evaluation = *engine.best_evaluation();
+    }
+}
+
+/// As a share of the value.
+double Mcmc::temperature(std::size_t chain, double spent) const {
+    const double heat = static_cast<double>(chain + 1) / static_cast<double>(chains_.size());
+    const double left = heat * (1 - std::min(spent, 1.0));
+    return options_.cold * std::pow(options_.hot / options_.cold, left);
+}
+
+std::optional<Proposal> Mcmc::draw(Chain& chain) {
+    if (space_->computing().empty()) return std::nullopt;
+    for (int i = 0; i < kMostDraws; ++i) {
+        std::uint64_t ticket = chain.random.below(total_weight_);
+        std::size_t move = 0;
+        while (ticket >= static_cast<std::uint64_t>(moves_[move]->weight)) {
+            ticket -= static_cast<std::uint64_t>(moves_[move++]->weight);
+        }
+        auto proposal = propose(*moves_[move], *space_, chain.state, chain.random);
+        if (proposal) return proposal;
+    }
+    return std::nullopt;
+}
+
+Status Mcmc::round(Engine& engine) {
+    const double spent = this->spent(engine);
+    restart(engine, spent);
+    std::vector<Draw> draws;
+    std::vector<plan::Strategy> candidates;
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+        Chain& chain = chains_[i];
+        const auto proposal = draw(chain);
+        if (!proposal) continue;
+        const double u = 1 - chain.random.uniform();
+        const auto value = static_cast<double>(chain.evaluation.value.raw());
+        const double slack = value * temperature(i, spent) * (proposal->log_ratio - std::log(u));
+        const Time limit = chain.evaluation.value + Time(std::llround(slack));
+        draws.push_back({i, {chain.evaluation.keeps_schedule, chain.evaluation.overflow, limit}});
+        candidates.push_back(apply(chain.state, proposal->changes));
+    }
+    if (candidates.empty()) return Status::found;
+    const std::vector<plan::Evaluation> evaluations = engine.evaluate(candidates);
+    proposals_ += static_cast<std::int64_t>(candidates.size());
+    for (std::size_t i = 0; i < evaluations.size(); ++i) {
+        const bool accepted = draws[i].limit.accepts(evaluations[i]);
+        engine.count_acceptance(accepted);
+        if (!accepted) continue;
+        Chain& chain = chains_[draws[i].chain];
+        chain.state = std::move(candidates[i]);
+        chain.evaluation = evaluations[i];
+    }
+    return Status::in_progress;
+}
+
+}  // namespace partita::search

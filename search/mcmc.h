@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Markov chain Monte Carlo over strategies, after all quick searchers have had their turn. A few
+// logical chains start from the best plans of those; a step draws one proposal (moves/move.h) for each
+// and prices them together:
+//
+//     accept(S -> S*) with probability min(1, q(S*->S) / q(S->S*) * exp((value(S) - value(S*)) / T)),
+//     that is when value(S*) <= limit = value(S) + T * (log ratio - ln u), u uniform in (0, 1]
+//
+// u is drawn before pricing: acceptance is then a comparison with a known limit, and an evaluator may
+// stop as soon as its lower bound passes it. Schedules kept and memory go before time: fewer bytes too
+// many are always accepted, more never.
+//
+// T is a share of the chain's value, falling geometrically from a hot one to a cold one with the
+// budget that is spent; the first chain is the coldest, the others are hotter by equal ratios. From
+// time to time a chain goes back to the best plan of all, the colder the more often.
+//
+//     chain 0   cold    back to the best every fiftieth of the budget
+//     chain 3   hot     every four fiftieths
+//
+// Optimal: no; the engine adds lower bound and gap. Never worse than a quick searcher that had its
+// turn: they get half of the budget at most.
+// Ends: with the budget; without one after McmcOptions::proposals; when nothing can be changed.
+// Threads: chains are logical, the result does not depend on the number of threads.
+// Source: Jia, Zaharia, Aiken, MLSys 2019, section 6; REFERENCES.md 6.5.
+// Differs: the paper gives no temperature (its prototype one in 1/ms); moves of more than one op.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/evaluator.h"
+#include "plan/strategy.h"
+#include "search/moves/move.h"
+#include "search/random.h"
+#include "search/search_space.h"
+#include "search/searcher.h"
+
+namespace partita::search {
+
+struct McmcOptions {
+    int chains = 4;      ///< >= 1
+    double hot = 1e-2;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
+    double cold = 1e-5;  ///< T at the end, of all chains; > 0
+    int restarts = 50;   ///< of the coldest chain; >= 1
+    double seeding = 0.5;  ///< share of the budget after which no other searcher is started
+    bool seeded = true;    ///< false: from the best plan so far alone, if there is one
+    std::int64_t proposals = 20'000;  ///< at most, without a budget
+    ConfigTableOptions table;
+    std::vector<std::string> moves;  ///< names; empty: all
+};
+
+/// What a candidate must not exceed to be accepted.
+struct Limit {
+    bool keeps_schedule = true;
+    Bytes overflow;
+    Time value;
+
+    [[nodiscard]] bool accepts(const plan::Evaluation& evaluation) const;
+};
+
+class Mcmc final : public Searcher {
+public:
+    /// Throws UsageError for a move that there is not.
+    explicit Mcmc(McmcOptions options = {});
+    ~Mcmc() override;
+
+    [[nodiscard]] Status step(Engine& engine) override;
+
+private:
+    struct Chain {
+        plan::Strategy state;
+        plan::Evaluation evaluation;
+        Random random;
+        double next_restart = 0;  ///< in shares of the budget
+    };
+    struct Draw {
+        std::size_t chain = 0;
+        Limit limit;
+    };
+
+    bool seed(Engine& engine);
+    void start(Engine& engine);
+    [[nodiscard]] Status round(Engine& engine);
+    void restart(const Engine& engine, double spent);
+    [[nodiscard]] double spent(const Engine& engine) const;
+    [[nodiscard]] double temperature(std::size_t chain, double spent) const;
+    [[nodiscard]] std::optional<Proposal> draw(Chain& chain);
+    [[nodiscard]] bool is_over(const Engine& engine) const;
+
+    McmcOptions options_;
+    std::vector<const Move*> moves_;
+    std::uint64_t total_weight_ = 0;
+    std::unique_ptr<Searcher> seeds_;
+    std::vector<std::pair<plan::Strategy, plan::Evaluation>> starts_;  ///< each better than before
+    std::unique_ptr<SearchSpace> space_;
+    std::vector<Chain> chains_;
+    std::int64_t proposals_ = 0;
+};
+
+}  // namespace partita::search

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/moves/change_devices.h"
+
+#include "search/moves/target.h"
+
+namespace partita::search {
+
+std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft) {
+    const Target target = draw_target(space, random);
+    const plan::DeviceSet devices = draw_devices(space, target.op, random);
+    const plan::DeviceSet old = draft.config(target.op).devices;
+    if (devices == old) return std::nullopt;
+    if (devices.size() == old.size()) {
+        relocate(space, draft, target, devices);
+        return 0.0;
+    }
+    const double log_ratio = draw_degrees(space, target.op, devices, random, draft);
+    if (target.group) draft.spread(target.op);
+    return log_ratio;
+}
+
+}  // namespace partita::search

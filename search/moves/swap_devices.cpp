@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/moves/swap_devices.h"
+
+#include "search/moves/target.h"
+
+namespace partita::search {
+
+std::optional<double> swap_devices(SearchSpace& space, Random& random, Draft& draft) {
+    const Target a = draw_target(space, random);
+    Target b = draw_target(space, random);
+    b.group = a.group;
+    if (b.group) b.op = space.leader(b.op);
+    const plan::DeviceSet of_a = draft.config(a.op).devices;
+    const plan::DeviceSet of_b = draft.config(b.op).devices;
+    if (of_a == of_b || of_a.size() != of_b.size()) return std::nullopt;
+    if (a.group && space.same_group(a.op, b.op)) return std::nullopt;
+    relocate(space, draft, a, of_b);
+    relocate(space, draft, b, of_a);
+    return 0.0;
+}
+
+}  // namespace partita::search

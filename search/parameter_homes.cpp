@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/parameter_homes.h"
+
+#include <array>
+
+#include "plan/config.h"
+#include "search/follow.h"
+#include "search/split_configs.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::FactorDegree;
+using plan::OpConfig;
+using plan::Problem;
+
+namespace {
+
+constexpr std::array kHomes = {Home::as_read, Home::updates_in_shards, Home::in_shards,
+                               Home::on_one_device};
+
+bool is_trained(const Problem& problem, OpId source) {
+    const graph::Op& op = problem.graph().op(source);
+    return op.kind == graph::OpKind::parameter && problem.has_gradient(op.outputs[0]);
+}
+
+/// Replicas become shards of the first dim that allows it.
+std::optional<OpConfig> in_shards(const Problem& problem, OpId source, const OpConfig& read,
+                                  int micro_batches) {
+    for (const graph::Factor& factor : problem.rule(source).factors) {
+        OpConfig shards = read;
+        bool any = false;
+        for (FactorDegree& degree : shards.degrees) {
+            if (degree.factor != "*") continue;
+            degree.factor = factor.name;
+            any = true;
+        }
+        if (any && !find_fault(problem, source, shards, micro_batches)) return shards;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+OpId leading_reader(const Problem& problem, OpId source) {
+    const auto uses = problem.graph().uses(problem.graph().op(source).outputs[0]);
+    return uses.empty() ? OpId{} : uses.front().op;
+}
+
+OpConfig as_read(const Problem& problem, OpId source, const OpConfig& config, int micro_batches) {
+    const graph::Use use = problem.graph().uses(problem.graph().op(source).outputs[0]).front();
+    return follow(problem, {source, 0, use.op, use.operand}, use.op, config, micro_batches);
+}
+
+std::optional<Kept> keep(const Problem& problem, OpId source, const OpConfig& read, Home home,
+                         int micro_batches) {
+    const bool trained = is_trained(problem, source);
+    if (home == Home::as_read) {
+        return Kept{read, {.accumulate_locally = trained && micro_batches > 1}};
+    }
+    if (!trained || read.devices.size() == 1) return std::nullopt;
+    if (home == Home::on_one_device) {
+        // In turn, so that no device serves them all.
+        const int part = static_cast<int>(source.index()) % read.devices.size();
+        return Kept{on_one_device(problem, source, plan::DeviceSet::single(read.devices[part])),
+                    {.accumulate_locally = micro_batches > 1}};
+    }
+    const auto shards = in_shards(problem, source, read, micro_batches);
+    if (!shards) return std::nullopt;
+    if (home == Home::updates_in_shards) return Kept{read, {.update = *shards}};
+    return Kept{*shards, {.refetch = true}};
+}
+
+std::optional<Home> home_of(const Problem& problem, OpId source, const plan::Strategy& strategy) {
+    const OpId reader = leading_reader(problem, source);
+    if (!reader.valid()) return std::nullopt;
+    const int micro_batches = strategy.policy.micro_batches;
+    const OpConfig read = as_read(problem, source, strategy.config(reader), micro_batches);
+    const plan::UpdateConfig& update = strategy.update(source);
+    for (const Home home : kHomes) {
+        const auto kept = keep(problem, source, read, home, micro_batches);
+        // Where gradients of micro-batches add up is another question.
+        const bool same = kept && kept->config == strategy.config(source) &&
+                          kept->update.update == update.update &&
+                          kept->update.refetch == update.refetch;
+        if (same) return home;
+    }
+    return std::nullopt;
+}
+
+}  // namespace partita::search

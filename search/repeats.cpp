@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/repeats.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "search/random.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::TensorId;
+
+namespace {
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+    return mix(hash ^ mix(value));
+}
+
+std::uint64_t hash_of(std::string_view text) {
+    std::uint64_t hash = text.size();
+    for (const char c : text) hash = mixed(hash, static_cast<unsigned char>(c));
+    return hash;
+}
+
+/// What an op is, apart from where it lies.
+std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
+    const graph::OpGraph& graph = problem.graph();
+    const graph::Op& op = graph.op(id);
+    std::uint64_t hash = hash_of(op.type);
+    for (const graph::Factor& factor : problem.rule(id).factors) {
+        hash = mixed(hash, hash_of(factor.name));
+        hash = mixed(hash, static_cast<std::uint64_t>(factor.extent));
+    }
+    for (const TensorId t : op.inputs) {
+        hash = mixed(hash, t.valid() ? hash_of(graph.op(graph.tensor(t).producer).type) : 0);
+    }
+    return hash;
+}
+
+}  // namespace
+
+Repeats::Repeats(const plan::Problem& problem) : position_(problem.graph().op_count(), -1) {
+    for (std::size_t i = 0; i < position_.size(); ++i) {
+        if (!problem.has_forward(OpId(i))) continue;
+        position_[i] = static_cast<std::int32_t>(ops_.size());
+        ops_.emplace_back(i);
+    }
+    std::vector<std::uint64_t> kinds;
+    for (const OpId op : ops_) kinds.push_back(kind_of(problem, op));
+    run_of_.assign(ops_.size(), -1);
+    for (std::size_t begin = 0; begin < ops_.size();) {
+        const Run run = run_at(begin, kinds);
+        if (run.count < 2) {
+            ++begin;
+            continue;
+        }
+        const std::size_t end = begin + run.period * run.count;
+        std::fill(run_of_.begin() + static_cast<std::ptrdiff_t>(begin),
+                  run_of_.begin() + static_cast<std::ptrdiff_t>(end),
+                  static_cast<std::int32_t>(runs_.size()));
+        runs_.push_back(run);
+        begin = end;
+    }
+}
+
+/// The run that covers most ops from `begin` on; of equal ones that of the shortest period.
+Repeats::Run Repeats::run_at(std::size_t begin, const std::vector<std::uint64_t>& kinds) const {
+    Run best;
+    const std::size_t left = kinds.size() - begin;
+    for (std::size_t period = 1; period <= std::min(kLongestBlock, left / 2); ++period) {
+        if (kinds[begin] != kinds[begin + period]) continue;
+        std::size_t same = 0;
+        while (begin + period + same < kinds.size() &&
+               kinds[begin + same] == kinds[begin + period + same]) {
+            ++same;
+        }
+        const std::size_t count = same / period + 1;
+        if (count >= 2 && count * period > best.count * best.period) best = {begin, period, count};
+    }
+    return best;
+}
+
+std::vector<OpId> Repeats::twins(OpId op) const {
+    const std::int32_t at = position_[op.index()];
+    if (at < 0 || run_of_[static_cast<std::size_t>(at)] < 0) return {op};
+    const Run& run = runs_[static_cast<std::size_t>(run_of_[static_cast<std::size_t>(at)])];
+    std::vector<OpId> twins;
+    const std::size_t place = (static_cast<std::size_t>(at) - run.begin) % run.period;
+    for (std::size_t i = 0; i < run.count; ++i) {
+        twins.push_back(ops_[run.begin + i * run.period + place]);
+    }
+    return twins;
+}
+
+}  // namespace partita::search

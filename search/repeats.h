@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Repeated blocks of a network, found by structure: stretches of computing ops, in order, that come
+// again and again, each op reading from as far back as its like.
+//
+//     Embed  [Norm MatMul Add] [Norm MatMul Add] [Norm MatMul Add]  Head
+//                  └──────── twins ┴─────────────────┘
+//
+// Ops are alike when their types and factors agree, and the types of the producers of their operands.
+// From the left, the stretch whose run of repetitions covers most ops is taken, the shortest of those;
+// the search goes on behind the run. A period is kLongestBlock ops at most.
+//
+// Time: O(ops * kLongestBlock).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/problem.h"
+
+namespace partita::search {
+
+inline constexpr std::size_t kLongestBlock = 512;
+
+class Repeats {
+public:
+    explicit Repeats(const plan::Problem& problem);
+
+    /// The ops at the same place of each repetition, this one among them; alone where nothing repeats.
+    [[nodiscard]] std::vector<graph::OpId> twins(graph::OpId op) const;
+    [[nodiscard]] bool any() const { return !runs_.empty(); }
+
+private:
+    struct Run {
+        std::size_t begin = 0;  ///< of computing ops in order
+        std::size_t period = 0;
+        std::size_t count = 0;  ///< whole repetitions
+    };
+
+    [[nodiscard]] Run run_at(std::size_t begin, const std::vector<std::uint64_t>& kinds) const;
+
+    std::vector<graph::OpId> ops_;        ///< computing ones, in order
+    std::vector<std::int32_t> position_;  ///< of each op in `ops_`; -1: it does not compute
+    std::vector<std::int32_t> run_of_;    ///< of each of `ops_`; -1: none
+    std::vector<Run> runs_;
+};
+
+}  // namespace partita::search

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/config_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "plan/config.h"
+#include "search/data_parallel.h"
+#include "tests/plan/small_problems.h"
+#include "tests/search/enumeration.h"
+#include "tests/support/random_graph.h"
+
+namespace partita::search {
+namespace {
+
+using graph::OpId;
+using plan::DeviceSet;
+using plan::Problem;
+using plan::ProblemOptions;
+using testing::Contains;
+using testing::ElementsAre;
+
+class TableOfLeNet : public testing::Test {
+protected:
+    TableOfLeNet()
+        : graph_(lenet()), machine_(plan::switched_machine(8, {0, 0, 0, 0, 1, 1, 1, 1})) {}
+
+    Problem problem(const ProblemOptions& options = {}) {
+        return plan::make_problem(graph_, machine_, options);
+    }
+    OpId product() { return *graph_.find_op("Conv4"); }
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+};
+
+TEST_F(TableOfLeNet, HoldsLegalConfigsOnlyEachOnce) {
+    ProblemOptions options;
+    options.constraints.allowed.resize(graph_.op_count());
+    options.constraints.allowed[product().index()] = {0, 1, 2, 3, 6};
+    const Problem problem = this->problem(options);
+    ConfigTable table(problem);
+    std::size_t configs = 0;
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        for (const int size : table.sizes(OpId(i))) {
+            const auto& sets = table.device_sets(OpId(i), size);
+            const auto& degrees = table.degrees(OpId(i), size);
+            for (std::size_t d = 0; d < degrees.size(); ++d) {
+                EXPECT_EQ(std::count(degrees.begin(), degrees.end(), degrees[d]), 1);
+                for (const DeviceSet& set : sets) {
+                    EXPECT_EQ(find_fault(problem, OpId(i), {degrees[d], set}, 1), std::nullopt);
+                    ++configs;
+                }
+            }
+        }
+    }
+    EXPECT_GT(configs, 1'000U);
+}
+
+TEST_F(TableOfLeNet, HasSplitsReplicasReductionsAndPairsOfThem) {
+    const Problem problem = this->problem();
+    ConfigTable table(problem);
+    EXPECT_THAT(table.sizes(product()), ElementsAre(1, 2, 4, 8));
+    const auto& degrees = table.degrees(product(), 4);
+    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"*", 4}}));
+    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"n", 4}}));
+    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"n", 2}, {"f", 2}}));
+    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"f", 2}, {"n", 2}}));
+    const bool reduces = std::any_of(degrees.begin(), degrees.end(), [&](const auto& d) {
+        for (const graph::Factor& factor : problem.rule(product()).factors) {
+            if (factor.reduction && factor.name == d[0].factor) return true;
+        }
+        return false;
+    });
+    EXPECT_TRUE(reduces);
+}
+
+TEST_F(TableOfLeNet, HasStretchesAndStridesOverNodes) {
+    const Problem problem = this->problem();
+    ConfigTable table(problem);
+    const auto& pairs = table.device_sets(product(), 2);
+    EXPECT_THAT(pairs, Contains(DeviceSet::progression(6, 2, 1)));
+    EXPECT_THAT(pairs, Contains(DeviceSet::progression(3, 2, 4)));  // one of each node
+    EXPECT_THAT(table.device_sets(product(), 8), Contains(DeviceSet::progression(0, 8, 1)));
+    EXPECT_EQ(table.device_sets(product(), 1).size(), 8U);
+}
+
+TEST_F(TableOfLeNet, LeavesOutWhatDimsLeaveOut) {
+    ProblemOptions options;
+    options.constraints.unsplit = {graph::SoapClass::sample};
+    const Problem restricted = problem(options);
+    ConfigTable table(restricted);
+    for (const auto& degrees : table.degrees(product(), 4)) {
+        for (const plan::FactorDegree& degree : degrees) EXPECT_NE(degree.factor, "n");
+    }
+    options.constraints.whole_ops = true;
+    const Problem whole = problem(options);
+    ConfigTable whole_table(whole);
+    EXPECT_THAT(whole_table.sizes(product()), ElementsAre(1));
+}
+
+TEST_F(TableOfLeNet, DrawsWithTheProbabilitiesThatItStates) {
+    const Problem problem = this->problem();
+    ConfigTable table(problem);
+    double sum = 0;
+    for (const auto& degrees : table.degrees(product(), 8)) {
+        sum += std::exp(table.log_probability(product(), 8, degrees));
+    }
+    EXPECT_NEAR(sum, 1, 1e-9);
+    Random random(1);
+    int singles = 0;
+    constexpr int kDraws = 4'000;
+    for (int i = 0; i < kDraws; ++i) {
+        if (table.draw_degrees(product(), 8, random).size() == 1) ++singles;
+    }
+    EXPECT_NEAR(singles, kDraws / 2, kDraws / 20);
+}
+
+TEST(ConfigTable, OfAMixedMachineHasTheSetsOfTheFastKind) {
+    const graph::OpGraph graph = plan::two_layers();
+    const cost::Machine equal = plan::switched_machine(4);
+    std::vector<cost::Device> devices(equal.devices().begin(), equal.devices().end());
+    for (const std::size_t slow : {1, 3}) {
+        devices[slow].model = "slow";
+        devices[slow].matrix_flops.fill(1'000'000);
+    }
+    const cost::Machine machine("mixed", devices, {"switch"},
+                                {equal.links().begin(), equal.links().end()});
+    const Problem problem = plan::make_problem(graph, machine);
+    ConfigTable table(problem);
+    const auto& pairs = table.device_sets(OpId(2U), 2);
+    EXPECT_THAT(pairs, Contains(DeviceSet::progression(0, 2, 2)));
+    EXPECT_EQ(std::count(pairs.begin(), pairs.end(), DeviceSet::progression(0, 2, 2)), 1);
+}
+
+}  // namespace
+}  // namespace partita::search

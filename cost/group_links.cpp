@@ -173,6 +173,25 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     }
 }
 
+std::int64_t GroupLinks::direct_links(const Machine& machine) const {
+    std::map<int, double> sums;
+    for (const int device : devices_) sums[device] = 0;
+    for (const Link& link : machine.links()) {
+        const auto from = sums.find(link.from);
+        const auto to = sums.find(link.to);
+        if (from == sums.end() || to == sums.end()) continue;
+        if (machine.device(link.from).node != machine.device(link.to).node) continue;
+        const double reached = static_cast<double>(link.bandwidth) * link.efficiency;
+        from->second += link.mode == LinkMode::shared ? reached / 2 : reached;
+        if (link.mode != LinkMode::directed) {
+            to->second += link.mode == LinkMode::shared ? reached / 2 : reached;
+        }
+    }
+    const auto least =
+        std::ranges::min_element(sums, {}, [](const auto& each) { return each.second; });
+    return static_cast<std::int64_t>(std::min(least->second, 9e18));
+}
+
 const GroupLinks::Pairs& GroupLinks::pairs(const Machine& machine) const {
     std::call_once(pairs_once_, [&] {
         FlowCounter counter(machine);
@@ -184,6 +203,7 @@ const GroupLinks::Pairs& GroupLinks::pairs(const Machine& machine) const {
             add_pairs(counter, column(node_members_, static_cast<std::size_t>(j)));
         }
         pairs_.columns = counter.finish();
+        pairs_.direct = direct_links(machine);
         for (std::size_t shift = 1; shift < devices_.size(); ++shift) {
             for (std::size_t i = 0; i < devices_.size(); ++i) {
                 counter.add(devices_[i], devices_[(i + shift) % devices_.size()]);

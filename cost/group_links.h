@@ -75,10 +75,14 @@ public:
         Round shift;    ///< i to i + r, the worst r
         Round nodes;    ///< everyone to everyone inside each node
         Round columns;  ///< everyone to everyone inside each column
+        /// Bytes/s of a device's own links to the other devices of its node, the least of all.
+        std::int64_t direct = 0;
     };
     [[nodiscard]] const Pairs& pairs(const Machine& machine) const;
 
 private:
+    [[nodiscard]] std::int64_t direct_links(const Machine& machine) const;
+
     std::vector<int> devices_;
     std::vector<std::vector<int>> node_members_;  ///< in the order of ranks
     mutable std::once_flag pairs_once_;

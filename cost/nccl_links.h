@@ -3,9 +3,10 @@
 // NCCL's tuning model for machines that nobody measured: the topology that NCCL's search would find
 // is counted on the links of each group of devices.
 //
-//     node_bandwidth   of g ranks in a node: the larger of one ring, and what each sends when all
-//                      send to all, (g-1) x bandwidth / flows. On a switch both are a device's
-//                      link, on a mesh the second is all its links, on a bus both are its share
+//     node_bandwidth   of g ranks in a node: the largest of one ring, of what each sends when all
+//                      send to all, (g-1) x bandwidth / flows, and of the links that every device
+//                      has to the others. On a switch a device's link, on a mesh all its links, on
+//                      a bus its share
 //     nic_bandwidth    of rings over the j-th ranks of all nodes at once, the share of one
 //     node_channels    2 x node_bandwidth / one NVLink of the generation, 2 to 24
 //     net_latency      of those rings, beyond the 2.7 us of NCCL's own table
@@ -17,8 +18,8 @@
 // Volta, for which NCCL has no constants, are left to others.
 //
 // Threads: const. Errors: InputError for a bad data file. Source: NVIDIA/nccl src/graph/topo.h,
-// search.cc and tuning.cc, REFERENCES.md 2. Differs: no search; NVLink's bandwidth is what the
-// machine says. An Intel CPU is assumed.
+// search.cc and tuning.cc, REFERENCES.md 2. Differs: no search: rings that use all links of a
+// mesh are taken to exist. NVLink's bandwidth is what the machine says. An Intel CPU is assumed.
 #pragma once
 
 #include <string>

@@ -81,6 +81,17 @@ TEST(NcclLinks, CountsEveryLinkOfAMeshAndTheSharesOfABus) {
     EXPECT_EQ(two.node_channels, 2);
 }
 
+TEST(NcclLinks, FindsTheLinksThatNcclFindsInAHybridCubeMesh) {
+    // 20 GB/s a link: one joins gpu0 and gpu1, four of each GPU stay among four, six in all.
+    const Machine dgx = load_machine("dgx-1-v100");
+    EXPECT_NEAR(topology_of(dgx, {0, 1}).node_bandwidth, 20, 1e-6);
+    EXPECT_NEAR(topology_of(dgx, {0, 1, 2, 3}).node_bandwidth, 80, 1e-6);
+    EXPECT_NEAR(topology_of(dgx, devices_of({8})).node_bandwidth, 120, 1e-6);
+    EXPECT_EQ(topology_of(dgx, devices_of({8})).node_channels, 12);
+    // No link of their own: through another GPU.
+    EXPECT_NEAR(topology_of(dgx, {0, 5}).node_bandwidth, 20, 1e-6);
+}
+
 TEST(NcclLinks, PciExpressIsToldByItsLatency) {
     const Machine machine = load_machine("k80-cluster:1");
     const std::vector<int> devices = {0, 1, 2, 3};

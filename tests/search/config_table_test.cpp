@@ -119,7 +119,7 @@ TEST_F(TableOfLeNet, DrawsWithTheProbabilitiesThatItStates) {
     for (int i = 0; i < kDraws; ++i) {
         if (table.draw_degrees(product(), 8, random).size() == 1) ++singles;
     }
-    EXPECT_NEAR(singles, kDraws / 2, kDraws / 20);
+    EXPECT_NEAR(singles, kDraws / 2.0, kDraws / 20.0);
 }
 
 TEST(ConfigTable, OfAVeryLargeMachineIsMadeAtOnce) {

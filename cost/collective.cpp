@@ -40,6 +40,8 @@ std::string_view name_of(Algorithm algorithm) {
     case Algorithm::hierarchical: return "hierarchical";
     case Algorithm::nvls: return "nvls";
     case Algorithm::nvls_tree: return "nvls-tree";
+    case Algorithm::collnet_direct: return "collnet-direct";
+    case Algorithm::collnet_chain: return "collnet-chain";
     case Algorithm::pat: return "pat";
     case Algorithm::library: return "library";
     }

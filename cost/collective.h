@@ -55,10 +55,12 @@ enum class Algorithm : std::uint8_t {
     hierarchical,
     nvls,
     nvls_tree,
+    collnet_direct,
+    collnet_chain,
     pat,
     library  ///< measured, and the log does not say what the library chose
 };
-inline constexpr int kAlgorithmCount = 16;
+inline constexpr int kAlgorithmCount = 18;
 
 /// How NCCL moves data: LL sends a flag with every 4 bytes, LL128 with every 120, Simple none.
 enum class Protocol : std::uint8_t { none, simple, ll, ll128 };

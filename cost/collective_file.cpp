@@ -2,8 +2,10 @@
 #include "cost/collective_file.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "cost/collective_log.h"
 #include "cost/collective_table.h"
 #include "cost/data_folder.h"
+#include "cost/nccl_links.h"
 #include "cost/nccl_model.h"
 #include "cost/nccl_tuning.h"
 #include "graph/error.h"
@@ -26,16 +29,29 @@ namespace fs = std::filesystem;
 using graph::JsonField;
 using Models = std::vector<std::shared_ptr<const CollectiveModel>>;
 
-std::map<Collective, NcclConstants> read_fitted(const JsonField& field) {
-    std::map<Collective, NcclConstants> fitted;
-    field.allow_only({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"});
-    for (const auto& [key, kind] : {std::pair{"all_reduce", Collective::all_reduce},
-                                    std::pair{"all_gather", Collective::all_gather},
-                                    std::pair{"reduce_scatter", Collective::reduce_scatter},
-                                    std::pair{"all_to_all", Collective::all_to_all}}) {
-        if (field[key].present()) fitted.emplace(kind, read_nccl_constants(field[key]));
+/// The name of each kind that the NCCL-like model may be fitted to, as the logs write it.
+constexpr std::array kFittedKinds = {std::pair{"all_reduce", Collective::all_reduce},
+                                     std::pair{"all_gather", Collective::all_gather},
+                                     std::pair{"reduce_scatter", Collective::reduce_scatter},
+                                     std::pair{"all_to_all", Collective::all_to_all},
+                                     std::pair{"broadcast", Collective::broadcast},
+                                     std::pair{"reduce", Collective::reduce}};
+
+/// Each entry names the collectives that its constants are for.
+std::map<Collective, NcclFit> read_fitted(const JsonField& field) {
+    std::map<Collective, NcclFit> fits;
+    for (const JsonField& item : field.items()) {
+        item.allow_only({"collectives", "constants", "source"});
+        const NcclFit fit = read_nccl_fit(item["constants"]);
+        for (const JsonField& name : item["collectives"].items()) {
+            const std::string text = name.text({"a collective"});
+            const auto* const known = std::ranges::find(
+                kFittedKinds, text, [](const auto& kind) { return std::string_view(kind.first); });
+            if (known == kFittedKinds.end()) name.fail({"a collective such as all_reduce"});
+            if (!fits.emplace(known->second, fit).second) name.reject("is fitted twice.");
+        }
     }
-    return fitted;
+    return fits;
 }
 
 /// The name of a file beside the others: no folder, so that it cannot lead out of there.
@@ -79,15 +95,15 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
     const fs::path folder = file.parent_path().parent_path();
 
     Models formulas;
-    if (root["fitted"].present()) {
-        formulas.push_back(
-            std::make_shared<NcclModel>(read_fitted(root["fitted"]), name + " fitted"));
-    }
     if (root["tuning"].present()) {
-        const fs::path path = folder / "nccl_tuning_constants.json";
-        const graph::JsonFile constants(graph::read_text_file(path), path.string());
-        formulas.push_back(std::make_shared<NcclTuningModel>(
-            NcclTuning(constants.root(), read_nccl_topology(root["tuning"])), name + " tuning"));
+        const NcclTuning tuning(nccl_constants(), read_nccl_topology(root["tuning"]));
+        if (root["fitted"].present()) {
+            formulas.push_back(
+                std::make_shared<NcclModel>(read_fitted(root["fitted"]), tuning, name + " fitted"));
+        }
+        formulas.push_back(std::make_shared<NcclTuningModel>(tuning, name + " tuning"));
+    } else if (root["fitted"].present()) {
+        root["fitted"].reject("needs a topology. Add \"tuning\".");
     }
     formulas.push_back(std::make_shared<AlphaBeta>());
     const auto formula = std::make_shared<FirstCollectiveMatch>(formulas);
@@ -106,7 +122,20 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
 
 std::shared_ptr<const CollectiveModel> collective_model_of(const Machine& machine) {
     const std::string& model = machine.collectives().model;
-    if (model.empty()) return std::make_shared<AlphaBeta>();
+    if (model.empty() || model == "nccl") {
+        const auto nccl = std::make_shared<NcclLinksModel>(machine);
+        if (nccl->knows_some()) {
+            return std::make_shared<FirstCollectiveMatch>(
+                Models{nccl, std::make_shared<AlphaBeta>()});
+        }
+        if (!model.empty()) {
+            throw InputError(fmt::format(
+                "machine '{}': collectives.model: no two devices are GPUs that NCCL has constants "
+                "for (data/collectives/nccl_gpus.json). Leave it out, or write \"alpha-beta\".",
+                machine.name()));
+        }
+    }
+    if (model.empty() || model == "alpha-beta") return std::make_shared<AlphaBeta>();
     const fs::path file = data_folder() / "collectives" / "models" / (model + ".json");
     if (!fs::exists(file)) {
         throw InputError(fmt::format(

@@ -5,6 +5,9 @@
 //
 //     tables, in the order of the file > fitted constants > NCCL's tuning model > alpha-beta
 //
+// A machine may also name "nccl" (nccl_links.h, then alpha-beta) or "alpha-beta". One that names
+// nothing gets the first where NCCL has constants for its GPUs, else the second.
+//
 // Threads: pure. Errors: InputError naming file and field.
 #pragma once
 

@@ -84,7 +84,9 @@ void raise_to(Round& worst, const Round& round) {
 
 std::vector<int> column(const std::vector<std::vector<int>>& nodes, std::size_t position) {
     std::vector<int> devices;
-    for (const auto& members : nodes) devices.push_back(members[position]);
+    for (const auto& members : nodes) {
+        if (position < members.size()) devices.push_back(members[position]);
+    }
     return devices;
 }
 
@@ -127,10 +129,12 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     for (const int device : devices) by_node[machine.device(device).node].push_back(device);
     for (auto& [node, members] : by_node) node_members_.push_back(std::move(members));
     nodes = static_cast<int>(node_members_.size());
-    const std::size_t first = node_members_.front().size();
-    const bool even =
-        std::ranges::all_of(node_members_, [&](const auto& m) { return m.size() == first; });
-    ranks_per_node = even ? static_cast<int>(first) : 0;
+    const auto [fewest, most] = std::ranges::minmax(node_members_, {}, &std::vector<int>::size);
+    fewest_per_node = static_cast<int>(fewest.size());
+    most_per_node = static_cast<int>(most.size());
+    ranks_per_node = fewest_per_node == most_per_node ? most_per_node : 0;
+    node_switches_reduce = std::ranges::all_of(
+        node_members_, [&](const auto& members) { return reduced_by_a_switch(machine, members); });
 
     FlowCounter counter(machine);
     const auto flow = [&](int from, int to) {
@@ -145,7 +149,9 @@ GroupLinks::GroupLinks(const Machine& machine, std::span<const int> devices)
     from_root = counter.finish();
     for (const auto& members : node_members_) add_ring(counter, members);
     node_ring = counter.finish();
-    for (std::size_t j = 0; even && j < first; ++j) add_ring(counter, column(node_members_, j));
+    for (int j = 0; j < most_per_node; ++j) {
+        add_ring(counter, column(node_members_, static_cast<std::size_t>(j)));
+    }
     column_ring = counter.finish();
     const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
     for (int i = power; i < ranks; ++i) {

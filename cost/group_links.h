@@ -51,15 +51,18 @@ public:
 
     int ranks = 0;
     int nodes = 0;
-    int ranks_per_node = 0;       ///< 0: nodes hold different numbers of ranks
-    int levels = 0;               ///< ceil(log2 ranks)
-    bool switch_reduces = false;  ///< one reducing switch has a link to every device
+    int ranks_per_node = 0;  ///< 0: nodes hold different numbers of ranks
+    int fewest_per_node = 0;
+    int most_per_node = 0;
+    int levels = 0;                     ///< ceil(log2 ranks)
+    bool switch_reduces = false;        ///< one reducing switch has a link to every device
+    bool node_switches_reduce = false;  ///< in every node one has, to the node's devices
 
     Round ring;  ///< i to i + 1, at once
     Round to_root;
     Round from_root;
     Round node_ring;    ///< a ring in every node, at once
-    Round column_ring;  ///< a ring over the j-th ranks of all nodes, for every j at once
+    Round column_ring;  ///< a ring over the j-th ranks of all nodes that have one, for every j
     Round fold;         ///< ranks from the highest power of two on exchange with the lowest
     std::array<Round, kMostLevels> up;        ///< i + 2^k to i, for i a multiple of 2^(k+1)
     std::array<Round, kMostLevels> down;      ///< the reverse

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-#include <string>
+#include <cstdint>
 #include <utility>
 
 #include "cost/group_links.h"
@@ -13,28 +12,29 @@ namespace partita::cost {
 
 namespace {
 
-using graph::JsonField;
-
-constexpr double kMostFigure = 1e6;
-constexpr std::array<std::string_view, 4> kGenerations = {"volta", "ampere", "hopper", "blackwell"};
-constexpr std::array kProtocols = {Protocol::ll, Protocol::ll128, Protocol::simple};
-
-double figure(const JsonField& field) {
-    return field.number(0, kMostFigure, {"a number from 0 to 1000000"});
-}
-
-std::array<double, 3> three(const JsonField& field) {
-    const auto items = field.items();
-    if (items.size() != 3) field.fail({"three numbers"});
-    return {figure(items[0]), figure(items[1]), figure(items[2])};
-}
+constexpr std::array kAlgorithms = {
+    Algorithm::ring,           Algorithm::tree,          Algorithm::nvls, Algorithm::nvls_tree,
+    Algorithm::collnet_direct, Algorithm::collnet_chain, Algorithm::pat};
 
 std::size_t position_of(Protocol protocol) {
-    return static_cast<std::size_t>(std::ranges::find(kProtocols, protocol) - kProtocols.begin());
+    return static_cast<std::size_t>(std::ranges::find(kNcclProtocols, protocol) -
+                                    kNcclProtocols.begin());
 }
 
 int log2_of(int count) {
     return static_cast<int>(std::bit_width(static_cast<unsigned>(count))) - 1;
+}
+
+std::size_t column_of(int nodes) {
+    return static_cast<std::size_t>(std::min(nodes, 3) - 1);
+}
+
+bool gathers(Collective kind) {
+    return kind == Collective::all_gather || kind == Collective::reduce_scatter;
+}
+
+bool rooted(Collective kind) {
+    return kind == Collective::broadcast || kind == Collective::reduce;
 }
 
 /// Rounds of a ring, and how many of them wait for the network.
@@ -52,156 +52,189 @@ std::pair<int, int> ring_steps(Collective kind, int ranks, int nodes) {
     return {ranks, 0};
 }
 
-bool offered(Collective kind, Algorithm algorithm, Protocol protocol, int nodes, bool nvls) {
+}  // namespace
+
+NcclTuning::NcclTuning(std::shared_ptr<const NcclConstants> constants, NcclTopology topology)
+    : constants_(std::move(constants)), topology_(std::move(topology)) {}
+
+bool NcclTuning::offers(Collective kind, Algorithm algorithm, Protocol protocol, int ranks,
+                        int nodes) const {
     const bool reduces = kind == Collective::all_reduce;
-    const bool gathers = kind == Collective::all_gather || kind == Collective::reduce_scatter;
-    const bool rooted = kind == Collective::broadcast || kind == Collective::reduce;
+    const bool simple = protocol == Protocol::simple;
+    // 120 of 128 bytes need links that keep the order of a warp's stores: NVLink.
+    if (protocol == Protocol::ll128 && topology_.pci) return false;
+    const bool collnet = topology_.collnet && nodes > 1 && reduces && simple;
     switch (algorithm) {
-    case Algorithm::ring: return reduces || gathers || rooted;
+    case Algorithm::ring: return reduces || gathers(kind) || rooted(kind);
     case Algorithm::tree: return reduces;
     case Algorithm::nvls:
-        return nvls && nodes == 1 && (reduces || gathers) && protocol == Protocol::simple;
-    case Algorithm::nvls_tree: return nvls && nodes > 1 && reduces && protocol == Protocol::simple;
+        return topology_.nvls && topology_.node_channels > 1 && simple &&
+               (nodes == 1 ? reduces || gathers(kind) : collnet);
+    case Algorithm::nvls_tree: return topology_.nvls && nodes > 1 && reduces && simple;
+    case Algorithm::collnet_direct: return collnet && topology_.links.empty() && !topology_.pci;
+    case Algorithm::collnet_chain: return collnet;
+    case Algorithm::pat: return gathers(kind) && nodes > 1 && ranks == nodes && simple;
     default: return false;
     }
 }
 
-}  // namespace
-
-NcclTopology read_nccl_topology(const JsonField& field) {
-    field.allow_only({"generation", "cpu", "channels_per_rank", "most_channels", "node_channels",
-                      "node_bandwidth", "nic_bandwidth", "nvls", "source"});
-    const auto count = [&](std::string_view key) {
-        return static_cast<int>(field[key].integer(1, 1024, {"a number from 1 to 1024"}));
-    };
-    NcclTopology topology;
-    const std::string generation = field["generation"].text({"a generation of GPUs"});
-    const auto known = std::ranges::find(kGenerations, generation);
-    if (known == kGenerations.end()) {
-        field["generation"].fail({"volta, ampere, hopper or blackwell"});
-    }
-    topology.generation = static_cast<int>(known - kGenerations.begin());
-    const std::string cpu = field["cpu"].text({"\"intel\" or \"amd\""});
-    if (cpu != "intel" && cpu != "amd") field["cpu"].fail({"\"intel\" or \"amd\""});
-    topology.amd_cpu = cpu == "amd";
-    topology.channels_per_rank = count("channels_per_rank");
-    topology.most_channels = count("most_channels");
-    topology.node_channels = count("node_channels");
-    topology.node_bandwidth = figure(field["node_bandwidth"]);
-    topology.nic_bandwidth = figure(field["nic_bandwidth"]);
-    topology.nvls = field["nvls"].boolean();
-    if (!(topology.node_bandwidth > 0)) field["node_bandwidth"].fail({"GB/s > 0"});
-    if (!(topology.nic_bandwidth > 0)) field["nic_bandwidth"].fail({"GB/s > 0"});
-    return topology;
+int NcclTuning::channels(int ranks, int nodes) const {
+    if (nodes == 1) return topology_.node_channels;
+    return std::min(topology_.most_channels, topology_.channels_per_rank * (ranks / nodes));
 }
 
-NcclTuning::NcclTuning(const JsonField& constants, const NcclTopology& topology)
-    : topology_(topology) {
-    const auto latencies = [](const JsonField& field) {
-        return Latencies{.ring = three(field["ring"]),
-                         .tree = three(field["tree"]),
-                         .nvls = three(field["nvls"])[2],
-                         .nvls_tree = three(field["nvls_tree"])[2]};
-    };
-    base_ = latencies(constants["base_latency_us"]);
-    hop_ = latencies(constants["hw_latency_us"]["nvlink"]);
-    net_ = latencies(constants["hw_latency_us"]["net"]);
-    const std::string_view generation = kGenerations[static_cast<std::size_t>(topology.generation)];
-    ll_max_inside_ = three(constants["ll_max_bw"][generation]);
-    // Between nodes NCCL's rows mean the CPU: its first row an Intel, its second an AMD.
-    ll_max_between_ = three(constants["ll_max_bw"][topology.amd_cpu ? "ampere" : "volta"]);
-    ring_ll128_max_ = three(constants["per_channel_max_ring_ll128_bw"][generation]);
-    tree_ll128_max_ = three(constants["per_channel_max_tree_ll128_bw"][generation]);
-    tree_max_ = three(constants["per_channel_max_tree_bw"][generation]);
-    nvls_tree_max_ = three(constants["per_channel_max_nvls_tree_bw"][generation]);
-    nvls_efficiency_ = figure(constants["nvls_efficiency"][generation]);
-    net_overhead_ =
-        figure(constants["net_overhead_us"][topology.amd_cpu ? "amd_x86" : "intel_x86"]);
-    const JsonField correction = constants["tree_correction"];
-    for (const auto& [protocol, key] :
-         {std::pair{0U, "ll"}, std::pair{1U, "ll128"}, std::pair{2U, "simple"}}) {
-        for (const JsonField& item : correction[key].items()) {
-            tree_correction_[protocol].push_back(item.number(0.01, 1, {"a factor in (0, 1]"}));
-        }
-        // Otherwise a larger call could be cheaper.
-        tree_correction_[protocol].push_back(1.0);
-    }
+double NcclTuning::ll_max(int nodes) const {
+    // In one node NCCL's rows mean the GPU, else the CPU: the first an Intel, the second an AMD.
+    const std::size_t cpu = topology_.amd_cpu ? 1 : 0;
+    const auto row = nodes == 1 ? static_cast<std::size_t>(topology_.generation) : cpu;
+    return constants_->generations[row].ll_max[column_of(nodes)];
 }
 
-double NcclTuning::bus(Algorithm algorithm, std::size_t protocol, int ranks, int nodes) const {
-    const auto column = static_cast<std::size_t>(std::min(nodes, 3) - 1);
+double NcclTuning::ring_bus(std::size_t protocol, int ranks, int nodes) const {
     const int per_node = ranks / nodes;
-    const double channels =
-        nodes == 1 ? topology_.node_channels
-                   : std::min(topology_.most_channels, topology_.channels_per_rank * per_node);
+    const NcclGeneration& most =
+        constants_->generations[static_cast<std::size_t>(topology_.generation)];
+    double ring = topology_.node_bandwidth * topology_.share_of_links(per_node);
+    if (nodes > 1) ring = std::min(ring, per_node * topology_.nic_bandwidth);
+    if (protocol == 0) return std::min(ll_max(nodes), ring / 2);
+    if (protocol == 1) {
+        return std::min(ring * 0.92,
+                        channels(ranks, nodes) * most.ring_ll128_max[column_of(nodes)]);
+    }
+    return ring;
+}
+
+double NcclTuning::tree_bus(std::size_t protocol, int ranks, int nodes) const {
+    const int per_node = ranks / nodes;
+    const std::size_t column = column_of(nodes);
+    const NcclGeneration& most =
+        constants_->generations[static_cast<std::size_t>(topology_.generation)];
+    const int count = channels(ranks, nodes);
     const double network = per_node * topology_.nic_bandwidth;
-    const double ll_max = nodes == 1 ? ll_max_inside_[column] : ll_max_between_[column];
-    const double ring =
-        nodes == 1 ? topology_.node_bandwidth : std::min(topology_.node_bandwidth, network);
-    if (algorithm == Algorithm::ring) {
-        if (protocol == 0) return std::min(ll_max, ring / 2);
-        if (protocol == 1) return std::min(ring * 0.92, channels * ring_ll128_max_[column]);
-        return ring;
+    double links = topology_.node_bandwidth * topology_.share_of_links(per_node);
+    // With two nodes each uses both directions of its ports for its one neighbour.
+    if (nodes > 1) links = nodes == 2 ? std::min(links, 2 * network) : network;
+    double tree = std::min(links * 0.92, count * most.tree_max[column]);
+    if (protocol == 0) tree = std::min(tree / 3.8, ll_max(nodes));
+    if (protocol == 1) {
+        tree = std::min(tree * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
+                        count * most.tree_ll128_max[column]);
     }
-    if (algorithm == Algorithm::tree) {
-        // With two nodes each uses both directions of its links for its one neighbour.
-        const double links = nodes <= 2 ? topology_.node_bandwidth : network;
-        double tree = std::min(links * 0.92, channels * tree_max_[column]);
-        if (protocol == 0) tree = std::min(tree / 3.8, ll_max);
-        if (protocol == 1) {
-            tree = std::min(tree * (nodes == 1 ? 7.0 / 9 : 120.0 / 128),
-                            channels * tree_ll128_max_[column]);
-        }
-        return nodes == 1 ? tree : tree * 0.85;
+    return nodes == 1 ? tree : tree * 0.85;
+}
+
+double NcclTuning::nvls_bus(Algorithm algorithm, Collective kind, int ranks, int nodes) const {
+    const NcclGeneration& most =
+        constants_->generations[static_cast<std::size_t>(topology_.generation)];
+    const int per_node = ranks / nodes;
+    const double count = channels(ranks, nodes);
+    double inside = topology_.node_bandwidth * most.nvls_efficiency * (count - 1) / count;
+    // All-reduce pipelines two operations; the others move what the peers hold.
+    inside *= kind == Collective::all_reduce ? 2 : (per_node - 1.0) / per_node;
+    if (nodes == 1) return inside;
+    const double network = per_node * topology_.nic_bandwidth;
+    if (algorithm == Algorithm::nvls) return std::min(inside, network);
+    return std::min(
+        {inside, network * (nodes == 2 ? 2 : 1), count * most.nvls_tree_max[column_of(nodes)]});
+}
+
+double NcclTuning::net_of(double own, std::size_t protocol) const {
+    return own + topology_.net_latency * (protocol == 2 ? 2 : 1);
+}
+
+NcclTuning::Line NcclTuning::ring_line(Collective kind, std::size_t protocol, int ranks,
+                                       int nodes) const {
+    const int per_node = ranks / nodes;
+    const auto [steps, inter] = ring_steps(kind, ranks, nodes);
+    const NcclLatencies& hops = topology_.pci ? constants_->pci : constants_->nvlink;
+    const NcclLatencies& net = constants_->net;
+    Line line{.base = constants_->base.ring[protocol],
+              .amount = static_cast<double>(steps) / ranks,
+              .bus = ring_bus(protocol, ranks, nodes)};
+    if (rooted(kind)) {
+        if (nodes == 1) line.inside = hops.ring[protocol];
+        if (nodes > 1) line.between = net_of(net.ring[protocol], protocol);
+        return line;
     }
-    double inside = topology_.node_bandwidth * nvls_efficiency_ * (channels - 1) / channels * 2;
-    if (algorithm == Algorithm::nvls_tree) {
-        inside =
-            std::min({inside, network * (nodes == 2 ? 2 : 1), channels * nvls_tree_max_[column]});
-    }
-    return inside;
+    const double cpu = topology_.amd_cpu ? constants_->overhead_amd : constants_->overhead_intel;
+    const double overhead = nodes == 1 ? 0 : cpu * (protocol == 2 ? 3 : 1);
+    line.inside = (steps - inter) * std::max(hops.ring[protocol], overhead);
+    // With one rank per node nothing hides the network: its latency is the tree's.
+    const double own = per_node == 1 ? net.tree[protocol] : net.ring[protocol];
+    line.between = inter * net_of(own, protocol);
+    return line;
 }
 
 std::optional<NcclTuning::Line> NcclTuning::line(Collective kind, Algorithm algorithm,
                                                  Protocol protocol, int ranks, int nodes) const {
-    if (!offered(kind, algorithm, protocol, nodes, topology_.nvls)) return std::nullopt;
+    if (!offers(kind, algorithm, protocol, ranks, nodes)) return std::nullopt;
     const std::size_t p = position_of(protocol);
-    const int per_node = ranks / nodes;
-    const auto [steps, inter] = ring_steps(kind, ranks, nodes);
-    Line line{.latency = 0, .bandwidth = bus(algorithm, p, ranks, nodes)};
-    if (algorithm == Algorithm::tree) {
-        // With one rank per node nothing hides the network: its latency is the tree's.
-        line.latency =
-            base_.tree[p] + 2 * ((per_node - 1) * hop_.tree[p] + log2_of(nodes) * net_.tree[p]);
-        line.bandwidth /= 2;
-        return line;
+    const int peers = ranks / nodes - 1;
+    const int levels = log2_of(nodes);
+    const NcclLatencies& base = constants_->base;
+    const NcclLatencies& hops = topology_.pci ? constants_->pci : constants_->nvlink;
+    const NcclLatencies& net = constants_->net;
+    const auto steps = [&] {
+        return static_cast<double>(ring_steps(kind, ranks, nodes).first) / ranks;
+    };
+    const auto simple_ring = [&] { return ring_bus(2, ranks, nodes); };
+    switch (algorithm) {
+    case Algorithm::ring: return ring_line(kind, p, ranks, nodes);
+    case Algorithm::tree:
+        return Line{.base = base.tree[p],
+                    .inside = 2 * peers * hops.tree[p],
+                    .between = 2 * levels * net_of(net.tree[p], p),
+                    .amount = 2,
+                    .bus = tree_bus(p, ranks, nodes)};
+    case Algorithm::nvls:
+        return Line{.inside = hops.nvls,
+                    .between = nodes == 1 ? 0 : net_of(net.nvls, p),
+                    .amount = gathers(kind) ? 1 : steps(),
+                    .bus = nvls_bus(algorithm, kind, ranks, nodes)};
+    case Algorithm::nvls_tree:
+        return Line{.base = base.nvls_tree,
+                    .inside = hops.nvls_tree,
+                    .between = 2 * levels * net_of(net.nvls_tree, p),
+                    .amount = steps(),
+                    .bus = nvls_bus(algorithm, kind, ranks, nodes)};
+    case Algorithm::collnet_direct:
+        // 0.4 us for each peer that takes its turn; Hopper reaches 0.85 of the bandwidth.
+        return Line{.base = base.collnet_direct,
+                    .inside = 2 * (std::min(1, peers) * hops.collnet_direct + peers * 0.4),
+                    .between = net_of(net.collnet_direct, p),
+                    .amount = 2,
+                    .bus = simple_ring() * (topology_.generation >= 2 ? 0.85 : 1)};
+    case Algorithm::collnet_chain:
+        return Line{.base = base.collnet_chain,
+                    .inside = 2 * peers * hops.collnet_chain,
+                    .between = net_of(net.collnet_chain, p),
+                    .amount = 2,
+                    .bus = simple_ring()};
+    case Algorithm::pat:
+        return Line{.base = base.pat,
+                    .inside = ranks * 2.8,
+                    .between = levels * net_of(net.pat, p) / 3.5,
+                    .amount = 1,
+                    .bus = simple_ring() * 0.75};
+    default: return std::nullopt;
     }
-    line.bandwidth *= static_cast<double>(ranks) / steps;
-    if (algorithm == Algorithm::nvls) {
-        line.latency = hop_.nvls;
-        // All-reduce pipelines two operations; the others move what the peers hold.
-        if (kind != Collective::all_reduce) line.bandwidth *= (per_node - 1.0) / per_node / 2;
-    } else if (algorithm == Algorithm::nvls_tree) {
-        line.latency = base_.nvls_tree + hop_.nvls_tree + 2 * log2_of(nodes) * net_.nvls_tree;
-    } else if (kind == Collective::broadcast || kind == Collective::reduce) {
-        line.latency = base_.ring[p] + (nodes == 1 ? hop_ : net_).ring[p];
-    } else {
-        const double overhead =
-            nodes == 1 ? 0 : net_overhead_ * (protocol == Protocol::simple ? 3 : 1);
-        const double hop = std::max(hop_.ring[p], overhead);
-        const double net = per_node == 1 ? net_.tree[p] : net_.ring[p];
-        line.latency = base_.ring[p] + (steps - inter) * hop + inter * net;
-    }
-    return line;
+}
+
+double NcclTuning::plateau(Collective kind, Algorithm algorithm, Protocol protocol,
+                           int nodes) const {
+    const bool slow = algorithm == Algorithm::ring && protocol == Protocol::simple && nodes > 1 &&
+                      kind == Collective::all_reduce;
+    if (!slow) return 1;
+    return topology_.generation == 0 ? 1.9 : 1.4;
 }
 
 double NcclTuning::microseconds_of(Collective kind, Algorithm algorithm, Protocol protocol,
                                    const Line& line, Bytes bytes, int ranks, int nodes) const {
     const auto size = static_cast<double>(bytes.raw());
-    double latency = line.latency;
-    double bandwidth = line.bandwidth;
+    double latency = line.latency();
+    double bandwidth = line.bandwidth();
     if (algorithm == Algorithm::tree && size >= 64) {
-        const auto& factors = tree_correction_[position_of(protocol)];
+        const auto& factors = constants_->tree_correction[position_of(protocol)];
         const int octave =
             static_cast<int>(std::bit_width(static_cast<std::uint64_t>(bytes.raw() / 64))) - 1;
         const auto i = static_cast<std::size_t>(octave);
@@ -210,10 +243,9 @@ double NcclTuning::microseconds_of(Collective kind, Algorithm algorithm, Protoco
             bandwidth *= factors[i] + (factors[i + 1] - factors[i]) * (size / low - 1);
         }
     }
-    const bool plateau = algorithm == Algorithm::ring && protocol == Protocol::simple &&
-                         nodes > 1 && kind == Collective::all_reduce &&
-                         size / (topology_.most_channels * ranks) >= 64;
-    if (plateau) latency *= topology_.generation == 0 ? 1.9 : 1.4;
+    if (size / (topology_.most_channels * ranks) >= 64) {
+        latency *= plateau(kind, algorithm, protocol, nodes);
+    }
     return latency + size / (1000 * bandwidth);
 }
 
@@ -221,11 +253,10 @@ std::optional<CollectivePrice> NcclTuning::price(Collective kind, Bytes bytes, i
                                                  int nodes) const {
     std::optional<CollectivePrice> best;
     double least = std::numeric_limits<double>::infinity();
-    for (const Algorithm algorithm :
-         {Algorithm::ring, Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree}) {
-        for (const Protocol protocol : kProtocols) {
+    for (const Algorithm algorithm : kAlgorithms) {
+        for (const Protocol protocol : kNcclProtocols) {
             const auto found = line(kind, algorithm, protocol, ranks, nodes);
-            if (!found || !(found->bandwidth > 0)) continue;
+            if (!found || !(found->bus > 0)) continue;
             const double time =
                 microseconds_of(kind, algorithm, protocol, *found, bytes, ranks, nodes);
             if (time >= least) continue;
@@ -237,6 +268,46 @@ std::optional<CollectivePrice> NcclTuning::price(Collective kind, Bytes bytes, i
     return best;
 }
 
+NcclTuning::Choices NcclTuning::choices(Collective kind, int ranks, int nodes) const {
+    Choices found;
+    // Each is a straight line, latency + size slope.
+    std::array<double, 6> latency{};
+    std::array<double, 6> slope{};
+    for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree}) {
+        for (const Protocol protocol : kNcclProtocols) {
+            const auto each = line(kind, algorithm, protocol, ranks, nodes);
+            if (!each) continue;
+            latency[found.count] = each->latency() * plateau(kind, algorithm, protocol, nodes);
+            slope[found.count] = 1 / (1000 * each->bandwidth());
+            found.items[found.count++] = {algorithm, protocol, *each};
+        }
+    }
+    // Their lower envelope. Of equal lines the first stays.
+    for (std::size_t i = 0; i < found.count; ++i) {
+        Choice& own = found.items[i];
+        for (std::size_t j = 0; j < found.count; ++j) {
+            const double later = latency[i] - latency[j];
+            const double steeper = slope[i] - slope[j];
+            if (steeper < 0) own.from = std::max(own.from, later / -steeper);
+            if (steeper > 0) own.to = std::min(own.to, -later / steeper);
+            if (steeper == 0 && (later > 0 || (later == 0 && j < i))) own.to = -1;
+        }
+    }
+    auto* const begin = found.items.data();
+    found.count =
+        static_cast<std::size_t>(std::remove_if(begin, begin + found.count,
+                                                [](const Choice& c) { return !(c.from < c.to); }) -
+                                 begin);
+    return found;
+}
+
+NcclTuning NcclTuning::for_nodes_of(const GroupLinks& links) const {
+    NcclTuning own = *this;
+    const int mean = links.ranks / links.nodes;
+    own.topology_.nic_bandwidth *= static_cast<double>(links.fewest_per_node) / mean;
+    return own;
+}
+
 NcclTuningModel::NcclTuningModel(NcclTuning tuning, std::string name)
     : tuning_(std::move(tuning)), name_(std::move(name)) {}
 
@@ -244,8 +315,10 @@ std::optional<CollectivePrice> NcclTuningModel::price(const CollectiveCall& call
                                                       const Machine& machine) const {
     if (call.devices.size() == 1) return CollectivePrice{.time = Time{0}};
     const auto links = machine.group_links(call.devices);
-    if (links->ranks_per_node == 0) return std::nullopt;
-    return tuning_.price(call.kind, call.bytes, links->ranks, links->nodes);
+    if (links->ranks_per_node > 0) {
+        return tuning_.price(call.kind, call.bytes, links->ranks, links->nodes);
+    }
+    return tuning_.for_nodes_of(*links).price(call.kind, call.bytes, links->ranks, links->nodes);
 }
 
 }  // namespace partita::cost

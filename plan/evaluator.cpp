@@ -20,46 +20,48 @@ struct Lowered {
 };
 
 /// Searchers propose what is no pipeline, too: it is lowered without its schedule.
-Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy) {
-    if (!find_schedule_fault(problem, strategy)) return {.graph = lower(problem, strategy)};
+Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
+    if (!find_schedule_fault(problem, strategy)) return {.graph = lower(problem, strategy, cache)};
     Strategy unscheduled = strategy;
     unscheduled.policy.schedule = {};
-    return {.graph = lower(problem, unscheduled), .keeps_schedule = false};
+    return {.graph = lower(problem, unscheduled, cache), .keeps_schedule = false};
 }
 
 class TimelineEvaluator final : public Evaluator {
 public:
     TimelineEvaluator(const Problem& problem, Scheduler scheduler)
-        : problem_(problem), scheduler_(scheduler) {}
+        : problem_(problem), scheduler_(scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
-        const Lowered lowered = lower_what_may_be(problem_, strategy);
+        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_);
         const Timeline timeline = simulate(lowered.graph, scheduler_);
         Evaluation evaluation = evaluation_of(problem_, lowered.graph, timeline);
         evaluation.keeps_schedule = lowered.keeps_schedule;
         return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        return simulate(lower_what_may_be(problem_, strategy).graph, scheduler_).commit_order;
+        return simulate(lower_what_may_be(problem_, strategy, cache_).graph, scheduler_)
+            .commit_order;
     }
     std::size_t task_count(const Strategy& strategy) override {
-        return lower_what_may_be(problem_, strategy).graph.size();
+        return lower_what_may_be(problem_, strategy, cache_).graph.size();
     }
 
 private:
     const Problem& problem_;
     Scheduler scheduler_;
+    LayoutCache cache_;
 };
 
 class MaxLoadEvaluator final : public Evaluator {
 public:
     MaxLoadEvaluator(const Problem& problem, Scheduler scheduler)
-        : problem_(problem), timeline_(problem, scheduler) {}
+        : problem_(problem), timeline_(problem, scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
         if (has_given_costs(problem_)) return given_max_load(problem_, strategy);
         Evaluation evaluation = timeline_.evaluate(strategy);
-        evaluation.value = busiest_resource(lower_what_may_be(problem_, strategy).graph);
+        evaluation.value = busiest_resource(lower_what_may_be(problem_, strategy, cache_).graph);
         return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
@@ -73,6 +75,7 @@ public:
 private:
     const Problem& problem_;
     TimelineEvaluator timeline_;
+    LayoutCache cache_;
 };
 
 template <class T>

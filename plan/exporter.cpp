@@ -10,6 +10,7 @@
 #include "plan/chrome_trace.h"
 #include "plan/dot.h"
 #include "plan/dtensor.h"
+#include "plan/nccl_tuner.h"
 #include "plan/shardy.h"
 
 namespace partita::plan {
@@ -29,6 +30,10 @@ std::span<const ExporterRow> exporter_table() {
             .summary = "device meshes and placements of every tensor, for PyTorch's DTensor",
             .needs_timeline = false,
             .write = dtensor},
+        ExporterRow{.name = "nccl-tuner",
+                    .summary = "algorithm and protocol of collectives, for NCCL's tuner plugin",
+                    .needs_timeline = false,
+                    .write = nccl_tuner},
         ExporterRow{.name = "shardy",
                     .summary = "an MLIR module with meshes and shardings, for OpenXLA's Shardy",
                     .needs_timeline = false,

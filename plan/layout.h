@@ -30,7 +30,7 @@
 
 namespace partita::plan {
 
-/// Regions by number: equal regions have equal numbers. One table per lowering.
+/// Regions by number: equal regions have equal numbers. One table per lowering, or per cache.
 class RegionTable {
 public:
     std::int32_t intern(graph::Region region);
@@ -40,6 +40,7 @@ public:
     [[nodiscard]] std::int64_t volume(std::int32_t id) const {
         return volumes_[static_cast<std::size_t>(id)];
     }
+    [[nodiscard]] std::size_t size() const { return regions_.size(); }
 
 private:
     std::vector<graph::Region> regions_;

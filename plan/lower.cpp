@@ -16,14 +16,15 @@ using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
 
-Lowering::Lowering(const Problem& problem, const Strategy& strategy)
+Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache)
     : problem_(problem),
       graph_(problem.graph()),
       strategy_(strategy),
       micro_batches_(strategy.policy.micro_batches),
       turns_(problem, strategy),
-      build_(problem),
-      whole_regions_(graph_.tensor_count(), -1),
+      cache_(cache),
+      layouts_(cache.layouts()),
+      build_(problem, cache.regions()),
       states_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches_)),
       forward_(graph_.op_count() * static_cast<std::size_t>(micro_batches_)) {}
 
@@ -41,89 +42,13 @@ TaskGraph Lowering::run() {
     return build_.finish();
 }
 
-Lowering::Split Lowering::split_of(OpId id, int micro_batch) const {
-    const OpConfig& config = strategy_.config(id);
-    const bool whole = config.degrees.empty() && (micro_batches_ == 1 || !problem_.is_batched(id));
-    Split split(problem_.rule(id), config,
-                whole ? graph::Box{} : micro_batch_box(problem_, id, micro_batches_, micro_batch));
-    split.micro_batch = micro_batch;
-    split.whole = whole;
-    return split;
-}
-
-/// The whole tensor in one piece.
-std::int32_t Lowering::whole_layout(TensorId t, int device) {
-    std::int32_t& region = whole_regions_[t.index()];
-    if (region < 0) region = build_.regions().intern(graph::whole_region(graph_.tensor(t).shape));
-    const std::int64_t key = std::int64_t{region} * problem_.device_count() + device;
-    const auto [known, is_new] = whole_layouts_.emplace(key, -1);
-    if (is_new) {
-        known->second = layouts_.intern({.pieces = {{.device = device, .region = region}}});
-    }
-    return known->second;
-}
-
-std::int32_t Lowering::layout(OpId id, const Split& split, Side side, std::size_t index) {
-    const Op& op = graph_.op(id);
-    const graph::OpRule& rule = problem_.rule(id);
-    const DeviceSet& devices = strategy_.config(id).devices;
-    const bool is_result = side == Side::result || side == Side::result_gradient;
-    const TensorId t = is_result ? op.outputs[index] : op.inputs[index];
-    const graph::Shape& shape = graph_.tensor(t).shape;
-    if (!split.whole) {
-        return layouts_.intern(
-            layout_of(rule, split.parts, devices, side, index, shape, build_.regions()));
-    }
-    const auto& dims = is_result ? rule.results[index].dims : rule.operands[index].dims;
-    const bool windowed =
-        std::any_of(dims.begin(), dims.end(), [](const graph::DimRule& dim) { return dim.window; });
-    if (!windowed) return whole_layout(t, devices[0]);
-    const Parts parts(rule, strategy_.config(id), graph::whole_box(rule));
-    return layouts_.intern(layout_of(rule, parts, devices, side, index, shape, build_.regions()));
-}
-
-/// The largest part: contract 11.
-PartSize Lowering::size_of(OpId id, const Split& split) {
-    const Op& op = graph_.op(id);
-    PartSize size{.operands = std::vector<std::int64_t>(op.inputs.size()),
-                  .results = std::vector<std::int64_t>(op.outputs.size()),
-                  .flops = flops_of(problem_.rule(id), split.parts.box(0))};
-    const auto largest = [&](Side side, std::size_t i) {
-        std::int64_t most = 0;
-        for (const Piece& piece : layouts_[layout(id, split, side, i)].pieces) {
-            if (piece.region >= 0) most = std::max(most, build_.regions().volume(piece.region));
-        }
-        return most;
-    };
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (op.inputs[i].valid()) size.operands[i] = largest(Side::operand, i);
-    }
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) size.results[i] = largest(Side::result, i);
-    return size;
-}
-
-Time Lowering::time_of(OpId id, bool backward, const Split& split, int device, Prices& prices) {
-    if (split.whole) {  // priced already
-        return backward ? problem_.backward_time(id, device) : problem_.forward_time(id, device);
-    }
-    const int device_class = problem_.device_class(device);
-    for (const auto& [known, time] : prices.known) {
-        if (known == device_class) return time;
-    }
-    if (!prices.size) prices.size = size_of(id, split);
-    const Time time = backward ? problem_.backward_time(id, *prices.size, device)
-                               : problem_.forward_time(id, *prices.size, device);
-    prices.known.emplace_back(device_class, time);
-    return time;
-}
-
 /// The task comes after the places' tasks and reads what lies there.
-void Lowering::add_work(TaskId task, const std::vector<Place>& places) {
+void Lowering::add_work(TaskId task, const Places& places) {
     for (const Place& place : places) build_.add_edge(place.task, task);
     add_reads(task, places);
 }
 
-void Lowering::add_reads(TaskId task, const std::vector<Place>& places) {
+void Lowering::add_reads(TaskId task, const Places& places) {
     for (const Place& place : places) {
         build_.add_read(task, place.buffer);
         const auto readers = readers_.find(place.buffer);
@@ -135,8 +60,7 @@ void Lowering::lower_source(OpId id, int micro_batch) {
     const Op& op = graph_.op(id);
     const TensorId t = op.outputs[0];
     if (problem_.is_resident(t)) return;  // see resident()
-    const Split split = split_of(id, micro_batch);
-    Form home{.layout = layout(id, split, Side::result, 0), .pieces = {}};
+    Form home{.layout = layouts_of(id, micro_batch).results[0], .pieces = {}};
     const bool trained = op.kind == OpKind::parameter;
     for (const Piece& piece : layouts_[home.layout].pieces) {
         Place place{.device = piece.device};
@@ -156,34 +80,30 @@ void Lowering::lower_forward(OpId id, int micro_batch) {
         lower_source(id, micro_batch);
         return;
     }
-    const Split split = split_of(id, micro_batch);
+    const OpLayouts& own = layouts_of(id, micro_batch);
     std::vector<const Pieces*> operands(op.inputs.size(), nullptr);
-    std::vector<std::int32_t> wanted(op.inputs.size(), -1);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid()) continue;
-        wanted[i] = layout(id, split, Side::operand, i);
-        form(op.inputs[i], micro_batch, wanted[i], false);
+        if (op.inputs[i].valid()) form(op.inputs[i], micro_batch, own.operands[i], false);
     }
     if (op.kind == OpKind::output) return;
     // Asked for again: one operand's reshard may move another form of the same tensor.
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid()) continue;
-        operands[i] = &form(op.inputs[i], micro_batch, wanted[i], false).pieces;
+        operands[i] = &form(op.inputs[i], micro_batch, own.operands[i], false).pieces;
     }
     const DeviceSet& devices = strategy_.config(id).devices;
-    Prices prices;
     std::vector<TaskId> tasks;
-    for (int part = 0; part < split.parts.size(); ++part) {
+    for (int part = 0; part < own.parts; ++part) {
         const int device = devices[part];
-        const Time duration = time_of(id, false, split, device, prices);
+        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
         const TaskId task = build_.add_task({.kind = TaskKind::forward,
                                              .op = id,
                                              .tensor = {},
                                              .device = device,
-                                             .part = split.parts.size() > 1 ? part : -1,
+                                             .part = own.parts > 1 ? part : -1,
                                              .micro_batch = label(id, micro_batch),
                                              .turn = turns_.of(id, micro_batch, false),
-                                             .duration = duration});
+                                             .duration = own.forward[device_class]});
         for (const Pieces* pieces : operands) {
             if (pieces != nullptr) add_work(task, (*pieces)[static_cast<std::size_t>(part)]);
         }
@@ -192,18 +112,18 @@ void Lowering::lower_forward(OpId id, int micro_batch) {
     }
     note_readers(tasks);
     const bool views = problem_.rule(id).alias && !operands.empty() && operands[0] != nullptr;
-    add_results(id, split, tasks, views ? *operands[0] : Pieces{});
+    add_results(id, micro_batch, tasks, views ? *operands[0] : Pieces{});
     forward_[id.index() * static_cast<std::size_t>(micro_batches_) +
              static_cast<std::size_t>(micro_batch)] = std::move(tasks);
 }
 
 /// A view keeps its operand's buffer alive instead of allocating one of its own.
-void Lowering::add_results(OpId id, const Split& split, const std::vector<TaskId>& tasks,
+void Lowering::add_results(OpId id, int micro_batch, const std::vector<TaskId>& tasks,
                            const Pieces& viewed) {
     const Op& op = graph_.op(id);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         const TensorId t = op.outputs[i];
-        Form home{.layout = layout(id, split, Side::result, i), .pieces = {}};
+        Form home{.layout = layouts_of(id, micro_batch).results[i], .pieces = {}};
         for (std::size_t part = 0; part < tasks.size(); ++part) {
             const Piece& piece = layouts_[home.layout].pieces[part];
             std::int32_t root = -1;
@@ -213,11 +133,11 @@ void Lowering::add_results(OpId id, const Split& split, const std::vector<TaskId
             }
             Place place{.device = piece.device, .task = tasks[part]};
             const Bytes bytes = root >= 0 ? Bytes{0} : buffer_bytes(t, piece.region);
-            place.buffer = add_value({.tensor = t, .micro_batch = label(t, split.micro_batch)},
-                                     place, piece, bytes, root);
+            place.buffer = add_value({.tensor = t, .micro_batch = label(t, micro_batch)}, place,
+                                     piece, bytes, root);
             home.pieces.push_back({place});
         }
-        state(t, split.micro_batch).forms.push_back(std::move(home));
+        state(t, micro_batch).forms.push_back(std::move(home));
     }
 }
 
@@ -250,9 +170,16 @@ void Lowering::add_resident_memory() {
     }
 }
 
+TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
+    assert(strategy.configs.size() == problem.graph().op_count());
+    cache.forget_if_large();
+    return Lowering(problem, strategy, cache).run();
+}
+
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.configs.size() == problem.graph().op_count());
-    return Lowering(problem, strategy).run();
+    LayoutCache cache(problem);
+    return Lowering(problem, strategy, cache).run();
 }
 
 }  // namespace partita::plan

@@ -18,6 +18,7 @@
 // inference parameters) wherever they are used. Source: RULES.md 10-17.
 #pragma once
 
+#include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
@@ -26,5 +27,7 @@ namespace partita::plan {
 
 /// `strategy` must be legal: find_fault() of config.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
+/// The same; quicker from the second strategy on. The cache is one of this problem.
+TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
 
 }  // namespace partita::plan

@@ -46,7 +46,7 @@ void Lowering::allocate(Form& form, const Subject& subject, bool persistent) {
 }
 
 /// A sum of what blocks of this device give belongs to the last of these blocks; any other to none.
-std::int32_t Lowering::turn_of_sum(const std::vector<Place>& places, int device) const {
+std::int32_t Lowering::turn_of_sum(const Places& places, int device) const {
     std::int32_t turn = -1;
     for (const Place& place : places) {
         if (place.task < 0) return -1;
@@ -59,9 +59,8 @@ std::int32_t Lowering::turn_of_sum(const std::vector<Place>& places, int device)
 
 /// Adds values that lie on one device, in place where the first of them covers the piece and nobody
 /// else reads it.
-std::vector<Place> Lowering::sum_of_places(std::vector<Place> places, const Subject& subject,
-                                           const Piece& piece, graph::Combine combine,
-                                           bool persistent) {
+Places Lowering::sum_of_places(Places places, const Subject& subject, const Piece& piece,
+                               graph::Combine combine, bool persistent) {
     const int device = places[0].device;
     const bool in_place =
         build_.buffer(places[0].buffer).region == piece.region && !build_.is_read(places[0].buffer);
@@ -94,7 +93,7 @@ Form Lowering::sum_of(const std::vector<Form>& forms, const Subject& subject, bo
     Form sum{.layout = forms[0].layout, .pieces = {}};
     const Layout& layout = layouts_[sum.layout];
     for (std::size_t i = 0; i < layout.pieces.size(); ++i) {
-        std::vector<Place> places;
+        Places places;
         for (const Form& form : forms) {
             places.insert(places.end(), form.pieces[i].begin(), form.pieces[i].end());
         }
@@ -183,12 +182,12 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
         return;
     }
     const int own = problem_.is_batched(id) ? micro_batch : 0;
-    const Split split = split_of(id, own);
+    const OpLayouts& layouts = layouts_of(id, own);
     const graph::OpRule& rule = problem_.rule(id);
     std::vector<Form> gradients;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         if (!problem_.has_gradient(op.outputs[i])) continue;
-        const std::int32_t wanted = layout(id, split, Side::result_gradient, i);
+        const std::int32_t wanted = layouts.result_gradients[i];
         gradients.push_back(take_gradient(op.outputs[i], own, wanted, false));
     }
     std::vector<Pieces> saved;
@@ -198,23 +197,22 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
         if (!op.inputs[i].valid() || !is_saved) continue;
         const bool again = strategy_.update(graph_.tensor(op.inputs[i]).producer).refetch;
         (again ? fetched : saved)
-            .push_back(form(op.inputs[i], own, layout(id, split, Side::operand, i), true).pieces);
+            .push_back(form(op.inputs[i], own, layouts.operands[i], true).pieces);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         const bool is_saved = i >= 64 || ((rule.saves_results >> i) & 1U) != 0;
         if (!is_saved) continue;
         // Combined, where the parts' results are partial: RULES.md 12.
-        const std::int32_t whole = layout(id, split, Side::result_gradient, i);
+        const std::int32_t whole = layouts.result_gradients[i];
         fetched.push_back(form(op.outputs[i], own, whole, true).pieces);
     }
     const DeviceSet& devices = strategy_.config(id).devices;
     const auto& forward = forward_[id.index() * static_cast<std::size_t>(micro_batches_) +
                                    static_cast<std::size_t>(own)];
-    Prices prices;
     std::vector<TaskId> tasks;
     for (std::size_t part = 0; part < forward.size(); ++part) {
         const int device = devices[static_cast<int>(part)];
-        const Time duration = time_of(id, true, split, device, prices);
+        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
         const TaskId task = build_.add_task({.kind = TaskKind::backward,
                                              .op = id,
                                              .tensor = {},
@@ -222,7 +220,7 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
                                              .part = build_.task(forward[part]).part,
                                              .micro_batch = build_.task(forward[part]).micro_batch,
                                              .turn = turns_.of(id, own, true),
-                                             .duration = duration});
+                                             .duration = layouts.backward[device_class]});
         build_.add_edge(forward[part], task);
         for (const Form& gradient : gradients) add_work(task, gradient.pieces[part]);
         for (const Pieces& pieces : fetched) add_work(task, pieces[part]);
@@ -233,31 +231,29 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
     note_readers(tasks);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid() || !problem_.has_gradient(op.inputs[i])) continue;
-        give(id, i, own, layout(id, split, Side::operand_gradient, i), tasks);
+        give(id, i, own, layouts.operand_gradients[i], tasks);
     }
 }
 
 void Lowering::lower_loss(OpId id, int micro_batch) {
     const Op& op = graph_.op(id);
-    const Split split = split_of(id, micro_batch);
-    const Pieces value =
-        form(op.inputs[0], micro_batch, layout(id, split, Side::operand, 0), true).pieces;
-    Prices prices;
+    const OpLayouts& layouts = layouts_of(id, micro_batch);
+    const Pieces value = form(op.inputs[0], micro_batch, layouts.operands[0], true).pieces;
     std::vector<TaskId> tasks;
-    for (int part = 0; part < split.parts.size(); ++part) {
+    for (int part = 0; part < layouts.parts; ++part) {
         const int device = strategy_.config(id).devices[part];
-        const Time duration = time_of(id, true, split, device, prices);
+        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
         tasks.push_back(build_.add_task({.kind = TaskKind::loss,
                                          .op = id,
                                          .tensor = {},
                                          .device = device,
-                                         .part = split.parts.size() > 1 ? part : -1,
+                                         .part = layouts.parts > 1 ? part : -1,
                                          .micro_batch = label(id, micro_batch),
                                          .turn = turns_.of(id, micro_batch, true),
-                                         .duration = duration}));
+                                         .duration = layouts.backward[device_class]}));
         add_work(tasks.back(), value[static_cast<std::size_t>(part)]);
     }
-    give(id, 0, micro_batch, layout(id, split, Side::operand_gradient, 0), tasks);
+    give(id, 0, micro_batch, layouts.operand_gradients[0], tasks);
 }
 
 /// What a micro-batch adds to the accumulator of a parameter; after the last one its update.
@@ -266,10 +262,7 @@ void Lowering::lower_parameter(OpId id, int micro_batch) {
     if (!problem_.has_gradient(t)) return;
     const UpdateConfig& update = strategy_.update(id);
     const OpConfig& config = update.update.devices.empty() ? strategy_.config(id) : update.update;
-    const Parts parts(problem_.rule(id), config, graph::whole_box(problem_.rule(id)));
-    const std::int32_t updated =
-        layouts_.intern(layout_of(problem_.rule(id), parts, config.devices, Side::result, 0,
-                                  graph_.tensor(t).shape, build_.regions()));
+    const std::int32_t updated = cache_.of(id, config, micro_batches_, micro_batch).results[0];
     const TaskId begin = build_.task_count();
     if (update.accumulate_locally) {
         fold_pending(t, micro_batch, true);

@@ -11,53 +11,6 @@ namespace partita::plan {
 
 using graph::TensorId;
 
-namespace {
-
-std::size_t hash_of(const Layout& layout) {
-    std::uint64_t hash = static_cast<std::uint64_t>(layout.summands) + 0x9E3779B97F4A7C15U;
-    const auto mix = [&hash](std::int32_t value) {
-        hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xBF58476D1CE4E5B9U;
-        hash ^= hash >> 29U;
-    };
-    for (const Piece& piece : layout.pieces) {
-        mix(piece.device);
-        mix(piece.region);
-        mix(piece.summand);
-    }
-    return hash;
-}
-
-}  // namespace
-
-std::int32_t LayoutTable::intern(Layout layout) {
-    const std::size_t hash = hash_of(layout);
-    const auto [begin, end] = by_hash_.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if ((*this)[it->second] == layout) return it->second;
-    }
-    const auto id = static_cast<std::int32_t>(layouts_.size());
-    layouts_.push_back(std::move(layout));
-    by_hash_.emplace(hash, id);
-    return id;
-}
-
-const Reshard& LayoutTable::reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
-                                    const cost::Machine& machine) {
-    std::unique_ptr<Reshard>& known = reshards_[{from, to}];
-    if (!known) {
-        known =
-            std::make_unique<Reshard>(plan_reshard((*this)[from], (*this)[to], regions, machine));
-    }
-    return *known;
-}
-
-bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable& regions) {
-    if (from == to) return true;
-    const auto [known, is_new] = local_.emplace(std::pair{from, to}, false);
-    if (is_new) known->second = plan::is_local((*this)[from], (*this)[to], regions);
-    return known->second;
-}
-
 Lowering::TensorState& Lowering::state(TensorId t, int micro_batch) {
     const int m = problem_.is_batched(t) ? micro_batch : 0;
     return states_[t.index() * static_cast<std::size_t>(micro_batches_) +
@@ -156,8 +109,7 @@ TaskId Lowering::add_pack(const Subject& subject, const Piece& piece, std::int32
 }
 
 /// The piece in the order of messages.
-std::vector<Place> Lowering::packed(const std::vector<Place>& places, const Subject& subject,
-                                    const Piece& piece) {
+Places Lowering::packed(const Places& places, const Subject& subject, const Piece& piece) {
     const TaskId task = add_pack(subject, piece, turn_of_sum(places, piece.device));
     add_work(task, places);
     Place place{.device = piece.device, .task = task};
@@ -188,10 +140,10 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
               .to = transfer.devices[1],
               .micro_batch = subject.micro_batch,
               .bytes = bytes_of(graph_.tensor(t), transfer.elements)};
-    std::vector<std::vector<Place>> given;
+    Pieces given;
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
         const auto source = static_cast<std::size_t>(transfer.sources[i]);
-        const std::vector<Place>& places = from.pieces[source];
+        const Places& places = from.pieces[source];
         const Piece piece = layouts_[from.layout].pieces[source];
         // A piece in several fragments is no single message either.
         const bool pack = transfer.pack[i] != 0 || places.size() > 1;
@@ -212,7 +164,7 @@ Pieces Lowering::add_transfer(const Form& from, const Transfer& transfer, const 
         task.duration = problem_.copy_time(t, task.bytes, task.device, task.to);
         id = build_.add_task(task);
     }
-    for (const std::vector<Place>& places : given) add_work(id, places);
+    for (const Places& places : given) add_work(id, places);
     Pieces results;
     for (const Delivery& delivery : transfer.results) {
         Place place{.device = delivery.device, .task = id};
@@ -239,12 +191,12 @@ Form Lowering::reshard(const Form& from, std::int32_t to, const Subject& subject
     }
     Form form{.layout = to, .pieces = {}};
     for (std::size_t i = 0; i < plan.supplies.size(); ++i) {
-        std::vector<Place> places;
+        Places places;
         for (const Supply::Item& item : plan.supplies[i].items) {
             const auto at = static_cast<std::size_t>(item.index);
-            const std::vector<Place>& held =
-                item.transfer < 0 ? from.pieces[at]
-                                  : delivered[static_cast<std::size_t>(item.transfer)][at];
+            const Places& held = item.transfer < 0
+                                     ? from.pieces[at]
+                                     : delivered[static_cast<std::size_t>(item.transfer)][at];
             places.insert(places.end(), held.begin(), held.end());
         }
         const Piece piece = layouts_[to].pieces[i];

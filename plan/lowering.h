@@ -10,17 +10,13 @@
 // A tensor that differs between micro-batches has one state for each of them.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "plan/layout.h"
+#include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/reshard.h"
 #include "plan/strategy.h"
 #include "plan/task_graph_builder.h"
 #include "plan/turns.h"
@@ -34,31 +30,15 @@ struct Place {
     std::int32_t buffer = -1;  ///< -1: not allocated yet
 };
 
-using Pieces = std::vector<std::vector<Place>>;
+/// One place, nearly always.
+using Places = boost::container::small_vector<Place, 1>;
+using Pieces = std::vector<Places>;
 
 /// A tensor in one layout.
 struct Form {
     std::int32_t layout = -1;  ///< of LayoutTable
     Pieces pieces;             ///< per piece of the layout
     int operand = -1;          ///< pending gradients: the consumer's operand
-};
-
-/// Layouts by number, and the reshards between them: repeated layers ask for the same ones.
-class LayoutTable {
-public:
-    std::int32_t intern(Layout layout);
-    [[nodiscard]] const Layout& operator[](std::int32_t id) const {
-        return layouts_[static_cast<std::size_t>(id)];
-    }
-    const Reshard& reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
-                           const cost::Machine& machine);
-    bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
-
-private:
-    std::vector<Layout> layouts_;
-    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
-    std::map<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<Reshard>> reshards_;
-    std::map<std::pair<std::int32_t, std::int32_t>, bool> local_;
 };
 
 /// Of what a communication is: the tensor, its gradient or its new value.
@@ -72,7 +52,7 @@ struct Subject {
 
 class Lowering {
 public:
-    Lowering(const Problem& problem, const Strategy& strategy);
+    Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
     TaskGraph run();
 
 private:
@@ -81,15 +61,6 @@ private:
         std::vector<Form> forms;  ///< first the home
         int epoch = -1;           ///< of the forms beside the home, for what is fetched again
         std::vector<Form> pending;
-    };
-
-    /// The parts of an op in one micro-batch.
-    struct Split {
-        Split(const graph::OpRule& rule, const OpConfig& config, graph::Box base)
-            : parts(rule, config, std::move(base)) {}
-        Parts parts;  ///< without boxes when `whole`
-        int micro_batch = 0;
-        bool whole = false;  ///< one part that covers everything, which needs no arithmetic
     };
 
     /// Tasks from `begin` to `end`.
@@ -106,23 +77,17 @@ private:
         TaskRange gradient;           ///< what takes the gradient that they give to its place
     };
 
-    struct Prices {
-        std::vector<std::pair<int, Time>> known;  ///< device class, time
-        std::optional<PartSize> size;
-    };
-
     // lower.cpp: forward
     void lower_forward(graph::OpId id, int micro_batch);
     void lower_source(graph::OpId id, int micro_batch);
-    void add_results(graph::OpId id, const Split& split, const std::vector<TaskId>& tasks,
+    void add_results(graph::OpId id, int micro_batch, const std::vector<TaskId>& tasks,
                      const Pieces& viewed);
-    [[nodiscard]] Split split_of(graph::OpId id, int micro_batch) const;
-    std::int32_t layout(graph::OpId id, const Split& split, Side side, std::size_t index);
-    std::int32_t whole_layout(graph::TensorId t, int device);
-    PartSize size_of(graph::OpId id, const Split& split);
+    const OpLayouts& layouts_of(graph::OpId id, int micro_batch) {
+        return cache_.of(id, strategy_.config(id), micro_batches_, micro_batch);
+    }
     void add_resident_memory();
-    void add_work(TaskId task, const std::vector<Place>& places);
-    void add_reads(TaskId task, const std::vector<Place>& places);
+    void add_work(TaskId task, const Places& places);
+    void add_reads(TaskId task, const Places& places);
 
     // lower_transfers.cpp: layouts and reshards
     TensorState& state(graph::TensorId t, int micro_batch);
@@ -130,8 +95,7 @@ private:
     Form resident(graph::TensorId t, std::int32_t layout);
     Form reshard(const Form& from, std::int32_t to, const Subject& subject);
     Pieces local_pieces(const Form& from, std::int32_t to) const;
-    std::vector<Place> packed(const std::vector<Place>& places, const Subject& subject,
-                              const Piece& piece);
+    Places packed(const Places& places, const Subject& subject, const Piece& piece);
     Place unpacked(const Place& message, const Subject& subject, const Piece& piece);
     TaskId add_pack(const Subject& subject, const Piece& piece, std::int32_t turn);
     Pieces add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
@@ -154,13 +118,10 @@ private:
               const std::vector<TaskId>& tasks);
     Form take_gradient(graph::TensorId t, int micro_batch, std::int32_t layout, bool persistent);
     Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
-    std::vector<Place> sum_of_places(std::vector<Place> places, const Subject& subject,
-                                     const Piece& piece, graph::Combine combine, bool persistent);
-    [[nodiscard]] std::int32_t turn_of_sum(const std::vector<Place>& places, int device) const;
+    Places sum_of_places(Places places, const Subject& subject, const Piece& piece,
+                         graph::Combine combine, bool persistent);
+    [[nodiscard]] std::int32_t turn_of_sum(const Places& places, int device) const;
     void allocate(Form& form, const Subject& subject, bool persistent);
-
-    /// Time of the largest part of an op; `prices` remembers it per device class.
-    Time time_of(graph::OpId id, bool backward, const Split& split, int device, Prices& prices);
 
     [[nodiscard]] bool runs_in(graph::OpId id, int micro_batch) const {
         return problem_.is_batched(id) || micro_batch == 0;
@@ -181,10 +142,9 @@ private:
     const Strategy& strategy_;
     int micro_batches_;
     Turns turns_;
+    LayoutCache& cache_;
+    LayoutTable& layouts_;
     TaskGraphBuilder build_;
-    LayoutTable layouts_;
-    std::vector<std::int32_t> whole_regions_;  ///< per tensor; -1: not asked for yet
-    std::unordered_map<std::int64_t, std::int32_t> whole_layouts_;  ///< by region and device
     std::vector<TensorState> states_;           ///< tensor * micro-batches + micro-batch
     std::vector<std::vector<TaskId>> forward_;  ///< op * micro-batches + micro-batch: parts
     std::map<std::int32_t, std::vector<TaskId>> readers_;  ///< of what a parameter's home holds

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,7 +126,7 @@ struct TaskGraph {
     std::int32_t resource_count = 0;  ///< 3 per device, then channels
     Csr<std::int32_t> lanes;          ///< resources of each lane, rising
 
-    RegionTable regions;
+    std::shared_ptr<const RegionTable> regions;
     Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
 
     std::vector<Buffer> buffers;

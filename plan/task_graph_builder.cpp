@@ -30,7 +30,9 @@ Csr<T> to_csr(std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows) {
 
 }  // namespace
 
-TaskGraphBuilder::TaskGraphBuilder(const Problem& problem) : problem_(problem) {
+TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions)
+    : problem_(problem), regions_(std::move(regions)) {
+    graph_.regions = regions_;
     const int devices = problem.device_count();
     graph_.device_count = devices;
     graph_.resource_count =

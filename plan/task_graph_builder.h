@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ namespace partita::plan {
 
 class TaskGraphBuilder {
 public:
-    explicit TaskGraphBuilder(const Problem& problem);
+    TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions);
 
     /// `task.lane` is set here: the compute row of its device, or all resources of its route. So is
     /// `task.ordinal`.
@@ -45,8 +46,8 @@ public:
     [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
         return graph_.buffers[static_cast<std::size_t>(id)];
     }
-    [[nodiscard]] RegionTable& regions() { return graph_.regions; }
-    [[nodiscard]] const RegionTable& regions() const { return graph_.regions; }
+    [[nodiscard]] RegionTable& regions() { return *regions_; }
+    [[nodiscard]] const RegionTable& regions() const { return *regions_; }
 
     /// Joins collectives that move together (join.h), so that the ids given before change, and adds
     /// the schedule's edges between tasks that have turns (turns.h).
@@ -62,6 +63,7 @@ private:
     void join_collectives();
 
     const Problem& problem_;
+    std::shared_ptr<RegionTable> regions_;
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;

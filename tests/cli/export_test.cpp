@@ -248,19 +248,41 @@ TEST_F(Export, ShardyNamesMeshAndShardingsOfASplitPlan) {
     EXPECT_EQ(count_of(text, "{"), count_of(text, "}"));
 }
 
+TEST_F(Export, NcclTunerPinsTheCollectivesThatNcclsModelChose) {
+    // Nobody measured this machine, so NCCL's model prices the all-reduces of its four A100.
+    const Outcome planned = run(
+        plan_mlp({"--machine", "a100-t4", "--mode", "training", "--searcher", "data-parallel"}));
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    const Outcome result = run({"export", "plan.json", example("runnable/mlp/model.onnx"),
+                                "--format", "nccl-tuner", "-o", "tuner.csv"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const std::string text = read("tuner.csv");
+    std::set<std::string> expected;
+    const json plan = json::parse(read("plan.json"));
+    for (const json& collective : plan["collectives"]) {
+        ASSERT_NE(collective["protocol"], "") << collective;
+        expected.insert(collective["algorithm"].get<std::string>() + ',' +
+                        collective["protocol"].get<std::string>() + ",-1,1,4,-1,-1");
+    }
+    ASSERT_FALSE(expected.empty());
+    for (const std::string& row : expected) EXPECT_THAT(text, HasSubstr(row));
+    EXPECT_THAT(text, Not(HasSubstr("left out")));
+    EXPECT_GE(count_of(text, "allreduce,"), 1);
+}
+
 TEST_F(Export, UnknownFormatsAreRefusedWithTheKnownOnes) {
     plan_spread({});
     const Outcome result = run({"export", "plan.json", example("runnable/encoder-layer/model.onnx"),
                                 "--format", "gspmd", "-o", "out"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot, dtensor, shardy"));
+    EXPECT_THAT(result.err, HasSubstr("chrome-trace, dot, dtensor, nccl-tuner, shardy"));
 }
 
 TEST_F(Export, EveryFormatNeedsAFileToWriteAndAPlanOfTheModel) {
     plan_split({});
     const std::string model = example("runnable/mlp/model.onnx");
     const std::string other = example("runnable/encoder-layer/model.onnx");
-    for (const char* format : {"chrome-trace", "dot", "dtensor", "shardy"}) {
+    for (const char* format : {"chrome-trace", "dot", "dtensor", "nccl-tuner", "shardy"}) {
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format}).code, 2);
         EXPECT_EQ(run({"export", "plan.json", model, "--format", format, "-o", "plan.json"}).code,
                   2);

@@ -10,7 +10,6 @@
 #include "cost/collective_algorithms.h"
 #include "cost/collective_file.h"
 #include "cost/machine_file.h"
-#include "cost/nccl_model.h"
 #include "graph/error.h"
 #include "graph/json.h"
 
@@ -171,17 +170,6 @@ TEST(CollectiveFile, AnUnknownModelNamesTheFileThatIsMissing) {
                           {preset.switches().begin(), preset.switches().end()},
                           {preset.links().begin(), preset.links().end()}, {.model = "nowhere"});
     EXPECT_THROW(static_cast<void>(collective_model_of(machine)), InputError);
-}
-
-TEST(NcclModel, MoreLinksAreFaster) {
-    NcclConstants constants;
-    constants.values = {6, 28, 35, 1, 3, 5, 4, 6, 14, 0.05, 0.5, 22, 0.1, 0.5, 100, 1};
-    const auto time = [&] {
-        return nccl_time(constants, Collective::all_reduce, Bytes{1 << 28}, 4, 1).microseconds;
-    };
-    const double one = time();
-    constants.links[4] = 4;
-    EXPECT_LT(time(), one);
 }
 
 }  // namespace

@@ -13,9 +13,6 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-
-#include "graph/json.h"
-
 namespace partita::cost {
 namespace {
 
@@ -24,8 +21,6 @@ const std::filesystem::path kData =
 
 const NcclTuning& hopper() {
     static const NcclTuning kTuning = [] {
-        const auto path = kData / "nccl_tuning_constants.json";
-        const graph::JsonFile constants(graph::read_text_file(path), path.string());
         const NcclTopology topology{.generation = 2,
                                     .amd_cpu = false,
                                     .channels_per_rank = 2,
@@ -34,7 +29,7 @@ const NcclTuning& hopper() {
                                     .node_bandwidth = 400,
                                     .nic_bandwidth = 48,
                                     .nvls = true};
-        return NcclTuning(constants.root(), topology);
+        return NcclTuning(nccl_constants(), topology);
     }();
     return kTuning;
 }
@@ -91,8 +86,8 @@ TEST(NcclTuning, PrintsWhatNcclPrints) {
                  << " nodes";
             return text.str();
         };
-        EXPECT_NEAR(line->latency, row.latency, 0.051) << where();
-        EXPECT_NEAR(line->bandwidth, row.bandwidth, 0.051) << where();
+        EXPECT_NEAR(line->latency(), row.latency, 0.051) << where();
+        EXPECT_NEAR(line->bandwidth(), row.bandwidth, 0.051) << where();
         ++compared;
     }
     EXPECT_EQ(compared, 240);

@@ -118,7 +118,7 @@ private:
         const Buffer& b = tasks_.buffers[buffer];
         if (b.region < 0) return;
         values_[buffer] = nothing_of(b.tensor);
-        for_each_element(tasks_.regions[b.region], graph_.tensor(b.tensor).shape,
+        for_each_element((*tasks_.regions)[b.region], graph_.tensor(b.tensor).shape,
                          [&](std::size_t i) { values_[buffer].set(i, modulo(value(i))); });
     }
 
@@ -321,7 +321,7 @@ private:
             if (buffer.writer >= 0 || buffer.region < 0 || devices == written.end()) continue;
             const auto& here = devices->second[static_cast<std::size_t>(buffer.device)];
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
-            for_each_element(tasks_.regions[buffer.region], tensor.shape, [&](std::size_t i) {
+            for_each_element((*tasks_.regions)[buffer.region], tensor.shape, [&](std::size_t i) {
                 if (here.empty() || here[i] == 0) {
                     fail("a replica of '" + tensor.name + "' keeps its old value");
                 }

@@ -101,6 +101,30 @@ TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
     EXPECT_GE(joined, 20);
 }
 
+TEST(Semantics, ACacheChangesNothing) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        Program program(seed, Layers::samples_apart, 2);
+        LayoutCache cache(program.problem);
+        for (int i = 0; i < 5; ++i) {
+            const TaskGraph cached = lower(program.problem, program.strategy, cache);
+            const TaskGraph fresh = lower(program.problem, program.strategy);
+            EXPECT_EQ(digest(cached), digest(fresh));
+            ASSERT_EQ(cached.buffers.size(), fresh.buffers.size());
+            for (std::size_t b = 0; b < fresh.buffers.size(); ++b) {
+                const std::int32_t own = cached.buffers[b].region;
+                const std::int32_t other = fresh.buffers[b].region;
+                ASSERT_EQ(own < 0, other < 0);
+                if (own >= 0) {
+                    EXPECT_TRUE((*cached.regions)[own] == (*fresh.regions)[other]);
+                }
+                EXPECT_EQ(cached.buffers[b].bytes, fresh.buffers[b].bytes);
+            }
+            program.strategy =
+                random_strategy(program.random, program.problem, 1 + draw(program.random, 3));
+        }
+    }
+}
+
 TEST(Semantics, MicroBatchesComputeWhatOneBatchComputes) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         const Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2));

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lowering can keep from one strategy to the next: layouts and part sizes of an op under a config,
+// and reshards between layouts. A search lowers thousands of strategies that differ in a few ops.
+//
+// One cache per problem and thread. Task graphs that were lowered with it share its region table, which
+// only grows: read them in the cache's thread, or when it rests.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "plan/layout.h"
+#include "plan/problem.h"
+#include "plan/reshard.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+/// Layouts by number, and the reshards between them: repeated layers ask for the same ones.
+class LayoutTable {
+public:
+    std::int32_t intern(Layout layout);
+    [[nodiscard]] const Layout& operator[](std::int32_t id) const {
+        return layouts_[static_cast<std::size_t>(id)];
+    }
+    const Reshard& reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
+                           const cost::Machine& machine);
+    bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
+
+private:
+    std::vector<Layout> layouts_;
+    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
+    std::map<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<Reshard>> reshards_;
+    std::map<std::pair<std::int32_t, std::int32_t>, bool> local_;
+};
+
+/// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.
+struct OpLayouts {
+    int parts = 1;
+    std::vector<std::int32_t> operands;
+    std::vector<std::int32_t> results;
+    std::vector<std::int32_t> operand_gradients;
+    std::vector<std::int32_t> result_gradients;
+    /// Per device class, of the largest part: contract 11.
+    std::vector<Time> forward;
+    std::vector<Time> backward;
+};
+
+class LayoutCache {
+public:
+    explicit LayoutCache(const Problem& problem);
+
+    /// `config` must be legal. Stays valid until forget_if_large().
+    const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
+
+    [[nodiscard]] LayoutTable& layouts() { return layouts_; }
+    [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
+    /// Starts anew when it has grown beyond some hundreds of MB.
+    void forget_if_large();
+
+private:
+    struct Entry {
+        graph::OpId op;
+        OpConfig config;
+        int micro_batches = 1;
+        int micro_batch = 0;
+        OpLayouts layouts;
+    };
+
+    void fill(Entry& entry);
+    [[nodiscard]] PartSize size_of(graph::OpId op, const Parts& parts, const OpLayouts& of) const;
+    std::int32_t whole_layout(graph::TensorId t, int device);
+
+    const Problem& problem_;
+    std::vector<int> class_devices_;  ///< per device class one of its devices
+    std::shared_ptr<RegionTable> regions_;
+    LayoutTable layouts_;
+    std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;  ///< never iterated
+};
+
+}  // namespace partita::plan

@@ -65,6 +65,7 @@ void ConfigTable::add_size(int size, const std::vector<int>& devices) {
     const int count = static_cast<int>(devices.size());
     const int most_stride = size == 1 ? 1 : std::max(1, node_size(problem_));
     std::vector<DeviceSet>& sets = sets_[size];
+    const auto others = static_cast<std::ptrdiff_t>(sets.size());  // of another kind of devices
     for (int stride = 1; stride <= most_stride; ++stride) {
         if (most_stride % stride != 0) continue;
         for (int block = 0; block + (size - 1) * stride < count; block += size * stride) {
@@ -72,10 +73,8 @@ void ConfigTable::add_size(int size, const std::vector<int>& devices) {
                 if (first + (size - 1) * stride >= count) break;
                 DeviceSet set = some_of(devices, first, size, stride);
                 if (!options_.firsts.empty() && !is_among(options_.firsts, set[0])) continue;
-                // Of single devices there may be very many, and all are new.
-                const bool known =
-                    size > 1 && std::find(sets.begin(), sets.end(), set) != sets.end();
-                if (!known) sets.push_back(std::move(set));
+                const auto end = sets.begin() + others;
+                if (std::find(sets.begin(), end, set) == end) sets.push_back(std::move(set));
             }
         }
     }

@@ -96,6 +96,9 @@ TEST_F(TableOfLeNet, LeavesOutWhatDimsLeaveOut) {
     for (const auto& degrees : table.degrees(product(), 4)) {
         for (const plan::FactorDegree& degree : degrees) EXPECT_NE(degree.factor, "n");
     }
+    EXPECT_EQ(find_fault(restricted, product(),
+                         {.degrees = {{"n", 2}}, .devices = DeviceSet::progression(0, 2, 1)}, 1),
+              "factor 'n': stays whole here (--dims)");
     options.constraints.whole_ops = true;
     const Problem whole = problem(options);
     ConfigTable whole_table(whole);
@@ -116,7 +119,19 @@ TEST_F(TableOfLeNet, DrawsWithTheProbabilitiesThatItStates) {
     for (int i = 0; i < kDraws; ++i) {
         if (table.draw_degrees(product(), 8, random).size() == 1) ++singles;
     }
-    EXPECT_NEAR(singles, kDraws / 2, kDraws / 20);
+    EXPECT_NEAR(singles, kDraws / 2.0, kDraws / 20.0);
+}
+
+TEST(ConfigTable, OfAVeryLargeMachineIsMadeAtOnce) {
+    const graph::OpGraph graph = plan::two_layers();
+    std::vector<int> nodes;
+    for (int i = 0; i < 4'096; ++i) nodes.push_back(i / 8);
+    const cost::Machine machine = plan::switched_machine(4'096, nodes);
+    const Problem problem = plan::make_problem(graph, machine);
+    ConfigTable table(problem);
+    EXPECT_EQ(table.device_sets(OpId(2U), 1).size(), 4'096U);
+    EXPECT_EQ(table.device_sets(OpId(2U), 8).size(), 4U * 512U);  // strides 1, 2, 4, 8
+    EXPECT_EQ(table.sizes(OpId(2U)).back(), 4'096);
 }
 
 TEST(ConfigTable, OfAMixedMachineHasTheSetsOfTheFastKind) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "graph/error.h"
 #include "search/searchers.h"
@@ -103,6 +105,34 @@ TEST_F(TwoNodes, AValueAtTheBoundIsOptimal) {
     EXPECT_EQ(result.gap, 0.0);
     EXPECT_EQ(result.searcher, "apart");
     EXPECT_EQ(result.evaluations, 2);  // the later searcher is not needed
+}
+
+/// Remembers what share of the budget was spent after each of three evaluations.
+class Spender final : public Searcher {
+public:
+    static inline std::vector<std::optional<double>> shares;
+    Status step(Engine& engine) override {
+        shares.clear();
+        for (const int device : {0, 1, 0}) {
+            static_cast<void>(engine.evaluate(plan::on_devices({device, device})));
+            shares.push_back(engine.spent());
+        }
+        return Status::found;
+    }
+};
+
+TEST_F(TwoNodes, TheShareOfTheBudgetThatIsSpentIsKnown) {
+    static_cast<void>(run({row<Spender>("spender")}));
+    EXPECT_THAT(Spender::shares, ElementsAre(std::nullopt, std::nullopt, std::nullopt));
+    EngineOptions options;
+    options.evaluations = 4;
+    static_cast<void>(run({row<Spender>("spender")}, options));
+    EXPECT_THAT(Spender::shares, ElementsAre(0.25, 0.5, 0.75));
+    const support::FakeClock clock(std::chrono::milliseconds(1));
+    options.time_limit = std::chrono::milliseconds(1);
+    options.clock = &clock;
+    static_cast<void>(run({row<Spender>("spender")}, options));
+    EXPECT_GE(Spender::shares.back(), 1.0);  // of time all of it, of evaluations less
 }
 
 TEST_F(TwoNodes, ASearchersProofIsTakenOver) {

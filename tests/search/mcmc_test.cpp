@@ -261,6 +261,16 @@ TEST(Mcmc, RefusesAMoveThatThereIsNot) {
     EXPECT_THROW(Mcmc{options}, UsageError);
 }
 
+TEST(Mcmc, MovesInTwentyThousandOps) {
+    Random random(2);
+    const graph::OpGraph graph = support::random_workload(random, 20'000);
+    const cost::Machine machine = plan::switched_machine(4);
+    const Problem problem = plan::make_problem(graph, machine);
+    const SearchResult result = search(problem, budget(30));
+    EXPECT_EQ(result.evaluations, 30);
+    EXPECT_TRUE(result.acceptance_rate);  // it came to moves
+}
+
 TEST(Limit, PutsSchedulesAndMemoryBeforeTime) {
     const Limit limit{.keeps_schedule = true, .overflow = Bytes{5}, .value = Time{10}};
     const auto evaluation = [](bool keeps, std::int64_t overflow, std::int64_t value) {

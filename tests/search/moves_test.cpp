@@ -211,7 +211,7 @@ TEST(Moves, ChangeOfDegreesVisitsAllSplitsEvenly) {
     const auto seen = visits(of, *find_move("change-degrees"), kSteps);
     ASSERT_EQ(seen.size(), of.space.table().degrees(of.space.computing()[0], 4).size());
     for (const auto& [config, count] : seen) {
-        EXPECT_NEAR(count * static_cast<double>(seen.size()), kSteps, kSteps / 8) << config;
+        EXPECT_NEAR(count * static_cast<double>(seen.size()), kSteps, kSteps / 8.0) << config;
     }
 }
 
@@ -227,7 +227,7 @@ TEST(Moves, ChangeOfDevicesVisitsAllSplitsOfASetEvenly) {
     }
     ASSERT_EQ(seen.size(), configs);
     for (const auto& [config, count] : seen) {
-        EXPECT_NEAR(count * static_cast<double>(configs), kSteps, kSteps / 4) << config;
+        EXPECT_NEAR(count * static_cast<double>(configs), kSteps, kSteps / 4.0) << config;
     }
 }
 

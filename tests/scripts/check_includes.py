@@ -8,8 +8,8 @@
     api, include/partita -> all but cli        cli -> all        tests, bench: free
 
 Also fails when a header of graph, cost, plan or search shows a third-party type other than
-Boost.Graph's, a header says `using namespace`, or a quoted include is not written from the
-repository root.
+Boost.Graph's and Boost.Container's, a header says `using namespace`, or a quoted include is not
+written from the repository root.
 
 Usage: check_includes.py REPOSITORY
 """
@@ -30,7 +30,7 @@ ARROWS = {
     "cli": ["graph", "importers", "cost", "plan", "search", "rl", "runtime", "api", "include"],
 }
 PLAIN_HEADERS = ("graph", "cost", "plan", "search")
-ALLOWED_LIBRARY = ("boost/graph/", "boost/property_map/")
+ALLOWED_LIBRARY = ("boost/graph/", "boost/property_map/", "boost/container/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
 STANDARD = re.compile(r"^[a-z_0-9]+$")  # <vector>, <cstdint>; no <sqlite3.h>, no <fmt/core.h>
@@ -65,7 +65,7 @@ def faults_of_line(folder, is_header, line):
         return f"'{path}': {folder} may only include {allowed}. Move the code, not the arrow."
     if is_header and folder in PLAIN_HEADERS and not STANDARD.match(path) \
             and not path.startswith(ALLOWED_LIBRARY):
-        return f"<{path}>: headers of {folder} show no third-party type but Boost.Graph's. " \
+        return f"<{path}>: headers of {folder} show no third-party type but Boost's. " \
                "Include it in the .cpp."
     return None
 

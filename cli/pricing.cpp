@@ -29,17 +29,17 @@ Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& stra
         const auto scheduler = plan::scheduler_from_name(plan.scheduler);
         if (scheduler) return price_anew(problem, strategy, *scheduler);
         throw InputError(
-            fmt::format("plan: search.scheduler: expected fifo, pct or msr, got "
+            fmt::format("{}: search.scheduler: expected fifo, pct or msr, got "
                         "\"{}\". Give --scheduler, or plan again.",
-                        plan.scheduler));
+                        plan.source, plan.scheduler));
     }
     Priced priced{.tasks = plan::lower(problem, strategy), .timeline = {}, .evaluation = {}};
     priced.timeline = plan::replay(priced.tasks, plan.commit_order);
     if (!priced.timeline) {
         throw InputError(
-            fmt::format("plan: order.commit: expected an order of the {} tasks that respects their "
+            fmt::format("{}: order.commit: expected an order of the {} tasks that respects their "
                         "dependencies. Give --scheduler pct to order them anew, or plan again.",
-                        priced.tasks.size()));
+                        plan.source, priced.tasks.size()));
     }
     evaluate(problem, priced);
     return priced;

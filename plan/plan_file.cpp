@@ -100,7 +100,9 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
     strategy.configs.resize(graph.op_count());
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
         const PlannedOp& planned = plan.ops[i];
-        const auto where = [&] { return fmt::format("plan: ops[{}] '{}'", i, planned.name); };
+        const auto where = [&] {
+            return fmt::format("{}: ops[{}] '{}'", plan.source, i, planned.name);
+        };
         const auto at = ids.find(planned.name);
         if (at == ids.end()) {
             throw InputError(where() + ": the model has no op of this name. Plan again.");
@@ -124,11 +126,11 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (!strategy.configs[i].devices.empty()) continue;
-        throw InputError(fmt::format("plan: ops: '{}' ({}) is missing. Plan again.",
+        throw InputError(fmt::format("{}: ops: '{}' ({}) is missing. Plan again.", plan.source,
                                      graph.ops()[i].name, graph.ops()[i].type));
     }
     if (const auto fault = find_fault(problem, strategy)) {
-        throw InputError(fmt::format("plan: {}. Plan again.", *fault));
+        throw InputError(fmt::format("{}: {}. Plan again.", plan.source, *fault));
     }
     return strategy;
 }

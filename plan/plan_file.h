@@ -37,6 +37,7 @@ struct PlannedCollective {
 };
 
 struct Plan {
+    std::string source = "plan";  ///< the file it was read from, as errors name it; not written
     // model
     std::string model_file;    ///< file name without folder
     std::string model_digest;  ///< "sha256:..."

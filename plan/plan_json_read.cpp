@@ -212,6 +212,7 @@ Plan parse_plan(std::string_view json, const std::string& context) {
     (void)root["version"].integer(1, 1,
                                   {.what = "version 1", .remedy = "Plan again with this version."});
     Plan plan;
+    plan.source = context;
     read_model(root["model"], plan);
     const JsonField machine = root["machine"];
     plan.machine_digest = digest_text(machine["digest"]);

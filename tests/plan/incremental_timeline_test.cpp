@@ -37,7 +37,7 @@ using PlainGraph = std::map<Slot, PlainTask>;
 /// Devices with a compute row each, and lanes from device to device over shared channels.
 Csr<std::int32_t> random_lanes(Random& random, int devices) {
     Csr<std::int32_t> lanes;
-    const auto add = [&](std::set<std::int32_t> resources) {
+    const auto add = [&](const std::set<std::int32_t>& resources) {
         lanes.items.insert(lanes.items.end(), resources.begin(), resources.end());
         lanes.offsets.push_back(static_cast<std::uint32_t>(lanes.items.size()));
     };

@@ -83,6 +83,17 @@ TEST_F(PlanFile, GivesItsStrategyBack) {
     EXPECT_EQ(strategy_of(plan_, problem_), strategy_);
 }
 
+TEST_F(PlanFile, ErrorsNameTheFile) {
+    Plan plan = parse_plan(to_json(plan_), "mine.json");
+    plan.ops[0].name += 'x';
+    try {
+        (void)strategy_of(plan, problem_);
+        FAIL();
+    } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), testing::StartsWith("mine.json: ops[0] '"));
+    }
+}
+
 TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
     struct Corruption {
         const char* finding;

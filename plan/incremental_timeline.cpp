@@ -2,28 +2,11 @@
 #include "plan/incremental_timeline.h"
 
 #include <algorithm>
-#include <functional>
 #include <stdexcept>
 
+#include "plan/min_heap.h"
+
 namespace partita::plan {
-
-namespace {
-
-/// std heap algorithms keep the largest on top; ours are queues of the smallest.
-template <class T>
-void push(std::vector<T>& heap, const T& item) {
-    heap.push_back(item);
-    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
-}
-template <class T>
-T pop(std::vector<T>& heap) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
-    const T top = heap.back();
-    heap.pop_back();
-    return top;
-}
-
-}  // namespace
 
 IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes)
     : graph_(resource_count, std::move(lanes)),
@@ -270,22 +253,22 @@ void IncrementalTimeline::add_ready(Slot slot) {
         lane.used = true;
         used_lanes_.push_back(node.lane);
     }
-    push(lane.ready, Ready{node.key, slot});
+    push_min(lane.ready, Ready{node.key, slot});
     if (lane.waits_for < 0 && lane.ready.front().slot == slot) offer(node.lane);
 }
 
 void IncrementalTimeline::offer(std::int32_t lane) {
-    push(candidates_, Ready{lanes_[at(lane)].ready.front().key, lane});
+    push_min(candidates_, Ready{lanes_[at(lane)].ready.front().key, lane});
 }
 
 void IncrementalTimeline::occupy(Slot slot, std::int64_t end) {
     for (const std::int32_t r : graph_.resources(graph_[slot].lane)) busy_until_[at(r)] = end;
-    push(running_, Running{end, slot});
+    push_min(running_, Running{end, slot});
     latest_end_ = std::max(latest_end_, end);
 }
 
 void IncrementalTimeline::complete_due() {
-    while (!running_.empty() && running_.front().end <= now_) complete(pop(running_).slot);
+    while (!running_.empty() && running_.front().end <= now_) complete(pop_min(running_).slot);
 }
 
 void IncrementalTimeline::complete(Slot slot) {
@@ -325,7 +308,7 @@ Slot IncrementalTimeline::next_commit() {
             if (waiters_[at(*busy)].empty()) waited_for_.push_back(*busy);
             waiters_[at(*busy)].push_back(candidate.slot);
         }
-        pop(candidates_);
+        pop_min(candidates_);
     }
     return -1;
 }
@@ -350,8 +333,8 @@ bool IncrementalTimeline::all_fit() const {
 void IncrementalTimeline::commit(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
     Lane& lane = lanes_[at(node.lane)];
-    pop(candidates_);
-    pop(lane.ready);
+    pop_min(candidates_);
+    pop_min(lane.ready);
     occupy(slot, now_ + node.duration);
     add_done(node.lane, node.duration);
     log_.push_back(slot);
@@ -470,7 +453,7 @@ void IncrementalTimeline::rebuild() {
         const Slot slot = order_[i];
         now_ = starts_[i];
         while (!running_.empty() && running_.front().end <= now_) {
-            for (const Slot next : graph_[pop(running_).slot].successors) {
+            for (const Slot next : graph_[pop_min(running_).slot].successors) {
                 Mark& mark = marks_[at(next)];
                 if (mark.epoch != epoch_) {
                     mark.epoch = epoch_;
@@ -494,7 +477,7 @@ void IncrementalTimeline::rebuild() {
         ready[at(hole)] = ready.back();
         place[at(ready.back())] = hole;
         ready.pop_back();
-        push(running_, Running{ends_[i], slot});
+        push_min(running_, Running{ends_[i], slot});
         add_done(graph_[slot].lane, graph_[slot].duration);
     }
     std::int64_t largest = 0;

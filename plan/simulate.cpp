@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <stdexcept>
 #include <tuple>
+
+#include "plan/min_heap.h"
 
 namespace partita::plan {
 
@@ -44,20 +47,6 @@ struct Future {
     friend auto operator<=>(const Future&, const Future&) = default;
 };
 
-/// std heap algorithms keep the largest on top; ours are queues of the smallest.
-template <class T>
-void push(std::vector<T>& heap, const T& item) {
-    heap.push_back(item);
-    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
-}
-template <class T>
-T pop(std::vector<T>& heap) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
-    const T top = heap.back();
-    heap.pop_back();
-    return top;
-}
-
 struct Lane {
     std::vector<Ready> ready;    ///< can start as soon as the lane is free
     std::vector<Future> future;  ///< become ready later than that
@@ -95,14 +84,14 @@ public:
         }
         for (std::size_t lane = 0; lane < lanes_.size(); ++lane) refresh(lane);
         while (!candidates_.empty()) {
-            const Candidate first = pop(candidates_);
+            const Candidate first = pop_min(candidates_);
             const auto lane = static_cast<std::size_t>(first.lane);
             if (first.version != lanes_[lane].version) continue;
             const Candidate now = candidate_of(lane);
             if (now == first) {
                 commit(lane, now);
             } else {
-                push(candidates_, now);
+                push_min(candidates_, now);
             }
         }
         if (timeline_.commit_order.size() != graph_.size()) {
@@ -124,8 +113,8 @@ private:
     void enqueue(TaskId id) {
         const auto i = static_cast<std::size_t>(id);
         const std::int64_t key = scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
-        push(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
-             Future{ready_time_[i], graph_.tasks[i].turn, key, id});
+        push_min(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
+                 Future{ready_time_[i], graph_.tasks[i].turn, key, id});
     }
 
     /// The lane's best task now; its queue must not be empty.
@@ -133,8 +122,8 @@ private:
         Lane& lane = lanes_[at];
         const std::int64_t free = lane_free(at);
         while (!lane.future.empty() && lane.future.front().ready <= free) {
-            const Future task = pop(lane.future);
-            push(lane.ready, Ready{task.turn, task.key, task.id});
+            const Future task = pop_min(lane.future);
+            push_min(lane.ready, Ready{task.turn, task.key, task.id});
         }
         const auto number = static_cast<std::int32_t>(at);
         if (!lane.ready.empty()) {
@@ -149,18 +138,18 @@ private:
     void refresh(std::size_t at) {
         Lane& lane = lanes_[at];
         ++lane.version;
-        if (!lane.ready.empty() || !lane.future.empty()) push(candidates_, candidate_of(at));
+        if (!lane.ready.empty() || !lane.future.empty()) push_min(candidates_, candidate_of(at));
     }
 
     void commit(std::size_t at, const Candidate& candidate) {
         Lane& lane = lanes_[at];
         TaskId id = candidate.id;
         if (lane.ready.empty()) {
-            pop(lane.future);
+            pop_min(lane.future);
         } else if (scheduler_ == Scheduler::msr) {
             id = take_most_unlocking(lane, candidate.start);
         } else {
-            pop(lane.ready);
+            pop_min(lane.ready);
         }
         const Task& task = graph_.tasks[static_cast<std::size_t>(id)];
         const std::int64_t end = candidate.start + task.duration.raw();

@@ -52,7 +52,8 @@ bool overwrites(const TaskGraph& tasks, const Buffer& written, std::size_t old) 
     const Buffer& parameter = tasks.buffers[old];
     return parameter.writer < 0 && !parameter.gradient && parameter.region >= 0 &&
            parameter.tensor == written.tensor && parameter.device == written.device &&
-           !intersection((*tasks.regions)[parameter.region], (*tasks.regions)[written.region]).empty();
+           !intersection((*tasks.regions)[parameter.region], (*tasks.regions)[written.region])
+                .empty();
 }
 
 }  // namespace

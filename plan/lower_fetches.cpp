@@ -25,41 +25,58 @@ void Lowering::note_gradient(TensorId t, TaskRange tasks) {
     if (build_.task(latest->readers[0]).kind == TaskKind::backward) latest->gradient = tasks;
 }
 
+/// What each device fetches, op by op in the order in which it runs them.
+std::map<int, std::vector<Lowering::FetchStep>> Lowering::fetch_steps() const {
+    const bool scheduled = strategy_.policy.schedule.kind != ScheduleKind::none;
+    std::map<int, std::vector<FetchStep>> steps;
+    for (const Fetch& fetch : fetches_) {
+        for (const TaskId reader : fetch.readers) {
+            const Task& task = build_.task(reader);
+            if (scheduled && task.turn < 0) continue;
+            std::vector<FetchStep>& of_device = steps[task.device];
+            // All fetches of an op follow each other.
+            if (of_device.empty() || of_device.back().reader != reader) {
+                of_device.push_back({.reader = reader, .fetches = {}});
+            }
+            of_device.back().fetches.push_back(&fetch);
+        }
+    }
+    for (auto& [device, of_device] : steps) {
+        std::stable_sort(of_device.begin(), of_device.end(), [&](const auto& a, const auto& b) {
+            return build_.task(a.reader).turn < build_.task(b.reader).turn;
+        });
+    }
+    return steps;
+}
+
+/// The tasks of a range in which the device takes part.
+std::vector<TaskId> Lowering::concerning(TaskRange range, int device) const {
+    std::vector<TaskId> found;
+    for (TaskId id = range.begin; id < range.end; ++id) {
+        const Task& task = build_.task(id);
+        if (task.device == device || task.to == device || build_.has_rank(id, device)) {
+            found.push_back(id);
+        }
+    }
+    return found;
+}
+
 /// Nothing that is fetched depends on anything: without a limit all parameters would be fetched at
 /// once, and their gradients wait for the fetches. A device fetches for an op while the op before it
 /// runs, no earlier, and when the gradients of the op before these two are gone (as FSDP does).
 void Lowering::limit_fetches() {
-    const bool scheduled = strategy_.policy.schedule.kind != ScheduleKind::none;
-    const auto concerns = [&](TaskId id, int device) {
-        const Task& task = build_.task(id);
-        return task.device == device || task.to == device || build_.has_rank(id, device);
-    };
-    struct Use {
-        const Fetch* fetch;
-        TaskId reader;
-    };
-    std::map<int, std::vector<Use>> uses;  // by device
-    for (const Fetch& fetch : fetches_) {
-        for (const TaskId reader : fetch.readers) {
-            const Task& task = build_.task(reader);
-            if (!scheduled || task.turn >= 0) uses[task.device].push_back({&fetch, reader});
-        }
-    }
-    for (auto& [device, list] : uses) {
-        std::stable_sort(list.begin(), list.end(), [&](const Use& a, const Use& b) {
-            return build_.task(a.reader).turn < build_.task(b.reader).turn;
-        });
-        std::vector<const Use*> before;  // one per op, though it may make several fetches
-        for (const Use& use : list) {
-            if (before.empty() || before.back()->reader != use.reader) before.push_back(&use);
-            const std::size_t count = before.size();
-            for (TaskId id = use.fetch->tasks.begin; id < use.fetch->tasks.end; ++id) {
-                if (!concerns(id, device)) continue;
-                if (count >= 3) build_.add_edge(before[count - 3]->reader, id);
-                if (count < 4) continue;
-                const TaskRange& gradient = before[count - 4]->fetch->gradient;
-                for (TaskId done = gradient.begin; done < gradient.end; ++done) {
-                    if (concerns(done, device)) build_.add_edge(done, id);
+    for (const auto& [device, steps] : fetch_steps()) {
+        for (std::size_t i = 2; i < steps.size(); ++i) {
+            std::vector<TaskId> before{steps[i - 2].reader};
+            if (i >= 3) {
+                for (const Fetch* gone : steps[i - 3].fetches) {
+                    const std::vector<TaskId> gradient = concerning(gone->gradient, device);
+                    before.insert(before.end(), gradient.begin(), gradient.end());
+                }
+            }
+            for (const Fetch* fetch : steps[i].fetches) {
+                for (const TaskId id : concerning(fetch->tasks, device)) {
+                    for (const TaskId earlier : before) build_.add_edge(earlier, id);
                 }
             }
         }

@@ -77,6 +77,12 @@ private:
         TaskRange gradient;           ///< what takes the gradient that they give to its place
     };
 
+    /// What one part fetches.
+    struct FetchStep {
+        TaskId reader;
+        std::vector<const Fetch*> fetches;
+    };
+
     // lower.cpp: forward
     void lower_forward(graph::OpId id, int micro_batch);
     void lower_source(graph::OpId id, int micro_batch);
@@ -106,6 +112,8 @@ private:
     // lower_fetches.cpp: parameters that are fetched for each use
     void note_readers(const std::vector<TaskId>& tasks);
     void note_gradient(graph::TensorId t, TaskRange tasks);
+    [[nodiscard]] std::map<int, std::vector<FetchStep>> fetch_steps() const;
+    [[nodiscard]] std::vector<TaskId> concerning(TaskRange range, int device) const;
     void limit_fetches();
 
     // lower_backward.cpp: gradients and updates

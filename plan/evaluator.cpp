@@ -27,55 +27,60 @@ Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, Layo
     return {.graph = lower(problem, unscheduled, cache), .keeps_schedule = false};
 }
 
-class TimelineEvaluator final : public Evaluator {
+class TimelineEvaluator : public Evaluator {
 public:
     TimelineEvaluator(const Problem& problem, Scheduler scheduler)
         : problem_(problem), scheduler_(scheduler), cache_(problem) {}
 
     Evaluation evaluate(const Strategy& strategy) override {
         const Lowered lowered = lower_what_may_be(problem_, strategy, cache_);
-        const Timeline timeline = simulate(lowered.graph, scheduler_);
-        Evaluation evaluation = evaluation_of(problem_, lowered.graph, timeline);
+        Evaluation evaluation =
+            evaluation_of(problem_, lowered.graph, simulate(lowered.graph, scheduler_));
         evaluation.keeps_schedule = lowered.keeps_schedule;
+        evaluation.value = value_of(lowered.graph, evaluation);
         return evaluation;
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        return simulate(lower_what_may_be(problem_, strategy, cache_).graph, scheduler_)
-            .commit_order;
+        const Lowered lowered = lower_what_may_be(problem_, strategy, cache_);
+        return simulate(lowered.graph, scheduler_).commit_order;
     }
     std::size_t task_count(const Strategy& strategy) override {
         return lower_what_may_be(problem_, strategy, cache_).graph.size();
     }
 
+protected:
+    [[nodiscard]] const Problem& problem() const { return problem_; }
+
 private:
+    /// `evaluation` has the makespan as its value.
+    [[nodiscard]] virtual Time value_of(const TaskGraph& /*graph*/,
+                                        const Evaluation& evaluation) const {
+        return evaluation.value;
+    }
+
     const Problem& problem_;
     Scheduler scheduler_;
     LayoutCache cache_;
 };
 
-class MaxLoadEvaluator final : public Evaluator {
+class MaxLoadEvaluator final : public TimelineEvaluator {
 public:
-    MaxLoadEvaluator(const Problem& problem, Scheduler scheduler)
-        : problem_(problem), timeline_(problem, scheduler), cache_(problem) {}
+    using TimelineEvaluator::TimelineEvaluator;
 
     Evaluation evaluate(const Strategy& strategy) override {
-        if (has_given_costs(problem_)) return given_max_load(problem_, strategy);
-        Evaluation evaluation = timeline_.evaluate(strategy);
-        evaluation.value = busiest_resource(lower_what_may_be(problem_, strategy, cache_).graph);
-        return evaluation;
+        if (has_given_costs(problem())) return given_max_load(problem(), strategy);
+        return TimelineEvaluator::evaluate(strategy);
     }
     std::vector<TaskId> commit_order(const Strategy& strategy) override {
-        if (has_given_costs(problem_)) return {};
-        return timeline_.commit_order(strategy);
-    }
-    std::size_t task_count(const Strategy& strategy) override {
-        return timeline_.task_count(strategy);
+        if (has_given_costs(problem())) return {};
+        return TimelineEvaluator::commit_order(strategy);
     }
 
 private:
-    const Problem& problem_;
-    TimelineEvaluator timeline_;
-    LayoutCache cache_;
+    [[nodiscard]] Time value_of(const TaskGraph& graph,
+                                const Evaluation& /*evaluation*/) const override {
+        return busiest_resource(graph);
+    }
 };
 
 template <class T>

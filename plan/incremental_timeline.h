@@ -78,7 +78,6 @@ private:
     };
     /// What is going on right before the commit at a position.
     struct Checkpoint {
-        std::int64_t time = 0;
         std::vector<Running> running;
         std::vector<Slot> ready;
         std::vector<std::int64_t> done;  ///< per resource: durations of what is committed
@@ -99,7 +98,6 @@ private:
     struct Mark {
         std::uint32_t epoch = 0;       ///< of the restart for which `waiting` holds
         std::int32_t waiting = 0;      ///< predecessors that are not complete
-        std::uint32_t committed = 0;   ///< restart in which it was committed
         std::int32_t changed = -1;     ///< index of the change, or -1
         std::uint32_t evaluation = 0;  ///< for which `changed` holds
     };

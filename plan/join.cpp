@@ -41,14 +41,15 @@ public:
         find_candidates();
         if (candidates_.size() < 2) return {};
         find_neighbours(false);
-        join_alike(kSavingOfEqualEnds);
+        join_alike(kMostLeftOfEqualEnds);
         find_neighbours(true);
         join_alike(1);
         return std::move(joins_);
     }
 
 private:
-    static constexpr double kSavingOfEqualEnds = 0.75;  ///< at most that share of the time is left
+    static constexpr double kMostLeftOfEqualEnds =
+        0.75;  ///< at most that share of the time is left
 
     struct Candidate {
         TaskId task = -1;

@@ -30,14 +30,6 @@ std::set<int> sizes_of(int devices, int node) {
     return sizes;
 }
 
-DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride) {
-    std::vector<int> some;
-    for (int i = 0; i < count; ++i, first += stride) {
-        some.push_back(devices[static_cast<std::size_t>(first)]);
-    }
-    return DeviceSet::list(std::move(some));
-}
-
 bool is_among(const std::vector<int>& sorted, int value) {
     return std::binary_search(sorted.begin(), sorted.end(), value);
 }

@@ -26,15 +26,6 @@ using plan::Strategy;
 
 namespace {
 
-/// `count` devices of the machine's grid from the `first` on, `stride` apart.
-DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride = 1) {
-    std::vector<int> some;
-    for (int i = 0; i < count; ++i, first += stride) {
-        some.push_back(devices[static_cast<std::size_t>(first)]);
-    }
-    return DeviceSet::list(std::move(some));
-}
-
 /// Writes the configs of a stage's ops, the groups major and the devices of a group minor.
 class GridConfigs {
 public:

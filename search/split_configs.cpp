@@ -34,6 +34,14 @@ int node_size(const Problem& problem) {
     }));
 }
 
+DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride) {
+    std::vector<int> some;
+    for (int i = 0; i < count; ++i, first += stride) {
+        some.push_back(devices[static_cast<std::size_t>(first)]);
+    }
+    return DeviceSet::list(std::move(some));
+}
+
 OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices) {
     const std::vector<int>& allowed = problem.allowed_devices(op);
     for (int i = 0; i < devices.size(); ++i) {

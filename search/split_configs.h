@@ -15,6 +15,8 @@ std::vector<int> equal_devices(const plan::Problem& problem);
 
 /// Of these, how many the node of the first has.
 int node_size(const plan::Problem& problem);
+/// `count` of the devices from the `first` on, `stride` apart in that list.
+plan::DeviceSet some_of(const std::vector<int>& devices, int first, int count, int stride = 1);
 
 /// The op whole on the first device of the set that it may use, or else on the first it may use.
 plan::OpConfig on_one_device(const plan::Problem& problem, graph::OpId op,

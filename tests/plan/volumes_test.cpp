@@ -13,15 +13,11 @@
 
 #include "plan/config.h"
 #include "plan/lower.h"
-#include "plan/memory.h"
-#include "plan/simulate.h"
-#include "tests/plan/network_builder.h"
-#include "tests/plan/small_problems.h"
+#include "tests/plan/layers.h"
 
 namespace partita::plan {
 namespace {
 
-using graph::OpGraph;
 using graph::OpId;
 using graph::TensorId;
 using testing::ElementsAre;
@@ -29,90 +25,7 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-constexpr int kDevices = 4;
-constexpr std::int64_t kBatch = 8;
-constexpr std::int64_t kIn = 12;
-constexpr std::int64_t kOut = 20;
-
-/// Name without devices and its bytes in float32 elements, for every communication.
-std::vector<std::pair<std::string, std::int64_t>> communication(const Problem& problem,
-                                                                const TaskGraph& tasks) {
-    std::vector<std::pair<std::string, std::int64_t>> found;
-    for (const Task& task : tasks.tasks) {
-        if (!is_communication(task.kind)) continue;
-        const std::string kind(task.kind == TaskKind::copy ? name_of(task.kind)
-                                                           : cost::name_of(task.collective));
-        const std::string suffix = task.gradient ? ".grad" : task.updated ? ".new" : "";
-        found.emplace_back(kind + " " + problem.graph().tensor(task.tensor).name + suffix,
-                           task.bytes.raw() / 4);
-    }
-    return found;
-}
-
-/// A chain of fully connected layers x [8 k] w [k n], configs to be set by name.
-class Layers : public testing::Test {
-protected:
-    Layers() : machine_(switched_machine(kDevices)) {}
-
-    void build(const std::vector<std::int64_t>& widths, std::int64_t batch = kBatch) {
-        TensorId last = source("x", graph::TensorRole::input, {batch, widths[0]});
-        for (std::size_t i = 1; i < widths.size(); ++i) {
-            const std::string n = std::to_string(i);
-            const TensorId w =
-                source("w" + n, graph::TensorRole::parameter, {widths[i - 1], widths[i]});
-            last = compute("mul" + n, "MatMul", {last, w}, {batch, widths[i]});
-        }
-        graph_.add_output("y", last);
-    }
-
-    /// y = table[ids] w
-    void build_embedding() {
-        const TensorId ids = source("ids", graph::TensorRole::input, {kBatch});
-        graph_.tensor(ids).dtype = graph::DType::int64;
-        const TensorId table = source("table", graph::TensorRole::parameter, {100, kIn});
-        const TensorId rows = compute("look", "Gather", {table, ids}, {kBatch, kIn});
-        const TensorId w = source("w", graph::TensorRole::parameter, {kIn, kOut});
-        graph_.add_output("y", compute("mul", "MatMul", {rows, w}, {kBatch, kOut}));
-    }
-
-    TensorId source(const std::string& name, graph::TensorRole role, graph::Shape shape) {
-        return add_source(graph_, name, role, std::move(shape));
-    }
-
-    TensorId compute(const std::string& name, const std::string& type,
-                     std::vector<TensorId> operands, graph::Shape shape,
-                     graph::Attributes attributes = {}) {
-        return add_compute(graph_, name, type, std::move(operands), std::move(shape),
-                           std::move(attributes));
-    }
-
-    /// Everything replicated, but for the ops that are named.
-    Strategy strategy(const std::map<std::string, std::vector<FactorDegree>>& splits) const {
-        Strategy strategy;
-        for (const graph::Op& op : graph_.ops()) {
-            OpConfig config{.degrees = {{"*", kDevices}},
-                            .devices = DeviceSet::progression(0, kDevices, 1)};
-            if (const auto split = splits.find(op.name); split != splits.end()) {
-                config.degrees = split->second;
-                int parts = 1;
-                for (const FactorDegree& axis : split->second) parts *= axis.degree;
-                config.devices = DeviceSet::progression(0, parts, 1);
-            }
-            strategy.configs.push_back(config);
-        }
-        return strategy;
-    }
-
-    std::vector<std::pair<std::string, std::int64_t>> volumes(const Strategy& strategy) {
-        const Problem problem = make_problem(
-            graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
-        EXPECT_EQ(find_fault(problem, strategy), std::nullopt);
-        return communication(problem, lower(problem, strategy));
-    }
-
-    OpGraph graph_;
-    cost::Machine machine_;
-};
+class Layers : public LayersTest {};
 
 TEST_F(Layers, DataParallelismAllReducesTheGradientsOfWeights) {
     build({kIn, kOut});
@@ -232,123 +145,6 @@ TEST_F(Layers, AParameterServerBroadcastsParametersAndReducesGradients) {
         strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}, {"w1", {}}});
     EXPECT_THAT(volumes(server),
                 ElementsAre(Pair("broadcast w1", kIn * kOut), Pair("reduce w1.grad", kIn * kOut)));
-}
-
-class Zero : public Layers {
-protected:
-    /// Data parallelism with updates, and with them parameters, as given.
-    Strategy zero(const std::vector<FactorDegree>& parameter, bool accumulate_locally,
-                  bool refetch) {
-        Strategy strategy = this->strategy({{"x", {{"d0", 4}}},
-                                            {"mul1", {{"m", 4}}},
-                                            {"mul2", {{"m", 4}}},
-                                            {"w1", parameter},
-                                            {"w2", parameter},
-                                            {"y", {{"d0", 4}}}});
-        for (const graph::Op& op : graph_.ops()) {
-            strategy.updates.emplace_back();
-            if (op.kind != graph::OpKind::parameter) continue;
-            strategy.updates.back() = {
-                .update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)},
-                .accumulate_locally = accumulate_locally,
-                .refetch = refetch};
-        }
-        return strategy;
-    }
-};
-
-TEST_F(Zero, StagesOneAndTwoReduceScatterGradientsAndGatherParameters) {
-    build({kIn, kIn, kOut});
-    for (const bool local : {true, false}) {
-        EXPECT_THAT(volumes(zero({{"*", 4}}, local, false)),
-                    ElementsAre(Pair("reduce-scatter w2.grad", kIn * kOut),
-                                Pair("all-gather w2.new", kIn * kOut),
-                                Pair("reduce-scatter w1.grad", kIn * kIn),
-                                Pair("all-gather w1.new", kIn * kIn)));
-    }
-}
-
-// Three times the parameters instead of two. w1 has no second gather: nobody needs the gradient of x.
-TEST_F(Zero, StageThreeGathersParametersTwiceAndReduceScattersGradients) {
-    build({kIn, kIn, kOut});
-    EXPECT_THAT(
-        volumes(zero({{"d0", 4}}, false, true)),
-        UnorderedElementsAre(Pair("all-gather w1", kIn * kIn), Pair("all-gather w2", kIn * kOut),
-                             Pair("all-gather w2", kIn * kOut), Pair("all-gather w1", kIn * kIn),
-                             Pair("reduce-scatter w2.grad", kIn * kOut),
-                             Pair("reduce-scatter w1.grad", kIn * kIn)));
-}
-
-/// REFERENCES 4: bfloat16 parameters and gradients, Adam with float32 master, K = 12.
-TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
-    build({64, 128});
-    for (graph::Op const& op : graph_.ops()) {
-        for (const TensorId t : op.outputs) graph_.tensor(t).dtype = graph::DType::bfloat16;
-    }
-    const std::int64_t psi = std::int64_t{64} * 128;
-    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
-    options.policy.optimizer = Optimizer::adam;
-    const Problem problem = make_problem(graph_, machine_, options);
-    const auto parameters = [&](const std::vector<FactorDegree>& parameter, bool local,
-                                bool sharded) {
-        Strategy strategy = this->strategy(
-            {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", parameter}, {"y", {{"d0", 4}}}});
-        strategy.policy = options.policy;
-        strategy.updates.resize(graph_.op_count());
-        UpdateConfig& update = strategy.updates[graph_.find_op("w1")->index()];
-        if (sharded) update.update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)};
-        update.accumulate_locally = local;
-        const std::int64_t inputs = kBatch / kDevices * 64 * 2;
-        return lower(problem, strategy).persistent[1].raw() - inputs;
-    };
-    EXPECT_EQ(parameters({{"*", 4}}, true, false), 16 * psi);                // no sharding
-    EXPECT_EQ(parameters({{"*", 4}}, true, true), 4 * psi + 12 * psi / 4);   // P_os
-    EXPECT_EQ(parameters({{"*", 4}}, false, true), 2 * psi + 14 * psi / 4);  // P_os+g
-    EXPECT_EQ(parameters({{"d0", 4}}, false, true), 16 * psi / 4);           // P_os+g+p
-}
-
-// What is fetched for one use is dropped after it, and fetched no earlier than the op before runs.
-TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
-    constexpr std::int64_t kWidth = 256;
-    constexpr std::int64_t kLayer = kWidth * kWidth * 4;
-    build(std::vector<std::int64_t>(13, kWidth));
-    const Problem problem =
-        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
-    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}},
-                                                             {"y", {{"d0", 4}}}};
-    for (int i = 1; i <= 12; ++i) {
-        degrees["mul" + std::to_string(i)] = {{"m", 4}};
-        degrees["w" + std::to_string(i)] = {{"d0", 4}};
-    }
-    Strategy strategy = this->strategy(degrees);
-    for (const graph::Op& op : graph_.ops()) {
-        strategy.updates.emplace_back();
-        strategy.updates.back().refetch = op.kind == graph::OpKind::parameter;
-    }
-    const TaskGraph tasks = lower(problem, strategy);
-    const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
-    const std::int64_t activations = 13 * (kBatch / 4) * kWidth * 4;
-    // Two layers and two gradients, one of each on its way.
-    EXPECT_LE(peak[1].raw() - tasks.persistent[1].raw(), 4 * kLayer + 3 * activations);
-}
-
-// A local accumulator is part of what lies there all along; only later micro-batches need room beside it.
-TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
-    build({kIn, kOut});
-    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
-    options.policy.micro_batches = 2;
-    const Problem problem = make_problem(graph_, machine_, options);
-    Strategy strategy =
-        this->strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}});
-    strategy.policy = options.policy;
-    strategy.updates.resize(graph_.op_count());
-    strategy.updates[graph_.find_op("w1")->index()].accumulate_locally = true;
-    const TaskGraph tasks = lower(problem, strategy);
-    std::map<std::int32_t, std::int64_t> bytes;  // per micro-batch, of what backward tasks give
-    for (const Buffer& buffer : tasks.buffers) {
-        if (buffer.gradient && buffer.operand == 1) bytes[buffer.micro_batch] += buffer.bytes.raw();
-    }
-    EXPECT_THAT(bytes, ElementsAre(Pair(0, 0), Pair(1, kDevices * kIn * kOut * 4)));
 }
 
 /// Tables split over devices, the rest by the batch: an all-to-all each way.

@@ -32,7 +32,6 @@ from evaluation import OWN_EVALUATION, dtype_of, evaluate
 NOT_CHECKED = {
     "Bernoulli": "random",
     "Constant": "never computed: a constant is a source of the graph",
-    "MaxRoiPool": "not implemented in onnx.reference",
     "Multinomial": "random",
     "RandomNormal": "random",
     "RandomNormalLike": "random",
@@ -236,6 +235,8 @@ def made_up(case, i):
         x = 0.5 + np.abs(x)
     elif kind == "RoiAlign" and i == 1 or kind == "MaxRoiPool" and i == 1:
         x = np.sort(np.abs(x) * 3, axis=-1)
+        if kind == "MaxRoiPool":  # image, x1, y1, x2, y2
+            x[:, 0] = random.integers(0, case["operands"][0]["shape"][0], len(x))
     elif "scale" in kind.lower() or kind.endswith("Linear") and i > 0:
         x = 0.1 + np.abs(x)
     elif kind in ("QLinearConv", "QLinearMatMul"):

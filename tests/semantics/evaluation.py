@@ -176,6 +176,33 @@ def evaluate_max_pool(part, operands):
     return evaluate_operator(with_attributes(part, pads=["ints", [0] * len(pads)]), [padded])
 
 
+def evaluate_max_roi_pool(part, operands):
+    """The evaluator has none. Bins of a region may share rows; an empty one gives 0 (Girshick, Fast
+    R-CNN, 2015, section 2.1)."""
+    x, regions = operands
+    pooled = attribute_of(part, "pooled_shape", None)
+    scale = attribute_of(part, "spatial_scale", 1.0)
+    y = np.zeros((len(regions), x.shape[1], *pooled), x.dtype)
+    for r, (image, *corners) in enumerate(regions):
+        x1, y1, x2, y2 = (int(np.floor(c * scale + 0.5)) for c in corners)
+        bins = [bins_of(begin, end, count, extent) for begin, end, count, extent in
+                zip((y1, x1), (y2, x2), pooled, x.shape[2:])]
+        for i, rows in enumerate(bins[0]):
+            for j, columns in enumerate(bins[1]):
+                cut = x[int(image), :, rows, columns]
+                if cut.size:
+                    y[r, :, i, j] = cut.max(axis=(1, 2))
+    return [y]
+
+
+def bins_of(begin, end, count, extent):
+    """`count` slices of [0, extent) that cover the positions from begin to end, both included."""
+    size = max(end - begin + 1, 1) / count
+    limits = [(begin + int(np.floor(i * size)), begin + int(np.ceil((i + 1) * size)))
+              for i in range(count)]
+    return [slice(*np.clip(limit, 0, extent)) for limit in limits]
+
+
 def evaluate_pad(part, operands):
     """The evaluator adds only; a negative pad removes."""
     names = [name for name in ("pads", "paddings") if name in part["attributes"]]
@@ -292,6 +319,7 @@ OWN_EVALUATION = {
     "LRN": evaluate_lrn,
     "LSTM": evaluate_recurrent,
     "MaxPool": evaluate_max_pool,
+    "MaxRoiPool": evaluate_max_roi_pool,
     "Pad": evaluate_pad,
     "Resize": evaluate_resize,
     "RNN": evaluate_recurrent,

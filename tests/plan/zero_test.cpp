@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sharded updates and parameters are layouts: what ZeRO-1, 2 and 3 communicate and keep (REFERENCES 4).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/lower.h"
+#include "plan/memory.h"
+#include "plan/simulate.h"
+#include "tests/plan/layers.h"
+
+namespace partita::plan {
+namespace {
+
+using graph::TensorId;
+using testing::ElementsAre;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+class Zero : public LayersTest {
+protected:
+    /// Data parallelism with updates, and with them parameters, as given.
+    Strategy zero(const std::vector<FactorDegree>& parameter, bool accumulate_locally,
+                  bool refetch) {
+        Strategy strategy = this->strategy({{"x", {{"d0", 4}}},
+                                            {"mul1", {{"m", 4}}},
+                                            {"mul2", {{"m", 4}}},
+                                            {"w1", parameter},
+                                            {"w2", parameter},
+                                            {"y", {{"d0", 4}}}});
+        for (const graph::Op& op : graph_.ops()) {
+            strategy.updates.emplace_back();
+            if (op.kind != graph::OpKind::parameter) continue;
+            strategy.updates.back() = {
+                .update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)},
+                .accumulate_locally = accumulate_locally,
+                .refetch = refetch};
+        }
+        return strategy;
+    }
+};
+
+TEST_F(Zero, StagesOneAndTwoReduceScatterGradientsAndGatherParameters) {
+    build({kIn, kIn, kOut});
+    for (const bool local : {true, false}) {
+        EXPECT_THAT(volumes(zero({{"*", 4}}, local, false)),
+                    ElementsAre(Pair("reduce-scatter w2.grad", kIn * kOut),
+                                Pair("all-gather w2.new", kIn * kOut),
+                                Pair("reduce-scatter w1.grad", kIn * kIn),
+                                Pair("all-gather w1.new", kIn * kIn)));
+    }
+}
+
+// Three times the parameters instead of two. w1 has no second gather: nobody needs the gradient of x.
+TEST_F(Zero, StageThreeGathersParametersTwiceAndReduceScattersGradients) {
+    build({kIn, kIn, kOut});
+    EXPECT_THAT(
+        volumes(zero({{"d0", 4}}, false, true)),
+        UnorderedElementsAre(Pair("all-gather w1", kIn * kIn), Pair("all-gather w2", kIn * kOut),
+                             Pair("all-gather w2", kIn * kOut), Pair("all-gather w1", kIn * kIn),
+                             Pair("reduce-scatter w2.grad", kIn * kOut),
+                             Pair("reduce-scatter w1.grad", kIn * kIn)));
+}
+
+/// REFERENCES 4: bfloat16 parameters and gradients, Adam with float32 master, K = 12.
+TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
+    build({64, 128});
+    for (graph::Op const& op : graph_.ops()) {
+        for (const TensorId t : op.outputs) graph_.tensor(t).dtype = graph::DType::bfloat16;
+    }
+    const std::int64_t psi = std::int64_t{64} * 128;
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.optimizer = Optimizer::adam;
+    const Problem problem = make_problem(graph_, machine_, options);
+    const auto parameters = [&](const std::vector<FactorDegree>& parameter, bool local,
+                                bool sharded) {
+        Strategy strategy = this->strategy(
+            {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", parameter}, {"y", {{"d0", 4}}}});
+        strategy.policy = options.policy;
+        strategy.updates.resize(graph_.op_count());
+        UpdateConfig& update = strategy.updates[graph_.find_op("w1")->index()];
+        if (sharded) update.update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)};
+        update.accumulate_locally = local;
+        const std::int64_t inputs = kBatch / kDevices * 64 * 2;
+        return lower(problem, strategy).persistent[1].raw() - inputs;
+    };
+    EXPECT_EQ(parameters({{"*", 4}}, true, false), 16 * psi);                // no sharding
+    EXPECT_EQ(parameters({{"*", 4}}, true, true), 4 * psi + 12 * psi / 4);   // P_os
+    EXPECT_EQ(parameters({{"*", 4}}, false, true), 2 * psi + 14 * psi / 4);  // P_os+g
+    EXPECT_EQ(parameters({{"d0", 4}}, false, true), 16 * psi / 4);           // P_os+g+p
+}
+
+// What is fetched for one use is dropped after it, and fetched no earlier than the op before runs.
+TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
+    constexpr std::int64_t kWidth = 256;
+    constexpr std::int64_t kLayer = kWidth * kWidth * 4;
+    build(std::vector<std::int64_t>(13, kWidth));
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}},
+                                                             {"y", {{"d0", 4}}}};
+    for (int i = 1; i <= 12; ++i) {
+        degrees["mul" + std::to_string(i)] = {{"m", 4}};
+        degrees["w" + std::to_string(i)] = {{"d0", 4}};
+    }
+    Strategy strategy = this->strategy(degrees);
+    for (const graph::Op& op : graph_.ops()) {
+        strategy.updates.emplace_back();
+        strategy.updates.back().refetch = op.kind == graph::OpKind::parameter;
+    }
+    const TaskGraph tasks = lower(problem, strategy);
+    const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
+    const std::int64_t activations = 13 * (kBatch / 4) * kWidth * 4;
+    // Two layers and two gradients, one of each on its way.
+    EXPECT_LE(peak[1].raw() - tasks.persistent[1].raw(), 4 * kLayer + 3 * activations);
+}
+
+// A local accumulator is part of what lies there all along; only later micro-batches need room beside it.
+TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
+    build({kIn, kOut});
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.micro_batches = 2;
+    const Problem problem = make_problem(graph_, machine_, options);
+    Strategy strategy =
+        this->strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}});
+    strategy.policy = options.policy;
+    strategy.updates.resize(graph_.op_count());
+    strategy.updates[graph_.find_op("w1")->index()].accumulate_locally = true;
+    const TaskGraph tasks = lower(problem, strategy);
+    std::map<std::int32_t, std::int64_t> bytes;  // per micro-batch, of what backward tasks give
+    for (const Buffer& buffer : tasks.buffers) {
+        if (buffer.gradient && buffer.operand == 1) bytes[buffer.micro_batch] += buffer.bytes.raw();
+    }
+    EXPECT_THAT(bytes, ElementsAre(Pair(0, 0), Pair(1, kDevices * kIn * kOut * 4)));
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -112,14 +112,16 @@ LayoutCache::LayoutCache(const Problem& problem)
     }
 }
 
-bool LayoutCache::forget_if_large() {
+bool LayoutCache::is_large() const {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
     constexpr std::size_t kMostTasks = 2'000'000;
-    if (regions_->size() <= kMostRegions && entries_.size() <= kMostEntries &&
-        kept_tasks_ <= kMostTasks) {
-        return false;
-    }
+    return regions_->size() > kMostRegions || entries_.size() > kMostEntries ||
+           kept_tasks_ > kMostTasks;
+}
+
+bool LayoutCache::forget_if_large() {
+    if (!is_large()) return false;
     entries_.clear();
     tensors_.clear();
     kept_tasks_ = 0;
@@ -184,6 +186,7 @@ void LayoutCache::fill(Entry& entry) {
               : micro_batch_box(problem_, entry.op, entry.micro_batches, entry.micro_batch));
     OpLayouts& of = entry.layouts;
     of.parts = parts.size();
+    for (int p = 0; p < of.parts; ++p) of.devices.push_back(entry.config.devices[p]);
     const auto add = [&](std::vector<std::int32_t>& to, Side side, std::size_t i, TensorId t,
                          const graph::TensorRule& tensor) {
         if (!t.valid()) {

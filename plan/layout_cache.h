@@ -45,6 +45,7 @@ private:
 /// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.
 struct OpLayouts {
     int parts = 1;
+    std::vector<std::int32_t> devices;  ///< per part
     std::vector<std::int32_t> operands;
     std::vector<std::int32_t> results;
     std::vector<std::int32_t> operand_gradients;
@@ -80,6 +81,7 @@ public:
     [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
     /// Starts anew when it has grown beyond some hundreds of MB; returns whether it has.
     bool forget_if_large();
+    [[nodiscard]] bool is_large() const;
 
 private:
     struct Entry {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/task_graph.h"
 
-#include <tuple>
 #include <fmt/format.h>
+#include <tuple>
 
 #include "graph/sha256.h"
 #include "plan/problem.h"
@@ -56,8 +56,8 @@ std::string task_name(const Problem& problem, const Task& task) {
 
 bool have_one_name(const Task& a, const Task& b) {
     const auto name = [](const Task& t) {
-        return std::tuple(t.kind, t.collective, t.gradient, t.updated, t.op, t.tensor, t.device, t.to,
-                          t.part, t.micro_batch);
+        return std::tuple(t.kind, t.collective, t.gradient, t.updated, t.op, t.tensor, t.device,
+                          t.to, t.part, t.micro_batch);
     };
     return name(a) == name(b);
 }

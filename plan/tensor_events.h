@@ -45,6 +45,11 @@ struct TensorEvent {
     graph::OpId op;
 };
 
+/// Does it happen in the backward pass?
+constexpr bool is_backward(const TensorEvent& event) {
+    return event.kind != TensorEvent::Kind::home && event.kind != TensorEvent::Kind::forward_use;
+}
+
 struct TensorEvents {
     graph::TensorId tensor;
     std::int32_t label = -1;  ///< micro-batch in names; -1: there is one, or it is the same in all

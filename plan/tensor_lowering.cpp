@@ -135,7 +135,8 @@ void TensorLowering::add_resident_memory() {
             });
             if (inside) continue;
             kept.push_back(region);
-            add_persistent(device, bytes_of(problem_.graph().tensor(tensor_), regions_.volume(region)));
+            add_persistent(device,
+                           bytes_of(problem_.graph().tensor(tensor_), regions_.volume(region)));
         }
     }
 }
@@ -145,6 +146,13 @@ void TensorLowering::finish() {
     given_.predecessors = to_csr(edges_, given_.tasks.size());
     given_.reads = to_csr(reads_, given_.tasks.size());
     given_.joins = joinable();
+    for (std::uint32_t i = 0; i < given_.joins.size(); ++i) {
+        if (given_.joins[i] >= 0) given_.joinable.push_back(i);
+    }
+    std::map<int, Bytes> most;
+    for (const Buffer& buffer : given_.buffers) most[buffer.device] += buffer.bytes;
+    for (const auto& [device, bytes] : given_.persistent) most[device] += bytes;
+    given_.most_bytes.assign(most.begin(), most.end());
 }
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
@@ -193,8 +201,7 @@ TaskRef TensorLowering::add_task(Task task, const std::vector<int>& devices) {
         task.ranks = static_cast<std::int32_t>(group - given_.groups.begin());
     }
     const TensorEvent& event = events_.events[given_.steps.size() - 1];
-    const bool forward = event.kind == Kind::forward_use;
-    task.rank = problem_.priority(event.op, !forward);
+    task.rank = problem_.priority(event.op, is_backward(event));
     number(task);
     given_.tasks.push_back(task);
     given_.in_block.push_back(0);

@@ -115,10 +115,10 @@ private:
     graph::TensorId tensor_;
     graph::OpId producer_;
     TensorTasks given_;
-    std::vector<std::pair<TaskRef, TaskRef>> edges_;        ///< (after, before)
-    std::vector<std::pair<TaskRef, std::int32_t>> reads_;   ///< (task, buffer)
-    std::vector<char> is_read_;                             ///< per buffer
-    std::vector<Form> forms_;                               ///< first the home
+    std::vector<std::pair<TaskRef, TaskRef>> edges_;       ///< (after, before)
+    std::vector<std::pair<TaskRef, std::int32_t>> reads_;  ///< (task, buffer)
+    std::vector<char> is_read_;                            ///< per buffer
+    std::vector<Form> forms_;                              ///< first the home
     std::vector<Form> pending_;
     std::vector<std::vector<TaskRef>> readers_;  ///< of what a trained parameter's home holds
 };

@@ -11,6 +11,8 @@
 //     <= -2   part of an op: a block of TensorEvents and the number of the part
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -61,10 +63,21 @@ struct TensorTasks {
     /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits for them
     /// and for nothing else; then it may be joined (join.h). -1: no such block.
     std::vector<std::int32_t> joins;
+    std::vector<std::uint32_t> joinable;   ///< those that may be joined
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
     std::vector<Buffer> buffers;           ///< writers are references, roots numbers
     std::vector<TensorStep> steps;         ///< per event
     std::vector<std::pair<int, Bytes>> persistent;
+    /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.
+    std::vector<std::pair<int, Bytes>> most_bytes;
 };
+
+/// The event to which a task belongs.
+inline std::size_t event_of(const TensorTasks& tasks, std::size_t task) {
+    const auto step =
+        std::upper_bound(tasks.steps.begin(), tasks.steps.end(), task,
+                         [](std::size_t i, const TensorStep& of) { return i < of.tasks; });
+    return static_cast<std::size_t>(step - tasks.steps.begin());
+}
 
 }  // namespace partita::plan

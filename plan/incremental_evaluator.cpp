@@ -34,7 +34,7 @@ void IncrementalEvaluator::lower() {
     if (!simulated || !is_incremental(problem_, strategy_)) return;
     lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_);
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
-                                                      lowering_->lanes().resources());
+                                                      cache_.lanes().resources());
     const auto tasks = lowering_->slots();
     put_lanes();
     timeline_->evaluate(tasks);
@@ -45,7 +45,7 @@ void IncrementalEvaluator::lower() {
 
 /// Those that lowering found since.
 void IncrementalEvaluator::put_lanes() {
-    const Csr<std::int32_t>& lanes = lowering_->lanes().resources();
+    const Csr<std::int32_t>& lanes = cache_.lanes().resources();
     for (std::size_t i = timeline_->graph().lanes(); i < lanes.rows(); ++i) {
         timeline_->graph().add_lane(lanes[i]);
     }
@@ -74,20 +74,19 @@ std::optional<Score> IncrementalEvaluator::evaluate_whole(const Score& limit) {
 
 std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& limit) {
     lowering_->begin(change_);
-    const auto loads = lowering_->part_loads();
-    if (std::any_of(loads.begin(), loads.end(),
-                    [&](std::int64_t load) { return load > limit.value.raw(); })) {
+    if (!has_time(limit.value)) {
         ++effort_.rejected_by_parts;
-        lowering_->drop();
-        return std::nullopt;
+        return drop();
+    }
+    lowering_->look_up();
+    if (!has_time(limit.value)) {
+        ++effort_.rejected_by_load;
+        return drop();
     }
     const auto tasks = lowering_->slots();
     put_lanes();
     const auto makespan = timeline_->evaluate(tasks, limit.value);
-    if (!makespan) {
-        lowering_->drop();
-        return std::nullopt;
-    }
+    if (!makespan) return drop();
     if (surely_fits()) return Score{true, Bytes{0}, *makespan};
     ++effort_.memory;
     Strategy next = strategy_;
@@ -96,8 +95,18 @@ std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& l
     assert(score.value == *makespan);
     if (!limit.better_than(score)) return score;
     timeline_->reject();
+    return drop();
+}
+
+std::optional<Score> IncrementalEvaluator::drop() {
     lowering_->drop();
     return std::nullopt;
+}
+
+bool IncrementalEvaluator::has_time(Time limit) const {
+    const auto loads = lowering_->least_loads();
+    return std::all_of(loads.begin(), loads.end(),
+                       [&](std::int64_t load) { return load <= limit.raw(); });
 }
 
 /// Does everything fit together that is ever held?

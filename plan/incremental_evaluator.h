@@ -3,7 +3,7 @@
 // What a strategy costs that changes a little at a time: for searches that go from neighbour to
 // neighbour. The same figures as Evaluator gives with Scheduler::rank.
 //
-//     parts      do the parts of ops alone keep some device busy for longer than the limit allows?
+//     loads      is some device or link busy for longer than the limit allows, whatever the order?
 //     tasks      what the change makes of the tasks around it (incremental_lowering.h)
 //     timeline   what differs of it, as far as the limit (incremental_timeline.h)
 //     memory     of what is quick enough, and only if all that is ever held would not fit together
@@ -44,7 +44,8 @@ struct Score {
 /// How evaluations went, summed up.
 struct EvaluatorEffort {
     std::int64_t evaluations = 0;
-    std::int64_t rejected_by_parts = 0;  ///< by the load of parts alone
+    std::int64_t rejected_by_parts = 0;  ///< by loads without the tensors around the change
+    std::int64_t rejected_by_load = 0;   ///< by loads with them
     std::int64_t whole = 0;              ///< as a whole
     std::int64_t memory = 0;             ///< as a whole for their memory
 };
@@ -75,6 +76,8 @@ private:
     std::optional<Score> evaluate_incrementally(const Score& limit);
     std::optional<Score> evaluate_whole(const Score& limit);
     Score whole_score(const Strategy& strategy);
+    [[nodiscard]] bool has_time(Time limit) const;
+    std::optional<Score> drop();
     [[nodiscard]] bool surely_fits() const;
 
     const Problem& problem_;

@@ -58,14 +58,14 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
     : problem_(problem),
       graph_(problem.graph()),
       layouts_(problem, strategy, cache),
-      lanes_(problem),
+      lanes_(cache.lanes()),
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
       finds_(2 * graph_.op_count() * static_cast<std::size_t>(rows().micro_batches())),
       parts_(finds_.size(), 0),
       joined_(finds_.size()),
       slot_count_(first_slot(finds_.size())),
-      part_loads_(static_cast<std::size_t>(problem.device_count()), 0),
+      least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())) {
     rows_near_.has.resize(tensors_.size());
     renewed_.has.resize(tensors_.size());
@@ -118,16 +118,17 @@ int IncrementalLowering::parts_of(std::size_t block) const {
 }
 
 void IncrementalLowering::touch_all() {
-    part_loads_before_ = part_loads_;
+    least_loads_before_ = least_loads_;
     most_bytes_before_ = most_bytes_;
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         add_parts(OpId(i), 1);
         change_op(OpId(i));
     }
+    look_up();
 }
 
 void IncrementalLowering::begin(const StrategyChange& change) {
-    part_loads_before_ = part_loads_;
+    least_loads_before_ = least_loads_;
     most_bytes_before_ = most_bytes_;
     for (const auto& [op, config] : change.configs) {
         add_parts(op, -1);
@@ -139,6 +140,18 @@ void IncrementalLowering::begin(const StrategyChange& change) {
         layouts_.set_update(op, update);
         rows_near_.add(rows().row(graph_.op(op).outputs[0], 0));
     }
+    for (const std::size_t row : rows_near_.list) {
+        if (tensors_[row].tasks != nullptr) add_tensor(*tensors_[row].tasks, -1);
+    }
+}
+
+void IncrementalLowering::look_up() {
+    looked_up_.clear();
+    for (const std::size_t row : rows_near_.list) {
+        const bool any = !layouts_.events()[row].events.empty();
+        looked_up_.push_back(any ? &layouts_.tasks(row) : nullptr);
+        if (any) add_tensor(*looked_up_.back(), 1);
+    }
 }
 
 void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
@@ -148,7 +161,7 @@ void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
         const bool backward = exists({op, m, true});
         for (const std::int32_t device : layouts.devices) {
             const auto c = static_cast<std::size_t>(problem_.device_class(device));
-            std::int64_t& load = part_loads_[static_cast<std::size_t>(device)];
+            std::int64_t& load = least_loads_[static_cast<std::size_t>(compute_row(device))];
             if (forward) load += sign * layouts.forward[c].raw();
             if (backward) load += sign * layouts.backward[c].raw();
             const auto& given = graph_.op(op).given;
@@ -157,7 +170,10 @@ void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
     }
 }
 
-void IncrementalLowering::add_bytes(const TensorTasks& tasks, std::int64_t sign) {
+void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign) {
+    for (const auto& [resource, load] : tasks.loads) {
+        least_loads_[static_cast<std::size_t>(resource)] += sign * load;
+    }
     for (const auto& [device, bytes] : tasks.most_bytes) {
         most_bytes_[static_cast<std::size_t>(device)] += sign * bytes;
     }
@@ -180,7 +196,11 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     tasks_.clear();
     predecessors_.clear();
     predecessor_ends_.clear();
-    for (const std::size_t row : rows_near_.list) look_up(row);
+    for (std::size_t i = 0; i < rows_near_.list.size(); ++i) {
+        const TensorTasks* tasks = looked_up_[i];
+        const std::size_t row = rows_near_.list[i];
+        if (tasks != tensors_[row].tasks) renew(row, *tasks);
+    }
     // Joins touch further tensors, but no further joins.
     for (std::size_t i = 0; i < join_blocks_.list.size(); ++i) {
         find_joins_around(join_blocks_.list[i]);
@@ -202,17 +222,9 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     return tasks_;
 }
 
-/// The tensor's tasks by its layouts now.
-void IncrementalLowering::look_up(std::size_t row) {
-    if (layouts_.events()[row].events.empty()) return;
-    const TensorTasks& tasks = layouts_.tasks(row);
-    const TensorTasks* old = tensors_[row].tasks;
-    if (old == &tasks) return;
-    if (old != nullptr) {
-        add_bytes(*old, -1);
-        touch_joins(row, *old);
-    }
-    add_bytes(tasks, 1);
+/// Gives the tensor other tasks.
+void IncrementalLowering::renew(std::size_t row, const TensorTasks& tasks) {
+    if (tensors_[row].tasks != nullptr) touch_joins(row, *tensors_[row].tasks);
     touch_joins(row, tasks);
     Tensor& tensor = touch(row);
     renewed_.add(row);
@@ -261,7 +273,7 @@ void IncrementalLowering::drop() {
         joined_[it->first] = std::move(it->second);
     }
     layouts_.undo();
-    std::swap(part_loads_, part_loads_before_);
+    std::swap(least_loads_, least_loads_before_);
     std::swap(most_bytes_, most_bytes_before_);
     settle();
 }

@@ -50,8 +50,10 @@ public:
     /// is_incremental(). All its slots are a pending change of nothing.
     IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
 
-    /// Takes up a change, pending until keep() or drop(). Cheap: loads and bytes of parts only.
+    /// Takes up a change, pending until keep() or drop(). Three steps, each dearer than the one before;
+    /// the first two only count loads.
     void begin(const StrategyChange& change);
+    void look_up();
     /// The tasks of all slots that may have another one or none by the pending change, each slot once.
     /// Call once per change. Valid until the next begin(). Throws OverflowError when a key does not fit
     /// into 64 bits: a tensor of 65,536 messages.
@@ -59,12 +61,11 @@ public:
     void keep();
     void drop();
 
-    /// Per device: time of all parts of ops, with the pending change.
-    [[nodiscard]] std::span<const std::int64_t> part_loads() const { return part_loads_; }
-    /// Per device: an upper bound of the bytes that it ever holds; after slots() with the change.
+    /// Per resource: for how long it is occupied at least. After begin() without the tasks of tensors
+    /// around changed ops, after look_up() with them, but never with what may be joined.
+    [[nodiscard]] std::span<const std::int64_t> least_loads() const { return least_loads_; }
+    /// Per device: an upper bound of the bytes that it ever holds; after look_up() with the change.
     [[nodiscard]] std::span<const Bytes> most_bytes() const { return most_bytes_; }
-    /// They may become more by slots().
-    [[nodiscard]] const Lanes& lanes() const { return lanes_; }
 
 private:
     /// A tensor in one micro-batch.
@@ -116,9 +117,9 @@ private:
     void number_events();
     void touch_all();
     void add_parts(graph::OpId op, std::int64_t sign);
-    void add_bytes(const TensorTasks& tasks, std::int64_t sign);
+    void add_tensor(const TensorTasks& tasks, std::int64_t sign);
     void change_op(graph::OpId op);
-    void look_up(std::size_t row);
+    void renew(std::size_t row, const TensorTasks& tasks);
     Tensor& touch(std::size_t row);
     void settle();
 
@@ -139,7 +140,6 @@ private:
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
-    [[nodiscard]] std::int32_t lane_of(const TensorTasks& tasks, const Task& task);
 
     [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }
     [[nodiscard]] PartBlock block_at(std::size_t block) const;
@@ -160,7 +160,7 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     StrategyLayouts layouts_;
-    Lanes lanes_;
+    Lanes& lanes_;
     std::vector<Tensor> tensors_;  ///< by row
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
@@ -169,7 +169,7 @@ private:
     std::vector<std::vector<Joined>> joined_;  ///< by block
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
-    std::vector<std::int64_t> part_loads_;
+    std::vector<std::int64_t> least_loads_;
     std::vector<Bytes> most_bytes_;
 
     // The pending change.
@@ -180,7 +180,8 @@ private:
     Marked blocks_;               ///< whose parts may differ
     Marked join_blocks_;          ///< around which joins may differ
     std::vector<std::pair<std::size_t, std::vector<Joined>>> joined_before_;
-    std::vector<std::int64_t> part_loads_before_;
+    std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
+    std::vector<std::int64_t> least_loads_before_;
     std::vector<Bytes> most_bytes_before_;
     std::vector<SlotTask> tasks_;
     std::vector<std::size_t> predecessor_ends_;

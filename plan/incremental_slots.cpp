@@ -48,19 +48,10 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
         for (const Member& member : join->members) add_predecessors(member.row, member.task);
     }
     emit({.slot = slot,
-          .lane = join != nullptr ? join->lane : lane_of(*tensor.tasks, of),
+          .lane = join != nullptr ? join->lane : of.lane,
           .duration = join != nullptr ? join->duration : of.duration.raw(),
           .key = key,
           .predecessors = {}});
-}
-
-std::int32_t IncrementalLowering::lane_of(const TensorTasks& tasks, const Task& task) {
-    switch (task.kind) {
-    case TaskKind::copy: return lanes_.of_copy(task.device, task.to);
-    case TaskKind::collective:
-        return lanes_.of_ranks(tasks.groups[static_cast<std::size_t>(task.ranks)]).lane;
-    default: return task.device;
-    }
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {

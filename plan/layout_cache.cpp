@@ -104,7 +104,7 @@ bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable
 }
 
 LayoutCache::LayoutCache(const Problem& problem)
-    : problem_(problem), regions_(std::make_shared<RegionTable>()) {
+    : problem_(problem), regions_(std::make_shared<RegionTable>()), lanes_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const auto device_class = static_cast<std::size_t>(problem.device_class(d));
         if (device_class >= class_devices_.size()) class_devices_.resize(device_class + 1, -1);
@@ -144,7 +144,7 @@ const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
     }
     const TensorEvents& events = this->events(key.micro_batches)[row];
     auto entry = std::make_unique<TensorEntry>(
-        TensorEntry{row, key, TensorLowering(problem_, layouts_, *regions_, events, key).run()});
+        TensorEntry{row, key, TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
     kept_tasks_ += 1 + entry->tasks.tasks.size();
     return tensors_.emplace(hash, std::move(entry))->second->tasks;
 }

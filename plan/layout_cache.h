@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/lanes.h"
 #include "plan/layout.h"
 #include "plan/problem.h"
 #include "plan/reshard.h"
@@ -78,6 +79,9 @@ public:
     const TensorTasks& tasks(std::size_t row, const TensorKey& key);
 
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
+    /// Of tensors' tasks; never forgotten.
+    [[nodiscard]] Lanes& lanes() { return lanes_; }
+    [[nodiscard]] const Lanes& lanes() const { return lanes_; }
     [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
     /// Starts anew when it has grown beyond some hundreds of MB; returns whether it has.
     bool forget_if_large();
@@ -106,6 +110,7 @@ private:
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
+    Lanes lanes_;
     // Looked up, never iterated.
     std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;
     std::unordered_multimap<std::size_t, std::unique_ptr<TensorEntry>> tensors_;

@@ -14,10 +14,11 @@ using graph::OpKind;
 using Kind = TensorEvent::Kind;
 
 TensorLowering::TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                               const TensorEvents& events, const TensorKey& key)
+                               Lanes& lanes, const TensorEvents& events, const TensorKey& key)
     : problem_(problem),
       layouts_(layouts),
       regions_(regions),
+      lanes_(lanes),
       events_(events),
       key_(key),
       tensor_(events.tensor),
@@ -149,10 +150,23 @@ void TensorLowering::finish() {
     for (std::uint32_t i = 0; i < given_.joins.size(); ++i) {
         if (given_.joins[i] >= 0) given_.joinable.push_back(i);
     }
+    add_loads();
     std::map<int, Bytes> most;
     for (const Buffer& buffer : given_.buffers) most[buffer.device] += buffer.bytes;
     for (const auto& [device, bytes] : given_.persistent) most[device] += bytes;
     given_.most_bytes.assign(most.begin(), most.end());
+}
+
+void TensorLowering::add_loads() {
+    std::map<std::int32_t, std::int64_t> loads;
+    for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
+        if (given_.joins[i] >= 0) continue;
+        const Task& task = given_.tasks[i];
+        for (const std::int32_t r : lanes_.resources()[static_cast<std::size_t>(task.lane)]) {
+            loads[r] += task.duration.raw();
+        }
+    }
+    given_.loads.assign(loads.begin(), loads.end());
 }
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
@@ -195,7 +209,9 @@ Task TensorLowering::task_of(TaskKind kind, const Subject& subject) const {
 }
 
 TaskRef TensorLowering::add_task(Task task, const std::vector<int>& devices) {
+    task.lane = task.kind == TaskKind::copy ? lanes_.of_copy(task.device, task.to) : task.device;
     if (!devices.empty()) {
+        task.lane = lanes_.of_ranks(devices).lane;
         auto group = std::find(given_.groups.begin(), given_.groups.end(), devices);
         if (group == given_.groups.end()) group = given_.groups.insert(group, devices);
         task.ranks = static_cast<std::int32_t>(group - given_.groups.begin());

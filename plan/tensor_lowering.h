@@ -55,7 +55,7 @@ struct Subject {
 class TensorLowering {
 public:
     TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                   const TensorEvents& events, const TensorKey& key);
+                   Lanes& lanes, const TensorEvents& events, const TensorKey& key);
     TensorTasks run();
 
 private:
@@ -67,6 +67,7 @@ private:
     void hold(const Pieces& pieces);
     void add_resident_memory();
     void finish();
+    void add_loads();
     [[nodiscard]] std::vector<std::int32_t> joinable() const;
 
     // tensor_reshards.cpp: layouts and reshards
@@ -110,6 +111,7 @@ private:
     const Problem& problem_;
     LayoutTable& layouts_;
     RegionTable& regions_;
+    Lanes& lanes_;
     const TensorEvents& events_;
     const TensorKey& key_;
     graph::TensorId tensor_;

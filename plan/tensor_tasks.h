@@ -54,7 +54,7 @@ struct TensorStep {
 };
 
 struct TensorTasks {
-    /// Without lane and turn; Task::ranks is a row of `groups`.
+    /// Without turn; lanes are those of LayoutCache, Task::ranks is a row of `groups`.
     std::vector<Task> tasks;
     Csr<TaskRef> predecessors;  ///< rising, distinct
     Csr<std::int32_t> reads;    ///< numbers of buffers
@@ -68,6 +68,8 @@ struct TensorTasks {
     std::vector<Buffer> buffers;           ///< writers are references, roots numbers
     std::vector<TensorStep> steps;         ///< per event
     std::vector<std::pair<int, Bytes>> persistent;
+    /// Per resource that they occupy: for how long in all, without what may be joined.
+    std::vector<std::pair<std::int32_t, std::int64_t>> loads;
     /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.
     std::vector<std::pair<int, Bytes>> most_bytes;
 };

@@ -89,6 +89,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
         }
         effort.evaluations += evaluator.effort().evaluations;
         effort.rejected_by_parts += evaluator.effort().rejected_by_parts;
+        effort.rejected_by_load += evaluator.effort().rejected_by_load;
         effort.whole += evaluator.effort().whole;
         effort.memory += evaluator.effort().memory;
     }
@@ -96,6 +97,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     EXPECT_GT(accepted, 500);
     EXPECT_GT(rejected, 500);
     EXPECT_GT(effort.rejected_by_parts, 100);
+    EXPECT_GT(effort.rejected_by_load, 50);
     EXPECT_GT(effort.whole, 100);
     EXPECT_GT(effort.memory, 50);
     EXPECT_LT(effort.whole + effort.memory, effort.evaluations / 2);

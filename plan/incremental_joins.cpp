@@ -51,11 +51,15 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
 
 std::vector<IncrementalLowering::Joined> IncrementalLowering::joins_of(
     const std::vector<Member>& members) {
-    std::vector<Joinable> around;
+    std::vector<Task> tasks;
     for (const Member& member : members) {
-        const TensorTasks& tasks = *tensors_[member.row].tasks;
-        const Task& task = tasks.tasks[member.task];
-        around.push_back({&task, tasks.groups[static_cast<std::size_t>(task.ranks)]});
+        tasks.push_back(tensors_[member.row].tasks->tasks[member.task]);
+        tasks.back().tensor = layouts_.events()[member.row].tensor;
+    }
+    std::vector<Joinable> around;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const auto group = static_cast<std::size_t>(tasks[i].ranks);
+        around.push_back({&tasks[i], tensors_[members[i].row].tasks->groups[group]});
     }
     std::vector<Joined> joins;
     for (const Join& join : find_joins(problem_, around)) {

@@ -57,9 +57,9 @@ std::size_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micr
     return hash.value();
 }
 
-std::size_t hash_of(std::size_t row, const TensorKey& key) {
+std::size_t hash_of(std::int32_t alike, const TensorKey& key) {
     Hash hash;
-    hash.add(static_cast<std::int64_t>(row));
+    hash.add(alike);
     hash.add(key.micro_batches);
     hash.add((key.refetch ? 2 : 0) + (key.accumulate_locally ? 1 : 0));
     hash.add(static_cast<std::int64_t>(key.optimizer));
@@ -137,14 +137,14 @@ const std::vector<TensorEvents>& LayoutCache::events(int micro_batches) {
 }
 
 const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
-    const std::size_t hash = hash_of(row, key);
+    const TensorEvents& events = this->events(key.micro_batches)[row];
+    const std::size_t hash = hash_of(events.alike, key);
     const auto [begin, end] = tensors_.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
-        if (it->second->row == row && it->second->key == key) return it->second->tasks;
+        if (it->second->alike == events.alike && it->second->key == key) return it->second->tasks;
     }
-    const TensorEvents& events = this->events(key.micro_batches)[row];
     auto entry = std::make_unique<TensorEntry>(
-        TensorEntry{row, key, TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
+        TensorEntry{events.alike, key, TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
     kept_tasks_ += 1 + entry->tasks.tasks.size();
     return tensors_.emplace(hash, std::move(entry))->second->tasks;
 }

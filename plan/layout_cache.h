@@ -97,7 +97,7 @@ private:
     };
 
     struct TensorEntry {
-        std::size_t row = 0;
+        std::int32_t alike = -1;
         TensorKey key;
         TensorTasks tasks;
     };

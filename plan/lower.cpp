@@ -181,7 +181,11 @@ Lowering::Found Lowering::next(TensorId t, int micro_batch) {
 }
 
 void Lowering::add_local_task(Tensor& tensor, std::size_t index) {
+    const TensorEvent& event = tensor.events->events[tensor.next - 1];
     Task task = tensor.tasks->tasks[index];
+    task.tensor = tensor.events->tensor;
+    task.op = graph_.tensor(task.tensor).producer;
+    task.rank = problem_.priority(event.op, is_backward(event));
     if (tensor.tasks->in_block[index] != 0) task.turn = turn_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
                           ? build_.add_collective(
@@ -206,6 +210,7 @@ std::int32_t Lowering::turn_of(const Tensor& tensor, std::size_t index) const {
 
 void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
     Buffer buffer = tensor.tasks->buffers[index];
+    buffer.tensor = tensor.events->tensor;
     if (buffer.writer != -1) buffer.writer = resolved(tensor, buffer.writer);
     if (buffer.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(buffer.root)];
     tensor.buffers.push_back(build_.add_buffer(buffer));

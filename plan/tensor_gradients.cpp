@@ -158,8 +158,8 @@ void TensorLowering::lower_update(const Form& gradient) {
         const Piece& piece = pieces[i];
         const std::int64_t elements = regions_.volume(piece.region);
         Task task{.kind = TaskKind::update,
-                  .op = producer_,
-                  .tensor = tensor_,
+                  .op = {},
+                  .tensor = {},
                   .device = piece.device,
                   .part = gradient.pieces.size() > 1 ? static_cast<std::int32_t>(i) : -1};
         task.duration = elements == tensor.elements()

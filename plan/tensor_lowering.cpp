@@ -203,8 +203,6 @@ Task TensorLowering::task_of(TaskKind kind, const Subject& subject) const {
     return {.kind = kind,
             .gradient = subject.gradient,
             .updated = subject.updated,
-            .op = producer_,
-            .tensor = tensor_,
             .micro_batch = subject.micro_batch};
 }
 
@@ -216,8 +214,6 @@ TaskRef TensorLowering::add_task(Task task, const std::vector<int>& devices) {
         if (group == given_.groups.end()) group = given_.groups.insert(group, devices);
         task.ranks = static_cast<std::int32_t>(group - given_.groups.begin());
     }
-    const TensorEvent& event = events_.events[given_.steps.size() - 1];
-    task.rank = problem_.priority(event.op, is_backward(event));
     number(task);
     given_.tasks.push_back(task);
     given_.in_block.push_back(0);
@@ -259,7 +255,7 @@ std::int32_t TensorLowering::add_value(const Subject& subject, const Place& plac
     given_.buffers.push_back({.device = place.device,
                               .writer = place.task,
                               .bytes = bytes,
-                              .tensor = tensor_,
+                              .tensor = {},
                               .gradient = subject.gradient,
                               .message = message,
                               .micro_batch = subject.micro_batch,

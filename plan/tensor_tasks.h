@@ -4,6 +4,7 @@
 // layouts in which it lies and is needed. Lowering puts the tasks of all tensors and the parts of all
 // ops together; while the ops around a tensor keep their configs its tasks need not be found again.
 //
+// Tensors that are alike (TensorEvents::alike) share their tasks, so these do not say whose they are.
 // Tasks stand for others by reference:
 //
 //     >= 0    task of that number, here
@@ -54,7 +55,7 @@ struct TensorStep {
 };
 
 struct TensorTasks {
-    /// Without turn; lanes are those of LayoutCache, Task::ranks is a row of `groups`.
+    /// Without op, tensor, rank and turn; lanes are those of LayoutCache, Task::ranks is a row of `groups`.
     std::vector<Task> tasks;
     Csr<TaskRef> predecessors;  ///< rising, distinct
     Csr<std::int32_t> reads;    ///< numbers of buffers
@@ -65,7 +66,7 @@ struct TensorTasks {
     std::vector<std::int32_t> joins;
     std::vector<std::uint32_t> joinable;   ///< those that may be joined
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
-    std::vector<Buffer> buffers;           ///< writers are references, roots numbers
+    std::vector<Buffer> buffers;           ///< without tensor; writers are references, roots numbers
     std::vector<TensorStep> steps;         ///< per event
     std::vector<std::pair<int, Bytes>> persistent;
     /// Per resource that they occupy: for how long in all, without what may be joined.

@@ -13,11 +13,11 @@
 // first (RULES.md 13).
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "graph/small_vector.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/tensor_events.h"
@@ -33,7 +33,7 @@ struct Place {
 };
 
 /// One place, nearly always.
-using Places = boost::container::small_vector<Place, 1>;
+using Places = SmallVector<Place, 1>;
 using Pieces = std::vector<Places>;
 
 /// The tensor, or its gradient, in one layout.

@@ -187,8 +187,8 @@ void Engine::count_acceptances(std::int64_t proposals, std::int64_t accepted) {
 
 std::int64_t Engine::grant(std::int64_t wanted) {
     const auto& budget = options_.evaluations;
-    const std::int64_t granted = budget ? std::clamp(*budget - evaluations_, std::int64_t{0}, wanted)
-                                        : wanted;
+    const std::int64_t granted =
+        budget ? std::clamp(*budget - evaluations_, std::int64_t{0}, wanted) : wanted;
     evaluations_ += granted;
     return granted;
 }

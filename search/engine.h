@@ -148,6 +148,8 @@ public:
 
     /// How many of these evaluations the budget grants; they count as made.
     [[nodiscard]] std::int64_t grant(std::int64_t wanted);
+    /// Granted ones that were not made.
+    void give_back(std::int64_t granted) { evaluations_ -= granted; }
     /// Prices strategies that were counted before, and takes the best.
     void confirm(std::span<const plan::Strategy> candidates);
     /// Calls work(0), work(1), ... on all threads, and waits.

@@ -124,12 +124,15 @@ Status Mcmc::round(Engine& engine) {
     });
     std::vector<plan::Strategy> best;
     bool stuck = true;
+    std::int64_t made = 0;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
         if (auto strategy = chains_[i]->take_best()) best.push_back(std::move(*strategy));
-        proposals_ += steps[i].proposals;
+        made += steps[i].proposals;
         engine.count_acceptances(steps[i].proposals, steps[i].acceptances);
         stuck = stuck && steps[i].stuck;
     }
+    proposals_ += made;
+    engine.give_back(granted - made);
     engine.confirm(best);
     return stuck ? Status::found : Status::in_progress;
 }

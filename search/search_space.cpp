@@ -30,6 +30,15 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
         if (!leader.valid() || problem.best_time(id) > problem.best_time(leader)) leader = id;
     }
     find_partners();
+    find_shortage();
+}
+
+void SearchSpace::find_shortage() {
+    Bytes kept;
+    for (const OpId parameter : parameters_) kept += problem().persistent_bytes(parameter);
+    for (int d = 0; d < problem().device_count(); ++d) {
+        is_memory_short_ = is_memory_short_ || problem().memory_capacity(d) < 2 * kept;
+    }
 }
 
 void SearchSpace::find_partners() {

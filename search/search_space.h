@@ -47,6 +47,10 @@ public:
     [[nodiscard]] graph::OpId leader(graph::OpId op) const;
     [[nodiscard]] bool same_group(graph::OpId a, graph::OpId b) const;
 
+    /// Would all parameters, with all that is kept for them, take half the memory of some device? Then
+    /// it may pay to fetch them again for every use, which is never quicker.
+    [[nodiscard]] bool is_memory_short() const { return is_memory_short_; }
+
     /// A computing op, each as likely; there is one at least.
     [[nodiscard]] graph::OpId draw_op(Random& random) const {
         return computing_[random.below(computing_.size())];
@@ -54,6 +58,7 @@ public:
 
 private:
     void find_partners();
+    void find_shortage();
 
     const GroupGraph& groups_;
     Repeats repeats_;
@@ -65,6 +70,7 @@ private:
     std::vector<char> is_parameter_;     ///< per op
     plan::Csr<std::uint32_t> partners_;  ///< per op; no rows: nothing must be together
     std::vector<graph::OpId> leaders_;   ///< per group; invalid: nothing in it computes
+    bool is_memory_short_ = false;
 };
 
 }  // namespace partita::search

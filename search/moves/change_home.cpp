@@ -40,6 +40,7 @@ std::optional<double> change_home(SearchSpace& space, Random& random, Draft& dra
     const OpId first = all[random.below(all.size())];
     const Home home = kHomes[random.below(kHomes.size())];
     const std::uint64_t scope = random.below(3);
+    if (home == Home::in_shards && !space.is_memory_short()) return std::nullopt;
     if (scope == 0) set_home(space, first, home, draft);
     if (scope == 1) set_homes_of_twins(space, first, home, draft);
     if (scope == 2) {

@@ -46,8 +46,8 @@ public:
         }
         const auto evaluation = engine.evaluate(engine.groups().strategy(placement));
         if (evaluation)
-            engine.count_acceptances(
-                1, evaluation->value == engine.best_evaluation()->value ? 1 : 0);
+            engine.count_acceptances(1,
+                                     evaluation->value == engine.best_evaluation()->value ? 1 : 0);
         return Status::in_progress;
     }
 };

@@ -53,6 +53,12 @@ std::string task_name(const Problem& problem, const Task& task) {
     return name;
 }
 
+bool have_one_name(const Task& a, const Task& b) {
+    return a.device == b.device && a.to == b.to && a.kind == b.kind && a.tensor == b.tensor &&
+           a.op == b.op && a.gradient == b.gradient && a.updated == b.updated &&
+           a.collective == b.collective && a.part == b.part && a.micro_batch == b.micro_batch;
+}
+
 std::string resource_name(const Problem& problem, std::int32_t resource) {
     static constexpr const char* kRows[] = {"compute", "send", "receive"};
     const int rows = 3 * problem.device_count();

@@ -110,6 +110,7 @@ plan::GradientSync to_internal(GradientSync sync) {
 plan::Scheduler to_internal(Scheduler scheduler) {
     switch (scheduler) {
     case Scheduler::fifo: return plan::Scheduler::fifo;
+    case Scheduler::rank: return plan::Scheduler::rank;
     case Scheduler::pct: return plan::Scheduler::pct;
     case Scheduler::msr: return plan::Scheduler::msr;
     }

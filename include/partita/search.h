@@ -39,9 +39,9 @@ namespace partita {
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class Loss : std::uint8_t { sum, mse, cross_entropy };
 enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
-/// Which ready task goes first: the one longest ready, the one with the longest path to the end,
-/// the one that sets free most work.
-enum class Scheduler : std::uint8_t { fifo, pct, msr };
+/// Which ready task goes first: the one longest ready, the one whose op has the highest priority, the
+/// one with the longest path to the end, the one that sets free most work.
+enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 
 /// What the search may split ops along; false: that kind stays whole. All false: whole ops.
 struct Splits {

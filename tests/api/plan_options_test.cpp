@@ -76,6 +76,8 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
                        .groups = false}),
               program({"--dims", "S,O", "--memory-limit", "1GB", "--searcher", "heft,mcmc",
                        "--scheduler", "fifo", "--no-groups"}));
+    EXPECT_EQ(planned({.searchers = {"mcmc"}, .scheduler = Scheduler::rank}),
+              program({"--searcher", "mcmc", "--scheduler", "rank"}));
     EXPECT_EQ(planned({.objective = Objective::throughput}),
               program({"--objective", "throughput"}));
 }

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/pricing.h"
 #include "cli/outputs.h"
 #include "cli/planned.h"
-#include "cli/pricing.h"
 #include "graph/error.h"
 #include "plan/exporter.h"
 
@@ -34,7 +34,7 @@ public:
         const Planned planned = load_planned(options_, console);
         const plan::Problem& problem = *planned.loaded->problem;
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
-        const Priced priced = price_as_planned(problem, strategy, planned.plan);
+        const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
         plan::write_file(
             file_,
             plan::export_as(format_, {.problem = problem,

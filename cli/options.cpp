@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
+#include <cstdint>
 #include <map>
 #include <sstream>
+#include <vector>
 
 #include "graph/error.h"
 
@@ -114,48 +115,6 @@ CLI::Option* add_text_option(CLI::App& app, const char* name, const char* type, 
 }
 
 }  // namespace
-
-void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
-    to_mode = mode.value_or(to_mode);
-    if (to_mode != plan::Mode::training && (optimizer || loss || gradient_sync)) {
-        throw UsageError(
-            fmt::format("{}: says how to train, but nothing is trained. Add --mode "
-                        "training.",
-                        optimizer ? "--optimizer"
-                        : loss    ? "--loss"
-                                  : "--gradient-sync"));
-    }
-    to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
-    to_policy.gradient_sync = gradient_sync.value_or(to_policy.gradient_sync);
-    to_policy.micro_batches = micro_batches.value_or(to_policy.micro_batches);
-    to_policy.schedule = schedule.value_or(to_policy.schedule);
-    if (loss) {
-        to_policy.loss = *loss;
-        to_policy.loss_output = loss_output;
-    }
-}
-
-void GoalOptions::apply(plan::Constraints& constraints) const {
-    constraints.memory_limit = memory_limit;
-    constraints.whole_ops = whole_ops;
-    constraints.unsplit = unsplit;
-}
-
-search::EngineOptions SearchOptions::engine_options() const {
-    constexpr double kDefaultSeconds = 10;
-    search::EngineOptions options;
-    options.scheduler = scheduler;
-    options.evaluations = evaluations;
-    options.seed = seed;
-    options.threads = threads;
-    options.group = groups;
-    // A clock beside a budget of evaluations would make the result depend on the host.
-    if (time_limit_seconds || !evaluations) {
-        options.time_limit = std::chrono::duration_cast<search::Duration>(
-            std::chrono::duration<double>(time_limit_seconds.value_or(kDefaultSeconds)));
-    }
-    return options;
-}
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
     app.add_option("MODEL", options.file, "an .onnx model, or a workload .json")

@@ -6,13 +6,14 @@
 #include <filesystem>
 #include <string>
 
+#include "api/pricing.h"
+#include "api/request.h"
 #include "cli/interrupt.h"
 #include "cli/later_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/outputs.h"
 #include "cli/plan_summary.h"
-#include "cli/pricing.h"
 #include "cli/progress.h"
 #include "graph/error.h"
 #include "plan/exporter.h"
@@ -52,7 +53,7 @@ public:
                       {model_.file, machine_, goal_.fix, start_});
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
-        if (!trace_file_.empty() && !has_timeline(problem)) {
+        if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
                 "--trace: the throughput of given costs has loads but no timeline. "
                 "Use --objective latency to get one.");
@@ -68,8 +69,8 @@ public:
             console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
             return ExitCode::infeasible;
         }
-        const plan::Plan plan = make_plan(*loaded, result);
-        const Priced priced = price_as_planned(problem, result.strategy, plan);
+        const plan::Plan plan = api::make_plan(loaded->model, problem, result);
+        const api::Priced priced = api::price_as_planned(problem, result.strategy, plan);
         const plan::ExportInput planned{.problem = problem,
                                         .strategy = result.strategy,
                                         .tasks = &priced.tasks,
@@ -96,15 +97,6 @@ private:
             console.note("interrupted: this is the best plan so far.");
         }
         return result;
-    }
-
-    static plan::Plan make_plan(const Loaded& loaded, const search::SearchResult& result) {
-        plan::Plan plan = search::make_plan(*loaded.problem, result);
-        plan.model_file = loaded.model.file.filename().string();
-        plan.bindings = loaded.model.bindings;
-        plan.shapes = loaded.model.shapes;
-        plan.unroll = loaded.model.unroll;
-        return plan;
     }
 
     /// The plan last: where there is a new one, the others are new too.

@@ -112,7 +112,7 @@ std::string PlanSummary::baselines_line() const {
     return text;
 }
 
-std::string PlanSummary::text(const Priced& priced, const Terminal& terminal) const {
+std::string PlanSummary::text(const api::Priced& priced, const Terminal& terminal) const {
     const plan::Problem& problem = *loaded_.problem;
     const std::string unsupported = unsupported_line(facts_);
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
@@ -160,7 +160,7 @@ std::string PlanSummary::json(const std::string& plan_file) const {
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-std::string PlanSummary::page(const Priced& priced) const {
+std::string PlanSummary::page(const api::Priced& priced) const {
     const plan::Problem& problem = *loaded_.problem;
     ReportInput input{.problem = problem,
                       .strategy = result_.strategy,

@@ -5,10 +5,10 @@
 
 #include <string>
 
+#include "api/pricing.h"
 #include "cli/console.h"
 #include "cli/load.h"
 #include "cli/model_facts.h"
-#include "cli/pricing.h"
 #include "search/engine.h"
 
 namespace partita::cli {
@@ -18,10 +18,10 @@ public:
     /// Keeps references to both.
     PlanSummary(const Loaded& loaded, const search::SearchResult& result);
 
-    [[nodiscard]] std::string text(const Priced& priced, const Terminal& terminal) const;
+    [[nodiscard]] std::string text(const api::Priced& priced, const Terminal& terminal) const;
     /// The keys that `--json` promises. `plan_file` is "" when none was written.
     [[nodiscard]] std::string json(const std::string& plan_file) const;
-    [[nodiscard]] std::string page(const Priced& priced) const;
+    [[nodiscard]] std::string page(const api::Priced& priced) const;
 
 private:
     [[nodiscard]] std::string result_line() const;

@@ -5,8 +5,7 @@
 
 #include <optional>
 
-#include "cli/constraints_file.h"
-#include "cost/cost_model.h"
+#include "api/request.h"
 #include "cost/machine_file.h"
 #include "graph/error.h"
 
@@ -62,22 +61,15 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     cost::Machine machine =
         options.machine.empty() ? *plan.machine : cost::load_machine(options.machine);
 
-    plan::ProblemOptions problem;
-    problem.mode = plan.mode;
-    problem.objective = plan.objective;
-    problem.policy = plan.policy;
+    plan::ProblemOptions problem = api::problem_options(plan);
     options.goal.training.apply(problem.mode, problem.policy);
     if (problem.mode != plan.mode && problem.objective != plan::Objective::throughput) {
-        problem.objective = default_objective(problem.mode, model);
+        problem.objective = api::default_objective(problem.mode, model);
     }
-    problem.constraints.together = model.together;
-    options.goal.apply(problem.constraints);
-    if (!options.goal.fix.empty()) {
-        read_constraints(options.goal.fix, model.graph, machine, problem.constraints);
-    }
+    options.goal.apply(model, machine, problem.constraints);
     const bool as_planned = problem.mode == plan.mode && problem.policy == plan.policy;
     try {
-        check_objective(problem.objective, problem.mode);
+        api::check_objective(problem.objective, problem.mode);
         planned.loaded = make_loaded(std::move(model), std::move(machine), std::move(problem));
     } catch (const UsageError& error) {
         // Nothing else was asked for than what the file says.

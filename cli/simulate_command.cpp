@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
+#include "api/pricing.h"
 #include "cli/later_options.h"
 #include "cli/outputs.h"
 #include "cli/planned.h"
-#include "cli/pricing.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
@@ -49,7 +49,7 @@ public:
                 fmt::format("{} cannot run that way: {}. Plan again with these options.",
                             options_.plan.string(), *fault));
         }
-        const Priced priced = price(planned, strategy, console);
+        const api::Priced priced = price(planned, strategy, console);
         if (!trace_file_.empty()) {
             plan::write_file(
                 trace_file_,
@@ -78,14 +78,15 @@ private:
     }
 
     /// In the plan's order, unless a new one is asked for, or needed because the tasks are others.
-    Priced price(const Planned& planned, const plan::Strategy& strategy, Console& console) const {
+    api::Priced price(const Planned& planned, const plan::Strategy& strategy,
+                      Console& console) const {
         const plan::Problem& problem = *planned.loaded->problem;
-        if (scheduler_) return price_anew(problem, strategy, *scheduler_);
+        if (scheduler_) return api::price_anew(problem, strategy, *scheduler_);
         const auto named = plan::scheduler_from_name(planned.plan.scheduler);
         if (problem.mode() != planned.plan.mode && named) {
             console.note(fmt::format("--mode {}: the plan is for {}, its tasks are ordered anew.",
                                      name_of(problem.mode()), name_of(planned.plan.mode)));
-            return price_anew(problem, strategy, *named);
+            return api::price_anew(problem, strategy, *named);
         }
         const plan::Policy& policy = problem.policy();
         const plan::Policy& own = planned.plan.policy;
@@ -96,13 +97,13 @@ private:
                             "ordered anew.",
                             policy.micro_batches, to_text(policy.schedule), own.micro_batches,
                             to_text(own.schedule)));
-            return price_anew(problem, strategy, *named);
+            return api::price_anew(problem, strategy, *named);
         }
-        return price_as_planned(problem, strategy, planned.plan);
+        return api::price_as_planned(problem, strategy, planned.plan);
     }
 
     static std::string text(const Planned& planned, const plan::Strategy& strategy,
-                            const Priced& priced) {
+                            const api::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
         const ModelFacts facts = facts_of(planned.loaded->model.graph, rules_of(problem));
         std::string value = to_text(priced.evaluation.value);
@@ -122,7 +123,7 @@ private:
                              : load_picture(problem, priced.evaluation, terminal));
     }
 
-    static std::string json(const Planned& planned, const Priced& priced) {
+    static std::string json(const Planned& planned, const api::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
         Json devices = Json::array();
         for (std::size_t d = 0; d < priced.evaluation.devices.size(); ++d) {

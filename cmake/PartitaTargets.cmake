@@ -55,7 +55,8 @@ function(partita_folder name)
     target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
 endfunction()
 
-# One shared library from the folders that exist. What they link stays inside it.
+# One shared library from the folders that exist. What they link stays inside it; users of the target
+# partita::<OUTPUT_NAME>, here or after an installation, see the public headers.
 function(partita_shared_library target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "FOLDERS")
     set(objects "")
@@ -73,8 +74,17 @@ function(partita_shared_library target)
     endif()
     set_target_properties(${target} PROPERTIES
         OUTPUT_NAME ${arg_OUTPUT_NAME}
+        EXPORT_NAME ${arg_OUTPUT_NAME}
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-    install(TARGETS ${target} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    # In the source tree public headers find graph/units.h and its like from the root; installed,
+    # these lie beside them (cmake/PartitaInstall.cmake).
+    target_include_directories(${target} INTERFACE
+        "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}>"
+        "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+    target_compile_features(${target} INTERFACE cxx_std_20)
+    add_library(partita::${arg_OUTPUT_NAME} ALIAS ${target})
+    install(TARGETS ${target} EXPORT partita-targets
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endfunction()
 
 function(partita_program)

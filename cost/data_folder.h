@@ -7,8 +7,8 @@
 
 namespace partita::cost {
 
-/// share/partita beside the folder of the running program when that is an installed one, else the
-/// source tree that the library was built from. Throws InputError when neither is there.
+/// share/partita beside the folder of the library when that is an installed one, whatever program
+/// loaded it; else the source tree that it was built from. Throws InputError when neither is there.
 std::filesystem::path data_folder();
 
 }  // namespace partita::cost

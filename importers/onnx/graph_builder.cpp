@@ -110,9 +110,10 @@ constexpr std::array<std::string_view, 14> kWeighted = {"BatchNormalization",
                                                         "RMSNormalization",
                                                         "RNN"};
 
-bool trains(const DraftNode& node, std::size_t operand, const Value& value) {
+bool trains(const DraftNode& node, std::size_t operand, const Value& value, bool exact_roles) {
     const DType dtype = dtype_of(value.type);
     if (!value.initializer || !graph::is_floating_point(dtype)) return false;
+    if (exact_roles) return true;
     const bool excluded =
         std::any_of(kNotTrained.begin(), kNotTrained.end(), [&](const OperandPlace& place) {
             return place.type == node.type && place.operand == operand;
@@ -128,16 +129,16 @@ bool trains(const DraftNode& node, std::size_t operand, const Value& value) {
 }
 
 void find_trained(const Draft& draft, const Liveness& live, const std::deque<Value>& values,
-                  std::unordered_set<ValueId>& trained) {
+                  bool exact_roles, std::unordered_set<ValueId>& trained) {
     for (std::size_t i = 0; i < draft.nodes.size(); ++i) {
         if (!live.nodes[i]) continue;
         const DraftNode& node = draft.nodes[i];
         for (std::size_t k = 0; k < node.operands.size(); ++k) {
             const ValueId id = node.operands[k];
-            if (id != kNoValue && trains(node, k, values[id])) trained.insert(id);
+            if (id != kNoValue && trains(node, k, values[id], exact_roles)) trained.insert(id);
         }
         for (std::size_t b = 0; b < node.bodies.size(); ++b) {
-            find_trained(*node.bodies[b].draft, live.bodies[i][b], values, trained);
+            find_trained(*node.bodies[b].draft, live.bodies[i][b], values, exact_roles, trained);
         }
     }
 }
@@ -169,12 +170,15 @@ private:
 
 class Builder {
 public:
-    Builder(const std::deque<Value>& values, const std::string& file, std::int64_t literal_limit)
-        : values_(values), file_(file), literal_limit_(literal_limit) {}
+    Builder(const std::deque<Value>& values, const BuildOptions& options)
+        : values_(values),
+          file_(options.file),
+          literal_limit_(options.literal_limit),
+          exact_roles_(options.exact_roles) {}
 
     BuiltGraph build(const Draft& draft) {
         const Liveness live = liveness_of(draft, values_);
-        find_trained(draft, live, values_, trained_);
+        find_trained(draft, live, values_, exact_roles_, trained_);
         built_.graph = graph_of(draft, live, {}, file_);
         return std::move(built_);
     }
@@ -361,6 +365,7 @@ private:
     const std::deque<Value>& values_;
     const std::string& file_;
     std::int64_t literal_limit_;
+    bool exact_roles_;
     std::unordered_set<ValueId> trained_;
     std::map<std::string, ValueId> owners_;  ///< names of contents, over all graphs
     BuiltGraph built_;
@@ -368,9 +373,9 @@ private:
 
 }  // namespace
 
-BuiltGraph build_graph(const Draft& draft, const std::deque<Value>& values, const std::string& file,
-                       std::int64_t literal_limit) {
-    return Builder(values, file, literal_limit).build(draft);
+BuiltGraph build_graph(const Draft& draft, const std::deque<Value>& values,
+                       const BuildOptions& options) {
+    return Builder(values, options).build(draft);
 }
 
 }  // namespace partita::importers

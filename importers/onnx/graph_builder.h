@@ -26,7 +26,13 @@ struct BuiltGraph {
     std::map<std::string, std::int64_t> unknown_operators;  ///< without a schema: name -> nodes
 };
 
-BuiltGraph build_graph(const Draft& draft, const std::deque<Value>& values, const std::string& file,
-                       std::int64_t literal_limit);
+struct BuildOptions {
+    std::string file;                ///< for messages
+    std::int64_t literal_limit = 0;  ///< elements of the largest integer tensor that is remembered
+    bool exact_roles = false;        ///< see onnx_importer.h
+};
+
+BuiltGraph build_graph(const Draft& draft, const std::deque<Value>& values,
+                       const BuildOptions& options);
 
 }  // namespace partita::importers

@@ -48,8 +48,9 @@ bool is_sample_dim(const InputDim& dim) {
 
 class Binder {
 public:
-    Binder(const onnx::GraphProto& graph, const OnnxOptions& options, const std::string& file)
-        : options_(options), file_(file) {
+    Binder(const onnx::ModelProto& model, const OnnxOptions& options, const std::string& file)
+        : options_(options), file_(file), exact_roles_(has_exact_roles(model)) {
+        const onnx::GraphProto& graph = model.graph();
         std::set<std::string> initializers;
         for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
         for (const auto& tensor : graph.sparse_initializer()) {
@@ -211,7 +212,7 @@ private:
     /// Which dim of each input carries the batch: the one the model names; the first symbolic one
     /// when it names none; dim 0 when nothing is symbolic.
     void sample_dims() {
-        bool named = false;
+        bool named = exact_roles_;
         bool symbolic = false;
         for (const Input& input : inputs_) {
             for (const InputDim& dim : input.dims) {
@@ -330,13 +331,19 @@ private:
     std::vector<Input> inputs_;
     BoundInputs bound_;
     bool named_ = false;
+    bool exact_roles_;
 };
 
 }  // namespace
 
-BoundInputs bind_inputs(const onnx::GraphProto& graph, const OnnxOptions& options,
+BoundInputs bind_inputs(const onnx::ModelProto& model, const OnnxOptions& options,
                         const std::string& file) {
-    return Binder(graph, options, file).bind();
+    return Binder(model, options, file).bind();
+}
+
+bool has_exact_roles(const onnx::ModelProto& model) {
+    return std::any_of(model.metadata_props().begin(), model.metadata_props().end(),
+                       [](const auto& entry) { return entry.key() == kExactRoles; });
 }
 
 }  // namespace partita::importers

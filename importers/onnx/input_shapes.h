@@ -31,8 +31,12 @@ struct BoundInputs {
     std::vector<std::string> notes;
 };
 
+/// Of a model whose roles are exact (onnx_importer.h) only the denotation says what is batch.
 /// Throws UsageError naming all dims that are still without a value at once.
-BoundInputs bind_inputs(const onnx::GraphProto& graph, const OnnxOptions& options,
+BoundInputs bind_inputs(const onnx::ModelProto& model, const OnnxOptions& options,
                         const std::string& file);
+
+/// Do the model's metadata say so?
+bool has_exact_roles(const onnx::ModelProto& model);
 
 }  // namespace partita::importers

@@ -107,14 +107,17 @@ void add_notes(OnnxModel& imported, const onnx::ModelProto& model, const ReaderC
 OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const OnnxOptions& options,
                        const std::string& file, const std::filesystem::path& folder) {
     if (!model->has_graph()) throw_not_onnx(file);
-    BoundInputs inputs = bind_inputs(model->graph(), options, file);
+    BoundInputs inputs = bind_inputs(*model, options, file);
     ModelReader reader(*model, {.file = file,
                                 .bindings = inputs.bindings,
                                 .contents = std::move(inputs.contents),
                                 .fold_limit = options.fold_limit,
                                 .unroll = options.unroll});
     const Draft draft = reader.read(inputs.shapes);
-    BuiltGraph built = build_graph(draft, reader.values(), file, options.fold_limit);
+    BuiltGraph built = build_graph(draft, reader.values(),
+                                   {.file = file,
+                                    .literal_limit = options.fold_limit,
+                                    .exact_roles = has_exact_roles(*model)});
     graph::check(built.graph);
 
     OnnxModel imported;

@@ -13,7 +13,9 @@
 //
 // Roles: floating-point initializers are parameters. Constant are: everything else, 0-d tensors,
 // one-element tensors outside of weighted operators, running mean and variance of
-// BatchNormalization, scales of Resize and of quantization.
+// BatchNormalization, scales of Resize and of quantization. Unless the model's metadata say that its
+// roles are exact (kExactRoles), as models made by the C++ API do: then every floating-point
+// initializer is a parameter, and only dims of denotation DATA_BATCH carry the batch.
 //
 // If, Loop and Scan are one op with bodies. Inputs of each body: the formal ones, then one for each
 // value that any body of the op takes from outside; these are the op's last operands, in the same
@@ -32,12 +34,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op_graph.h"
 #include "graph/tensor.h"
 
 namespace partita::importers {
+
+/// A key of a model's metadata_props.
+inline constexpr std::string_view kExactRoles = "partita.exact_roles";
 
 struct OnnxOptions {
     std::map<std::string, std::int64_t> bindings;      ///< --bind NAME=N

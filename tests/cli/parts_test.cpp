@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/constraints_file.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
 #include "cost/machine_file.h"
@@ -38,17 +37,6 @@ TEST(Table, WritesNumbersForPeople) {
     EXPECT_EQ(count_of(1, "op"), "1 op");
     EXPECT_EQ(count_of(1000, "op"), "1,000 ops");
     EXPECT_EQ(percent(0.1234), "12.3 %");
-}
-
-TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
-    EXPECT_TRUE(glob_matches("/enc/*", "/enc/layer.0/MatMul"));
-    EXPECT_TRUE(glob_matches("*", ""));
-    EXPECT_TRUE(glob_matches("*a*b*", "xxaxxbxx"));
-    EXPECT_TRUE(glob_matches("layer.?", "layer.1"));
-    EXPECT_FALSE(glob_matches("layer.?", "layer.12"));
-    EXPECT_FALSE(glob_matches("/enc", "/enc/a"));
-    EXPECT_FALSE(glob_matches("*a*b", "xxaxx"));
-    EXPECT_TRUE(glob_matches("a[0]", "a[0]"));  // no character classes: ONNX names hold brackets
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
     api, include/partita -> all but cli        cli -> all        tests, bench: free
 
 Also fails when a header of graph, cost, plan or search shows a third-party type other than
-Boost.Graph's and Boost.Container's, a header says `using namespace`, or a quoted include is not
+Boost.Graph's and Boost.Container's, a public header shows anything but the standard library and what
+is installed with it, a header says `using namespace`, or a quoted include is not
 written from the repository root.
 
 Usage: check_includes.py REPOSITORY
@@ -33,6 +34,7 @@ PLAIN_HEADERS = ("graph", "cost", "plan", "search")
 ALLOWED_LIBRARY = ("boost/graph/", "boost/property_map/", "boost/container/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
+INSTALLED = ("graph/dtype.h", "graph/error.h", "graph/units.h")  # cmake/PartitaInstall.cmake
 STANDARD = re.compile(r"^[a-z_0-9]+$")  # <vector>, <cstdint>; no <sqlite3.h>, no <fmt/core.h>
 
 
@@ -58,6 +60,10 @@ def faults_of_line(folder, is_header, line):
         target = "include"
     if quoted and ("/" not in path or target not in ARROWS):
         return f'"{path}": write it from the repository root, e.g. "{folder}/...".'
+    if folder == "include" and not STANDARD.match(path) and target != "include" \
+            and path not in INSTALLED:
+        return f"'{path}': public headers show the standard library, <partita/...> and " \
+               f"{', '.join(INSTALLED)}. Include it in api/."
     if target in ARROWS and "/" in path:
         if target in known(folder):
             return None

@@ -29,7 +29,7 @@ class CheckIncludes(unittest.TestCase):
             plan='#include "cost/machine.h"\n#include "graph/ids.h"',
             search='#include "graph/units.h"', rl='#include "search/searcher.h"',
             runtime='#include "plan/plan.h"', api='#include "runtime/executor.h"',
-            include='#include "search/engine.h"', cli='#include <partita/plan.h>'), [])
+            include='#include "graph/units.h"\n#include <partita/error.h>\n#include <span>', cli='#include <partita/plan.h>'), [])
 
     def test_an_arrow_may_not_be_crossed(self):
         for folder, target in (("graph", "cost"), ("cost", "plan"), ("cost", "importers"),
@@ -44,6 +44,11 @@ class CheckIncludes(unittest.TestCase):
 
     def test_a_public_header_is_not_for_those_below(self):
         self.assertEqual(len(faults(plan_cpp="#include <partita/plan.h>")), 1)
+
+    def test_public_headers_show_only_what_is_installed(self):
+        for line in ('#include "search/engine.h"', '#include "graph/op_graph.h"',
+                     "#include <nlohmann/json.hpp>", "#include <boost/graph/adjacency_list.hpp>"):
+            self.assertEqual(len(faults(include=line)), 1, line)
 
     def test_headers_show_no_third_party_type_but_boost_graphs(self):
         for header in ("fmt/core.h", "nlohmann/json.hpp", "sqlite3.h", "onnx/onnx_pb.h",

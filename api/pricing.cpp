@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/pricing.h"
+#include "api/pricing.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "plan/lower.h"
 #include "plan/max_load.h"
 
-namespace partita::cli {
+namespace partita::api {
 namespace {
 
 void evaluate(const plan::Problem& problem, Priced& priced) {
@@ -57,4 +57,4 @@ Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
     return priced;
 }
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -15,19 +15,15 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
 
 #include "cost/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 
-namespace partita::cli {
+namespace partita::api {
 
 /// Adds what `file` says to `constraints`.
 void read_constraints(const std::filesystem::path& file, const graph::OpGraph& graph,
                       const cost::Machine& machine, plan::Constraints& constraints);
 
-/// Does `glob` match all of `text`?
-bool glob_matches(std::string_view glob, std::string_view text);
-
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -12,7 +12,7 @@
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
 
-namespace partita::cli {
+namespace partita::api {
 
 struct Priced {
     plan::TaskGraph tasks;
@@ -31,4 +31,4 @@ Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& stra
 Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
                   plan::Scheduler scheduler);
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/constraints_file.h"
+#include "api/constraints_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "api/constraints.h"
 #include "graph/json.h"
 
-namespace partita::cli {
+namespace partita::api {
 namespace {
 
 using graph::JsonField;
@@ -39,22 +40,11 @@ private:
         if (entry["degrees"].present()) entry["degrees"].reject(kNoSplits);
         const std::vector<OpId> ops = matches(entry["match"]);
         const std::vector<int> devices = read_devices(entry["devices"]);
-        constraints_.allowed.resize(graph_.op_count());
-        for (const OpId op : ops) {
-            std::vector<int>& allowed = constraints_.allowed[op.index()];
-            if (allowed.empty()) {
-                allowed = devices;
-                continue;
-            }
-            std::vector<int> both;
-            std::ranges::set_intersection(allowed, devices, std::back_inserter(both));
-            if (both.empty()) {
-                entry.reject(
-                    fmt::format("leaves op '{}' no device, together with the entries "
-                                "before it. Let them share a device.",
-                                graph_.op(op).name));
-            }
-            allowed = std::move(both);
+        if (const auto op = restrict_devices(constraints_, graph_, ops, devices)) {
+            entry.reject(
+                fmt::format("leaves op '{}' no device, together with the entries "
+                            "before it. Let them share a device.",
+                            graph_.op(*op).name));
         }
     }
 
@@ -74,20 +64,14 @@ private:
             const std::vector<OpId> found = matches(glob);
             ops.insert(ops.end(), found.begin(), found.end());
         }
-        std::ranges::sort(ops);
-        const auto repeats = std::ranges::unique(ops);
-        ops.erase(repeats.begin(), repeats.end());
-        if (ops.size() > 1) constraints_.together.push_back(std::move(ops));
+        keep_together(constraints_, std::move(ops));
     }
 
     /// Rising.
     std::vector<OpId> matches(const JsonField& field) {
         const std::string glob =
             field.text({.what = "a glob over op names", .remedy = "Write e.g. \"/encoder/*\"."});
-        std::vector<OpId> found;
-        for (std::size_t index = 0; index < graph_.op_count(); ++index) {
-            if (glob_matches(glob, graph_.ops()[index].name)) found.emplace_back(index);
-        }
+        std::vector<OpId> found = matching_ops(graph_, glob);
         if (found.empty()) {
             field.reject(
                 fmt::format("\"{}\" matches no op of the model. `partita inspect MODEL "
@@ -97,16 +81,13 @@ private:
         return found;
     }
 
-    /// Rising, without repeats, not empty.
+    /// Not empty.
     std::vector<int> read_devices(const JsonField& field) {
         std::vector<int> devices;
         for (const JsonField& item : field.items()) devices.push_back(read_device(item));
         if (devices.empty()) {
             field.fail({.what = "at least one device", .remedy = "Write e.g. [0, 1]."});
         }
-        std::ranges::sort(devices);
-        const auto repeats = std::ranges::unique(devices);
-        devices.erase(repeats.begin(), repeats.end());
         return devices;
     }
 
@@ -140,28 +121,4 @@ void read_constraints(const std::filesystem::path& file, const graph::OpGraph& g
     ConstraintsReader(graph, machine, constraints).read(json.root());
 }
 
-// The usual two fingers: on a mismatch, let the last `*` swallow one character more.
-bool glob_matches(std::string_view glob, std::string_view text) {
-    std::size_t g = 0;
-    std::size_t t = 0;
-    std::size_t star = std::string_view::npos;
-    std::size_t swallowed = 0;
-    while (t < text.size()) {
-        if (g < glob.size() && glob[g] == '*') {
-            star = g++;
-            swallowed = t;
-        } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
-            ++g;
-            ++t;
-        } else if (star != std::string_view::npos) {
-            g = star + 1;
-            t = ++swallowed;
-        } else {
-            return false;
-        }
-    }
-    while (g < glob.size() && glob[g] == '*') ++g;
-    return g == glob.size();
-}
-
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Constraints by name: globs over op names, devices that ops may use, ops that stay together. What
+// the file of --fix and PlanOptions have in common.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+#include "plan/problem.h"
+
+namespace partita::api {
+
+/// Does `glob` match all of `text`? `*` stands for any text, `?` for one character.
+bool glob_matches(std::string_view glob, std::string_view text);
+
+/// Ops whose names match; rising.
+std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob);
+
+/// Leaves the ops no device but these, and of earlier restrictions what both allow. Returns an op
+/// that has no device then; the constraints are of no use after that.
+std::optional<graph::OpId> restrict_devices(plan::Constraints& constraints,
+                                            const graph::OpGraph& graph,
+                                            const std::vector<graph::OpId>& ops,
+                                            std::vector<int> devices);
+
+/// One device for all of them.
+void keep_together(plan::Constraints& constraints, std::vector<graph::OpId> ops);
+
+}  // namespace partita::api

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <partita/graph.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "api/graph_impl.h"
+#include "api/graph_to_onnx.h"
+#include "graph/dtype.h"
+#include "plan/plan_file.h"
+
+#include <partita/model.h>
+
+namespace partita {
+namespace {
+
+constexpr int kNewestOpset = 28;
+
+[[noreturn]] void fail(const Graph::Impl& graph, std::string_view where, std::string_view what) {
+    throw InputError(fmt::format("{}: {}: {}", graph.name, where, what));
+}
+
+void add_tensor_name(Graph::Impl& graph, std::string_view where, const std::string& name) {
+    if (name.empty()) fail(graph, where, "expected a name, got none. Give it one.");
+    if (graph.tensor_names.insert(name).second) return;
+    fail(graph, where, fmt::format("another tensor is called '{}'. Rename one.", name));
+}
+
+void check_tensor(const Graph::Impl& graph, std::string_view where, const Shape& shape,
+                  DType dtype) {
+    if (std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; })) {
+        fail(graph, where,
+             fmt::format("expected extents >= 0, got [{}]. Give all of them a value.",
+                         fmt::join(shape, ", ")));
+    }
+    if (dtype == DType::undefined) {
+        fail(graph, where, "expected an element type, got undefined. Give it one.");
+    }
+}
+
+/// "MatMul_3", or what was asked for.
+std::string op_name(Graph::Impl& graph, const std::string& type, const std::string& wanted) {
+    const std::string name =
+        wanted.empty() ? fmt::format("{}_{}", type, graph.nodes.size()) : wanted;
+    if (graph.op_names.insert(name).second) return name;
+    fail(graph, fmt::format("op '{}' ({})", name, type),
+         "another op has this name. Give it one of its own.");
+}
+
+}  // namespace
+
+Graph::Graph(std::string name, int opset) : impl_(std::make_unique<Impl>()) {
+    impl_->name = std::move(name);
+    impl_->opset = opset;
+    if (opset < 1 || opset > kNewestOpset) {
+        fail(*impl_, "operator set",
+             fmt::format("expected a version from 1 to {}, got {}. Use e.g. 23.", kNewestOpset,
+                         opset));
+    }
+}
+
+Graph::~Graph() = default;
+Graph::Graph(const Graph& other) : impl_(std::make_unique<Impl>(*other.impl_)) {}
+Graph::Graph(Graph&& other) noexcept = default;
+
+Graph& Graph::operator=(Graph other) noexcept {
+    impl_ = std::move(other.impl_);
+    return *this;
+}
+
+Tensor Graph::input(const std::string& name, Shape shape, InputOptions options) {
+    const std::string where = fmt::format("input '{}'", name);
+    check_tensor(*impl_, where, shape, options.dtype);
+    // A scalar has no dim that could carry the batch; saying nothing means none.
+    if (shape.empty() && options.batch_dim == 0) options.batch_dim = -1;
+    if (options.batch_dim < -1 || options.batch_dim >= static_cast<int>(shape.size())) {
+        fail(*impl_, where,
+             fmt::format(
+                 "batch_dim: expected a dim from 0 to {} or -1 for none, got {}. Correct it.",
+                 static_cast<int>(shape.size()) - 1, options.batch_dim));
+    }
+    add_tensor_name(*impl_, where, name);
+    impl_->inputs.push_back({name, std::move(shape), options});
+    return name;
+}
+
+Tensor Graph::parameter(const std::string& name, Shape shape, DType dtype) {
+    const std::string where = fmt::format("parameter '{}'", name);
+    check_tensor(*impl_, where, shape, dtype);
+    if (!graph::is_floating_point(dtype)) {
+        fail(*impl_, where,
+             fmt::format("expected floating-point elements, which training can update, got {}. Use "
+                         "constant().",
+                         graph::name_of(dtype)));
+    }
+    add_tensor_name(*impl_, where, name);
+    impl_->parameters.push_back({name, std::move(shape), dtype});
+    return name;
+}
+
+Tensor Graph::constant(const std::string& name, Shape shape, DType dtype) {
+    const std::string where = fmt::format("constant '{}'", name);
+    check_tensor(*impl_, where, shape, dtype);
+    add_tensor_name(*impl_, where, name);
+    impl_->constants.push_back(
+        {.name = name, .shape = std::move(shape), .dtype = dtype, .values = {}});
+    return name;
+}
+
+Tensor Graph::integers(const std::string& name, std::vector<std::int64_t> values) {
+    add_tensor_name(*impl_, fmt::format("constant '{}'", name), name);
+    impl_->constants.push_back({.name = name,
+                                .shape = {static_cast<std::int64_t>(values.size())},
+                                .dtype = DType::int64,
+                                .values = std::move(values),
+                                .known = true});
+    return name;
+}
+
+Tensor Graph::integer(const std::string& name, std::int64_t value) {
+    add_tensor_name(*impl_, fmt::format("constant '{}'", name), name);
+    impl_->constants.push_back(
+        {.name = name, .shape = {}, .dtype = DType::int64, .values = {value}, .known = true});
+    return name;
+}
+
+Tensor Graph::add(const std::string& type, std::vector<Tensor> operands, Attributes attributes,
+                  OpOptions options) {
+    options.name = op_name(*impl_, type, options.name);
+    const std::string where = fmt::format("op '{}' ({})", options.name, type);
+    if (options.results.empty()) options.results.emplace_back(options.name + ":0");
+    for (const Result& result : options.results) {
+        if (result.name.empty()) continue;
+        add_tensor_name(*impl_, where, result.name);
+        if (result.dtype != DType::undefined) {
+            check_tensor(*impl_, fmt::format("{}, result '{}'", where, result.name), result.shape,
+                         result.dtype);
+        }
+    }
+    Tensor first = options.results.front().name;
+    impl_->nodes.push_back({type, std::move(operands), std::move(attributes), std::move(options)});
+    return first;
+}
+
+void Graph::output(const Tensor& tensor) {
+    if (std::ranges::find(impl_->outputs, tensor.name) != impl_->outputs.end()) {
+        fail(*impl_, fmt::format("output '{}'", tensor.name),
+             "it is an output already. Name it once.");
+    }
+    impl_->outputs.push_back(tensor.name);
+}
+
+void Graph::save_onnx(const std::filesystem::path& file) const {
+    static_cast<void>(Model(*this));
+    plan::write_file(file, api::to_onnx(*impl_));
+}
+
+}  // namespace partita

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/loaded_model.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cost/workload_machine.h"
+#include "graph/error.h"
+#include "importers/workload/workload.h"
+
+namespace partita::api {
+namespace {
+
+LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
+    LoadedModel model = to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
+                                                                .input_shapes = options.shapes,
+                                                                .batch = options.batch,
+                                                                .inputs_dir = options.inputs,
+                                                                .unroll = options.unroll}),
+                                  file);
+    model.shapes = options.shapes;
+    model.unroll = options.unroll;
+    return model;
+}
+
+/// Throws UsageError naming an option that binds what a workload does not have.
+void refuse_bindings(const std::filesystem::path& file, const ImportOptions& options) {
+    const char* given = !options.bindings.empty() ? "--bind"
+                        : !options.shapes.empty() ? "--shape"
+                        : options.batch           ? "--batch"
+                        : !options.inputs.empty() ? "--inputs"
+                        : options.unroll          ? "--unroll"
+                                                  : nullptr;
+    if (given != nullptr) {
+        throw UsageError(
+            fmt::format("{}: the workload {} has given costs and no dims. Leave the "
+                        "option out.",
+                        given, file.string()));
+    }
+}
+
+/// The nodes of each colour class, in order of class; rising.
+std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
+    std::map<std::int64_t, std::vector<graph::OpId>> classes;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto& given = graph.ops()[i].given;
+        if (given && given->color_class) classes[*given->color_class].emplace_back(i);
+    }
+    std::vector<std::vector<graph::OpId>> together;
+    for (auto& [color, ops] : classes) {
+        if (ops.size() > 1) together.push_back(std::move(ops));
+    }
+    return together;
+}
+
+LoadedModel load_workload(const std::filesystem::path& file, const ImportOptions& options) {
+    refuse_bindings(file, options);
+    importers::WorkloadModel workload = importers::import_workload(file);
+    LoadedModel model;
+    model.file = file;
+    model.machine = cost::make_workload_machine(workload.graph, workload.accelerators,
+                                                workload.cpus, workload.accelerator_memory);
+    model.graph = std::move(workload.graph);
+    model.together = color_classes(model.graph);
+    return model;
+}
+
+}  // namespace
+
+bool is_json(const std::filesystem::path& file) {
+    return file.extension() == ".json";
+}
+
+LoadedModel to_loaded(importers::OnnxModel imported, const std::filesystem::path& file) {
+    LoadedModel model;
+    model.file = file;
+    model.graph = std::move(imported.graph);
+    model.bindings = std::move(imported.bindings);
+    model.input_sample_dims = std::move(imported.input_sample_dims);
+    model.notes = std::move(imported.notes);
+    return model;
+}
+
+LoadedModel load_model(const std::filesystem::path& file, const ImportOptions& options) {
+    return is_json(file) ? load_workload(file, options) : load_onnx(file, options);
+}
+
+}  // namespace partita::api

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model file, read: ONNX or a workload. What the program and the public API know of a model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/machine.h"
+#include "graph/op_graph.h"
+#include "importers/onnx/onnx_importer.h"
+
+#include <partita/model.h>
+
+namespace partita::api {
+
+struct LoadedModel {
+    std::filesystem::path file;
+    graph::OpGraph graph;
+    std::map<std::string, std::int64_t> bindings;  ///< of symbolic dims, --batch included
+    std::map<std::string, graph::Shape> shapes;    ///< --shape and --inputs
+    bool unroll = false;
+    std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
+    std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined
+
+    // Of a workload:
+    std::optional<cost::Machine> machine;            ///< the one it was costed for
+    std::vector<std::vector<graph::OpId>> together;  ///< its colour classes
+    [[nodiscard]] bool is_workload() const { return machine.has_value(); }
+};
+
+/// Throws the importers' InputError and UsageError.
+LoadedModel load_model(const std::filesystem::path& file, const ImportOptions& options);
+
+/// What the importer read of `file`, which may be a name alone.
+LoadedModel to_loaded(importers::OnnxModel imported, const std::filesystem::path& file);
+
+/// Does the name end in .json? Then load_model() reads a workload, else an ONNX model.
+bool is_json(const std::filesystem::path& file);
+
+}  // namespace partita::api

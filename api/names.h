@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The enumerations of the public headers and those inside: the same names, so that the inside can
+// change without its headers being public. A value that is none throws UsageError.
+#pragma once
+
+#include "plan/problem.h"
+#include "plan/schedule.h"
+#include "plan/simulate.h"
+#include "plan/strategy.h"
+#include "search/searcher.h"
+
+#include <partita/plan.h>
+#include <partita/search.h>
+
+namespace partita::api {
+
+Mode to_public(plan::Mode mode);
+Objective to_public(plan::Objective objective);
+Schedule to_public(plan::ScheduleKind kind);
+Status to_public(search::Status status);
+
+plan::Mode to_internal(Mode mode);
+plan::Objective to_internal(Objective objective);
+plan::ScheduleKind to_internal(Schedule schedule);
+plan::Optimizer to_internal(Optimizer optimizer);
+plan::LossKind to_internal(Loss loss);
+plan::GradientSync to_internal(GradientSync sync);
+plan::Scheduler to_internal(Scheduler scheduler);
+
+}  // namespace partita::api

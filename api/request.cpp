@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/request.h"
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "api/constraints_file.h"
+#include "cost/cost_model.h"
+#include "graph/error.h"
+
+namespace partita::api {
+
+void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const {
+    to_mode = mode.value_or(to_mode);
+    if (to_mode != plan::Mode::training && (optimizer || loss || gradient_sync)) {
+        throw UsageError(
+            fmt::format("{}: says how to train, but nothing is trained. Add --mode "
+                        "training.",
+                        optimizer ? "--optimizer"
+                        : loss    ? "--loss"
+                                  : "--gradient-sync"));
+    }
+    to_policy.optimizer = optimizer.value_or(to_policy.optimizer);
+    to_policy.gradient_sync = gradient_sync.value_or(to_policy.gradient_sync);
+    to_policy.micro_batches = micro_batches.value_or(to_policy.micro_batches);
+    to_policy.schedule = schedule.value_or(to_policy.schedule);
+    if (loss) {
+        to_policy.loss = *loss;
+        to_policy.loss_output = loss_output;
+    }
+}
+
+void GoalOptions::apply(const LoadedModel& model, const cost::Machine& machine,
+                        plan::Constraints& constraints) const {
+    constraints.together = model.together;
+    constraints.memory_limit = memory_limit;
+    constraints.whole_ops = whole_ops;
+    constraints.unsplit = unsplit;
+    if (!fix.empty()) read_constraints(fix, model.graph, machine, constraints);
+}
+
+search::EngineOptions SearchOptions::engine_options() const {
+    constexpr double kDefaultSeconds = 10;
+    search::EngineOptions options;
+    options.scheduler = scheduler;
+    options.evaluations = evaluations;
+    options.seed = seed;
+    options.threads = threads;
+    options.group = groups;
+    // A clock beside a budget of evaluations would make the result depend on the host.
+    if (time_limit_seconds || !evaluations) {
+        options.time_limit = std::chrono::duration_cast<search::Duration>(
+            std::chrono::duration<double>(time_limit_seconds.value_or(kDefaultSeconds)));
+    }
+    return options;
+}
+
+plan::Objective default_objective(plan::Mode mode, const LoadedModel& model) {
+    if (mode == plan::Mode::training) return plan::Objective::step_time;
+    return model.is_workload() ? plan::Objective::throughput : plan::Objective::latency;
+}
+
+void check_objective(plan::Objective objective, plan::Mode mode) {
+    const bool training = mode == plan::Mode::training;
+    if (objective == plan::Objective::latency && training) {
+        throw UsageError("--objective latency: of inference. Use step-time with --mode training.");
+    }
+    if (objective == plan::Objective::step_time && !training) {
+        throw UsageError("--objective step-time: of training. Add --mode training.");
+    }
+}
+
+plan::ProblemOptions problem_options(const plan::Plan& plan) {
+    plan::ProblemOptions options;
+    options.mode = plan.mode;
+    options.objective = plan.objective;
+    options.policy = plan.policy;
+    return options;
+}
+
+plan::Problem make_problem(const LoadedModel& model, const cost::Machine& machine,
+                           plan::ProblemOptions options) {
+    options.input_sample_dims = model.input_sample_dims;
+    return {model.graph, machine, cost::default_cost_model(), std::move(options)};
+}
+
+plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
+                     const search::SearchResult& result) {
+    plan::Plan plan = search::make_plan(problem, result);
+    plan.model_file = model.file.filename().string();
+    plan.bindings = model.bindings;
+    plan.shapes = model.shapes;
+    plan.unroll = model.unroll;
+    return plan;
+}
+
+}  // namespace partita::api

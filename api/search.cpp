@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <partita/search.h>
+
+#include <atomic>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "api/impl.h"
+#include "api/names.h"
+#include "api/plan_options.h"
+#include "api/request.h"
+#include "graph/error.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+
+namespace partita {
+namespace {
+
+Progress to_public(const search::Progress& progress) {
+    return {.evaluations = progress.evaluations,
+            .best = progress.best,
+            .overflow = progress.overflow,
+            .lower_bound = progress.lower_bound,
+            .elapsed = progress.elapsed,
+            .searcher = progress.searcher};
+}
+
+SearchResult to_public(const Model& model, const plan::Problem& problem,
+                       const search::SearchResult& found) {
+    SearchResult result{.status = api::to_public(found.status),
+                        .best = std::nullopt,
+                        .shortage = found.shortage,
+                        .lower_bound = found.lower_bound,
+                        .gap = found.gap,
+                        .searcher = found.searcher,
+                        .evaluations = found.evaluations,
+                        .elapsed = found.elapsed,
+                        .baselines = {}};
+    for (const search::Baseline& baseline : found.baselines) {
+        result.baselines.push_back({baseline.name, baseline.value});
+    }
+    if (found.status != search::Status::infeasible) {
+        result.best = Plan(std::make_shared<const Plan::Impl>(
+            Plan::Impl{api::make_plan(model.impl().loaded, problem, found)}));
+    }
+    return result;
+}
+
+}  // namespace
+
+std::string_view to_text(Status status) {
+    switch (status) {
+    case Status::optimal: return "optimal";
+    case Status::found: return "found";
+    case Status::budget_exhausted: return "budget_exhausted";
+    case Status::infeasible: return "infeasible";
+    }
+    throw UsageError("Status: the value is none of its names. Use one of those.");
+}
+
+const Plan& SearchResult::plan() const {
+    if (best) return *best;
+    throw UsageError(fmt::format("infeasible: {}", shortage));
+}
+
+SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
+    search::EngineOptions engine = api::engine_options(options);
+    const cost::Machine& hardware = machine.impl().machine;
+    const plan::Problem problem =
+        api::make_problem(model.impl().loaded, hardware,
+                          api::problem_options(options, model.impl().loaded, hardware));
+    if (options.start) engine.start = plan::strategy_of(options.start->impl().plan, problem);
+    if (options.progress) {
+        engine.progress = [&options](const search::Progress& progress) {
+            options.progress(to_public(progress));
+        };
+    }
+    std::atomic<bool> cancelled{false};
+    const std::stop_callback on_stop(options.stop, [&cancelled] { cancelled.store(true); });
+    engine.cancelled = &cancelled;
+    return to_public(model, problem, search::search(problem, std::move(engine)));
+}
+
+std::vector<SearcherInfo> searchers() {
+    std::vector<SearcherInfo> infos;
+    for (const search::SearcherRow& row : search::searcher_table()) {
+        infos.push_back({std::string(row.name), std::string(row.summary)});
+    }
+    return infos;
+}
+
+}  // namespace partita

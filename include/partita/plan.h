@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plan: which device runs which part of which op, and in what order. What find_plan() returns
+// (search.h), and what plan.json holds (docs/file-formats.md).
+//
+//     const partita::OpPlan fc = plan.op("fc");
+//     fc.degrees   {{"n", 4}, {"k", 2}}      factor n in 4 parts, each of them in 2 along k
+//     fc.devices   {0, 1, 2, 3, 4, 5, 6, 7}  of each part, in that order
+//
+// A factor is a loop of the op, such as the batch or the columns of a product; Model::factors() says
+// which dims it is. Parts of an extent are ceil(extent / degree) long, the last one what is left.
+// "*" stands for replicas that do the same work, "+" for parts of a sum that pass through a linear
+// op, "n/3" for each of n's 3 blocks being cut (fused projections).
+//
+// Threads: never changes, so any number may read it. Copies share it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <partita/error.h>
+#include <partita/machine.h>
+#include <partita/model.h>
+#include <partita/types.h>
+
+namespace partita {
+
+enum class Mode : std::uint8_t { inference, training };
+
+/// latency of an inference, time of a training step, or time per sample of a full pipeline
+enum class Objective : std::uint8_t { latency, step_time, throughput };
+
+/// Order of the micro-batches in a pipeline: GPipe, one forward one backward, the same with a wider
+/// window that hides transfers, several chunks of the model per device.
+enum class Schedule : std::uint8_t { none, gpipe, one_f_one_b, eager_1f1b, interleaved };
+
+struct FactorDegree {
+    std::string factor;
+    int degree = 1;  ///< parts, >= 2
+    friend bool operator==(const FactorDegree&, const FactorDegree&) = default;
+};
+
+/// How one op is split and where its parts run. Of a parameter: how and where it is kept.
+struct OpPlan {
+    std::string name;
+    std::string type;
+    std::vector<FactorDegree> degrees;  ///< major to minor; empty: whole, on one device
+    std::vector<int> devices;           ///< one per part
+    /// Of a trained parameter: who updates which part of it; empty: those that keep it.
+    std::vector<FactorDegree> update_degrees;
+    std::vector<int> update_devices;
+    friend bool operator==(const OpPlan&, const OpPlan&) = default;
+};
+
+struct DeviceUse {
+    std::string name;
+    Time busy;       ///< computing, per iteration
+    Bytes memory;    ///< peak
+    Bytes capacity;  ///< of the machine
+};
+
+struct CollectivePlan {
+    std::string task;  ///< e.g. "all-reduce fc.w.grad"
+    std::string algorithm;
+    std::string protocol;  ///< "" when the algorithm knows none
+};
+
+class Plan {
+public:
+    /// Reads plan.json. Throws InputError naming file and field. Whether it fits a model is for
+    /// verify() to say.
+    [[nodiscard]] static Plan load(const std::filesystem::path& file);
+    [[nodiscard]] static Plan parse(std::string_view json);
+
+    [[nodiscard]] Mode mode() const;
+    [[nodiscard]] Objective objective() const;
+    [[nodiscard]] int micro_batches() const;
+    [[nodiscard]] Schedule schedule() const;
+    /// Predicted: latency, step time, or time per sample.
+    [[nodiscard]] Time value() const;
+    /// No legal plan is faster; nullopt: not known.
+    [[nodiscard]] std::optional<Time> lower_bound() const;
+
+    /// In the model's order.
+    [[nodiscard]] std::vector<OpPlan> ops() const;
+    /// Throws UsageError when there is no such op.
+    [[nodiscard]] OpPlan op(std::string_view name) const;
+    /// By device number.
+    [[nodiscard]] std::vector<DeviceUse> devices() const;
+    /// In the order of their tasks.
+    [[nodiscard]] std::vector<CollectivePlan> collectives() const;
+    [[nodiscard]] Machine machine() const;
+
+    /// plan.json: the same plan is the same bytes.
+    [[nodiscard]] std::string json() const;
+    /// Throws UsageError when the file cannot be written.
+    void save(const std::filesystem::path& file) const;
+
+    /// Proves the plan legal for a model on the plan's machine: digests, placement, degrees, order,
+    /// memory and every prediction are computed anew. What is wrong, one sentence each; empty =
+    /// legal. Throws InputError when the plan's mode or policy is impossible for the model.
+    [[nodiscard]] std::vector<std::string> verify(const Model& model) const;
+
+    /// The plan for another tool: "dot", "chrome-trace", "dtensor", "shardy", "nccl-tuner". Throws
+    /// UsageError for an unknown format, InputError when the plan does not fit the model.
+    [[nodiscard]] std::string export_as(std::string_view format, const Model& model) const;
+
+    struct Impl;  ///< of the library
+    [[nodiscard]] const Impl& impl() const { return *impl_; }
+    explicit Plan(std::shared_ptr<const Impl> impl);  ///< of the library
+
+private:
+    std::shared_ptr<const Impl> impl_;  ///< shared by copies
+};
+
+}  // namespace partita

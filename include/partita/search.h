@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// find_plan(): searches for the best plan of a model on a machine.
+//
+//     partita::PlanOptions options{.mode = partita::Mode::training, .evaluations = 5'000};
+//     std::stop_source stop;
+//     options.stop = stop.get_token();
+//     options.progress = [&](const partita::Progress& p) { if (good_enough(p)) stop.request_stop(); };
+//     const partita::SearchResult result = partita::find_plan(model, machine, options);
+//     if (result.feasible()) result.plan().save("plan.json");
+//
+// Options are those of `partita plan`, with its defaults. The same seed and number of evaluations
+// give the same plan with any number of threads; a time limit or a stop cut the search at a moment
+// that depends on the host.
+//
+// Threads: any number of searches may run at once. A stop may be requested from any thread, also
+// from within the progress callback; the search then ends after the evaluations that are under way,
+// with a legal plan: the best so far.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <partita/error.h>
+#include <partita/machine.h>
+#include <partita/model.h>
+#include <partita/plan.h>
+#include <partita/types.h>
+
+namespace partita {
+
+enum class Optimizer : std::uint8_t { sgd, momentum, adam };
+enum class Loss : std::uint8_t { sum, mse, cross_entropy };
+enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
+/// Which ready task goes first: the one longest ready, the one whose op has the highest priority, the
+/// one with the longest path to the end, the one that sets free most work.
+enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
+
+/// What the search may split ops along; false: that kind stays whole. All false: whole ops.
+struct Splits {
+    bool sample = true;     ///< the batch
+    bool attribute = true;  ///< what belongs to no weight, such as positions and heads
+    bool parameter = true;  ///< what splits a weight
+    bool reduction = true;  ///< what is summed up: parts are partial sums
+};
+
+/// The ops whose names match `match` use these devices only. `*` in a glob stands for any text, `?`
+/// for one character.
+struct Placement {
+    std::string match;
+    std::vector<int> devices;  ///< numbers, one or more
+};
+
+/// Valid during the call only. From one call to the next of a search `evaluations` and `elapsed`
+/// never fall, `best` never rises, and `lower_bound` stays.
+struct Progress {
+    std::int64_t evaluations = 0;
+    std::optional<Time> best;  ///< value of the best plan that fits; none yet: nullopt
+    Bytes overflow;            ///< of the closest plan, while none fits
+    Time lower_bound;
+    std::chrono::nanoseconds elapsed{0};
+    std::string_view searcher;  ///< the one at work
+};
+
+struct PlanOptions {
+    Mode mode = Mode::inference;
+    /// Empty: latency of inference, step time of training, throughput of workloads.
+    std::optional<Objective> objective;
+
+    // Training only; UsageError if given without it.
+    std::optional<Optimizer> optimizer;         ///< default sgd
+    std::optional<Loss> loss;                   ///< default sum
+    std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
+    std::optional<GradientSync> gradient_sync;  ///< default all_reduce
+
+    int micro_batches = 1;  ///< 1 to 4096; parts of the batch, one after the other
+    Schedule schedule = Schedule::none;
+    int chunks = 1;  ///< of the model per device, 2 to 64 with Schedule::interleaved, otherwise 1
+
+    // What the plan must keep.
+    Splits splits;
+    std::optional<Bytes> memory_limit;  ///< per device, > 0, if tighter than its own
+    std::vector<Placement> placements;  ///< where several match an op, all of them hold
+    std::vector<std::vector<std::string>> together;  ///< globs; the ops of each list share a device
+    std::filesystem::path fix;  ///< more of both from a file (docs/file-formats.md); empty: none
+
+    // How to search.
+    std::vector<std::string> searchers{"auto"};  ///< in this order, each from the best so far
+    Scheduler scheduler = Scheduler::pct;
+    /// >= 0. Without it and without `evaluations`: 10 seconds.
+    std::optional<std::chrono::duration<double>> time_limit;
+    std::optional<std::int64_t> evaluations;  ///< of strategies; >= 1
+    std::uint64_t seed = 1;                   ///< of everything random
+    int threads = 0;                          ///< 0 = one per core; at most 1024
+    bool groups = true;         ///< false: ops may part that make no sense apart (`--no-groups`)
+    std::optional<Plan> start;  ///< the search starts from it
+
+    /// Called after each batch of evaluations, from the thread that called find_plan(). What it
+    /// throws ends the search and reaches the caller.
+    std::function<void(const Progress&)> progress;
+    std::stop_token stop;  ///< ends the search early
+};
+
+enum class Status : std::uint8_t {
+    optimal,           ///< proven: no legal plan is better
+    found,             ///< the searchers ended by themselves
+    budget_exhausted,  ///< time or evaluations ran out, or a stop was requested
+    infeasible,        ///< no plan fits the memory, or the constraints contradict each other
+};
+std::string_view to_text(Status status);
+
+/// A well-known plan to compare with; no value when it does not fit.
+struct Baseline {
+    std::string name;  ///< "single-device", "data-parallel"
+    std::optional<Time> value;
+};
+
+struct SearchResult {
+    Status status = Status::infeasible;
+    std::optional<Plan> best;   ///< the plan; empty when infeasible
+    std::string shortage;       ///< infeasible: what is short and by how much
+    Time lower_bound;           ///< no legal plan is faster
+    std::optional<double> gap;  ///< value / lower bound - 1; none when infeasible or the bound is 0
+    std::string searcher;       ///< the one that found the plan
+    std::int64_t evaluations = 0;
+    std::chrono::nanoseconds elapsed{0};
+    std::vector<Baseline> baselines;
+
+    [[nodiscard]] bool feasible() const { return best.has_value(); }
+    /// Throws UsageError with the shortage when infeasible.
+    [[nodiscard]] const Plan& plan() const;
+};
+
+/// Throws UsageError for options that are wrong or do not fit together, InputError when model and
+/// machine cannot be planned (a loss output that does not exist, a figure out of range).
+[[nodiscard]] SearchResult find_plan(const Model& model, const Machine& machine,
+                                     const PlanOptions& options = {});
+
+struct SearcherInfo {
+    std::string name;
+    std::string summary;  ///< one line
+};
+/// What PlanOptions::searchers may name.
+[[nodiscard]] std::vector<SearcherInfo> searchers();
+
+}  // namespace partita

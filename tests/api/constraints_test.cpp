@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/constraints.h"
+
+#include <gtest/gtest.h>
+
+namespace partita::api {
+namespace {
+
+TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
+    EXPECT_TRUE(glob_matches("/enc/*", "/enc/layer.0/MatMul"));
+    EXPECT_TRUE(glob_matches("*", ""));
+    EXPECT_TRUE(glob_matches("*a*b*", "xxaxxbxx"));
+    EXPECT_TRUE(glob_matches("layer.?", "layer.1"));
+    EXPECT_FALSE(glob_matches("layer.?", "layer.12"));
+    EXPECT_FALSE(glob_matches("/enc", "/enc/a"));
+    EXPECT_FALSE(glob_matches("*a*b", "xxaxx"));
+    EXPECT_TRUE(glob_matches("a[0]", "a[0]"));  // no character classes: ONNX names hold brackets
+}
+
+}  // namespace
+}  // namespace partita::api

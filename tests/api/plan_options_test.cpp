@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every option of PlanOptions means what it means to `partita plan`.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/api/networks.h"
+#include "tests/cli/program.h"
+
+#include <partita/partita.h>
+
+namespace partita {
+namespace {
+
+using testing::Each;
+using testing::IsEmpty;
+
+struct PlanOptionsTest : tests::ProgramTest {
+    const std::string file = tests::example("runnable/convnet/model.onnx");
+    Model model = Model::load(file, {.batch = 32});
+    Machine machine = Machine::load("p100-cluster:2x2");
+
+    std::string planned(PlanOptions options) {
+        options.evaluations = 60;
+        return find_plan(model, machine, options).plan().json();
+    }
+
+    std::string program(std::vector<std::string> options) {
+        std::vector<std::string> all{
+            "plan", file, "--batch", "32", "--machine", "p100-cluster:2x2", "--evaluations", "60"};
+        all.insert(all.end(), options.begin(), options.end());
+        const tests::Outcome outcome = run(all);
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        return read("plan.json");
+    }
+
+    std::string complaint(const std::function<void(PlanOptions&)>& spoil) {
+        PlanOptions options;
+        spoil(options);
+        try {
+            static_cast<void>(find_plan(model, machine, options));
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "nothing";
+    }
+};
+
+TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
+    EXPECT_EQ(planned({}), program({}));
+    EXPECT_EQ(
+        planned({.mode = Mode::training,
+                 .optimizer = Optimizer::adam,
+                 .loss = Loss::mse,
+                 .loss_output = "y",
+                 .gradient_sync = GradientSync::parameter_server,
+                 .micro_batches = 2,
+                 .seed = 7,
+                 .threads = 2}),
+        program({"--mode", "training", "--optimizer", "adam", "--loss", "mse:y", "--gradient-sync",
+                 "parameter-server", "--micro-batches", "2", "--seed", "7"}));
+    EXPECT_EQ(planned({.mode = Mode::training,
+                       .micro_batches = 4,
+                       .schedule = Schedule::one_f_one_b,
+                       .searchers = {"expert"}}),
+              program({"--mode", "training", "--micro-batches", "4", "--schedule", "1f1b",
+                       "--searcher", "expert"}));
+    EXPECT_EQ(planned({.splits = {.attribute = false, .parameter = false, .reduction = false},
+                       .memory_limit = gigabytes(1),
+                       .searchers = {"heft", "mcmc"},
+                       .scheduler = Scheduler::fifo,
+                       .groups = false}),
+              program({"--dims", "S,O", "--memory-limit", "1GB", "--searcher", "heft,mcmc",
+                       "--scheduler", "fifo", "--no-groups"}));
+    EXPECT_EQ(planned({.searchers = {"mcmc"}, .scheduler = Scheduler::rank}),
+              program({"--searcher", "mcmc", "--scheduler", "rank"}));
+    EXPECT_EQ(planned({.objective = Objective::throughput}),
+              program({"--objective", "throughput"}));
+}
+
+TEST_F(PlanOptionsTest, AWorkloadBringsItsMachine) {
+    const std::string workload = tests::example("workloads/throughput/layer_bert24_inference.json");
+    const Model costed = Model::load(workload);
+    ASSERT_TRUE(costed.machine());
+    EXPECT_FALSE(model.machine());
+    const Plan plan = find_plan(costed, *costed.machine(), {.evaluations = 30}).plan();
+    EXPECT_EQ(plan.objective(), Objective::throughput);
+    EXPECT_EQ(run({"plan", workload, "--evaluations", "30"}).code, 0);
+    EXPECT_EQ(plan.json(), read("plan.json"));
+}
+
+TEST_F(PlanOptionsTest, PlacementsAreThoseOfAFileOfConstraints) {
+    write("fix.json", R"({"ops": [{"match": "/block/*", "devices": [1, 2]}],
+                          "together": ["/left/*", "/right/*"]})");
+    const auto by_file = planned({.fix = folder() / "fix.json"});
+    EXPECT_EQ(planned({.placements = {{.match = "/block/*", .devices = {2, 1}}},
+                       .together = {{"/left/*", "/right/*"}}}),
+              by_file);
+    EXPECT_EQ(program({"--fix", "fix.json"}), by_file);
+    for (const OpPlan& op : Plan::parse(by_file).ops()) {
+        if (op.name.starts_with("/block/")) {
+            EXPECT_THAT(op.devices, Each(testing::AnyOf(1, 2))) << op.name;
+        }
+    }
+}
+
+TEST_F(PlanOptionsTest, NoKindOfSplitMeansWholeOps) {
+    const Splits none{.sample = false, .attribute = false, .parameter = false, .reduction = false};
+    for (const OpPlan& op : Plan::parse(planned({.splits = none})).ops()) {
+        EXPECT_THAT(op.degrees, IsEmpty()) << op.name;
+    }
+}
+
+TEST_F(PlanOptionsTest, WrongOnesAreNamed) {
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.micro_batches = 0; }),
+              "--micro-batches 0: expected a number from 1 to 4096.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.schedule = Schedule::interleaved; }),
+              "chunks 1: expected a number from 2 to 64.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.chunks = 2; }),
+              "chunks 2: expected a number from 1 to 1.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.optimizer = Optimizer::sgd; }),
+              "--optimizer: says how to train, but nothing is trained. Add --mode training.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.objective = Objective::step_time; }),
+              "--objective step-time: of training. Add --mode training.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.loss_output = "y"; }),
+              "loss_output 'y': says of what, but not which loss. Give `loss` too.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.evaluations = 0; }),
+              "--evaluations 0: expected a whole number >= 1.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.time_limit = std::chrono::seconds(-1); }),
+              "--time-limit -1: expected a number from 0 to 1000000000.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.threads = -1; }),
+              "--threads -1: expected a number from 0 to 1024.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.memory_limit = Bytes{0}; }),
+              "--memory-limit 0: expected an amount of bytes above 0.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.searchers.clear(); }),
+              "--searcher: expected at least one, e.g. auto.");
+    EXPECT_THAT(complaint([](PlanOptions& o) { o.searchers = {"magic"}; }),
+                testing::HasSubstr("magic"));
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.placements = {{.match = "/x*", .devices = {0}}}; }),
+              "placements: \"/x*\" matches no op of model.onnx. Model::ops() lists their names.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.placements = {{.match = "*", .devices = {4}}}; }),
+              "placements: device 4: expected a number from 0 to 3.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.placements = {{.match = "*", .devices = {}}}; }),
+              "placements: \"*\": expected at least one device.");
+    EXPECT_EQ(complaint([](PlanOptions& o) {
+                  o.placements = {{.match = "/block/*", .devices = {0}},
+                                  {.match = "/block/block.0/Conv", .devices = {1}}};
+              }),
+              "placements: \"/block/block.0/Conv\" leaves op '/block/block.0/Conv' no device, "
+              "together with the ones before it. Let them share a device.");
+}
+
+}  // namespace
+}  // namespace partita

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <partita/plan.h>
+
+#include <algorithm>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/impl.h"
+#include "cost/machine.h"
+#include "tests/api/networks.h"
+#include "tests/support/temporary_folder.h"
+
+#include <partita/search.h>
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+struct PlanTest : testing::Test {
+    Model model{tests::convnet(64)};
+    Machine machine = Machine::load("dgx-1-v100:1x4");
+    Plan plan = find_plan(model, machine,
+                          {.mode = Mode::training,
+                           .micro_batches = 2,
+                           .schedule = Schedule::none,
+                           .searchers = {"data-parallel"},
+                           .evaluations = 20})
+                    .plan();
+};
+
+TEST_F(PlanTest, SaysHowItWasMade) {
+    EXPECT_EQ(plan.mode(), Mode::training);
+    EXPECT_EQ(plan.objective(), Objective::step_time);
+    EXPECT_EQ(plan.micro_batches(), 2);
+    EXPECT_EQ(plan.schedule(), Schedule::none);
+    EXPECT_GT(plan.value(), Time{0});
+    EXPECT_LE(plan.lower_bound(), plan.value());
+    EXPECT_EQ(cost::digest(plan.machine().impl().machine), cost::digest(machine.impl().machine));
+}
+
+TEST_F(PlanTest, OpsAreThoseOfTheModelWithOneDevicePerPart) {
+    const auto infos = model.ops();
+    const auto ops = plan.ops();
+    ASSERT_EQ(ops.size(), infos.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+        EXPECT_EQ(ops[i].name, infos[i].name);
+        EXPECT_EQ(ops[i].type, infos[i].type);
+        std::size_t parts = 1;
+        for (const FactorDegree& axis : ops[i].degrees) {
+            parts *= static_cast<std::size_t>(axis.degree);
+        }
+        EXPECT_EQ(ops[i].devices.size(), parts) << ops[i].name;
+        EXPECT_EQ(plan.op(ops[i].name), ops[i]);
+    }
+}
+
+TEST_F(PlanTest, OfDataParallelismCutsTheBatchAndAddsUpGradients) {
+    const OpPlan conv = plan.op("/left/Conv");
+    ASSERT_EQ(conv.degrees.size(), 1U);
+    EXPECT_EQ(conv.degrees[0].degree, 4);
+    EXPECT_THAT(conv.devices, ElementsAre(0, 1, 2, 3));
+    const auto factors = model.factors("/left/Conv");
+    const auto batch = std::ranges::find(factors, conv.degrees[0].factor, &FactorInfo::name);
+    ASSERT_NE(batch, factors.end());
+    EXPECT_THAT(batch->results, ElementsAre(DimOf{0, 0}));
+    EXPECT_THAT(plan.collectives(), Not(IsEmpty()));
+}
+
+TEST_F(PlanTest, KnowsTheMemoryOfEveryDevice) {
+    const auto devices = plan.devices();
+    ASSERT_EQ(devices.size(), 4U);
+    for (const DeviceUse& device : devices) {
+        EXPECT_GT(device.memory, Bytes{0}) << device.name;
+        EXPECT_LE(device.memory, device.capacity) << device.name;
+        EXPECT_GT(device.busy, Time{0}) << device.name;
+        EXPECT_LE(device.busy, plan.value()) << device.name;
+    }
+}
+
+TEST_F(PlanTest, SavedAndLoadedItIsTheSame) {
+    const TemporaryFolder folder;
+    plan.save(folder.path() / "plan.json");
+    const Plan loaded = Plan::load(folder.path() / "plan.json");
+    EXPECT_EQ(loaded.json(), plan.json());
+    EXPECT_THAT(loaded.verify(model), IsEmpty());
+    EXPECT_THROW(static_cast<void>(Plan::load(folder.path() / "none.json")), InputError);
+    EXPECT_THROW(static_cast<void>(Plan::parse("{}")), InputError);
+    EXPECT_THROW(plan.save("/no/such/folder/plan.json"), UsageError);
+}
+
+TEST_F(PlanTest, VerifyFindsAnotherModelAndAChangedPrediction) {
+    EXPECT_THAT(plan.verify(Model(tests::convnet(32))), Not(IsEmpty()));
+    std::string json = plan.json();
+    const std::string value = "\"value_ps\": " + std::to_string(plan.value().raw());
+    ASSERT_THAT(json, HasSubstr(value));
+    json.replace(json.find(value), value.size(), "\"value_ps\": 1");
+    EXPECT_THAT(Plan::parse(json).verify(model), Not(IsEmpty()));
+}
+
+TEST_F(PlanTest, IsExportedForOtherTools) {
+    EXPECT_THAT(plan.export_as("dot", model), testing::StartsWith("digraph"));
+    EXPECT_THAT(plan.export_as("chrome-trace", model), HasSubstr("\"ph\""));
+    EXPECT_THAT(plan.export_as("dtensor", model), HasSubstr("/left/Conv"));
+    EXPECT_THROW(static_cast<void>(plan.export_as("pdf", model)), UsageError);
+    EXPECT_THROW(static_cast<void>(plan.export_as("dot", Model(tests::mlp(8)))), InputError);
+}
+
+TEST_F(PlanTest, AnOpThatItDoesNotHaveIsWrongUsage) {
+    EXPECT_THROW(static_cast<void>(plan.op("no-such-op")), UsageError);
+}
+
+}  // namespace
+}  // namespace partita

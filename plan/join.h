@@ -5,22 +5,21 @@
 //     26 tables on 8 devices, each scattered over the batch      one all-to-all
 //     the gradients of a layer's weight and bias                 one all-reduce
 //
-// At the same moment means: they all wait for parts of the same ops, or parts of the same ops wait for
-// them all.
+// At the same moment means: the parts of one op wait for them all and nobody else does, or (gradients)
+// they all wait for the parts of one op and for nothing else. So it is decided op by op.
 // They are joined when that is cheaper. Those that only end together may begin at different times;
 // what overlap is lost is not seen here, so they must save a quarter.
 //
 //     scatters, gathers, all-to-alls among one set of devices      -> all-to-all
 //     any others of one kind in one order of ranks                 -> that kind
 //
-// No cycle can arise: parts of an op never wait for each other, so they count as one, and then whatever
-// one of the joined reaches (or is reached from), all of them do.
+// No cycle can arise: parts of an op never wait for each other, so whatever one of the joined reaches
+// (or is reached from), all of them do.
 // Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section 3
 // (buckets).
 #pragma once
 
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "plan/problem.h"
@@ -28,18 +27,26 @@
 
 namespace partita::plan {
 
+/// A collective that may be joined.
+struct Joinable {
+    const Task* task = nullptr;
+    std::span<const std::int32_t> devices;  ///< in order of rank
+};
+
 /// One collective in place of several.
 struct Join {
-    std::vector<TaskId> members;  ///< rising; two or more
+    std::vector<std::size_t> members;  ///< numbers of joinables, rising; two or more
     cost::Collective kind = cost::Collective::all_to_all;
     std::vector<int> devices;  ///< in order of rank
     Bytes bytes;
     cost::CollectivePrice price;
 };
 
-/// No task is a member of two joins. Deterministic.
-std::vector<Join> find_joins(const Problem& problem, std::span<const Task> tasks,
-                             const Csr<std::int32_t>& ranks,
-                             std::span<const std::pair<TaskId, TaskId>> edges);
+/// Of collectives around one block of parts: all before it, or all (gradients) after it. Nothing is a
+/// member of two joins. Deterministic.
+std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around);
+
+/// What a join's first member becomes; its ordinal stays.
+void become(Task& first, const Join& join);
 
 }  // namespace partita::plan

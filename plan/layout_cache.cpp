@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "plan/batch.h"
+#include "plan/tensor_lowering.h"
 
 namespace partita::plan {
 
@@ -56,6 +57,16 @@ std::size_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micr
     return hash.value();
 }
 
+std::size_t hash_of(std::size_t row, const TensorKey& key) {
+    Hash hash;
+    hash.add(static_cast<std::int64_t>(row));
+    hash.add(key.micro_batches);
+    hash.add((key.refetch ? 2 : 0) + (key.accumulate_locally ? 1 : 0));
+    hash.add(static_cast<std::int64_t>(key.optimizer));
+    for (const std::int32_t layout : key.layouts) hash.add(layout);
+    return hash.value();
+}
+
 bool has_window(const graph::TensorRule& tensor) {
     return std::any_of(tensor.dims.begin(), tensor.dims.end(),
                        [](const graph::DimRule& dim) { return dim.window.has_value(); });
@@ -101,13 +112,39 @@ LayoutCache::LayoutCache(const Problem& problem)
     }
 }
 
-void LayoutCache::forget_if_large() {
+bool LayoutCache::forget_if_large() {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
-    if (regions_->size() <= kMostRegions && entries_.size() <= kMostEntries) return;
+    constexpr std::size_t kMostTasks = 2'000'000;
+    if (regions_->size() <= kMostRegions && entries_.size() <= kMostEntries &&
+        kept_tasks_ <= kMostTasks) {
+        return false;
+    }
     entries_.clear();
+    tensors_.clear();
+    kept_tasks_ = 0;
     layouts_ = {};
     regions_ = std::make_shared<RegionTable>();
+    return true;
+}
+
+const std::vector<TensorEvents>& LayoutCache::events(int micro_batches) {
+    const auto known = events_.find(micro_batches);
+    if (known != events_.end()) return known->second;
+    return events_.emplace(micro_batches, tensor_events(problem_, micro_batches)).first->second;
+}
+
+const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
+    const std::size_t hash = hash_of(row, key);
+    const auto [begin, end] = tensors_.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+        if (it->second->row == row && it->second->key == key) return it->second->tasks;
+    }
+    const TensorEvents& events = this->events(key.micro_batches)[row];
+    auto entry = std::make_unique<TensorEntry>(
+        TensorEntry{row, key, TensorLowering(problem_, layouts_, *regions_, events, key).run()});
+    kept_tasks_ += 1 + entry->tasks.tasks.size();
+    return tensors_.emplace(hash, std::move(entry))->second->tasks;
 }
 
 const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batches,

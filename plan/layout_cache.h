@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What lowering can keep from one strategy to the next: layouts and part sizes of an op under a config,
-// and reshards between layouts. A search lowers thousands of strategies that differ in a few ops.
+// reshards between layouts, and the tasks of a tensor whose layouts are given. A search lowers thousands
+// of strategies that differ in a few ops.
 //
 // One cache per problem and thread. Task graphs that were lowered with it share its region table, which
 // only grows: read them in the cache's thread, or when it rests.
@@ -18,6 +19,8 @@
 #include "plan/problem.h"
 #include "plan/reshard.h"
 #include "plan/strategy.h"
+#include "plan/tensor_events.h"
+#include "plan/tensor_tasks.h"
 
 namespace partita::plan {
 
@@ -51,6 +54,16 @@ struct OpLayouts {
     std::vector<Time> backward;
 };
 
+/// All that the tasks of a tensor depend on.
+struct TensorKey {
+    std::vector<std::int32_t> layouts;  ///< per event; -1 where it has none
+    int micro_batches = 1;
+    bool refetch = false;             ///< as UpdateConfig
+    bool accumulate_locally = false;  ///< the same
+    Optimizer optimizer = Optimizer::sgd;
+    friend bool operator==(const TensorKey&, const TensorKey&) = default;
+};
+
 class LayoutCache {
 public:
     explicit LayoutCache(const Problem& problem);
@@ -58,10 +71,15 @@ public:
     /// `config` must be legal. Stays valid until forget_if_large().
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
 
+    /// By MicroBatchRows::row. Stays valid.
+    const std::vector<TensorEvents>& events(int micro_batches);
+    /// Of a row of events(key.micro_batches). Stays valid until forget_if_large().
+    const TensorTasks& tasks(std::size_t row, const TensorKey& key);
+
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
     [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
-    /// Starts anew when it has grown beyond some hundreds of MB.
-    void forget_if_large();
+    /// Starts anew when it has grown beyond some hundreds of MB; returns whether it has.
+    bool forget_if_large();
 
 private:
     struct Entry {
@@ -72,6 +90,12 @@ private:
         OpLayouts layouts;
     };
 
+    struct TensorEntry {
+        std::size_t row = 0;
+        TensorKey key;
+        TensorTasks tasks;
+    };
+
     void fill(Entry& entry);
     [[nodiscard]] PartSize size_of(graph::OpId op, const Parts& parts, const OpLayouts& of) const;
     std::int32_t whole_layout(graph::TensorId t, int device);
@@ -80,7 +104,11 @@ private:
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
-    std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;  ///< never iterated
+    // Looked up, never iterated.
+    std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;
+    std::unordered_multimap<std::size_t, std::unique_ptr<TensorEntry>> tensors_;
+    std::size_t kept_tasks_ = 0;
+    std::map<int, std::vector<TensorEvents>> events_;  ///< by micro-batches
 };
 
 }  // namespace partita::plan

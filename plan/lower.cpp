@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "plan/batch.h"
+#include "plan/join.h"
 #include "plan/lowering.h"
 
 namespace partita::plan {
@@ -20,153 +21,236 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache
     : problem_(problem),
       graph_(problem.graph()),
       strategy_(strategy),
-      micro_batches_(strategy.policy.micro_batches),
+      rows_(problem, strategy.policy.micro_batches),
       turns_(problem, strategy),
-      cache_(cache),
-      layouts_(cache.layouts()),
+      layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
-      states_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches_)),
-      forward_(graph_.op_count() * static_cast<std::size_t>(micro_batches_)) {}
+      tensors_(layouts_.events().size()),
+      first_parts_(2 * graph_.op_count() * static_cast<std::size_t>(rows_.micro_batches()), -1) {
+    for (std::size_t row = 0; row < tensors_.size(); ++row) {
+        if (layouts_.events()[row].events.empty()) continue;
+        tensors_[row].events = &layouts_.events()[row];
+        tensors_[row].tasks = &layouts_.tasks(row);
+    }
+}
 
 TaskGraph Lowering::run() {
-    for (int m = 0; m < micro_batches_; ++m) {
+    for (int m = 0; m < rows_.micro_batches(); ++m) {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            if (runs_in(OpId(i), m)) lower_forward(OpId(i), m);
+            if (rows_.runs_in(OpId(i), m)) lower_forward(OpId(i), m);
         }
     }
-    for (int m = 0; m < micro_batches_ && problem_.mode() == Mode::training; ++m) {
+    for (int m = 0; m < rows_.micro_batches() && problem_.mode() == Mode::training; ++m) {
         for (std::size_t i = graph_.op_count(); i-- > 0;) lower_backward(OpId(i), m);
     }
+    for (const Tensor& tensor : tensors_) {
+        if (tensor.tasks == nullptr) continue;
+        for (const auto& [device, bytes] : tensor.tasks->persistent) {
+            build_.add_persistent(device, bytes);
+        }
+    }
     limit_fetches();
-    add_resident_memory();
+    join_collectives();
     return build_.finish();
-}
-
-/// The task comes after the places' tasks and reads what lies there.
-void Lowering::add_work(TaskId task, const Places& places) {
-    for (const Place& place : places) build_.add_edge(place.task, task);
-    add_reads(task, places);
-}
-
-void Lowering::add_reads(TaskId task, const Places& places) {
-    for (const Place& place : places) {
-        build_.add_read(task, place.buffer);
-        const auto readers = readers_.find(place.buffer);
-        if (readers != readers_.end()) readers->second.push_back(task);
-    }
-}
-
-void Lowering::lower_source(OpId id, int micro_batch) {
-    const Op& op = graph_.op(id);
-    const TensorId t = op.outputs[0];
-    if (problem_.is_resident(t)) return;  // see resident()
-    Form home{.layout = layouts_of(id, micro_batch).results[0], .pieces = {}};
-    const bool trained = op.kind == OpKind::parameter;
-    for (const Piece& piece : layouts_[home.layout].pieces) {
-        Place place{.device = piece.device};
-        place.buffer =
-            add_value({.tensor = t, .micro_batch = label(t, micro_batch)}, place, piece, Bytes{0});
-        build_.add_persistent(piece.device,
-                              bytes_of(graph_.tensor(t), build_.regions().volume(piece.region)));
-        if (trained) readers_[place.buffer];
-        home.pieces.push_back({place});
-    }
-    state(t, micro_batch).forms.push_back(std::move(home));
 }
 
 void Lowering::lower_forward(OpId id, int micro_batch) {
     const Op& op = graph_.op(id);
-    if (op.kind != OpKind::compute && op.kind != OpKind::output) {
-        lower_source(id, micro_batch);
-        return;
+    std::vector<Found> operands;
+    for (const TensorId t : op.inputs) {
+        if (t.valid()) operands.push_back(next(t, micro_batch));
     }
-    const OpLayouts& own = layouts_of(id, micro_batch);
-    std::vector<const Pieces*> operands(op.inputs.size(), nullptr);
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (op.inputs[i].valid()) form(op.inputs[i], micro_batch, own.operands[i], false);
-    }
-    if (op.kind == OpKind::output) return;
-    // Asked for again: one operand's reshard may move another form of the same tensor.
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid()) continue;
-        operands[i] = &form(op.inputs[i], micro_batch, own.operands[i], false).pieces;
-    }
-    const DeviceSet& devices = strategy_.config(id).devices;
-    std::vector<TaskId> tasks;
-    for (int part = 0; part < own.parts; ++part) {
-        const int device = devices[part];
-        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
-        const TaskId task = build_.add_task({.kind = TaskKind::forward,
-                                             .op = id,
-                                             .tensor = {},
-                                             .device = device,
-                                             .part = own.parts > 1 ? part : -1,
-                                             .micro_batch = label(id, micro_batch),
-                                             .turn = turns_.of(id, micro_batch, false),
-                                             .duration = own.forward[device_class]});
-        for (const Pieces* pieces : operands) {
-            if (pieces != nullptr) add_work(task, (*pieces)[static_cast<std::size_t>(part)]);
+    if (op.kind == OpKind::compute) {
+        for (const TaskId task :
+             add_parts(TaskKind::forward, {id, rows_.own(id, micro_batch), false}, operands)) {
+            if (op.given) build_.add_persistent(build_.task(task).device, op.given->memory);
         }
-        if (op.given) build_.add_persistent(device, op.given->memory);
-        tasks.push_back(task);
     }
-    note_readers(tasks);
-    const bool views = problem_.rule(id).alias && !operands.empty() && operands[0] != nullptr;
-    add_results(id, micro_batch, tasks, views ? *operands[0] : Pieces{});
-    forward_[id.index() * static_cast<std::size_t>(micro_batches_) +
-             static_cast<std::size_t>(micro_batch)] = std::move(tasks);
+    const bool views = problem_.rule(id).alias && !op.inputs.empty() && op.inputs[0].valid();
+    add_results(id, micro_batch, views ? &operands[0] : nullptr);
 }
 
 /// A view keeps its operand's buffer alive instead of allocating one of its own.
-void Lowering::add_results(OpId id, int micro_batch, const std::vector<TaskId>& tasks,
-                           const Pieces& viewed) {
-    const Op& op = graph_.op(id);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        const TensorId t = op.outputs[i];
-        Form home{.layout = layouts_of(id, micro_batch).results[i], .pieces = {}};
-        for (std::size_t part = 0; part < tasks.size(); ++part) {
-            const Piece& piece = layouts_[home.layout].pieces[part];
-            std::int32_t root = -1;
-            if (!viewed.empty() && viewed[part].size() == 1) {
-                const std::int32_t operand = viewed[part][0].buffer;
-                if (build_.buffer(operand).writer >= 0) root = operand;
-            }
-            Place place{.device = piece.device, .task = tasks[part]};
-            const Bytes bytes = root >= 0 ? Bytes{0} : buffer_bytes(t, piece.region);
-            place.buffer = add_value({.tensor = t, .micro_batch = label(t, micro_batch)}, place,
-                                     piece, bytes, root);
-            home.pieces.push_back({place});
+void Lowering::add_results(OpId id, int micro_batch, const Found* viewed) {
+    for (const TensorId t : graph_.op(id).outputs) {
+        const Tensor& tensor = *next(t, micro_batch).tensor;
+        if (viewed == nullptr) continue;
+        for (std::size_t part = 0; part < viewed->step->held.rows(); ++part) {
+            const auto held = viewed->step->held[part];
+            if (held.size() != 1 || held[0].buffer < 0) continue;
+            const std::int32_t root =
+                viewed->tensor->buffers[static_cast<std::size_t>(held[0].buffer)];
+            if (build_.buffer(root).writer >= 0) build_.make_view(tensor.buffers[part], root);
         }
-        state(t, micro_batch).forms.push_back(std::move(home));
     }
 }
 
-/// What never changes lies wherever it is read: the regions that are read, each once.
-void Lowering::add_resident_memory() {
-    for (std::size_t i = 0; i < graph_.tensor_count(); ++i) {
-        const TensorId t(i);
-        if (!problem_.is_resident(t)) continue;
-        std::map<int, std::vector<std::int32_t>> held;
-        for (const Form& form : state(t, 0).forms) {
-            for (const Piece& piece : layouts_[form.layout].pieces) {
-                if (piece.region >= 0) held[piece.device].push_back(piece.region);
-            }
+void Lowering::lower_backward(OpId id, int micro_batch) {
+    const Op& op = graph_.op(id);
+    if (op.kind == OpKind::parameter) {
+        lower_parameter(id, micro_batch);
+        return;
+    }
+    if (!problem_.has_backward(id)) return;
+    if (!rows_.ends_in(id, micro_batch)) {
+        for (const TensorId t : op.outputs) {
+            if (problem_.has_gradient(t)) next(t, micro_batch);
         }
-        for (auto& [device, regions] : held) {
-            std::stable_sort(regions.begin(), regions.end(), [&](std::int32_t a, std::int32_t b) {
-                return build_.regions().volume(a) > build_.regions().volume(b);
-            });
-            std::vector<std::int32_t> kept;
-            for (const std::int32_t region : regions) {
-                const bool inside = std::any_of(kept.begin(), kept.end(), [&](std::int32_t other) {
-                    return contains(build_.regions()[other], build_.regions()[region]);
-                });
-                if (inside) continue;
-                kept.push_back(region);
-                build_.add_persistent(device,
-                                      bytes_of(graph_.tensor(t), build_.regions().volume(region)));
-            }
+        return;
+    }
+    const graph::OpRule& rule = problem_.rule(id);
+    const bool loss = op.kind == OpKind::output;
+    std::vector<Found> found;
+    for (const TensorId t : op.outputs) {
+        if (problem_.has_gradient(t)) found.push_back(next(t, micro_batch));
+    }
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid() || (!loss && !saves_operand(rule, i))) continue;
+        found.push_back(next(op.inputs[i], micro_batch));
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        if (saves_result(rule, i)) found.push_back(next(op.outputs[i], micro_batch));
+    }
+    add_parts(loss ? TaskKind::loss : TaskKind::backward,
+              {id, rows_.own(id, micro_batch), true}, found);
+    for (const TensorId t : op.inputs) {
+        if (t.valid() && (loss || problem_.has_gradient(t))) next(t, micro_batch);
+    }
+}
+
+void Lowering::lower_parameter(OpId id, int micro_batch) {
+    const TensorId t = graph_.op(id).outputs[0];
+    if (!problem_.has_gradient(t)) return;
+    next(t, micro_batch);
+    if (strategy_.update(id).refetch) note_gradient(t, tensors_[rows_.row(t, micro_batch)].latest);
+    if (micro_batch + 1 == rows_.micro_batches()) next(t, micro_batch);
+}
+
+std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
+                                        const std::vector<Found>& found) {
+    const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
+    const DeviceSet& devices = strategy_.config(block.op).devices;
+    first_parts_[block_row(block)] = build_.task_count();
+    std::vector<TaskId> tasks;
+    for (int part = 0; part < layouts.parts; ++part) {
+        const int device = devices[part];
+        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
+        const TaskId task = build_.add_task(
+            {.kind = kind,
+             .op = block.op,
+             .tensor = {},
+             .device = device,
+             .part = layouts.parts > 1 ? part : -1,
+             .micro_batch = rows_.label(block.op, block.micro_batch),
+             .turn = turns_.of(block.op, block.micro_batch, block.backward),
+             .rank = problem_.priority(block.op, block.backward),
+             .duration = (block.backward ? layouts.backward : layouts.forward)[device_class]});
+        if (kind == TaskKind::backward) {
+            build_.add_edge(first_part({block.op, block.micro_batch, false}) + part, task);
         }
+        for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
+        tasks.push_back(task);
+    }
+    note_readers(tasks);
+    return tasks;
+}
+
+void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
+    for (const Held& held : found.step->held[part]) {
+        if (found.step->waits) build_.add_edge(resolved(*found.tensor, held.task), task);
+        if (held.buffer < 0) continue;
+        build_.add_read(task, found.tensor->buffers[static_cast<std::size_t>(held.buffer)]);
+    }
+}
+
+/// Lowers what the tensor needs for its next event.
+Lowering::Found Lowering::next(TensorId t, int micro_batch) {
+    Tensor& tensor = tensors_[rows_.row(t, micro_batch)];
+    const TensorStep& step = tensor.tasks->steps[tensor.next++];
+    tensor.latest.begin = build_.task_count();
+    const std::size_t first = tensor.ids.size();
+    for (std::size_t i = first; i < step.tasks; ++i) add_local_task(tensor, i);
+    tensor.latest.end = build_.task_count();
+    for (std::size_t i = tensor.buffers.size(); i < step.buffers; ++i) add_local_buffer(tensor, i);
+    for (std::size_t i = first; i < step.tasks; ++i) {
+        for (const std::int32_t buffer : tensor.tasks->reads[i]) {
+            build_.add_read(tensor.ids[i], tensor.buffers[static_cast<std::size_t>(buffer)]);
+        }
+    }
+    if (step.fetched) note_fetch(t, tensor.latest);
+    return {&tensor, &step};
+}
+
+void Lowering::add_local_task(Tensor& tensor, std::size_t index) {
+    Task task = tensor.tasks->tasks[index];
+    if (tensor.tasks->in_block[index] != 0) task.turn = turn_of(tensor, index);
+    const TaskId id =
+        task.kind == TaskKind::collective
+            ? build_.add_collective(task,
+                                    tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
+            : build_.add_task(task);
+    tensor.ids.push_back(id);
+    for (const TaskRef before : tensor.tasks->predecessors[index]) {
+        build_.add_edge(resolved(tensor, before), id);
+    }
+}
+
+/// The latest turn of what it waits for, if all of that has one.
+std::int32_t Lowering::turn_of(const Tensor& tensor, std::size_t index) const {
+    std::int32_t turn = -1;
+    for (const TaskRef before : tensor.tasks->predecessors[index]) {
+        const std::int32_t of = build_.task(resolved(tensor, before)).turn;
+        if (of < 0) return -1;
+        turn = std::max(turn, of);
+    }
+    return turn;
+}
+
+void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
+    Buffer buffer = tensor.tasks->buffers[index];
+    if (buffer.writer != -1) buffer.writer = resolved(tensor, buffer.writer);
+    if (buffer.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(buffer.root)];
+    tensor.buffers.push_back(build_.add_buffer(buffer));
+}
+
+TaskId Lowering::resolved(const Tensor& tensor, TaskRef ref) const {
+    if (ref == -1) return -1;
+    if (!is_part(ref)) return tensor.ids[static_cast<std::size_t>(ref)];
+    return first_part(tensor.events->blocks[static_cast<std::size_t>(block_of(ref))]) +
+           part_of(ref);
+}
+
+TaskId Lowering::first_part(const PartBlock& block) const {
+    const TaskId first = first_parts_[block_row(block)];
+    assert(first >= 0);
+    return first;
+}
+
+void Lowering::join_collectives() {
+    std::vector<std::tuple<PartBlock, TaskId>> found;
+    for (const Tensor& tensor : tensors_) {
+        if (tensor.tasks == nullptr) continue;
+        for (std::size_t i = 0; i < tensor.ids.size(); ++i) {
+            const std::int32_t block = tensor.tasks->joins[i];
+            if (block < 0) continue;
+            found.emplace_back(tensor.events->blocks[static_cast<std::size_t>(block)],
+                               tensor.ids[i]);
+        }
+    }
+    std::sort(found.begin(), found.end());
+    for (std::size_t begin = 0; begin < found.size();) {
+        std::vector<TaskId> members;
+        std::vector<Joinable> around;
+        const PartBlock& block = std::get<0>(found[begin]);
+        std::size_t end = begin;
+        for (; end < found.size() && std::get<0>(found[end]) == block; ++end) {
+            members.push_back(std::get<1>(found[end]));
+            around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
+        }
+        if (around.size() > 1) {
+            for (const Join& join : find_joins(problem_, around)) build_.add_join(members, join);
+        }
+        begin = end;
     }
 }
 

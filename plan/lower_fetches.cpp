@@ -10,6 +10,10 @@ namespace partita::plan {
 
 using graph::TensorId;
 
+void Lowering::note_fetch(TensorId t, TaskRange tasks) {
+    fetches_.push_back({.tensor = t, .tasks = tasks, .readers = {}, .gradient = {}});
+}
+
 /// The parts of the op that made the latest fetches.
 void Lowering::note_readers(const std::vector<TaskId>& tasks) {
     while (fetches_read_ < fetches_.size()) fetches_[fetches_read_++].readers = tasks;

@@ -87,10 +87,10 @@ Bytes bytes_of(const Tensor& tensor, std::int64_t elements) {
                                          : bytes_for(elements, graph::bits_of(tensor.dtype));
 }
 
-Bytes optimizer_state_bytes(const Tensor& parameter, std::int64_t elements, const Policy& policy) {
+Bytes optimizer_state_bytes(const Tensor& parameter, std::int64_t elements, Optimizer optimizer) {
     const Bytes copy = bytes_for(elements, graph::DType::float64 == parameter.dtype ? 64 : 32);
     const Bytes master = graph::bits_of(parameter.dtype) < 32 ? copy : Bytes{0};
-    switch (policy.optimizer) {
+    switch (optimizer) {
     case Optimizer::sgd: return master;
     case Optimizer::momentum: return master + copy;
     case Optimizer::adam: return master + 2 * copy;
@@ -252,7 +252,7 @@ cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
             .phase = cost::Phase::update,
             .flops = flops * Flops(elements),
             .bytes = 3 * bytes_of(parameter, elements) +
-                     2 * optimizer_state_bytes(parameter, elements, policy_),
+                     2 * optimizer_state_bytes(parameter, elements, policy_.optimizer),
             .dtype = parameter.dtype};
 }
 

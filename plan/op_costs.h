@@ -37,7 +37,7 @@ GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy);
 /// Bytes of optimizer state of one parameter: float32 moments, and a float32 master copy when the
 /// parameter itself is narrower (mixed precision, as ZeRO counts it; REFERENCES 4).
 Bytes optimizer_state_bytes(const graph::Tensor& parameter, std::int64_t elements,
-                            const Policy& policy);
+                            Optimizer optimizer);
 
 /// Of that many elements of a tensor; all of them are its own bytes, given ones included.
 Bytes bytes_of(const graph::Tensor& tensor, std::int64_t elements);

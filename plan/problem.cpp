@@ -12,6 +12,7 @@
 #include "graph/error.h"
 #include "graph/sha256.h"
 #include "plan/batch.h"
+#include "plan/op_priorities.h"
 #include "plan/op_costs.h"
 
 namespace partita::plan {
@@ -52,6 +53,7 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     find_gradients();
     price_ops();
     rank_ops();
+    priorities_ = op_priorities(*this);
     if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
         throw UsageError(fmt::format("--micro-batches: {}. Use fewer, or 1.", *fault));
     }
@@ -280,7 +282,7 @@ Bytes Problem::persistent_bytes(OpId op) const {
     const TensorId t = source.outputs[0];
     if (!has_gradient(t)) return tensor_bytes(t);
     return 2 * tensor_bytes(t) +
-           optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), options_.policy);
+           optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), options_.policy.optimizer);
 }
 
 void Problem::rank_ops() {

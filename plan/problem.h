@@ -160,6 +160,12 @@ public:
     /// higher = more urgent. Independent of any strategy.
     [[nodiscard]] Time rank(graph::OpId op) const { return rank_[op.index()]; }
 
+    /// The same for a forward or a backward as their place in one order (op_priorities.h); smaller =
+    /// more urgent.
+    [[nodiscard]] std::int32_t priority(graph::OpId op, bool backward) const {
+        return priorities_[2 * op.index() + (backward ? 1 : 0)];
+    }
+
     /// SHA-256 of the graph, for plan files (computed on demand).
     [[nodiscard]] std::string model_digest() const;
     /// SHA-256 over all prices of this problem: two problems with equal digests price alike.
@@ -202,6 +208,7 @@ private:
     std::vector<cost::Price> update_;
     std::vector<Time> best_time_;
     std::vector<Time> rank_;
+    std::vector<std::int32_t> priorities_;
 };
 
 }  // namespace partita::plan

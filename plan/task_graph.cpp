@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/task_graph.h"
 
+#include <tuple>
 #include <fmt/format.h>
 
 #include "graph/sha256.h"
@@ -51,6 +52,14 @@ std::string task_name(const Problem& problem, const Task& task) {
     if (task.micro_batch >= 0) name += fmt::format(" #{}", task.micro_batch);
     if (task.ordinal > 0) name += fmt::format(" ({})", task.ordinal + 1);
     return name;
+}
+
+bool have_one_name(const Task& a, const Task& b) {
+    const auto name = [](const Task& t) {
+        return std::tuple(t.kind, t.collective, t.gradient, t.updated, t.op, t.tensor, t.device, t.to,
+                          t.part, t.micro_batch);
+    };
+    return name(a) == name(b);
 }
 
 std::string resource_name(const Problem& problem, std::int32_t resource) {

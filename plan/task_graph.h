@@ -77,6 +77,7 @@ struct Task {
     std::int32_t micro_batch = -1;  ///< when there are several
     std::int32_t ordinal = 0;       ///< of equally named communication and accumulations
     std::int32_t turn = -1;         ///< key of the schedule (schedule.h); lower goes first
+    std::int32_t rank = 0;  ///< frozen priority of the op that wants it; lower goes first
     Time duration;
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
@@ -156,6 +157,9 @@ std::string resource_name(const Problem& problem, std::int32_t resource);
 
 /// Tasks in an order that respects the edges; shorter when they are cyclic.
 std::vector<TaskId> topological_order(const TaskGraph& graph);
+
+/// Do they differ in their ordinal at most?
+bool have_one_name(const Task& a, const Task& b);
 
 /// SHA-256 of tasks, edges and lanes, durations included.
 std::string digest(const TaskGraph& graph);

@@ -4,14 +4,14 @@
 // TaskGraph. One builder per lowering.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "plan/join.h"
+#include "plan/lanes.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 
@@ -21,8 +21,7 @@ class TaskGraphBuilder {
 public:
     TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions);
 
-    /// `task.lane` is set here: the compute row of its device, or all resources of its route. So is
-    /// `task.ordinal`.
+    /// `task.lane` is set here: the compute row of its device, or all resources of its route.
     TaskId add_task(Task task);
     /// A task of kind collective among `devices`, in order of rank.
     TaskId add_collective(Task task, const std::vector<int>& devices);
@@ -31,48 +30,41 @@ public:
     std::int32_t add_buffer(const Buffer& buffer);
     /// `buffer` may be -1: nothing is read. Reading a view keeps its root alive.
     void add_read(TaskId task, std::int32_t buffer);
-    /// Does any task read it so far?
-    [[nodiscard]] bool is_read(std::int32_t buffer) const {
-        return is_read_[static_cast<std::size_t>(buffer)] != 0;
-    }
+    /// The buffer lies in the bytes of another.
+    void make_view(std::int32_t buffer, std::int32_t root);
     void add_persistent(int device, Bytes bytes);
+    /// One collective in place of its members, by id; `join` numbers them as `members` does.
+    void add_join(const std::vector<TaskId>& members, const Join& join);
 
     [[nodiscard]] const Task& task(TaskId id) const {
         return graph_.tasks[static_cast<std::size_t>(id)];
     }
     [[nodiscard]] TaskId task_count() const { return static_cast<TaskId>(graph_.tasks.size()); }
+    /// Of a collective, in order of rank.
+    [[nodiscard]] std::span<const std::int32_t> ranks(TaskId collective) const {
+        return lanes_.ranks()[static_cast<std::size_t>(task(collective).ranks)];
+    }
     /// Does the collective have the device among its ranks?
     [[nodiscard]] bool has_rank(TaskId collective, int device) const;
     [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
         return graph_.buffers[static_cast<std::size_t>(id)];
     }
-    [[nodiscard]] RegionTable& regions() { return *regions_; }
-    [[nodiscard]] const RegionTable& regions() const { return *regions_; }
 
-    /// Joins collectives that move together (join.h), so that the ids given before change, and adds
+    /// Leaves no gaps where collectives were joined, so that the ids given before change, and adds
     /// the schedule's edges between tasks that have turns (turns.h).
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 
 private:
-    std::int32_t lane_of_copy(int from, int to);
-    std::int32_t lane_of_ranks(const std::vector<int>& devices);
-    std::int32_t add_lane(std::vector<std::int32_t> resources);
-    void set_ranks(Task& task, const std::vector<int>& devices);
-    void number(TaskId id);
-    void join_collectives();
+    void set_group(Task& task, const std::vector<int>& devices);
+    void remove_joined();
 
-    const Problem& problem_;
-    std::shared_ptr<RegionTable> regions_;
+    Lanes lanes_;
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
-    std::vector<char> is_read_;  ///< per buffer
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
-    std::vector<std::pair<std::int64_t, std::int32_t>> copy_lanes_;  ///< sorted (from*n+to, lane)
-    std::map<std::vector<int>, std::pair<std::int32_t, std::int32_t>> rank_lanes_;  ///< row, lane
-    /// How many tasks of a name there are: (kind, tensor, gradient, device, ...).
-    std::map<std::array<std::int64_t, 6>, std::int32_t> named_;
+    std::vector<TaskId> in_place_of_;  ///< per task: the first member of its join, or -1; or empty
 };
 
 }  // namespace partita::plan

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::plan {
+
+std::int32_t resource_count_of(const Problem& problem) {
+    return 3 * problem.device_count() +
+           static_cast<std::int32_t>(problem.machine().channels().size());
+}
+
+Lanes::Lanes(const Problem& problem) : problem_(problem) {
+    for (int d = 0; d < problem.device_count(); ++d) add({compute_row(d)});
+}
+
+std::int32_t Lanes::add(std::vector<std::int32_t> resources) {
+    std::sort(resources.begin(), resources.end());
+    resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
+    lanes_.items.insert(lanes_.items.end(), resources.begin(), resources.end());
+    lanes_.offsets.push_back(static_cast<std::uint32_t>(lanes_.items.size()));
+    return static_cast<std::int32_t>(lanes_.rows()) - 1;
+}
+
+std::int32_t Lanes::of_copy(int from, int to) {
+    const std::int64_t key = std::int64_t{from} * problem_.device_count() + to;
+    const auto [known, is_new] = copies_.emplace(key, -1);
+    if (!is_new) return known->second;
+    std::vector<std::int32_t> resources{send_row(from), receive_row(to)};
+    for (const std::int32_t channel : problem_.machine().route(from, to).channels) {
+        resources.push_back(3 * problem_.device_count() + channel);
+    }
+    return known->second = add(std::move(resources));
+}
+
+Lanes::Group Lanes::of_ranks(const std::vector<int>& devices) {
+    const auto [known, is_new] = groups_.emplace(devices, Group{});
+    if (!is_new) return known->second;
+    std::vector<std::int32_t> resources;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const int next = devices[(i + 1) % devices.size()];
+        resources.push_back(send_row(devices[i]));
+        resources.push_back(receive_row(devices[i]));
+        for (const std::int32_t channel : problem_.machine().route(devices[i], next).channels) {
+            resources.push_back(3 * problem_.device_count() + channel);
+        }
+    }
+    ranks_.items.insert(ranks_.items.end(), devices.begin(), devices.end());
+    ranks_.offsets.push_back(static_cast<std::uint32_t>(ranks_.items.size()));
+    return known->second = {static_cast<std::int32_t>(ranks_.rows()) - 1, add(std::move(resources))};
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "plan/problem.h"
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+/// Lanes and groups of devices by number, as a TaskGraph has them; they only become more.
+/// Lane d is the compute row of device d.
+class Lanes {
+public:
+    /// Devices that communicate: row of ranks(), and lane.
+    struct Group {
+        std::int32_t row = -1;
+        std::int32_t lane = -1;
+    };
+
+    explicit Lanes(const Problem& problem);
+
+    /// Send row, receive row and the channels between them.
+    std::int32_t of_copy(int from, int to);
+    /// Both communication rows of every rank, and the channels of the ring through them, which every
+    /// algorithm is taken to keep busy.
+    Group of_ranks(const std::vector<int>& devices);
+
+    [[nodiscard]] const Csr<std::int32_t>& resources() const { return lanes_; }
+    [[nodiscard]] const Csr<std::int32_t>& ranks() const { return ranks_; }
+
+private:
+    std::int32_t add(std::vector<std::int32_t> resources);
+
+    const Problem& problem_;
+    Csr<std::int32_t> lanes_;
+    Csr<std::int32_t> ranks_;
+    std::unordered_map<std::int64_t, std::int32_t> copies_;  ///< by from * devices + to
+    std::map<std::vector<int>, Group> groups_;
+};
+
+/// 3 rows per device, then the machine's channels.
+std::int32_t resource_count_of(const Problem& problem);
+
+}  // namespace partita::plan

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/op_priorities.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "plan/problem.h"
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+
+namespace {
+
+/// A parameter's gradient has to be sent before it is updated.
+Time update_path(const Problem& problem, OpId id, int device) {
+    const TensorId t = problem.graph().op(id).outputs[0];
+    const Time sent = problem.device_count() > 1 ? problem.copy_time(t, 0, 1) : Time{0};
+    return problem.update_time(id, device) + sent;
+}
+
+/// By 2 * op + (backward ? 1 : 0).
+std::vector<Time> paths_to_end(const Problem& problem) {
+    const graph::OpGraph& graph = problem.graph();
+    std::vector<Time> path(2 * graph.op_count());
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const Op& op = graph.op(OpId(i));
+        const int device = problem.allowed_devices(OpId(i))[0];
+        if (op.kind == OpKind::parameter) {
+            path[2 * i + 1] = update_path(problem, OpId(i), device);
+            continue;
+        }
+        if (!problem.has_backward(OpId(i))) continue;
+        Time longest;
+        for (const TensorId t : op.inputs) {
+            if (!t.valid() || !problem.has_gradient(t)) continue;
+            longest = std::max(longest, path[2 * graph.tensor(t).producer.index() + 1]);
+        }
+        path[2 * i + 1] = problem.backward_time(OpId(i), device) + longest;
+    }
+    for (std::size_t i = graph.op_count(); i-- > 0;) {
+        Time longest = path[2 * i + 1];
+        for (const TensorId t : graph.op(OpId(i)).outputs) {
+            for (const graph::Use use : graph.uses(t)) {
+                longest = std::max(longest, path[2 * use.op.index()]);
+            }
+        }
+        const int device = problem.allowed_devices(OpId(i))[0];
+        path[2 * i] = problem.forward_time(OpId(i), device) + longest;
+    }
+    return path;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> op_priorities(const Problem& problem) {
+    const std::vector<Time> path = paths_to_end(problem);
+    std::vector<std::size_t> order(path.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto key = [&](std::size_t i) {
+        const bool backward = i % 2 != 0;  // runs in the opposite order
+        const auto op = static_cast<std::int64_t>(i / 2);
+        return std::tuple(-path[i].raw(), backward, backward ? -op : op);
+    };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    std::vector<std::int32_t> priorities(path.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        priorities[order[i]] = static_cast<std::int32_t>(i);
+    }
+    return priorities;
+}
+
+}  // namespace partita::plan

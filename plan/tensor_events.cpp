@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensor_events.h"
+
+#include <algorithm>
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using Kind = TensorEvent::Kind;
+
+bool saves_operand(const graph::OpRule& rule, std::size_t operand) {
+    return operand >= 64 || ((rule.saves_operands >> operand) & 1U) != 0;
+}
+
+bool saves_result(const graph::OpRule& rule, std::size_t result) {
+    return result >= 64 || ((rule.saves_results >> result) & 1U) != 0;
+}
+
+namespace {
+
+/// Goes through the iteration as lowering does.
+class Listing {
+public:
+    Listing(const Problem& problem, int micro_batches)
+        : problem_(problem),
+          graph_(problem.graph()),
+          rows_(problem, micro_batches),
+          events_(graph_.tensor_count() * static_cast<std::size_t>(micro_batches)) {}
+
+    std::vector<TensorEvents> run() {
+        const bool training = problem_.mode() == Mode::training;
+        for (int m = 0; m < rows_.micro_batches(); ++m) {
+            for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+                if (rows_.runs_in(OpId(i), m)) forward(OpId(i), m);
+            }
+        }
+        for (int m = 0; m < rows_.micro_batches() && training; ++m) {
+            for (std::size_t i = graph_.op_count(); i-- > 0;) backward(OpId(i), m);
+        }
+        return std::move(events_);
+    }
+
+private:
+    void add(TensorId t, Kind kind, std::size_t operand, OpId op, int micro_batch,
+             std::int32_t block) {
+        TensorEvents& of = events_[rows_.row(t, micro_batch)];
+        of.tensor = t;
+        of.label = rows_.label(t, micro_batch);
+        of.events.push_back({.kind = kind,
+                             .block = block,
+                             .operand = static_cast<std::int32_t>(operand),
+                             .micro_batch = micro_batch,
+                             .op = op});
+    }
+
+    std::int32_t block(TensorId t, int micro_batch, OpId op, bool backward) {
+        std::vector<PartBlock>& blocks = events_[rows_.row(t, micro_batch)].blocks;
+        const PartBlock block{op, rows_.own(op, micro_batch), backward};
+        const auto known = std::find(blocks.rbegin(), blocks.rend(), block);
+        if (known != blocks.rend()) return static_cast<std::int32_t>(blocks.rend() - known) - 1;
+        blocks.push_back(block);
+        return static_cast<std::int32_t>(blocks.size()) - 1;
+    }
+
+    void forward(OpId id, int m) {
+        const Op& op = graph_.op(id);
+        const bool computes = op.kind == OpKind::compute;
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid()) continue;
+            add(t, Kind::forward_use, i, id, m, computes ? block(t, m, id, false) : -1);
+        }
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            const TensorId t = op.outputs[i];
+            add(t, Kind::home, i, id, m, computes ? block(t, m, id, false) : -1);
+        }
+    }
+
+    void backward(OpId id, int m) {
+        const Op& op = graph_.op(id);
+        if (op.kind == OpKind::parameter) {
+            parameter(id, m);
+        } else if (!problem_.has_backward(id)) {
+            return;
+        } else if (!rows_.ends_in(id, m)) {
+            for (const TensorId t : op.outputs) {
+                if (problem_.has_gradient(t)) add(t, Kind::fold, 0, id, m, -1);
+            }
+        } else if (op.kind == OpKind::output) {
+            uses_and_gives(id, m, true);
+        } else {
+            const int own = rows_.own(id, m);
+            for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+                const TensorId t = op.outputs[i];
+                if (!problem_.has_gradient(t)) continue;
+                add(t, Kind::take, i, id, own, block(t, own, id, true));
+            }
+            uses_and_gives(id, own, false);
+        }
+    }
+
+    void uses_and_gives(OpId id, int m, bool loss) {
+        const Op& op = graph_.op(id);
+        const graph::OpRule& rule = problem_.rule(id);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid() || (!loss && !saves_operand(rule, i))) continue;
+            add(t, Kind::backward_use, i, id, m, block(t, m, id, true));
+        }
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            if (!saves_result(rule, i)) continue;
+            const TensorId t = op.outputs[i];
+            add(t, Kind::result_use, i, id, m, block(t, m, id, true));
+        }
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid() || (!loss && !problem_.has_gradient(t))) continue;
+            add(t, Kind::give, i, id, m, block(t, m, id, true));
+        }
+    }
+
+    void parameter(OpId id, int m) {
+        const TensorId t = graph_.op(id).outputs[0];
+        if (!problem_.has_gradient(t)) return;
+        add(t, Kind::parameter, 0, id, m, -1);
+        if (m + 1 == rows_.micro_batches()) add(t, Kind::update, 0, id, m, -1);
+    }
+
+    const Problem& problem_;
+    const graph::OpGraph& graph_;
+    MicroBatchRows rows_;
+    std::vector<TensorEvents> events_;
+};
+
+}  // namespace
+
+std::vector<TensorEvents> tensor_events(const Problem& problem, int micro_batches) {
+    return Listing(problem, micro_batches).run();
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens to a tensor in one iteration, in the order of lowering: who makes it, who reads it,
+// who gives and who takes its gradient. Follows from the graph alone; where all that happens is what
+// strategies say.
+//
+//     w [a parameter], read by X:      home   forward X   backward X   give X   parameter   update
+//
+// A tensor that differs between micro-batches has events of its own for each of them; any other has
+// them for all micro-batches in one list. Source: RULES.md 10-17.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/ids.h"
+#include "plan/problem.h"
+
+namespace partita::plan {
+
+/// All parts of an op in one direction of one micro-batch. A loss is the backward of an output.
+struct PartBlock {
+    graph::OpId op;
+    std::int32_t micro_batch = 0;  ///< 0 of ops that are the same in all
+    bool backward = false;
+    friend auto operator<=>(const PartBlock&, const PartBlock&) = default;
+};
+
+struct TensorEvent {
+    enum class Kind : std::uint8_t {
+        home,          ///< lies where its producer leaves it
+        forward_use,   ///< an operand of a forward, or what an output gives
+        backward_use,  ///< an operand of a backward, or of a loss
+        result_use,    ///< a result that the producer's backward needs
+        give,          ///< a backward gives the gradient of an operand
+        fold,          ///< gradients are added up between micro-batches
+        take,          ///< the producer's backward needs the gradient
+        parameter,     ///< a micro-batch adds to a parameter's gradient
+        update         ///< the parameter changes
+    };
+    Kind kind = Kind::home;
+    std::int32_t block = -1;    ///< of TensorEvents::blocks; -1: no parts are concerned
+    std::int32_t operand = -1;  ///< of the consumer; of the producer which result
+    std::int32_t micro_batch = 0;
+    graph::OpId op;
+};
+
+struct TensorEvents {
+    graph::TensorId tensor;
+    std::int32_t label = -1;  ///< micro-batch in names; -1: there is one, or it is the same in all
+    std::vector<PartBlock> blocks;
+    std::vector<TensorEvent> events;
+};
+
+/// Micro-batches of tensors and ops by number: row of the tensor in micro-batch m.
+class MicroBatchRows {
+public:
+    MicroBatchRows(const Problem& problem, int micro_batches)
+        : problem_(problem), micro_batches_(micro_batches) {}
+
+    template <class Id>
+    [[nodiscard]] int own(Id of, int micro_batch) const {
+        return problem_.is_batched(of) ? micro_batch : 0;
+    }
+    template <class Id>
+    [[nodiscard]] std::size_t row(Id of, int micro_batch) const {
+        return of.index() * static_cast<std::size_t>(micro_batches_) +
+               static_cast<std::size_t>(own(of, micro_batch));
+    }
+    /// What tasks and buffers say of their micro-batch.
+    template <class Id>
+    [[nodiscard]] int label(Id of, int micro_batch) const {
+        return micro_batches_ > 1 && problem_.is_batched(of) ? micro_batch : -1;
+    }
+    [[nodiscard]] bool runs_in(graph::OpId op, int micro_batch) const {
+        return problem_.is_batched(op) || micro_batch == 0;
+    }
+    /// The last micro-batch in which something of the op happens.
+    [[nodiscard]] bool ends_in(graph::OpId op, int micro_batch) const {
+        return problem_.is_batched(op) || micro_batch == micro_batches_ - 1;
+    }
+    [[nodiscard]] int micro_batches() const { return micro_batches_; }
+
+private:
+    const Problem& problem_;
+    int micro_batches_;
+};
+
+/// By row (MicroBatchRows::row); rows of later micro-batches of a tensor that has none are empty.
+std::vector<TensorEvents> tensor_events(const Problem& problem, int micro_batches);
+
+/// Does the backward of the op read this operand (or result)?
+bool saves_operand(const graph::OpRule& rule, std::size_t operand);
+bool saves_result(const graph::OpRule& rule, std::size_t result);
+
+}  // namespace partita::plan

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks that move, add up and update one tensor (one micro-batch of it), as a pure function of the
+// layouts in which it lies and is needed. Lowering puts the tasks of all tensors and the parts of all
+// ops together; while the ops around a tensor keep their configs its tasks need not be found again.
+//
+// Tasks stand for others by reference:
+//
+//     >= 0    task of that number, here
+//     -1      none: there from the start
+//     <= -2   part of an op: a block of TensorEvents and the number of the part
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+using TaskRef = std::int32_t;
+
+inline constexpr int kMostParts = 1 << 14;
+
+constexpr TaskRef part_ref(int block, int part) {
+    return -2 - (block * kMostParts + part);
+}
+constexpr bool is_part(TaskRef ref) {
+    return ref <= -2;
+}
+constexpr int block_of(TaskRef ref) {
+    return (-2 - ref) / kMostParts;
+}
+constexpr int part_of(TaskRef ref) {
+    return (-2 - ref) % kMostParts;
+}
+
+/// What a part finds somewhere.
+struct Held {
+    TaskRef task = -1;
+    std::int32_t buffer = -1;
+};
+
+/// What an event adds.
+struct TensorStep {
+    std::uint32_t tasks = 0;    ///< end: those of events before, and of this one
+    std::uint32_t buffers = 0;  ///< the same
+    bool fetched = false;       ///< its tasks fetch the tensor for this use alone
+    bool waits = false;         ///< parts come after what they find
+    Csr<Held> held;             ///< per part: what it finds of the tensor or of its gradient
+};
+
+struct TensorTasks {
+    /// Without lane and turn; Task::ranks is a row of `groups`.
+    std::vector<Task> tasks;
+    Csr<TaskRef> predecessors;  ///< rising, distinct
+    Csr<std::int32_t> reads;    ///< numbers of buffers
+    /// It belongs to the same block of a schedule as what it waits for, if that is of one.
+    std::vector<char> in_block;
+    /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits for them
+    /// and for nothing else; then it may be joined (join.h). -1: no such block.
+    std::vector<std::int32_t> joins;
+    std::vector<std::vector<int>> groups;  ///< devices in order of rank
+    std::vector<Buffer> buffers;           ///< writers are references, roots numbers
+    std::vector<TensorStep> steps;         ///< per event
+    std::vector<std::pair<int, Bytes>> persistent;
+};
+
+}  // namespace partita::plan

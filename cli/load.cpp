@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <utility>
 
 #include "cli/constraints_file.h"
@@ -52,20 +51,6 @@ void refuse_bindings(const ModelOptions& options) {
     }
 }
 
-/// The nodes of each colour class, in order of class; rising.
-std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
-    std::map<std::int64_t, std::vector<graph::OpId>> classes;
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const auto& given = graph.ops()[i].given;
-        if (given && given->color_class) classes[*given->color_class].emplace_back(i);
-    }
-    std::vector<std::vector<graph::OpId>> together;
-    for (auto& [color, ops] : classes) {
-        if (ops.size() > 1) together.push_back(std::move(ops));
-    }
-    return together;
-}
-
 LoadedModel load_workload(const ModelOptions& options) {
     refuse_bindings(options);
     importers::WorkloadModel workload = importers::import_workload(options.file);
@@ -74,7 +59,7 @@ LoadedModel load_workload(const ModelOptions& options) {
     model.machine = cost::make_workload_machine(workload.graph, workload.accelerators,
                                                 workload.cpus, workload.accelerator_memory);
     model.graph = std::move(workload.graph);
-    model.together = color_classes(model.graph);
+    model.together = importers::color_classes(model.graph);
     return model;
 }
 

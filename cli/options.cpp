@@ -148,6 +148,7 @@ search::EngineOptions SearchOptions::engine_options() const {
     options.seed = seed;
     options.threads = threads;
     options.group = groups;
+    options.default_budget = !time_limit_seconds && !evaluations;
     // A clock beside a budget of evaluations would make the result depend on the host.
     if (time_limit_seconds || !evaluations) {
         options.time_limit = std::chrono::duration_cast<search::Duration>(
@@ -311,7 +312,7 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
         "which ready task goes first: fifo, pct (longest path first, default), msr",
         [&options](const std::string& text) { options.scheduler = parse_scheduler(text); });
     add_text_option(app, "--time-limit", "SEC", kSearchGroup,
-                    "stop searching after SEC seconds (default 10)",
+                    "stop searching after SEC seconds (default 10; auto ends before)",
                     [&options](const std::string& text) {
                         options.time_limit_seconds = parse_seconds(text, "--time-limit");
                     });

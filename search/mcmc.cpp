@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "graph/error.h"
-#include "search/auto_search.h"
 #include "search/engine.h"
 
 namespace partita::search {
@@ -40,6 +39,10 @@ Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
     for (const Move* move : moves_) total_weight_ += static_cast<std::uint64_t>(move->weight);
 }
 
+Mcmc::Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds) : Mcmc(std::move(options)) {
+    seeds_ = std::move(seeds);
+}
+
 Mcmc::~Mcmc() = default;
 
 Status Mcmc::step(Engine& engine) {
@@ -53,13 +56,14 @@ Status Mcmc::step(Engine& engine) {
 
 double Mcmc::spent(const Engine& engine) const {
     const std::optional<double> share = engine.spent();
-    if (share) return *share;
+    if (share && !options_.own_budget) return *share;
     return static_cast<double>(proposals_) / static_cast<double>(options_.proposals);
 }
 
 /// Proposals that repeat the evaluation before them are not counted: without a limit of their own a
 /// problem of two states would never end.
 bool Mcmc::is_over(const Engine& engine) const {
+    if (options_.own_budget) return proposals_ >= options_.proposals;
     const auto& budget = engine.options().evaluations;
     if (budget) return proposals_ >= 2 * *budget + 100;
     return !engine.options().time_limit && proposals_ >= options_.proposals;
@@ -69,14 +73,9 @@ bool Mcmc::is_over(const Engine& engine) const {
 bool Mcmc::seed(Engine& engine) {
     if (!seeds_) {
         if (!options_.seeded && engine.best() != nullptr) return false;
-        seeds_ = std::make_unique<AutoSearch>();
+        seeds_ = std::make_unique<SeedSearch>(options_.seeding);
     }
-    if (engine.best() != nullptr && engine.spent().value_or(0) >= options_.seeding) return false;
-    const Status status = seeds_->step(engine);
-    const bool better =
-        engine.best() != nullptr && (starts_.empty() || !(starts_.back().first == *engine.best()));
-    if (better) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
-    return status == Status::in_progress;
+    return seeds_->step(engine) == Status::in_progress;
 }
 
 /// The coldest chain starts from the best plan, the others from those that were the best before it.
@@ -84,15 +83,17 @@ void Mcmc::start(Engine& engine) {
     assert(engine.best() != nullptr);
     space_ = std::make_unique<SearchSpace>(engine.groups(), options_.table);
     const std::uint64_t seed = engine.random().next();
-    if (starts_.empty()) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
+    std::vector<SeedSearch::Start> starts;
+    if (seeds_) starts = seeds_->starts();
+    if (starts.empty()) starts.emplace_back(*engine.best(), *engine.best_evaluation());
     for (int i = 0; i < options_.chains; ++i) {
-        const std::size_t back = std::min(static_cast<std::size_t>(i), starts_.size() - 1);
-        const auto& [strategy, evaluation] = starts_[starts_.size() - 1 - back];
+        const std::size_t back = std::min(static_cast<std::size_t>(i), starts.size() - 1);
+        const auto& [strategy, evaluation] = starts[starts.size() - 1 - back];
         chains_.push_back({.state = strategy,
                            .evaluation = evaluation,
                            .random = Random::stream(seed, static_cast<std::uint64_t>(i))});
     }
-    starts_.clear();
+    seeds_.reset();
 }
 
 void Mcmc::restart(const Engine& engine, double spent) {

@@ -99,7 +99,8 @@ void set_loss(TrainingOptions& options, const std::string& text) {
 
 plan::Scheduler parse_scheduler(const std::string& text) {
     using plan::Scheduler;
-    return choice("--scheduler", text, std::array{Scheduler::fifo, Scheduler::pct, Scheduler::msr});
+    return choice("--scheduler", text,
+                  std::array{Scheduler::fifo, Scheduler::rank, Scheduler::pct, Scheduler::msr});
 }
 
 template <class Set>
@@ -309,7 +310,8 @@ void add_goal_options(CLI::App& app, GoalOptions& options) {
 void add_budget_options(CLI::App& app, SearchOptions& options) {
     add_text_option(
         app, "--scheduler", "RULE", kSearchGroup,
-        "which ready task goes first: fifo, pct (longest path first, default), msr",
+        "which ready task goes first: fifo, rank (frozen priorities of ops), pct (longest path "
+        "first, default), msr",
         [&options](const std::string& text) { options.scheduler = parse_scheduler(text); });
     add_text_option(app, "--time-limit", "SEC", kSearchGroup,
                     "stop searching after SEC seconds (default 10; auto ends before)",
@@ -353,7 +355,7 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
 
 void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& scheduler) {
     add_text_option(app, "--scheduler", "RULE", kSearchGroup,
-                    "order the tasks anew by fifo, pct or msr; default: the plan's order",
+                    "order the tasks anew by fifo, rank, pct or msr; default: the plan's order",
                     [&scheduler](const std::string& text) { scheduler = parse_scheduler(text); });
 }
 

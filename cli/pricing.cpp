@@ -29,7 +29,7 @@ Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& stra
         const auto scheduler = plan::scheduler_from_name(plan.scheduler);
         if (scheduler) return price_anew(problem, strategy, *scheduler);
         throw InputError(
-            fmt::format("{}: search.scheduler: expected fifo, pct or msr, got "
+            fmt::format("{}: search.scheduler: expected fifo, rank, pct or msr, got "
                         "\"{}\". Give --scheduler, or plan again.",
                         plan.source, plan.scheduler));
     }

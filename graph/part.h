@@ -17,12 +17,13 @@
 #include <vector>
 
 #include "graph/op_rule.h"
+#include "graph/small_vector.h"
 #include "graph/tensor.h"
 
 namespace partita::graph {
 
-/// Positions of a dim or factor: sorted, disjoint, non-empty ranges that do not touch.
-using Positions = std::vector<Range>;
+/// Positions of a dim or factor: sorted, disjoint, non-empty ranges that do not touch. Nearly always one.
+using Positions = SmallVector<Range, 1>;
 
 /// [0, extent); no range at all when extent is 0.
 Positions all_positions(std::int64_t extent);

@@ -22,6 +22,7 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     if (marks_.size() < graph_.slots()) {
         marks_.resize(graph_.slots());
         positions_.resize(graph_.slots(), -1);
+        slot_ends_.resize(graph_.slots(), kNever);
     }
     lanes_.resize(graph_.lanes());
     const auto loads = graph_.loads();
@@ -34,7 +35,7 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     const auto makespan = simulate();
     if (!makespan || *makespan > limit_) {
         ++effort_.rejected_early;
-        graph_.undo();
+        forget_change();
         return std::nullopt;
     }
     pending_ = true;
@@ -48,8 +49,24 @@ void IncrementalTimeline::check_settled() const {
 
 void IncrementalTimeline::reject() {
     if (!pending_) throw std::logic_error("reject: no change is pending");
-    graph_.undo();
+    forget_change();
     pending_ = false;
+}
+
+void IncrementalTimeline::forget_change() {
+    for (std::size_t i = 0; i < windows_.size(); ++i) {
+        const std::int32_t p = windows_[i].position;
+        slot_ends_[at(graph_.changed()[i])] = p >= 0 ? ends_[at(p)] : kNever;
+    }
+    graph_.undo();
+}
+
+/// Those that were committed after an earlier restart are complete, because nothing changed runs where
+/// the timeline before is followed.
+void IncrementalTimeline::set_changed_ends() {
+    for (std::size_t i = 0; i < windows_.size(); ++i) {
+        slot_ends_[at(graph_.changed()[i])] = windows_[i].restart != 0 ? kAlways : kNever;
+    }
 }
 
 /// Which positions of the old timeline matter to the changed tasks.
@@ -115,7 +132,7 @@ std::optional<std::int64_t> IncrementalTimeline::simulate() {
         const Slot next = next_commit();
         if (next < 0) {
             if (running_.empty()) throw std::logic_error("evaluate: the graph has a cycle");
-            now_ = running_.front().end;
+            now_ = running_.back().end;
             complete_due();
             continue;
         }
@@ -140,6 +157,7 @@ void IncrementalTimeline::restart(std::int32_t position, std::int64_t shift) {
     restart_time_ = order_.empty() ? 0 : starts_[at(position)];
     now_ = restart_time_ + shift;
     clear_simulation();
+    set_changed_ends();
     const auto before = std::lower_bound(old_changed_.begin(), old_changed_.end(), position);
     unchanged_committed_ = position - static_cast<std::int32_t>(before - old_changed_.begin());
     largest_position_ = position - 1;
@@ -230,16 +248,6 @@ void IncrementalTimeline::find_changed_ready() {
     }
 }
 
-bool IncrementalTimeline::is_complete_at_restart(Slot slot) const {
-    const std::int32_t changed = changed_index(slot);
-    if (changed >= 0) {
-        const std::uint32_t restart = windows_[at(changed)].restart;
-        return restart != 0 && restart < epoch_;
-    }
-    const std::int32_t p = position(slot);
-    return p >= 0 && p < restart_position_ && ends_[at(p)] <= restart_time_;
-}
-
 std::int32_t IncrementalTimeline::incomplete_predecessors(Slot slot) const {
     const std::vector<Slot>& all = graph_[slot].predecessors;
     return static_cast<std::int32_t>(
@@ -263,12 +271,23 @@ void IncrementalTimeline::offer(std::int32_t lane) {
 
 void IncrementalTimeline::occupy(Slot slot, std::int64_t end) {
     for (const std::int32_t r : graph_.resources(graph_[slot].lane)) busy_until_[at(r)] = end;
-    push_min(running_, Running{end, slot});
+    add_running({end, slot});
     latest_end_ = std::max(latest_end_, end);
 }
 
+void IncrementalTimeline::add_running(Running task) {
+    std::size_t i = running_.size();
+    running_.push_back(task);
+    for (; i > 0 && running_[i - 1].end < task.end; --i) running_[i] = running_[i - 1];
+    running_[i] = task;
+}
+
 void IncrementalTimeline::complete_due() {
-    while (!running_.empty() && running_.front().end <= now_) complete(pop_min(running_).slot);
+    while (!running_.empty() && running_.back().end <= now_) {
+        const Slot slot = running_.back().slot;
+        running_.pop_back();
+        complete(slot);
+    }
 }
 
 void IncrementalTimeline::complete(Slot slot) {
@@ -423,7 +442,10 @@ void IncrementalTimeline::accept() {
             starts.push_back(times[at(i)] + segment.shift);
         }
     }
-    for (const Slot slot : graph_.changed()) positions_[at(slot)] = -1;
+    for (const Slot slot : graph_.changed()) {
+        positions_[at(slot)] = -1;
+        slot_ends_[at(slot)] = kNever;
+    }
     order_ = std::move(order);
     starts_ = std::move(starts);
     rebuild();
@@ -452,8 +474,10 @@ void IncrementalTimeline::rebuild() {
     for (std::size_t i = 0; i < n; ++i) {
         const Slot slot = order_[i];
         now_ = starts_[i];
-        while (!running_.empty() && running_.front().end <= now_) {
-            for (const Slot next : graph_[pop_min(running_).slot].successors) {
+        while (!running_.empty() && running_.back().end <= now_) {
+            const Slot ended = running_.back().slot;
+            running_.pop_back();
+            for (const Slot next : graph_[ended].successors) {
                 Mark& mark = marks_[at(next)];
                 if (mark.epoch != epoch_) {
                     mark.epoch = epoch_;
@@ -477,7 +501,8 @@ void IncrementalTimeline::rebuild() {
         ready[at(hole)] = ready.back();
         place[at(ready.back())] = hole;
         ready.pop_back();
-        push_min(running_, Running{ends_[i], slot});
+        slot_ends_[at(slot)] = ends_[i];
+        add_running({ends_[i], slot});
         add_done(graph_[slot].lane, graph_[slot].duration);
     }
     std::int64_t largest = 0;

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -110,6 +111,8 @@ private:
 
     static constexpr std::int32_t kStride = 32;  ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 48;
+    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     [[nodiscard]] std::int32_t position(Slot slot) const { return positions_[at(slot)]; }
@@ -117,13 +120,19 @@ private:
         const Mark& mark = marks_[at(slot)];
         return mark.evaluation == evaluation_ ? mark.changed : -1;
     }
-    [[nodiscard]] bool is_complete_at_restart(Slot slot) const;
+    [[nodiscard]] bool is_complete_at_restart(Slot slot) const {
+        const std::int64_t end = slot_ends_[at(slot)];
+        if (end != restart_time_) return end < restart_time_;
+        return position(slot) < restart_position_;  // it may take no time
+    }
 
     void find_windows();
     std::int32_t relevant_of(std::size_t index);
     [[nodiscard]] bool only_lasts_longer(std::size_t index) const;
     std::optional<std::int64_t> simulate();
     void restart(std::int32_t position, std::int64_t shift);
+    void set_changed_ends();
+    void forget_change();
     void clear_simulation();
     void restore(std::int64_t shift);
     void replay_to_restart(std::int64_t shift);
@@ -135,6 +144,7 @@ private:
     void add_ready(Slot slot);
     void offer(std::int32_t lane);
     void occupy(Slot slot, std::int64_t end);
+    void add_running(Running task);
     void complete_due();
     void complete(Slot slot);
     [[nodiscard]] Slot next_commit();
@@ -161,6 +171,9 @@ private:
     std::vector<std::uint32_t> running_counts_;  ///< right before the commit
     std::vector<Checkpoint> checkpoints_;        ///< at positions 0, kStride, ...
     std::vector<std::int32_t> positions_;        ///< per slot; -1: none
+    /// Per slot: end; none: never. During an evaluation of changed ones before the restart: always, or
+    /// never.
+    std::vector<std::int64_t> slot_ends_;
 
     // The evaluation.
     std::uint32_t evaluation_ = 0;
@@ -184,7 +197,7 @@ private:
     std::int32_t unchanged_committed_ = 0;
     std::int32_t largest_position_ = -1;  ///< of unchanged committed tasks
     std::vector<Mark> marks_;             ///< per slot
-    std::vector<Running> running_;        ///< heap
+    std::vector<Running> running_;        ///< the first to end last; they are few
     std::vector<Lane> lanes_;
     std::vector<std::int32_t> used_lanes_;
     std::vector<Ready> candidates_;         ///< heap of lanes that might start something now

@@ -95,8 +95,8 @@ std::optional<Join> joined(const Problem& problem, std::span<const Joinable> aro
         join.kind = likeness.kind;
         for (const std::size_t i : join.members) join.bytes += around[i].task->bytes;
     }
-    join.price = problem.collective_price(
-        {.kind = join.kind, .devices = join.devices, .bytes = join.bytes});
+    join.price =
+        problem.collective_price({.kind = join.kind, .devices = join.devices, .bytes = join.bytes});
     const double most = likeness.gradient ? 1 : kMostLeftOfEqualEnds;
     if (static_cast<double>(join.price.time.raw()) > most * static_cast<double>(apart.raw())) {
         return std::nullopt;

@@ -48,7 +48,8 @@ Lanes::Group Lanes::of_ranks(const std::vector<int>& devices) {
     }
     ranks_.items.insert(ranks_.items.end(), devices.begin(), devices.end());
     ranks_.offsets.push_back(static_cast<std::uint32_t>(ranks_.items.size()));
-    return known->second = {static_cast<std::int32_t>(ranks_.rows()) - 1, add(std::move(resources))};
+    return known->second = {static_cast<std::int32_t>(ranks_.rows()) - 1,
+                            add(std::move(resources))};
 }
 
 }  // namespace partita::plan

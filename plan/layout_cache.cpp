@@ -57,9 +57,9 @@ std::size_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micr
     return hash.value();
 }
 
-std::size_t hash_of(std::size_t row, const TensorKey& key) {
+std::size_t hash_of(std::int32_t alike, const TensorKey& key) {
     Hash hash;
-    hash.add(static_cast<std::int64_t>(row));
+    hash.add(alike);
     hash.add(key.micro_batches);
     hash.add((key.refetch ? 2 : 0) + (key.accumulate_locally ? 1 : 0));
     hash.add(static_cast<std::int64_t>(key.optimizer));
@@ -104,7 +104,7 @@ bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable
 }
 
 LayoutCache::LayoutCache(const Problem& problem)
-    : problem_(problem), regions_(std::make_shared<RegionTable>()) {
+    : problem_(problem), regions_(std::make_shared<RegionTable>()), lanes_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const auto device_class = static_cast<std::size_t>(problem.device_class(d));
         if (device_class >= class_devices_.size()) class_devices_.resize(device_class + 1, -1);
@@ -112,14 +112,16 @@ LayoutCache::LayoutCache(const Problem& problem)
     }
 }
 
-bool LayoutCache::forget_if_large() {
+bool LayoutCache::is_large() const {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
     constexpr std::size_t kMostTasks = 2'000'000;
-    if (regions_->size() <= kMostRegions && entries_.size() <= kMostEntries &&
-        kept_tasks_ <= kMostTasks) {
-        return false;
-    }
+    return regions_->size() > kMostRegions || entries_.size() > kMostEntries ||
+           kept_tasks_ > kMostTasks;
+}
+
+bool LayoutCache::forget_if_large() {
+    if (!is_large()) return false;
     entries_.clear();
     tensors_.clear();
     kept_tasks_ = 0;
@@ -135,14 +137,14 @@ const std::vector<TensorEvents>& LayoutCache::events(int micro_batches) {
 }
 
 const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
-    const std::size_t hash = hash_of(row, key);
+    const TensorEvents& events = this->events(key.micro_batches)[row];
+    const std::size_t hash = hash_of(events.alike, key);
     const auto [begin, end] = tensors_.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
-        if (it->second->row == row && it->second->key == key) return it->second->tasks;
+        if (it->second->alike == events.alike && it->second->key == key) return it->second->tasks;
     }
-    const TensorEvents& events = this->events(key.micro_batches)[row];
     auto entry = std::make_unique<TensorEntry>(
-        TensorEntry{row, key, TensorLowering(problem_, layouts_, *regions_, events, key).run()});
+        TensorEntry{events.alike, key, TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
     kept_tasks_ += 1 + entry->tasks.tasks.size();
     return tensors_.emplace(hash, std::move(entry))->second->tasks;
 }
@@ -184,6 +186,7 @@ void LayoutCache::fill(Entry& entry) {
               : micro_batch_box(problem_, entry.op, entry.micro_batches, entry.micro_batch));
     OpLayouts& of = entry.layouts;
     of.parts = parts.size();
+    for (int p = 0; p < of.parts; ++p) of.devices.push_back(entry.config.devices[p]);
     const auto add = [&](std::vector<std::int32_t>& to, Side side, std::size_t i, TensorId t,
                          const graph::TensorRule& tensor) {
         if (!t.valid()) {

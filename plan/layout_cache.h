@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/lanes.h"
 #include "plan/layout.h"
 #include "plan/problem.h"
 #include "plan/reshard.h"
@@ -45,6 +46,7 @@ private:
 /// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.
 struct OpLayouts {
     int parts = 1;
+    std::vector<std::int32_t> devices;  ///< per part
     std::vector<std::int32_t> operands;
     std::vector<std::int32_t> results;
     std::vector<std::int32_t> operand_gradients;
@@ -77,9 +79,13 @@ public:
     const TensorTasks& tasks(std::size_t row, const TensorKey& key);
 
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
+    /// Of tensors' tasks; never forgotten.
+    [[nodiscard]] Lanes& lanes() { return lanes_; }
+    [[nodiscard]] const Lanes& lanes() const { return lanes_; }
     [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
     /// Starts anew when it has grown beyond some hundreds of MB; returns whether it has.
     bool forget_if_large();
+    [[nodiscard]] bool is_large() const;
 
 private:
     struct Entry {
@@ -91,7 +97,7 @@ private:
     };
 
     struct TensorEntry {
-        std::size_t row = 0;
+        std::int32_t alike = -1;
         TensorKey key;
         TensorTasks tasks;
     };
@@ -104,6 +110,7 @@ private:
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
+    Lanes lanes_;
     // Looked up, never iterated.
     std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;
     std::unordered_multimap<std::size_t, std::unique_ptr<TensorEntry>> tensors_;

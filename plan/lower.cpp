@@ -111,8 +111,8 @@ void Lowering::lower_backward(OpId id, int micro_batch) {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         if (saves_result(rule, i)) found.push_back(next(op.outputs[i], micro_batch));
     }
-    add_parts(loss ? TaskKind::loss : TaskKind::backward,
-              {id, rows_.own(id, micro_batch), true}, found);
+    add_parts(loss ? TaskKind::loss : TaskKind::backward, {id, rows_.own(id, micro_batch), true},
+              found);
     for (const TensorId t : op.inputs) {
         if (t.valid() && (loss || problem_.has_gradient(t))) next(t, micro_batch);
     }
@@ -129,11 +129,10 @@ void Lowering::lower_parameter(OpId id, int micro_batch) {
 std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
                                         const std::vector<Found>& found) {
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
-    const DeviceSet& devices = strategy_.config(block.op).devices;
     first_parts_[block_row(block)] = build_.task_count();
     std::vector<TaskId> tasks;
     for (int part = 0; part < layouts.parts; ++part) {
-        const int device = devices[part];
+        const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
         const TaskId task = build_.add_task(
             {.kind = kind,
@@ -182,13 +181,16 @@ Lowering::Found Lowering::next(TensorId t, int micro_batch) {
 }
 
 void Lowering::add_local_task(Tensor& tensor, std::size_t index) {
+    const TensorEvent& event = tensor.events->events[tensor.next - 1];
     Task task = tensor.tasks->tasks[index];
+    task.tensor = tensor.events->tensor;
+    task.op = graph_.tensor(task.tensor).producer;
+    task.rank = problem_.priority(event.op, is_backward(event));
     if (tensor.tasks->in_block[index] != 0) task.turn = turn_of(tensor, index);
-    const TaskId id =
-        task.kind == TaskKind::collective
-            ? build_.add_collective(task,
-                                    tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
-            : build_.add_task(task);
+    const TaskId id = task.kind == TaskKind::collective
+                          ? build_.add_collective(
+                                task, tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
+                          : build_.add_task(task);
     tensor.ids.push_back(id);
     for (const TaskRef before : tensor.tasks->predecessors[index]) {
         build_.add_edge(resolved(tensor, before), id);
@@ -208,6 +210,7 @@ std::int32_t Lowering::turn_of(const Tensor& tensor, std::size_t index) const {
 
 void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
     Buffer buffer = tensor.tasks->buffers[index];
+    buffer.tensor = tensor.events->tensor;
     if (buffer.writer != -1) buffer.writer = resolved(tensor, buffer.writer);
     if (buffer.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(buffer.root)];
     tensor.buffers.push_back(build_.add_buffer(buffer));

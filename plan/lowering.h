@@ -93,10 +93,10 @@ private:
     Turns turns_;
     StrategyLayouts layouts_;
     TaskGraphBuilder build_;
-    std::vector<Tensor> tensors_;        ///< by row
-    std::vector<TaskId> first_parts_;    ///< by block_row; -1: not lowered
-    std::vector<Fetch> fetches_;         ///< in order of lowering
-    std::size_t fetches_read_ = 0;       ///< those whose readers are known
+    std::vector<Tensor> tensors_;      ///< by row
+    std::vector<TaskId> first_parts_;  ///< by block_row; -1: not lowered
+    std::vector<Fetch> fetches_;       ///< in order of lowering
+    std::size_t fetches_read_ = 0;     ///< those whose readers are known
 };
 
 }  // namespace partita::plan

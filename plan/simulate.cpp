@@ -14,6 +14,7 @@ namespace partita::plan {
 std::string_view name_of(Scheduler scheduler) {
     switch (scheduler) {
     case Scheduler::fifo: return "fifo";
+    case Scheduler::rank: return "rank";
     case Scheduler::pct: return "pct";
     case Scheduler::msr: return "msr";
     }
@@ -21,7 +22,7 @@ std::string_view name_of(Scheduler scheduler) {
 }
 
 std::optional<Scheduler> scheduler_from_name(std::string_view name) {
-    for (const Scheduler s : {Scheduler::fifo, Scheduler::pct, Scheduler::msr}) {
+    for (const Scheduler s : {Scheduler::fifo, Scheduler::rank, Scheduler::pct, Scheduler::msr}) {
         if (name_of(s) == name) return s;
     }
     return std::nullopt;
@@ -73,7 +74,7 @@ public:
           ready_time_(graph.size(), 0),
           free_(static_cast<std::size_t>(graph.resource_count), 0),
           lanes_(graph.lanes.rows()) {
-        if (scheduler != Scheduler::fifo) path_ = path_to_sink(graph);
+        if (needs_paths()) path_ = path_to_sink(graph);
     }
 
     Timeline run() {
@@ -109,12 +110,20 @@ private:
         return free;
     }
 
+    [[nodiscard]] bool needs_paths() const {
+        return scheduler_ == Scheduler::pct || scheduler_ == Scheduler::msr;
+    }
+
+    [[nodiscard]] std::int64_t key_of(std::size_t i) const {
+        if (needs_paths()) return -path_[i].raw();
+        return scheduler_ == Scheduler::rank ? graph_.tasks[i].rank : ready_time_[i];
+    }
+
     /// Puts a task whose predecessors are all committed into its lane's queue.
     void enqueue(TaskId id) {
         const auto i = static_cast<std::size_t>(id);
-        const std::int64_t key = scheduler_ == Scheduler::fifo ? ready_time_[i] : -path_[i].raw();
         push_min(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
-                 Future{ready_time_[i], graph_.tasks[i].turn, key, id});
+                 Future{ready_time_[i], graph_.tasks[i].turn, key_of(i), id});
     }
 
     /// The lane's best task now; its queue must not be empty.

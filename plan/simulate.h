@@ -25,9 +25,11 @@ namespace partita::plan {
 
 /// Which ready task of a device goes first (Mayer et al. 2017, section 5):
 ///     fifo  the one that became ready first
+///     rank  the one whose op has the highest frozen priority (op_priorities.h): a change of one op
+///           leaves the order of all other tasks alone
 ///     pct   the one with the longest path to a sink, computation plus communication
 ///     msr   the one with most successors that become ready on idle devices by it; then pct
-enum class Scheduler : std::uint8_t { fifo, pct, msr };
+enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 std::string_view name_of(Scheduler scheduler);
 std::optional<Scheduler> scheduler_from_name(std::string_view name);
 

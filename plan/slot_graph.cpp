@@ -40,35 +40,48 @@ void SlotGraph::add_load(const Node& node, std::int64_t sign) {
     tasks_ = sign > 0 ? tasks_ + 1 : tasks_ - 1;
 }
 
+bool SlotGraph::holds(const SlotTask& task) const {
+    const Node& node = nodes_[static_cast<std::size_t>(task.slot)];
+    if (!task.present) return node.lane < 0;
+    return node.lane == task.lane && node.duration == task.duration && node.key == task.key &&
+           std::equal(node.predecessors.begin(), node.predecessors.end(), task.predecessors.begin(),
+                      task.predecessors.end());
+}
+
 void SlotGraph::change(std::span<const SlotTask> tasks) {
-    count_ = tasks.size();
-    if (changed_.size() < count_) {
-        changed_.resize(count_);
-        before_.resize(count_);
+    count_ = 0;
+    if (changed_.size() < tasks.size()) {
+        changed_.resize(tasks.size());
+        before_.resize(tasks.size());
     }
     for (const SlotTask& task : tasks) {
         const auto slot = static_cast<std::size_t>(task.slot);
         if (slot >= nodes_.size()) nodes_.resize(slot + 1);
     }
-    for (std::size_t i = 0; i < count_; ++i) {
-        const SlotTask& task = tasks[i];
-        Node& node = nodes_[static_cast<std::size_t>(task.slot)];
-        Node& before = before_[i];
-        changed_[i] = task.slot;
-        before.duration = node.duration;
-        before.key = node.key;
-        before.lane = node.lane;
-        add_load(node, -1);
-        unlink(task.slot, node.predecessors);
-        std::swap(before.predecessors, node.predecessors);
-        node.predecessors.assign(task.predecessors.begin(), task.predecessors.end());
-        node.duration = task.duration;
-        node.key = task.key;
-        node.lane = task.present ? task.lane : -1;
-        if (!task.present) node.predecessors.clear();
-        add_load(node, 1);
-        link(task.slot, node.predecessors);
+    for (const SlotTask& task : tasks) {
+        if (!holds(task)) put(task);
     }
+}
+
+void SlotGraph::put(const SlotTask& task) {
+    Node& node = nodes_[static_cast<std::size_t>(task.slot)];
+    Node& before = before_[count_];
+    changed_[count_++] = task.slot;
+    before.duration = node.duration;
+    before.key = node.key;
+    before.lane = node.lane;
+    add_load(node, -1);
+    unlink(task.slot, node.predecessors);
+    std::swap(before.predecessors, node.predecessors);
+    node.predecessors.clear();
+    node.duration = task.duration;
+    node.key = task.key;
+    node.lane = task.present ? task.lane : -1;
+    if (task.present) {
+        node.predecessors.assign(task.predecessors.begin(), task.predecessors.end());
+    }
+    add_load(node, 1);
+    link(task.slot, node.predecessors);
 }
 
 void SlotGraph::undo() {

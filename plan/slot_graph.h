@@ -48,7 +48,8 @@ public:
     /// Later changes may use it. Returns its number.
     std::int32_t add_lane(std::span<const std::int32_t> resources);
 
-    /// Each slot once. The graph must stay acyclic, and every predecessor present.
+    /// Each slot once. The graph must stay acyclic, and every predecessor present. Tasks that are there
+    /// already, with their predecessors in that order, are no change.
     void change(std::span<const SlotTask> tasks);
     /// Takes the latest change back, once.
     void undo();
@@ -71,6 +72,8 @@ public:
     [[nodiscard]] const Node& before(std::size_t index) const { return before_[index]; }
 
 private:
+    [[nodiscard]] bool holds(const SlotTask& task) const;
+    void put(const SlotTask& task);
     void link(Slot slot, const std::vector<Slot>& predecessors);
     void unlink(Slot slot, const std::vector<Slot>& predecessors);
     void add_load(const Node& node, std::int64_t sign);

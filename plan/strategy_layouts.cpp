@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/strategy_layouts.h"
 
+#include <utility>
+
 namespace partita::plan {
 
 using graph::OpId;
@@ -10,7 +12,6 @@ using Kind = TensorEvent::Kind;
 StrategyLayouts::StrategyLayouts(const Problem& problem, const Strategy& strategy,
                                  LayoutCache& cache)
     : problem_(problem),
-      strategy_(strategy),
       cache_(cache),
       rows_(problem, strategy.policy.micro_batches),
       events_(cache.events(strategy.policy.micro_batches)),
@@ -18,41 +19,78 @@ StrategyLayouts::StrategyLayouts(const Problem& problem, const Strategy& strateg
       updates_(problem.graph().op_count()) {
     key_.micro_batches = strategy.policy.micro_batches;
     key_.optimizer = strategy.policy.optimizer;
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) refresh(OpId(i));
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const OpId op(i);
+        set(op, strategy.config(op));
+        if (problem.graph().op(op).kind == OpKind::parameter) set_update(op, strategy.update(op));
+    }
+    settle();
 }
 
-void StrategyLayouts::refresh(OpId op) {
-    const OpConfig& config = strategy_.config(op);
-    for (int m = 0; m < rows_.micro_batches() && rows_.runs_in(op, m); ++m) {
-        ops_[rows_.row(op, m)] = &cache_.of(op, config, rows_.micro_batches(), m);
+void StrategyLayouts::put(std::size_t row, const OpLayouts* layouts) {
+    ops_before_.emplace_back(row, ops_[row]);
+    ops_[row] = layouts;
+}
+
+void StrategyLayouts::undo() {
+    for (; !ops_before_.empty(); ops_before_.pop_back()) {
+        ops_[ops_before_.back().first] = ops_before_.back().second;
     }
-    if (problem_.graph().op(op).kind != OpKind::parameter) return;
-    const OpConfig& update = strategy_.update(op).update;
-    updates_[op.index()] =
-        update.devices.empty() ? &of(op, 0) : &cache_.of(op, update, rows_.micro_batches(), 0);
+    for (; !updates_before_.empty(); updates_before_.pop_back()) {
+        updates_[updates_before_.back().first] = std::move(updates_before_.back().second);
+    }
+}
+
+void StrategyLayouts::settle() {
+    ops_before_.clear();
+    updates_before_.clear();
+}
+
+void StrategyLayouts::set(OpId op, const OpConfig& config) {
+    for (int m = 0; m < rows_.micro_batches() && rows_.runs_in(op, m); ++m) {
+        put(rows_.row(op, m), &cache_.of(op, config, rows_.micro_batches(), m));
+    }
+    if (problem_.graph().op(op).kind == OpKind::parameter) follow_home(op);
+}
+
+void StrategyLayouts::set_update(OpId parameter, const UpdateConfig& update) {
+    Update& known = updates_[parameter.index()];
+    updates_before_.emplace_back(parameter.index(), known);
+    known = {update.update, nullptr, update.accumulate_locally, update.refetch};
+    if (!update.update.devices.empty()) {
+        known.layouts = &cache_.of(parameter, update.update, rows_.micro_batches(), 0);
+    }
+    follow_home(parameter);
+}
+
+void StrategyLayouts::follow_home(OpId parameter) {
+    Update& update = updates_[parameter.index()];
+    if (!update.config.devices.empty()) return;
+    updates_before_.emplace_back(parameter.index(), update);
+    update.layouts = &of(parameter, 0);
 }
 
 std::int32_t StrategyLayouts::layout_at(const TensorEvent& event) const {
     const auto operand = static_cast<std::size_t>(event.operand);
+    if (event.kind == Kind::fold) return -1;
+    if (event.kind == Kind::parameter || event.kind == Kind::update) {
+        return updates_[event.op.index()].layouts->results[0];
+    }
     const OpLayouts& layouts = of(event.op, event.micro_batch);
     switch (event.kind) {
     case Kind::home: return layouts.results[operand];
     case Kind::forward_use:
     case Kind::backward_use: return layouts.operands[operand];
-    case Kind::result_use:  // combined, where the parts' results are partial: RULES.md 12
-    case Kind::take: return layouts.result_gradients[operand];
     case Kind::give: return layouts.operand_gradients[operand];
-    case Kind::parameter:
-    case Kind::update: return updates_[event.op.index()]->results[0];
-    case Kind::fold: break;
+    default: break;
     }
-    return -1;
+    // A result that the backward needs is combined where the parts' are partial: RULES.md 12.
+    return layouts.result_gradients[operand];
 }
 
 const TensorTasks& StrategyLayouts::tasks(std::size_t row) {
     const TensorEvents& events = events_[row];
-    const UpdateConfig& update =
-        strategy_.update(problem_.graph().tensor(events.tensor).producer);
+    const Update& update = updates_[problem_.graph().tensor(events.tensor).producer.index()];
     key_.refetch = update.refetch;
     key_.accumulate_locally = update.accumulate_locally;
     key_.layouts.clear();

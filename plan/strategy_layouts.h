@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "plan/layout_cache.h"
@@ -9,33 +10,49 @@
 
 namespace partita::plan {
 
-/// The layouts of all ops under a strategy, and what follows for each tensor.
+/// The layouts of all ops under a strategy, and the tasks of every tensor that follow.
 class StrategyLayouts {
 public:
-    /// All must outlive it; the cache must not forget in between.
+    /// How a parameter is updated.
+    struct Update {
+        OpConfig config;  ///< without devices: as it is kept
+        const OpLayouts* layouts = nullptr;
+        bool accumulate_locally = false;
+        bool refetch = false;
+    };
+
+    /// Problem and cache must outlive it; the cache must not forget in between.
     StrategyLayouts(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
 
+    /// The rows of ops and tensors.
+    [[nodiscard]] const MicroBatchRows& rows() const { return rows_; }
     [[nodiscard]] const OpLayouts& of(graph::OpId op, int micro_batch) const {
         return *ops_[rows_.row(op, micro_batch)];
     }
-    /// Of a row of events.
+    /// Of a row of events. Looked up anew each time.
     [[nodiscard]] const TensorTasks& tasks(std::size_t row);
     [[nodiscard]] const std::vector<TensorEvents>& events() const { return events_; }
 
-    /// Looks them up again after a change of the strategy.
-    void refresh(graph::OpId op);
+    void set(graph::OpId op, const OpConfig& config);
+    void set_update(graph::OpId parameter, const UpdateConfig& update);
+    /// Takes back all that was set since the latest settle().
+    void undo();
+    void settle();
 
 private:
     [[nodiscard]] std::int32_t layout_at(const TensorEvent& event) const;
+    void follow_home(graph::OpId parameter);
+    void put(std::size_t row, const OpLayouts* layouts);
 
     const Problem& problem_;
-    const Strategy& strategy_;
     LayoutCache& cache_;
     MicroBatchRows rows_;
     const std::vector<TensorEvents>& events_;
     std::vector<const OpLayouts*> ops_;  ///< by row
-    std::vector<const OpLayouts*> updates_;  ///< by op; null: of no trained parameter
+    std::vector<Update> updates_;        ///< by op
     TensorKey key_;                      ///< kept for its memory
+    std::vector<std::pair<std::size_t, const OpLayouts*>> ops_before_;
+    std::vector<std::pair<std::size_t, Update>> updates_before_;
 };
 
 }  // namespace partita::plan

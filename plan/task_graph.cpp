@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/task_graph.h"
 
-#include <tuple>
 #include <fmt/format.h>
 
 #include "graph/sha256.h"
@@ -55,11 +54,9 @@ std::string task_name(const Problem& problem, const Task& task) {
 }
 
 bool have_one_name(const Task& a, const Task& b) {
-    const auto name = [](const Task& t) {
-        return std::tuple(t.kind, t.collective, t.gradient, t.updated, t.op, t.tensor, t.device, t.to,
-                          t.part, t.micro_batch);
-    };
-    return name(a) == name(b);
+    return a.device == b.device && a.to == b.to && a.kind == b.kind && a.tensor == b.tensor &&
+           a.op == b.op && a.gradient == b.gradient && a.updated == b.updated &&
+           a.collective == b.collective && a.part == b.part && a.micro_batch == b.micro_batch;
 }
 
 std::string resource_name(const Problem& problem, std::int32_t resource) {

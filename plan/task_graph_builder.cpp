@@ -19,8 +19,7 @@ TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<Regio
 }
 
 TaskId TaskGraphBuilder::add_task(Task task) {
-    task.lane =
-        task.kind == TaskKind::copy ? lanes_.of_copy(task.device, task.to) : task.device;
+    task.lane = task.kind == TaskKind::copy ? lanes_.of_copy(task.device, task.to) : task.device;
     graph_.tasks.push_back(task);
     return static_cast<TaskId>(graph_.tasks.size() - 1);
 }

@@ -2,6 +2,8 @@
 #include "plan/tensor_events.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace partita::plan {
 
@@ -40,10 +42,39 @@ public:
         for (int m = 0; m < rows_.micro_batches() && training; ++m) {
             for (std::size_t i = graph_.op_count(); i-- > 0;) backward(OpId(i), m);
         }
+        number_alike();
         return std::move(events_);
     }
 
 private:
+    void number_alike() {
+        std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+        for (TensorEvents& of : events_) {
+            if (of.events.empty()) continue;
+            const auto next = static_cast<std::int32_t>(numbers.size());
+            of.alike = numbers.emplace(traits_of(of), next).first->second;
+        }
+    }
+
+    /// All that its tasks depend on, beside layouts.
+    [[nodiscard]] std::vector<std::int64_t> traits_of(const TensorEvents& of) const {
+        const graph::Tensor& tensor = graph_.tensor(of.tensor);
+        const Op& producer = graph_.op(tensor.producer);
+        std::vector<std::int64_t> traits{
+            static_cast<std::int64_t>(tensor.dtype), static_cast<std::int64_t>(producer.kind),
+            // Given prices are of one op.
+            producer.given ? std::int64_t{tensor.producer.value} : -1,
+            problem_.is_resident(of.tensor) ? 1 : 0, of.label,
+            static_cast<std::int64_t>(tensor.shape.size())};
+        traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
+        for (const TensorEvent& event : of.events) {
+            const bool output = graph_.op(event.op).kind == OpKind::output;
+            traits.insert(traits.end(), {static_cast<std::int64_t>(event.kind), event.block,
+                                         event.operand, event.micro_batch, output ? 1 : 0});
+        }
+        return traits;
+    }
+
     void add(TensorId t, Kind kind, std::size_t operand, OpId op, int micro_batch,
              std::int32_t block) {
         TensorEvents& of = events_[rows_.row(t, micro_batch)];

@@ -45,9 +45,17 @@ struct TensorEvent {
     graph::OpId op;
 };
 
+/// Does it happen in the backward pass?
+constexpr bool is_backward(const TensorEvent& event) {
+    return event.kind != TensorEvent::Kind::home && event.kind != TensorEvent::Kind::forward_use;
+}
+
 struct TensorEvents {
     graph::TensorId tensor;
     std::int32_t label = -1;  ///< micro-batch in names; -1: there is one, or it is the same in all
+    /// Tensors of one number are alike: of equal shapes and prices, and the same happens to them. In
+    /// equal layouts they have equal tasks.
+    std::int32_t alike = -1;
     std::vector<PartBlock> blocks;
     std::vector<TensorEvent> events;
 };

@@ -53,9 +53,8 @@ Places TensorLowering::sum_of_places(Places places, const Subject& subject, cons
     }
     const bool allocates = !persistent && !in_place;
     Place sum{.device = device, .task = id};
-    sum.buffer =
-        add_value(subject, sum, piece, allocates ? buffer_bytes(piece.region) : Bytes{0},
-                  persistent || !in_place ? -1 : places[0].buffer);
+    sum.buffer = add_value(subject, sum, piece, allocates ? buffer_bytes(piece.region) : Bytes{0},
+                           persistent || !in_place ? -1 : places[0].buffer);
     return {sum};
 }
 
@@ -125,9 +124,8 @@ void TensorLowering::fold_pending(int micro_batch, bool persistent) {
     for (std::size_t i = 0; i < pending_.size(); ++i) {
         Form& form = pending_[i];
         const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(i);
-        const bool first = std::none_of(pending_.begin(), end, [&](const Form& other) {
-            return other.layout == form.layout;
-        });
+        const bool first = std::none_of(
+            pending_.begin(), end, [&](const Form& other) { return other.layout == form.layout; });
         allocate(form, subject, persistent && first);
     }
     for (const std::vector<Form>& group : by_layout(std::exchange(pending_, {}))) {
@@ -160,8 +158,8 @@ void TensorLowering::lower_update(const Form& gradient) {
         const Piece& piece = pieces[i];
         const std::int64_t elements = regions_.volume(piece.region);
         Task task{.kind = TaskKind::update,
-                  .op = producer_,
-                  .tensor = tensor_,
+                  .op = {},
+                  .tensor = {},
                   .device = piece.device,
                   .part = gradient.pieces.size() > 1 ? static_cast<std::int32_t>(i) : -1};
         task.duration = elements == tensor.elements()

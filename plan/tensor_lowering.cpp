@@ -14,10 +14,11 @@ using graph::OpKind;
 using Kind = TensorEvent::Kind;
 
 TensorLowering::TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                               const TensorEvents& events, const TensorKey& key)
+                               Lanes& lanes, const TensorEvents& events, const TensorKey& key)
     : problem_(problem),
       layouts_(layouts),
       regions_(regions),
+      lanes_(lanes),
       events_(events),
       key_(key),
       tensor_(events.tensor),
@@ -135,7 +136,8 @@ void TensorLowering::add_resident_memory() {
             });
             if (inside) continue;
             kept.push_back(region);
-            add_persistent(device, bytes_of(problem_.graph().tensor(tensor_), regions_.volume(region)));
+            add_persistent(device,
+                           bytes_of(problem_.graph().tensor(tensor_), regions_.volume(region)));
         }
     }
 }
@@ -145,6 +147,26 @@ void TensorLowering::finish() {
     given_.predecessors = to_csr(edges_, given_.tasks.size());
     given_.reads = to_csr(reads_, given_.tasks.size());
     given_.joins = joinable();
+    for (std::uint32_t i = 0; i < given_.joins.size(); ++i) {
+        if (given_.joins[i] >= 0) given_.joinable.push_back(i);
+    }
+    add_loads();
+    std::map<int, Bytes> most;
+    for (const Buffer& buffer : given_.buffers) most[buffer.device] += buffer.bytes;
+    for (const auto& [device, bytes] : given_.persistent) most[device] += bytes;
+    given_.most_bytes.assign(most.begin(), most.end());
+}
+
+void TensorLowering::add_loads() {
+    std::map<std::int32_t, std::int64_t> loads;
+    for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
+        if (given_.joins[i] >= 0) continue;
+        const Task& task = given_.tasks[i];
+        for (const std::int32_t r : lanes_.resources()[static_cast<std::size_t>(task.lane)]) {
+            loads[r] += task.duration.raw();
+        }
+    }
+    given_.loads.assign(loads.begin(), loads.end());
 }
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
@@ -181,20 +203,17 @@ Task TensorLowering::task_of(TaskKind kind, const Subject& subject) const {
     return {.kind = kind,
             .gradient = subject.gradient,
             .updated = subject.updated,
-            .op = producer_,
-            .tensor = tensor_,
             .micro_batch = subject.micro_batch};
 }
 
 TaskRef TensorLowering::add_task(Task task, const std::vector<int>& devices) {
+    task.lane = task.kind == TaskKind::copy ? lanes_.of_copy(task.device, task.to) : task.device;
     if (!devices.empty()) {
+        task.lane = lanes_.of_ranks(devices).lane;
         auto group = std::find(given_.groups.begin(), given_.groups.end(), devices);
         if (group == given_.groups.end()) group = given_.groups.insert(group, devices);
         task.ranks = static_cast<std::int32_t>(group - given_.groups.begin());
     }
-    const TensorEvent& event = events_.events[given_.steps.size() - 1];
-    const bool forward = event.kind == Kind::forward_use;
-    task.rank = problem_.priority(event.op, !forward);
     number(task);
     given_.tasks.push_back(task);
     given_.in_block.push_back(0);
@@ -236,7 +255,7 @@ std::int32_t TensorLowering::add_value(const Subject& subject, const Place& plac
     given_.buffers.push_back({.device = place.device,
                               .writer = place.task,
                               .bytes = bytes,
-                              .tensor = tensor_,
+                              .tensor = {},
                               .gradient = subject.gradient,
                               .message = message,
                               .micro_batch = subject.micro_batch,

@@ -13,11 +13,11 @@
 // first (RULES.md 13).
 #pragma once
 
-#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "graph/small_vector.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/tensor_events.h"
@@ -33,7 +33,7 @@ struct Place {
 };
 
 /// One place, nearly always.
-using Places = boost::container::small_vector<Place, 1>;
+using Places = SmallVector<Place, 1>;
 using Pieces = std::vector<Places>;
 
 /// The tensor, or its gradient, in one layout.
@@ -55,7 +55,7 @@ struct Subject {
 class TensorLowering {
 public:
     TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                   const TensorEvents& events, const TensorKey& key);
+                   Lanes& lanes, const TensorEvents& events, const TensorKey& key);
     TensorTasks run();
 
 private:
@@ -67,6 +67,7 @@ private:
     void hold(const Pieces& pieces);
     void add_resident_memory();
     void finish();
+    void add_loads();
     [[nodiscard]] std::vector<std::int32_t> joinable() const;
 
     // tensor_reshards.cpp: layouts and reshards
@@ -110,15 +111,16 @@ private:
     const Problem& problem_;
     LayoutTable& layouts_;
     RegionTable& regions_;
+    Lanes& lanes_;
     const TensorEvents& events_;
     const TensorKey& key_;
     graph::TensorId tensor_;
     graph::OpId producer_;
     TensorTasks given_;
-    std::vector<std::pair<TaskRef, TaskRef>> edges_;        ///< (after, before)
-    std::vector<std::pair<TaskRef, std::int32_t>> reads_;   ///< (task, buffer)
-    std::vector<char> is_read_;                             ///< per buffer
-    std::vector<Form> forms_;                               ///< first the home
+    std::vector<std::pair<TaskRef, TaskRef>> edges_;       ///< (after, before)
+    std::vector<std::pair<TaskRef, std::int32_t>> reads_;  ///< (task, buffer)
+    std::vector<char> is_read_;                            ///< per buffer
+    std::vector<Form> forms_;                              ///< first the home
     std::vector<Form> pending_;
     std::vector<std::vector<TaskRef>> readers_;  ///< of what a trained parameter's home holds
 };

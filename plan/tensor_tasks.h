@@ -4,6 +4,7 @@
 // layouts in which it lies and is needed. Lowering puts the tasks of all tensors and the parts of all
 // ops together; while the ops around a tensor keep their configs its tasks need not be found again.
 //
+// Tensors that are alike (TensorEvents::alike) share their tasks, so these do not say whose they are.
 // Tasks stand for others by reference:
 //
 //     >= 0    task of that number, here
@@ -11,6 +12,8 @@
 //     <= -2   part of an op: a block of TensorEvents and the number of the part
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -52,7 +55,7 @@ struct TensorStep {
 };
 
 struct TensorTasks {
-    /// Without lane and turn; Task::ranks is a row of `groups`.
+    /// Without op, tensor, rank and turn; lanes are those of LayoutCache, Task::ranks is a row of `groups`.
     std::vector<Task> tasks;
     Csr<TaskRef> predecessors;  ///< rising, distinct
     Csr<std::int32_t> reads;    ///< numbers of buffers
@@ -61,10 +64,23 @@ struct TensorTasks {
     /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits for them
     /// and for nothing else; then it may be joined (join.h). -1: no such block.
     std::vector<std::int32_t> joins;
+    std::vector<std::uint32_t> joinable;   ///< those that may be joined
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
-    std::vector<Buffer> buffers;           ///< writers are references, roots numbers
+    std::vector<Buffer> buffers;           ///< without tensor; writers are references, roots numbers
     std::vector<TensorStep> steps;         ///< per event
     std::vector<std::pair<int, Bytes>> persistent;
+    /// Per resource that they occupy: for how long in all, without what may be joined.
+    std::vector<std::pair<std::int32_t, std::int64_t>> loads;
+    /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.
+    std::vector<std::pair<int, Bytes>> most_bytes;
 };
+
+/// The event to which a task belongs.
+inline std::size_t event_of(const TensorTasks& tasks, std::size_t task) {
+    const auto step =
+        std::upper_bound(tasks.steps.begin(), tasks.steps.end(), task,
+                         [](std::size_t i, const TensorStep& of) { return i < of.tasks; });
+    return static_cast<std::size_t>(step - tasks.steps.begin());
+}
 
 }  // namespace partita::plan

@@ -289,4 +289,22 @@ Strategy random_strategy(Random& random, const Problem& problem, int micro_batch
     return strategy;
 }
 
+RandomChange random_change(Random& random, const Problem& problem, int micro_batches) {
+    const Strategy other = random_strategy(random, problem, micro_batches);
+    RandomChange change;
+    const int ops = static_cast<int>(problem.graph().op_count());
+    const int first = draw(random, ops);
+    const int count = 1 + draw(random, 3);
+    for (int i = first; i < std::min(ops, first + count); ++i) {
+        const OpId op(static_cast<std::size_t>(i));
+        const bool parameter = problem.graph().op(op).kind == graph::OpKind::parameter;
+        if (parameter && draw(random, 3) == 0) {
+            change.updates.emplace_back(op, other.update(op));
+        } else {
+            change.configs.emplace_back(op, other.config(op));
+        }
+    }
+    return change;
+}
+
 }  // namespace partita::plan

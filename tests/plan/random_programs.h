@@ -5,6 +5,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/op_graph.h"
 #include "plan/problem.h"
@@ -23,6 +25,15 @@ enum class Layers {
 graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
 
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
+
+/// What differs between two strategies.
+struct RandomChange {
+    std::vector<std::pair<graph::OpId, OpConfig>> configs;
+    std::vector<std::pair<graph::OpId, UpdateConfig>> updates;
+};
+
+/// A few ops that follow each other as they are in another random strategy. What comes out may be illegal.
+RandomChange random_change(search::Random& random, const Problem& problem, int micro_batches);
 
 /// A line per op: "Add5(MatMul1.y0, w3) m:2 *:2 on 0 4 1 2".
 std::string text_of(const Problem& problem, const Strategy& strategy);

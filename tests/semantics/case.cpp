@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/semantics/case.h"
 
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -28,7 +29,7 @@ json json_of(graph::Range range) {
     return json::array({range.begin, range.end});
 }
 
-json json_of(const std::vector<graph::Range>& ranges) {
+json json_of(std::span<const graph::Range> ranges) {
     json list = json::array();
     for (const graph::Range range : ranges) list.push_back(json_of(range));
     return list;
@@ -36,7 +37,9 @@ json json_of(const std::vector<graph::Range>& ranges) {
 
 json json_of(const graph::Region& region) {
     json list = json::array();
-    for (const graph::Positions& positions : region.dims) list.push_back(json_of(positions));
+    for (const graph::Positions& positions : region.dims) {
+        list.push_back(json_of({positions.data(), positions.size()}));
+    }
     return list;
 }
 

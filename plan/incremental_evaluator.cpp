@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/incremental_evaluator.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace partita::plan {
+
+IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
+    : problem_(problem), cache_(problem), whole_(make_evaluator(problem, Scheduler::rank)) {
+    for (int d = 0; d < problem.device_count(); ++d) {
+        capacities_.push_back(problem.memory_capacity(d));
+    }
+}
+
+Score IncrementalEvaluator::whole_score(const Strategy& strategy) {
+    const Evaluation evaluation = whole_->evaluate(strategy);
+    return {evaluation.keeps_schedule, evaluation.overflow, evaluation.value};
+}
+
+Score IncrementalEvaluator::start(const Strategy& strategy) {
+    strategy_ = strategy;
+    score_ = whole_score(strategy);
+    pending_.reset();
+    lower();
+    return score_;
+}
+
+void IncrementalEvaluator::lower() {
+    timeline_.reset();
+    lowering_.reset();
+    cache_.forget_if_large();
+    const bool simulated = problem_.objective() != Objective::throughput;
+    if (!simulated || !is_incremental(problem_, strategy_)) return;
+    lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_);
+    timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
+                                                      cache_.lanes().resources());
+    const auto tasks = lowering_->slots();
+    put_lanes();
+    timeline_->evaluate(tasks);
+    timeline_->accept();
+    lowering_->keep();
+    assert(timeline_->makespan() == score_.value);
+}
+
+/// Those that lowering found since.
+void IncrementalEvaluator::put_lanes() {
+    const Csr<std::int32_t>& lanes = cache_.lanes().resources();
+    for (std::size_t i = timeline_->graph().lanes(); i < lanes.rows(); ++i) {
+        timeline_->graph().add_lane(lanes[i]);
+    }
+}
+
+std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change,
+                                                    const Score& limit) {
+    assert(!pending_);
+    ++effort_.evaluations;
+    if (cache_.is_large()) lower();
+    change_ = change;
+    const bool in_memory = score_.overflow == Bytes{0} && limit.overflow == Bytes{0};
+    is_whole_ = lowering_ == nullptr || !in_memory || !limit.keeps_schedule;
+    pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);
+    return pending_;
+}
+
+std::optional<Score> IncrementalEvaluator::evaluate_whole(const Score& limit) {
+    ++effort_.whole;
+    Strategy next = strategy_;
+    apply(next, change_);
+    const Score score = whole_score(next);
+    if (limit.better_than(score)) return std::nullopt;
+    return score;
+}
+
+std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& limit) {
+    lowering_->begin(change_);
+    if (!has_time(limit.value)) {
+        ++effort_.rejected_by_parts;
+        return drop();
+    }
+    lowering_->look_up();
+    if (!has_time(limit.value)) {
+        ++effort_.rejected_by_load;
+        return drop();
+    }
+    const auto tasks = lowering_->slots();
+    put_lanes();
+    const auto makespan = timeline_->evaluate(tasks, limit.value);
+    if (!makespan) return drop();
+    if (surely_fits()) return Score{true, Bytes{0}, *makespan};
+    ++effort_.memory;
+    Strategy next = strategy_;
+    apply(next, change_);
+    const Score score = whole_score(next);
+    assert(score.value == *makespan);
+    if (!limit.better_than(score)) return score;
+    timeline_->reject();
+    return drop();
+}
+
+std::optional<Score> IncrementalEvaluator::drop() {
+    lowering_->drop();
+    return std::nullopt;
+}
+
+bool IncrementalEvaluator::has_time(Time limit) const {
+    const auto loads = lowering_->least_loads();
+    return std::all_of(loads.begin(), loads.end(),
+                       [&](std::int64_t load) { return load <= limit.raw(); });
+}
+
+/// Does everything fit together that is ever held?
+bool IncrementalEvaluator::surely_fits() const {
+    const auto most = lowering_->most_bytes();
+    return std::equal(most.begin(), most.end(), capacities_.begin(),
+                      [](Bytes bytes, Bytes capacity) { return bytes <= capacity; });
+}
+
+void IncrementalEvaluator::accept() {
+    assert(pending_);
+    score_ = *pending_;
+    pending_.reset();
+    apply(strategy_, change_);
+    if (is_whole_) {
+        lower();
+        return;
+    }
+    timeline_->accept();
+    lowering_->keep();
+}
+
+void IncrementalEvaluator::reject() {
+    assert(pending_);
+    pending_.reset();
+    if (is_whole_) return;
+    timeline_->reject();
+    lowering_->drop();
+}
+
+std::size_t IncrementalEvaluator::tasks() const {
+    return timeline_ ? timeline_->order().size() : 0;
+}
+
+const TimelineEffort* IncrementalEvaluator::timeline_effort() const {
+    return timeline_ ? &timeline_->effort() : nullptr;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a strategy costs that changes a little at a time: for searches that go from neighbour to
+// neighbour. The same figures as Evaluator gives with Scheduler::rank.
+//
+//     loads      is some device or link busy for longer than the limit allows, whatever the order?
+//     tasks      what the change makes of the tasks around it (incremental_lowering.h)
+//     timeline   what differs of it, as far as the limit (incremental_timeline.h)
+//     memory     of what is quick enough, and only if all that is ever held would not fit together
+//
+// Evaluated as a whole: what incremental lowering does not cover, other objectives than the makespan,
+// and what is compared with a strategy that overflows memory.
+//
+// Threads: one object per thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/evaluator.h"
+#include "plan/incremental_lowering.h"
+#include "plan/incremental_timeline.h"
+#include "plan/layout_cache.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+
+namespace partita::plan {
+
+/// What evaluations compare by.
+struct Score {
+    bool keeps_schedule = true;
+    Bytes overflow;
+    Time value;
+    friend bool operator==(const Score&, const Score&) = default;
+
+    [[nodiscard]] bool better_than(const Score& other) const {
+        if (keeps_schedule != other.keeps_schedule) return keeps_schedule;
+        return overflow != other.overflow ? overflow < other.overflow : value < other.value;
+    }
+};
+
+/// How evaluations went, summed up.
+struct EvaluatorEffort {
+    std::int64_t evaluations = 0;
+    std::int64_t rejected_by_parts = 0;  ///< by loads without the tensors around the change
+    std::int64_t rejected_by_load = 0;   ///< by loads with them
+    std::int64_t whole = 0;              ///< as a whole
+    std::int64_t memory = 0;             ///< as a whole for their memory
+};
+
+class IncrementalEvaluator {
+public:
+    explicit IncrementalEvaluator(const Problem& problem);
+
+    /// Begins anew with this strategy, which must be legal.
+    Score start(const Strategy& strategy);
+    /// After a change of a legal strategy to a legal one; nullopt: it is worse than the limit, and
+    /// dropped. Else it is pending until accept() or reject(), and must not go before.
+    std::optional<Score> evaluate(const StrategyChange& change, const Score& limit);
+    void accept();
+    void reject();
+
+    [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+    [[nodiscard]] const Score& score() const { return score_; }
+    /// Of the strategy, a pending change not counted; 0 when it is evaluated as a whole.
+    [[nodiscard]] std::size_t tasks() const;
+    [[nodiscard]] const EvaluatorEffort& effort() const { return effort_; }
+    /// Since the latest start(); null: evaluated as a whole.
+    [[nodiscard]] const TimelineEffort* timeline_effort() const;
+
+private:
+    void lower();
+    void put_lanes();
+    std::optional<Score> evaluate_incrementally(const Score& limit);
+    std::optional<Score> evaluate_whole(const Score& limit);
+    Score whole_score(const Strategy& strategy);
+    [[nodiscard]] bool has_time(Time limit) const;
+    std::optional<Score> drop();
+    [[nodiscard]] bool surely_fits() const;
+
+    const Problem& problem_;
+    LayoutCache cache_;
+    std::unique_ptr<Evaluator> whole_;
+    std::vector<Bytes> capacities_;
+    Strategy strategy_;
+    Score score_;
+    std::unique_ptr<IncrementalLowering> lowering_;  ///< null: evaluated as a whole
+    std::unique_ptr<IncrementalTimeline> timeline_;
+    // The pending change.
+    StrategyChange change_;
+    std::optional<Score> pending_;
+    bool is_whole_ = false;  ///< neither lowering nor timeline has it
+    EvaluatorEffort effort_;
+};
+
+}  // namespace partita::plan

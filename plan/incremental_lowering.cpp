@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/incremental_lowering.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using Kind = TensorEvent::Kind;
+
+namespace {
+
+constexpr std::size_t kMostOps = std::size_t{1} << 23U;
+constexpr std::size_t kMostEvents = std::size_t{1} << 11U;
+constexpr std::size_t kMostSlots = 8'000'000;
+
+/// The place of an event among those of its op in one direction, as lower() visits them.
+std::size_t place_of(const Op& op, const TensorEvent& event) {
+    const auto operand = static_cast<std::size_t>(event.operand);
+    switch (event.kind) {
+    case Kind::backward_use: return op.outputs.size() + operand;
+    case Kind::result_use: return op.outputs.size() + op.inputs.size() + operand;
+    case Kind::update: return 1;
+    default: return operand;
+    }
+}
+
+bool has_refetch(const Strategy& strategy) {
+    return std::any_of(strategy.updates.begin(), strategy.updates.end(),
+                       [](const UpdateConfig& update) { return update.refetch; });
+}
+
+}  // namespace
+
+void apply(Strategy& strategy, const StrategyChange& change) {
+    for (const auto& [op, config] : change.configs) strategy.configs[op.index()] = config;
+    if (!change.updates.empty()) strategy.updates.resize(strategy.configs.size());
+    for (const auto& [op, update] : change.updates) strategy.updates[op.index()] = update;
+}
+
+bool is_incremental(const Problem& problem, const Strategy& strategy) {
+    if (strategy.policy.schedule.kind != ScheduleKind::none || has_refetch(strategy)) return false;
+    const std::size_t ops = problem.graph().op_count();
+    const auto slots = 2 * ops * static_cast<std::size_t>(strategy.policy.micro_batches) *
+                       static_cast<std::size_t>(problem.device_count());
+    if (ops > kMostOps || slots > kMostSlots) return false;
+    return std::all_of(
+        problem.graph().ops().begin(), problem.graph().ops().end(),
+        [](const Op& op) { return op.inputs.size() + 2 * op.outputs.size() < kMostEvents; });
+}
+
+IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy& strategy,
+                                         LayoutCache& cache)
+    : problem_(problem),
+      graph_(problem.graph()),
+      layouts_(problem, strategy, cache),
+      lanes_(cache.lanes()),
+      tensors_(layouts_.events().size()),
+      event_keys_(layouts_.events().size()),
+      finds_(2 * graph_.op_count() * static_cast<std::size_t>(rows().micro_batches())),
+      parts_(finds_.size(), 0),
+      joined_(finds_.size()),
+      slot_count_(first_slot(finds_.size())),
+      least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
+      most_bytes_(static_cast<std::size_t>(problem.device_count())) {
+    rows_near_.has.resize(tensors_.size());
+    renewed_.has.resize(tensors_.size());
+    touched_.has.resize(tensors_.size());
+    blocks_.has.resize(finds_.size());
+    join_blocks_.has.resize(finds_.size());
+    number_events();
+    touch_all();
+}
+
+void IncrementalLowering::number_events() {
+    for (std::size_t row = 0; row < tensors_.size(); ++row) {
+        const TensorEvents& events = layouts_.events()[row];
+        for (std::size_t e = 0; e < events.events.size(); ++e) {
+            const TensorEvent& event = events.events[e];
+            const bool backward = is_backward(event);
+            // What is the same in all micro-batches goes backward after the last.
+            const bool own = problem_.is_batched(event.op) || !backward ||
+                             event.kind == Kind::fold || event.kind == Kind::parameter ||
+                             event.kind == Kind::update;
+            const int m = own ? event.micro_batch : rows().micro_batches() - 1;
+            const auto priority = problem_.priority(event.op, backward);
+            event_keys_[row].push_back(
+                (static_cast<std::uint64_t>(priority) << kPriorityShift) |
+                (static_cast<std::uint64_t>(m) << kMicroBatchShift) |
+                (static_cast<std::uint64_t>(place_of(graph_.op(event.op), event)) << kEventShift));
+            const bool found =
+                event.block >= 0 && event.kind != Kind::home && event.kind != Kind::give;
+            if (found) finds_[block_row(row, event.block)].push_back({row, e});
+        }
+    }
+}
+
+PartBlock IncrementalLowering::block_at(std::size_t block) const {
+    const std::size_t row = block / 2;
+    const auto m = static_cast<std::size_t>(rows().micro_batches());
+    return {OpId(row / m), static_cast<std::int32_t>(row % m), block % 2 != 0};
+}
+
+bool IncrementalLowering::exists(const PartBlock& block) const {
+    if (rows().own(block.op, block.micro_batch) != block.micro_batch) return false;
+    const OpKind kind = graph_.op(block.op).kind;
+    if (!block.backward) return kind == OpKind::compute;
+    return (kind == OpKind::compute || kind == OpKind::output) && problem_.has_backward(block.op);
+}
+
+int IncrementalLowering::parts_of(std::size_t block) const {
+    const PartBlock of = block_at(block);
+    return exists(of) ? layouts_.of(of.op, of.micro_batch).parts : 0;
+}
+
+void IncrementalLowering::touch_all() {
+    least_loads_before_ = least_loads_;
+    most_bytes_before_ = most_bytes_;
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        add_parts(OpId(i), 1);
+        change_op(OpId(i));
+    }
+    look_up();
+}
+
+void IncrementalLowering::begin(const StrategyChange& change) {
+    least_loads_before_ = least_loads_;
+    most_bytes_before_ = most_bytes_;
+    for (const auto& [op, config] : change.configs) {
+        add_parts(op, -1);
+        layouts_.set(op, config);
+        add_parts(op, 1);
+        change_op(op);
+    }
+    for (const auto& [op, update] : change.updates) {
+        layouts_.set_update(op, update);
+        rows_near_.add(rows().row(graph_.op(op).outputs[0], 0));
+    }
+    for (const std::size_t row : rows_near_.list) {
+        if (tensors_[row].tasks != nullptr) add_tensor(*tensors_[row].tasks, -1);
+    }
+}
+
+void IncrementalLowering::look_up() {
+    looked_up_.clear();
+    for (const std::size_t row : rows_near_.list) {
+        const bool any = !layouts_.events()[row].events.empty();
+        looked_up_.push_back(any ? &layouts_.tasks(row) : nullptr);
+        if (any) add_tensor(*looked_up_.back(), 1);
+    }
+}
+
+void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
+    for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
+        const OpLayouts& layouts = layouts_.of(op, m);
+        const bool forward = exists({op, m, false});
+        const bool backward = exists({op, m, true});
+        for (const std::int32_t device : layouts.devices) {
+            const auto c = static_cast<std::size_t>(problem_.device_class(device));
+            std::int64_t& load = least_loads_[static_cast<std::size_t>(compute_row(device))];
+            if (forward) load += sign * layouts.forward[c].raw();
+            if (backward) load += sign * layouts.backward[c].raw();
+            const auto& given = graph_.op(op).given;
+            if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
+        }
+    }
+}
+
+void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign) {
+    for (const auto& [resource, load] : tasks.loads) {
+        least_loads_[static_cast<std::size_t>(resource)] += sign * load;
+    }
+    for (const auto& [device, bytes] : tasks.most_bytes) {
+        most_bytes_[static_cast<std::size_t>(device)] += sign * bytes;
+    }
+}
+
+void IncrementalLowering::change_op(OpId op) {
+    const Op& of = graph_.op(op);
+    for (int m = 0; m < rows().micro_batches(); ++m) {
+        for (const TensorId t : of.inputs) {
+            if (t.valid()) rows_near_.add(rows().row(t, m));
+        }
+        for (const TensorId t : of.outputs) rows_near_.add(rows().row(t, m));
+        if (!rows().runs_in(op, m)) continue;
+        blocks_.add(block_row({op, m, false}));
+        blocks_.add(block_row({op, m, true}));
+    }
+}
+
+std::span<const SlotTask> IncrementalLowering::slots() {
+    tasks_.clear();
+    predecessors_.clear();
+    predecessor_ends_.clear();
+    for (std::size_t i = 0; i < rows_near_.list.size(); ++i) {
+        const TensorTasks* tasks = looked_up_[i];
+        const std::size_t row = rows_near_.list[i];
+        if (tasks != tensors_[row].tasks) renew(row, *tasks);
+    }
+    // Joins touch further tensors, but no further joins.
+    for (std::size_t i = 0; i < join_blocks_.list.size(); ++i) {
+        find_joins_around(join_blocks_.list[i]);
+    }
+    for (std::size_t i = 0; i < touched_.list.size(); ++i) {
+        const std::size_t row = touched_.list[i];
+        emit_tensor(row);
+        for (std::size_t j = tensors_[row].own.size(); j < before_[i].own.size(); ++j) {
+            emit_empty(before_[i].own[j]);
+        }
+    }
+    for (const std::size_t block : blocks_.list) emit_block(block);
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        tasks_[i].predecessors = {predecessors_.data() + begin,
+                                  predecessors_.data() + predecessor_ends_[i]};
+        begin = predecessor_ends_[i];
+    }
+    return tasks_;
+}
+
+/// Gives the tensor other tasks.
+void IncrementalLowering::renew(std::size_t row, const TensorTasks& tasks) {
+    if (tensors_[row].tasks != nullptr) touch_joins(row, *tensors_[row].tasks);
+    touch_joins(row, tasks);
+    Tensor& tensor = touch(row);
+    renewed_.add(row);
+    tensor.tasks = &tasks;
+    tensor.own.resize(std::min(tensor.own.size(), tasks.tasks.size()));
+    while (tensor.own.size() < tasks.tasks.size()) tensor.own.push_back(new_slot());
+    tensor.targets = tensor.own;
+}
+
+/// Before its tasks, or where they are, change.
+IncrementalLowering::Tensor& IncrementalLowering::touch(std::size_t row) {
+    if (touched_.add(row)) {
+        before_.push_back(tensors_[row]);
+        for (const PartBlock& block : layouts_.events()[row].blocks) blocks_.add(block_row(block));
+    }
+    return tensors_[row];
+}
+
+Slot IncrementalLowering::new_slot() {
+    if (free_.empty()) return slot_count_++;
+    const Slot slot = free_.back();
+    free_.pop_back();
+    return slot;
+}
+
+void IncrementalLowering::keep() {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+        const std::size_t kept = tensors_[touched_.list[i]].own.size();
+        for (std::size_t j = kept; j < before_[i].own.size(); ++j)
+            free_.push_back(before_[i].own[j]);
+    }
+    for (const std::size_t block : blocks_.list) parts_[block] = parts_of(block);
+    layouts_.settle();
+    settle();
+}
+
+void IncrementalLowering::drop() {
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+        Tensor& tensor = tensors_[touched_.list[i]];
+        for (std::size_t j = before_[i].own.size(); j < tensor.own.size(); ++j) {
+            free_.push_back(tensor.own[j]);
+        }
+        std::swap(tensor, before_[i]);
+    }
+    for (auto it = joined_before_.rbegin(); it != joined_before_.rend(); ++it) {
+        joined_[it->first] = std::move(it->second);
+    }
+    layouts_.undo();
+    std::swap(least_loads_, least_loads_before_);
+    std::swap(most_bytes_, most_bytes_before_);
+    settle();
+}
+
+void IncrementalLowering::settle() {
+    rows_near_.clear();
+    touched_.clear();
+    blocks_.clear();
+    join_blocks_.clear();
+    before_.clear();
+    joined_before_.clear();
+    renewed_.clear();
+}
+
+}  // namespace partita::plan

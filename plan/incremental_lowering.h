@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks of a strategy that changes a little at a time, in slots: what lower() would give anew.
+//
+//     op Y changes its config
+//       its parts          are others
+//       tensors around it  lie and are needed elsewhere: their tasks are looked up (TensorTasks)
+//       ops around these   wait for other tasks
+//       joins around these are found again; they may concern one tensor more
+//
+// Everything else keeps its slots, so that an incremental timeline can follow the change. Keys order
+// tasks as Scheduler::rank does: by the frozen priority of an op, then as lower() numbers them.
+//
+// Not covered: schedules and parameters that are fetched again for each use, whose control edges run
+// through the whole graph.
+//
+// Cost: proportional to the tasks around the changed ops.
+// Threads: one object per thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "plan/join.h"
+#include "plan/lanes.h"
+#include "plan/layout_cache.h"
+#include "plan/problem.h"
+#include "plan/slot_graph.h"
+#include "plan/strategy.h"
+#include "plan/strategy_layouts.h"
+
+namespace partita::plan {
+
+/// What differs from the strategy before. What comes out must be legal.
+struct StrategyChange {
+    std::span<const std::pair<graph::OpId, OpConfig>> configs;
+    std::span<const std::pair<graph::OpId, UpdateConfig>> updates;
+};
+
+void apply(Strategy& strategy, const StrategyChange& change);
+
+/// Can strategies be lowered a change at a time, from this one on?
+bool is_incremental(const Problem& problem, const Strategy& strategy);
+
+class IncrementalLowering {
+public:
+    /// The cache must outlive it and not forget while it is used. `strategy` must be legal and
+    /// is_incremental(). All its slots are a pending change of nothing.
+    IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+
+    /// Takes up a change, pending until keep() or drop(). Three steps, each dearer than the one before;
+    /// the first two only count loads.
+    void begin(const StrategyChange& change);
+    void look_up();
+    /// The tasks of all slots that may have another one or none by the pending change, each slot once.
+    /// Call once per change. Valid until the next begin(). Throws OverflowError when a key does not fit
+    /// into 64 bits: a tensor of 65,536 messages.
+    std::span<const SlotTask> slots();
+    void keep();
+    void drop();
+
+    /// Per resource: for how long it is occupied at least. After begin() without the tasks of tensors
+    /// around changed ops, after look_up() with them, but never with what may be joined.
+    [[nodiscard]] std::span<const std::int64_t> least_loads() const { return least_loads_; }
+    /// Per device: an upper bound of the bytes that it ever holds; after look_up() with the change.
+    [[nodiscard]] std::span<const Bytes> most_bytes() const { return most_bytes_; }
+
+private:
+    /// A tensor in one micro-batch.
+    struct Tensor {
+        const TensorTasks* tasks = nullptr;
+        std::vector<Slot> own;      ///< a slot per task
+        std::vector<Slot> targets;  ///< where its tasks are: elsewhere, if they move with others
+    };
+    /// A task that may be joined.
+    struct Member {
+        std::size_t row = 0;
+        std::size_t task = 0;
+    };
+    /// A join around a block of parts.
+    struct Joined {
+        Slot slot = -1;  ///< of its first member
+        std::int32_t lane = -1;
+        std::int64_t duration = 0;
+        std::vector<Member> members;
+    };
+    /// What one event of a tensor is for the parts of an op.
+    struct Find {
+        std::size_t row = 0;
+        std::size_t event = 0;
+    };
+    /// Numbers, each once.
+    struct Marked {
+        std::vector<std::size_t> list;
+        std::vector<char> has;
+        bool add(std::size_t i) {
+            if (has[i] != 0) return false;
+            has[i] = 1;
+            list.push_back(i);
+            return true;
+        }
+        void clear() {
+            for (const std::size_t i : list) has[i] = 0;
+            list.clear();
+        }
+    };
+
+    // A key: priority, 12 bits micro-batch, 1 bit for parts, 11 bits event of the op, 16 bits task.
+    static constexpr int kPriorityShift = 40;
+    static constexpr int kMicroBatchShift = 28;
+    static constexpr int kPartShift = 27;
+    static constexpr int kEventShift = 16;
+
+    // incremental_lowering.cpp
+    void number_events();
+    void touch_all();
+    void add_parts(graph::OpId op, std::int64_t sign);
+    void add_tensor(const TensorTasks& tasks, std::int64_t sign);
+    void change_op(graph::OpId op);
+    void renew(std::size_t row, const TensorTasks& tasks);
+    Tensor& touch(std::size_t row);
+    void settle();
+
+    // incremental_joins.cpp
+    void touch_joins(std::size_t row, const TensorTasks& tasks);
+    void find_joins_around(std::size_t block);
+    void put_joins(std::size_t block, std::vector<Joined> joins);
+    [[nodiscard]] std::vector<Member> members_around(std::size_t block) const;
+    [[nodiscard]] std::vector<Joined> joins_of(const std::vector<Member>& members);
+    [[nodiscard]] const Joined* join_at(std::size_t row, std::size_t task) const;
+
+    // incremental_slots.cpp
+    void emit_tensor(std::size_t row);
+    void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
+    void emit_block(std::size_t block);
+    void emit(const SlotTask& task);
+    void emit_empty(Slot slot) { emit({.slot = slot, .present = false, .predecessors = {}}); }
+    void add_predecessors(std::size_t row, std::size_t task);
+    [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
+    [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
+
+    [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }
+    [[nodiscard]] PartBlock block_at(std::size_t block) const;
+    [[nodiscard]] std::size_t block_row(const PartBlock& block) const {
+        return 2 * rows().row(block.op, block.micro_batch) + (block.backward ? 1 : 0);
+    }
+    [[nodiscard]] std::size_t block_row(std::size_t row, std::int32_t block) const {
+        return block_row(layouts_.events()[row].blocks[static_cast<std::size_t>(block)]);
+    }
+    [[nodiscard]] Slot first_slot(std::size_t block) const {
+        return static_cast<Slot>(block) * problem_.device_count();
+    }
+    /// Does the block run anything?
+    [[nodiscard]] bool exists(const PartBlock& block) const;
+    [[nodiscard]] int parts_of(std::size_t block) const;
+    Slot new_slot();
+
+    const Problem& problem_;
+    const graph::OpGraph& graph_;
+    StrategyLayouts layouts_;
+    Lanes& lanes_;
+    std::vector<Tensor> tensors_;  ///< by row
+    std::vector<std::vector<std::uint64_t>>
+        event_keys_;                           ///< by row, of events: key of the first task
+    std::vector<std::vector<Find>> finds_;     ///< by block: what its parts find
+    std::vector<int> parts_;                   ///< by block: so many have slots
+    std::vector<std::vector<Joined>> joined_;  ///< by block
+    std::vector<Slot> free_;
+    Slot slot_count_ = 0;
+    std::vector<std::int64_t> least_loads_;
+    std::vector<Bytes> most_bytes_;
+
+    // The pending change.
+    Marked rows_near_;            ///< tensors around changed ops
+    Marked renewed_;              ///< rows whose tasks are others
+    Marked touched_;              ///< rows whose tasks may differ, or where they are
+    std::vector<Tensor> before_;  ///< of these
+    Marked blocks_;               ///< whose parts may differ
+    Marked join_blocks_;          ///< around which joins may differ
+    std::vector<std::pair<std::size_t, std::vector<Joined>>> joined_before_;
+    std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
+    std::vector<std::int64_t> least_loads_before_;
+    std::vector<Bytes> most_bytes_before_;
+    std::vector<SlotTask> tasks_;
+    std::vector<std::size_t> predecessor_ends_;
+    std::vector<Slot> predecessors_;
+    std::vector<Slot> gathered_;
+};
+
+}  // namespace partita::plan

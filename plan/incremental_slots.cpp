@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an incremental lowering says of its slots.
+#include <algorithm>
+
+#include "graph/error.h"
+#include "plan/incremental_lowering.h"
+
+namespace partita::plan {
+
+/// Its predecessors are those gathered.
+void IncrementalLowering::emit(const SlotTask& task) {
+    std::sort(gathered_.begin(), gathered_.end());
+    const auto end = std::unique(gathered_.begin(), gathered_.end());
+    predecessors_.insert(predecessors_.end(), gathered_.begin(), end);
+    gathered_.clear();
+    predecessor_ends_.push_back(predecessors_.size());
+    tasks_.push_back(task);
+}
+
+void IncrementalLowering::emit_tensor(std::size_t row) {
+    const TensorTasks& tasks = *tensors_[row].tasks;
+    std::size_t begin = 0;
+    for (std::size_t e = 0; e < tasks.steps.size(); ++e) {
+        const std::size_t end = tasks.steps[e].tasks;
+        if (end - begin >= std::size_t{1} << kEventShift) {
+            throw OverflowError("a tensor moves in 65,536 messages or more");
+        }
+        for (std::size_t i = begin; i < end; ++i) {
+            emit_task(row, i, event_keys_[row][e] + (i - begin));
+        }
+        begin = end;
+    }
+}
+
+void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint64_t key) {
+    const Tensor& tensor = tensors_[row];
+    const Slot slot = tensor.own[task];
+    if (tensor.targets[task] != slot) {  // it moves with another
+        emit_empty(slot);
+        return;
+    }
+    const Task& of = tensor.tasks->tasks[task];
+    const Joined* join = join_at(row, task);
+    if (join == nullptr) {
+        add_predecessors(row, task);
+    } else {
+        for (const Member& member : join->members) add_predecessors(member.row, member.task);
+    }
+    emit({.slot = slot,
+          .lane = join != nullptr ? join->lane : of.lane,
+          .duration = join != nullptr ? join->duration : of.duration.raw(),
+          .key = key,
+          .predecessors = {}});
+}
+
+void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
+    for (const TaskRef ref : tensors_[row].tasks->predecessors[task]) {
+        gathered_.push_back(resolved(row, ref));
+    }
+}
+
+Slot IncrementalLowering::resolved(std::size_t row, TaskRef ref) const {
+    if (!is_part(ref)) return tensors_[row].targets[static_cast<std::size_t>(ref)];
+    return first_slot(block_row(row, block_of(ref))) + part_of(ref);
+}
+
+void IncrementalLowering::emit_block(std::size_t block) {
+    const PartBlock of = block_at(block);
+    const int parts = parts_of(block);
+    const Slot first = first_slot(block);
+    const bool after_forward = of.backward && graph_.op(of.op).kind == graph::OpKind::compute;
+    for (int part = 0; part < parts; ++part) {
+        const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
+        const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
+        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
+        for (const Find& find : finds_[block]) {
+            const TensorStep& step = tensors_[find.row].tasks->steps[find.event];
+            if (!step.waits) continue;
+            for (const Held& held : step.held[static_cast<std::size_t>(part)]) {
+                if (held.task != -1) gathered_.push_back(resolved(find.row, held.task));
+            }
+        }
+        if (after_forward) {
+            gathered_.push_back(first_slot(block_row({of.op, of.micro_batch, false})) + part);
+        }
+        emit({.slot = first + part,
+              .lane = device,
+              .duration = (of.backward ? layouts.backward : layouts.forward)[device_class].raw(),
+              .key = key_of_part(of, part),
+              .predecessors = {}});
+    }
+    for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
+}
+
+std::uint64_t IncrementalLowering::key_of_part(const PartBlock& block, int part) const {
+    // What is the same in all micro-batches goes backward after the last.
+    const bool last = block.backward && !problem_.is_batched(block.op);
+    const int m = last ? rows().micro_batches() - 1 : block.micro_batch;
+    const auto priority = problem_.priority(block.op, block.backward);
+    return (static_cast<std::uint64_t>(priority) << kPriorityShift) |
+           (static_cast<std::uint64_t>(m) << kMicroBatchShift) | (std::uint64_t{1} << kPartShift) |
+           static_cast<std::uint64_t>(part);
+}
+
+}  // namespace partita::plan

@@ -16,7 +16,6 @@
 #include <exception>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

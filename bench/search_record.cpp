@@ -17,7 +17,8 @@ namespace partita::bench {
 namespace {
 
 constexpr std::string_view kHeader =
-    "date,network,devices,searcher,seed,threads,seconds,most_evaluations,problem,data_parallel_ps,"
+    "date,network,devices,samples_per_gpu,searcher,seed,threads,seconds,most_evaluations,problem,"
+    "data_parallel_ps,"
     "heuristics_ps,heuristics_s,lower_bound_ps,value_ps,evaluations,elapsed_s,trajectory";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -86,6 +87,7 @@ SearchRecord read(Line line) {
     record.date = line.text();
     record.of.network = line.text();
     record.of.devices = line.number<int>();
+    record.of.samples_per_gpu = line.number<std::int64_t>();
     record.of.searcher = line.text();
     record.of.seed = line.number<std::uint64_t>();
     record.of.threads = line.number<int>();
@@ -110,11 +112,11 @@ std::string to_csv(std::span<const SearchRecord> records) {
     text += '\n';
     auto out = std::back_inserter(text);
     for (const SearchRecord& r : records) {
-        fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", r.date,
-                       r.of.network, r.of.devices, r.of.searcher, r.of.seed, r.of.threads,
-                       r.of.seconds, r.of.most_evaluations, r.of.problem, r.data_parallel.raw(),
-                       r.heuristics.raw(), r.heuristics_seconds, r.lower_bound.raw(), r.value.raw(),
-                       r.evaluations, r.elapsed);
+        fmt::format_to(out, "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", r.date,
+                       r.of.network, r.of.devices, r.of.samples_per_gpu, r.of.searcher, r.of.seed,
+                       r.of.threads, r.of.seconds, r.of.most_evaluations, r.of.problem,
+                       r.data_parallel.raw(), r.heuristics.raw(), r.heuristics_seconds,
+                       r.lower_bound.raw(), r.value.raw(), r.evaluations, r.elapsed);
         for (std::size_t i = 0; i < r.trajectory.size(); ++i) {
             fmt::format_to(out, "{}{}:{}", i > 0 ? " " : "", r.trajectory[i].seconds,
                            r.trajectory[i].value.raw());

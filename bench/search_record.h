@@ -3,8 +3,8 @@
 // What search_times measured, one search per line of a CSV file. Files are added to and kept: the best
 // value of a case is the best that any search in any file of the folder ever found.
 //
-//     date,network,devices,searcher,seed,threads,seconds,problem,...,trajectory
-//     2026-11-22,alexnet,16,mcmc,1,1,60,9f31c2...,...,0.021:52140000 1.310:41770000
+//     date,network,devices,samples_per_gpu,searcher,seed,threads,seconds,...,problem,...,trajectory
+//     2026-11-22,alexnet,16,256,mcmc,1,1,60,...,9f31c2...,...,0.021:52140000 1.310:41770000
 //
 // `problem` stands for everything that a value depends on: model, machine, prices and how a plan is
 // simulated (through the value of data parallelism). Rows of another problem are kept and not used.
@@ -32,6 +32,7 @@ struct Improvement {
 struct SearchCase {
     std::string network;
     int devices = 0;
+    std::int64_t samples_per_gpu = 0;
     std::string searcher;
     std::uint64_t seed = 1;
     int threads = 1;

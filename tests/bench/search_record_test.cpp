@@ -23,6 +23,7 @@ SearchRecord record(std::uint64_t seed) {
     r.date = "2026-11-22";
     r.of = {.network = "alexnet",
             .devices = 16,
+            .samples_per_gpu = 256,
             .searcher = "mcmc",
             .seed = seed,
             .threads = 2,

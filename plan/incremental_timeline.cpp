@@ -19,11 +19,7 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     graph_.change(tasks);
     ++effort_.evaluations;
     limit_ = limit.raw();
-    if (marks_.size() < graph_.slots()) {
-        marks_.resize(graph_.slots());
-        positions_.resize(graph_.slots(), -1);
-        slot_ends_.resize(graph_.slots(), kNever);
-    }
+    if (marks_.size() < graph_.slots()) marks_.resize(graph_.slots());
     lanes_.resize(graph_.lanes());
     const auto loads = graph_.loads();
     if (std::any_of(loads.begin(), loads.end(), [&](std::int64_t l) { return l > limit_; })) {
@@ -56,7 +52,7 @@ void IncrementalTimeline::reject() {
 void IncrementalTimeline::forget_change() {
     for (std::size_t i = 0; i < windows_.size(); ++i) {
         const std::int32_t p = windows_[i].position;
-        slot_ends_[at(graph_.changed()[i])] = p >= 0 ? ends_[at(p)] : kNever;
+        marks_[at(graph_.changed()[i])].end = p >= 0 ? ends_[at(p)] : kNever;
     }
     graph_.undo();
 }
@@ -65,7 +61,7 @@ void IncrementalTimeline::forget_change() {
 /// the timeline before is followed.
 void IncrementalTimeline::set_changed_ends() {
     for (std::size_t i = 0; i < windows_.size(); ++i) {
-        slot_ends_[at(graph_.changed()[i])] = windows_[i].restart != 0 ? kAlways : kNever;
+        marks_[at(graph_.changed()[i])].end = windows_[i].restart != 0 ? kAlways : kNever;
     }
 }
 
@@ -95,10 +91,10 @@ void IncrementalTimeline::find_windows() {
 
 /// A task whose duration alone differs is committed where it was, if nothing before differs.
 bool IncrementalTimeline::only_lasts_longer(std::size_t index) const {
-    const SlotGraph::Node& before = graph_.before(index);
+    const SlotGraph::Before& before = graph_.before(index);
     const SlotGraph::Node& now = graph_[graph_.changed()[index]];
     return before.lane == now.lane && before.key == now.key &&
-           before.predecessors == now.predecessors;
+           before.predecessors == graph_.predecessors(graph_.changed()[index]);
 }
 
 /// The last of the commits that must come before the new task can be ready.
@@ -108,7 +104,7 @@ std::int32_t IncrementalTimeline::relevant_of(std::size_t index) {
     window.relevant = 0;  // ends the recursion should the change be cyclic; simulate() finds that
     if (only_lasts_longer(index)) return window.relevant = window.position;
     std::int32_t latest = 0;
-    for (const Slot p : graph_[graph_.changed()[index]].predecessors) {
+    for (const Slot p : graph_.predecessors(graph_.changed()[index])) {
         const std::int32_t changed = changed_index(p);
         const std::int32_t own = changed >= 0 ? relevant_of(at(changed)) : position(p);
         latest = std::max(latest, own);
@@ -225,7 +221,7 @@ void IncrementalTimeline::mark_ready(Slot slot) {
 /// Takes old tasks out of what is done and puts new ones in.
 void IncrementalTimeline::count_done() {
     for (std::size_t i = 0; i < windows_.size(); ++i) {
-        const SlotGraph::Node& before = graph_.before(i);
+        const SlotGraph::Before& before = graph_.before(i);
         const Window& window = windows_[i];
         if (window.position >= 0 && window.position < restart_position_) {
             add_done(before.lane, -before.duration);
@@ -249,7 +245,7 @@ void IncrementalTimeline::find_changed_ready() {
 }
 
 std::int32_t IncrementalTimeline::incomplete_predecessors(Slot slot) const {
-    const std::vector<Slot>& all = graph_[slot].predecessors;
+    const SlotGraph::Predecessors& all = graph_.predecessors(slot);
     return static_cast<std::int32_t>(
         std::count_if(all.begin(), all.end(), [&](Slot p) { return !is_complete_at_restart(p); }));
 }
@@ -443,8 +439,8 @@ void IncrementalTimeline::accept() {
         }
     }
     for (const Slot slot : graph_.changed()) {
-        positions_[at(slot)] = -1;
-        slot_ends_[at(slot)] = kNever;
+        marks_[at(slot)].position = -1;
+        marks_[at(slot)].end = kNever;
     }
     order_ = std::move(order);
     starts_ = std::move(starts);
@@ -468,7 +464,7 @@ void IncrementalTimeline::rebuild() {
         ready.push_back(slot);
     };
     for (const Slot slot : order_) {
-        if (graph_[slot].predecessors.empty()) add(slot);
+        if (graph_.predecessors(slot).empty()) add(slot);
     }
     std::int64_t latest = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -481,12 +477,12 @@ void IncrementalTimeline::rebuild() {
                 Mark& mark = marks_[at(next)];
                 if (mark.epoch != epoch_) {
                     mark.epoch = epoch_;
-                    mark.waiting = static_cast<std::int32_t>(graph_[next].predecessors.size());
+                    mark.waiting = static_cast<std::int32_t>(graph_.predecessors(next).size());
                 }
                 if (--mark.waiting == 0) add(next);
             }
         }
-        positions_[at(slot)] = static_cast<std::int32_t>(i);
+        marks_[at(slot)].position = static_cast<std::int32_t>(i);
         ends_[i] = now_ + graph_[slot].duration;
         ends_before_[i] = latest;
         latest = std::max(latest, ends_[i]);
@@ -501,7 +497,7 @@ void IncrementalTimeline::rebuild() {
         ready[at(hole)] = ready.back();
         place[at(ready.back())] = hole;
         ready.pop_back();
-        slot_ends_[at(slot)] = ends_[i];
+        marks_[at(slot)].end = ends_[i];
         add_running({ends_[i], slot});
         add_done(graph_[slot].lane, graph_[slot].duration);
     }

@@ -65,6 +65,9 @@ public:
     [[nodiscard]] const TimelineEffort& effort() const { return effort_; }
 
 private:
+    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
     /// A running task.
     struct Running {
         std::int64_t end = 0;
@@ -75,7 +78,7 @@ private:
     struct Ready {
         std::uint64_t key = 0;
         std::int32_t slot = -1;  ///< of the lane: its number
-        friend auto operator<=>(const Ready&, const Ready&) = default;
+        friend bool operator>(const Ready& a, const Ready& b) { return a.key > b.key; }
     };
     /// What is going on right before the commit at a position.
     struct Checkpoint {
@@ -95,8 +98,12 @@ private:
         std::int32_t waits_for = -1;  ///< resource among whose waiters it is
         bool used = false;            ///< since the latest restart
     };
-    /// One slot during an evaluation.
-    struct Mark {
+    /// One slot.
+    struct alignas(32) Mark {
+        /// In the accepted timeline; none: never. During an evaluation of changed slots before the
+        /// restart: always, or never.
+        std::int64_t end = kNever;
+        std::int32_t position = -1;    ///< in the accepted timeline; -1: none
         std::uint32_t epoch = 0;       ///< of the restart for which `waiting` holds
         std::int32_t waiting = 0;      ///< predecessors that are not complete
         std::int32_t changed = -1;     ///< index of the change, or -1
@@ -111,17 +118,15 @@ private:
 
     static constexpr std::int32_t kStride = 32;  ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 48;
-    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
-    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-    [[nodiscard]] std::int32_t position(Slot slot) const { return positions_[at(slot)]; }
+    [[nodiscard]] std::int32_t position(Slot slot) const { return marks_[at(slot)].position; }
     [[nodiscard]] std::int32_t changed_index(Slot slot) const {
         const Mark& mark = marks_[at(slot)];
         return mark.evaluation == evaluation_ ? mark.changed : -1;
     }
     [[nodiscard]] bool is_complete_at_restart(Slot slot) const {
-        const std::int64_t end = slot_ends_[at(slot)];
+        const std::int64_t end = marks_[at(slot)].end;
         if (end != restart_time_) return end < restart_time_;
         return position(slot) < restart_position_;  // it may take no time
     }
@@ -170,10 +175,6 @@ private:
     std::vector<std::int64_t> ends_after_;       ///< largest end from here on
     std::vector<std::uint32_t> running_counts_;  ///< right before the commit
     std::vector<Checkpoint> checkpoints_;        ///< at positions 0, kStride, ...
-    std::vector<std::int32_t> positions_;        ///< per slot; -1: none
-    /// Per slot: end; none: never. During an evaluation of changed ones before the restart: always, or
-    /// never.
-    std::vector<std::int64_t> slot_ends_;
 
     // The evaluation.
     std::uint32_t evaluation_ = 0;

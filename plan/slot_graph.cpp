@@ -16,15 +16,15 @@ std::int32_t SlotGraph::add_lane(std::span<const std::int32_t> resources) {
     return static_cast<std::int32_t>(lanes_.rows()) - 1;
 }
 
-void SlotGraph::link(Slot slot, const std::vector<Slot>& predecessors) {
-    for (const Slot p : predecessors) {
+void SlotGraph::link(Slot slot) {
+    for (const Slot p : predecessors(slot)) {
         nodes_[static_cast<std::size_t>(p)].successors.push_back(slot);
     }
 }
 
-void SlotGraph::unlink(Slot slot, const std::vector<Slot>& predecessors) {
-    for (const Slot p : predecessors) {
-        std::vector<Slot>& list = nodes_[static_cast<std::size_t>(p)].successors;
+void SlotGraph::unlink(Slot slot) {
+    for (const Slot p : predecessors(slot)) {
+        auto& list = nodes_[static_cast<std::size_t>(p)].successors;
         const auto at = std::find(list.begin(), list.end(), slot);
         assert(at != list.end());
         *at = list.back();
@@ -41,10 +41,11 @@ void SlotGraph::add_load(const Node& node, std::int64_t sign) {
 }
 
 bool SlotGraph::holds(const SlotTask& task) const {
-    const Node& node = nodes_[static_cast<std::size_t>(task.slot)];
+    const Node& node = (*this)[task.slot];
     if (!task.present) return node.lane < 0;
+    const Predecessors& known = predecessors(task.slot);
     return node.lane == task.lane && node.duration == task.duration && node.key == task.key &&
-           std::equal(node.predecessors.begin(), node.predecessors.end(), task.predecessors.begin(),
+           std::equal(known.begin(), known.end(), task.predecessors.begin(),
                       task.predecessors.end());
 }
 
@@ -56,7 +57,9 @@ void SlotGraph::change(std::span<const SlotTask> tasks) {
     }
     for (const SlotTask& task : tasks) {
         const auto slot = static_cast<std::size_t>(task.slot);
-        if (slot >= nodes_.size()) nodes_.resize(slot + 1);
+        if (slot < nodes_.size()) continue;
+        nodes_.resize(slot + 1);
+        predecessors_.resize(slot + 1);
     }
     for (const SlotTask& task : tasks) {
         if (!holds(task)) put(task);
@@ -65,37 +68,36 @@ void SlotGraph::change(std::span<const SlotTask> tasks) {
 
 void SlotGraph::put(const SlotTask& task) {
     Node& node = nodes_[static_cast<std::size_t>(task.slot)];
-    Node& before = before_[count_];
+    Predecessors& now = predecessors_[static_cast<std::size_t>(task.slot)];
+    Before& before = before_[count_];
     changed_[count_++] = task.slot;
     before.duration = node.duration;
     before.key = node.key;
     before.lane = node.lane;
     add_load(node, -1);
-    unlink(task.slot, node.predecessors);
-    std::swap(before.predecessors, node.predecessors);
-    node.predecessors.clear();
+    unlink(task.slot);
+    std::swap(before.predecessors, now);
+    now.clear();
     node.duration = task.duration;
     node.key = task.key;
     node.lane = task.present ? task.lane : -1;
-    if (task.present) {
-        node.predecessors.assign(task.predecessors.begin(), task.predecessors.end());
-    }
+    if (task.present) now.assign(task.predecessors.begin(), task.predecessors.end());
     add_load(node, 1);
-    link(task.slot, node.predecessors);
+    link(task.slot);
 }
 
 void SlotGraph::undo() {
     for (std::size_t i = count_; i-- > 0;) {
         Node& node = nodes_[static_cast<std::size_t>(changed_[i])];
-        Node& before = before_[i];
+        Before& before = before_[i];
         add_load(node, -1);
-        unlink(changed_[i], node.predecessors);
-        std::swap(before.predecessors, node.predecessors);
+        unlink(changed_[i]);
+        std::swap(before.predecessors, predecessors_[static_cast<std::size_t>(changed_[i])]);
         node.duration = before.duration;
         node.key = before.key;
         node.lane = before.lane;
         add_load(node, 1);
-        link(changed_[i], node.predecessors);
+        link(changed_[i]);
     }
     count_ = 0;
 }

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/small_vector.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {
@@ -35,12 +36,20 @@ struct SlotTask {
 
 class SlotGraph {
 public:
-    struct Node {
+    /// What a simulation reads again and again, in one cache line.
+    struct alignas(64) Node {
         std::int64_t duration = 0;
         std::uint64_t key = 0;
         std::int32_t lane = -1;  ///< -1: empty
-        std::vector<Slot> predecessors;
-        std::vector<Slot> successors;
+        SmallVector<Slot, 4> successors;
+    };
+    using Predecessors = SmallVector<Slot, 4>;
+    /// What a slot held.
+    struct Before {
+        std::int64_t duration = 0;
+        std::uint64_t key = 0;
+        std::int32_t lane = -1;
+        Predecessors predecessors;
     };
 
     SlotGraph(int resource_count, Csr<std::int32_t> lanes);
@@ -57,6 +66,9 @@ public:
     [[nodiscard]] const Node& operator[](Slot slot) const {
         return nodes_[static_cast<std::size_t>(slot)];
     }
+    [[nodiscard]] const Predecessors& predecessors(Slot slot) const {
+        return predecessors_[static_cast<std::size_t>(slot)];
+    }
     [[nodiscard]] bool has(Slot slot) const { return (*this)[slot].lane >= 0; }
     [[nodiscard]] std::size_t slots() const { return nodes_.size(); }
     [[nodiscard]] std::size_t tasks() const { return tasks_; }
@@ -69,22 +81,23 @@ public:
 
     /// What the slots of the latest change held before it, in its order; empty ones have lane -1.
     [[nodiscard]] std::span<const Slot> changed() const { return {changed_.data(), count_}; }
-    [[nodiscard]] const Node& before(std::size_t index) const { return before_[index]; }
+    [[nodiscard]] const Before& before(std::size_t index) const { return before_[index]; }
 
 private:
     [[nodiscard]] bool holds(const SlotTask& task) const;
     void put(const SlotTask& task);
-    void link(Slot slot, const std::vector<Slot>& predecessors);
-    void unlink(Slot slot, const std::vector<Slot>& predecessors);
+    void link(Slot slot);
+    void unlink(Slot slot);
     void add_load(const Node& node, std::int64_t sign);
 
     Csr<std::int32_t> lanes_;
     std::vector<Node> nodes_;
+    std::vector<Predecessors> predecessors_;
     std::vector<std::int64_t> loads_;  ///< per resource
     std::size_t tasks_ = 0;
     // Of the latest change. Kept at their largest sizes, so that lists keep their memory.
     std::vector<Slot> changed_;
-    std::vector<Node> before_;
+    std::vector<Before> before_;
     std::size_t count_ = 0;
 };
 

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/changes.h"
 
+#include "search/config_table.h"
+
 namespace partita::search {
 
-plan::Strategy apply(plan::Strategy base, const Changes& changes) {
-    for (const auto& [op, config] : changes.configs) base.configs[op.index()] = config;
-    if (!changes.updates.empty()) base.updates.resize(base.configs.size());
-    for (const auto& [op, update] : changes.updates) base.updates[op.index()] = update;
-    if (changes.policy) base.policy = *changes.policy;
-    return base;
+void apply(const Changes& changes, const ConfigTable& table, plan::Strategy& strategy) {
+    for (const auto& [op, config] : changes.configs) {
+        strategy.configs[op.index()] = table.config(op, config);
+    }
+    if (!changes.updates.empty()) strategy.updates.resize(strategy.configs.size());
+    for (const auto& [op, update] : changes.updates) {
+        strategy.updates[op.index()] = table.update(op, update);
+    }
+    if (changes.policy) strategy.policy = *changes.policy;
 }
 
 }  // namespace partita::search

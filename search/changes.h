@@ -1,27 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes of a strategy: what a move proposes, and all that an evaluation of it needs to know beside
-// the strategy that it starts from. Applying them is the only way in which chains change state.
+// Changes of a state: what a move proposes, and all that an evaluation of it needs to know beside the
+// state that it starts from. Applying them is the only way in which chains change state.
 #pragma once
 
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "plan/strategy.h"
+#include "search/config_id.h"
 
 namespace partita::search {
 
-struct Changes {
-    /// By op, rising, each once; all differ from the base.
-    std::vector<std::pair<graph::OpId, plan::OpConfig>> configs;
-    std::vector<std::pair<graph::OpId, plan::UpdateConfig>> updates;
-    std::optional<plan::Policy> policy;
+class ConfigTable;
 
-    [[nodiscard]] bool empty() const { return configs.empty() && updates.empty() && !policy; }
+struct ConfigChange {
+    graph::OpId op;
+    ConfigId config;
+    friend bool operator==(const ConfigChange&, const ConfigChange&) = default;
 };
 
-/// The base with the changes.
-plan::Strategy apply(plan::Strategy base, const Changes& changes);
+struct UpdateChange {
+    graph::OpId op;
+    UpdateId update;
+    friend bool operator==(const UpdateChange&, const UpdateChange&) = default;
+};
+
+struct Changes {
+    /// By op, rising, each once; all differ from the base.
+    std::vector<ConfigChange> configs;
+    std::vector<UpdateChange> updates;
+    std::optional<plan::Policy> policy;
+    friend bool operator==(const Changes&, const Changes&) = default;
+
+    [[nodiscard]] bool empty() const { return configs.empty() && updates.empty() && !policy; }
+    /// Keeps the memory for the next ones.
+    void clear() {
+        configs.clear();
+        updates.clear();
+        policy.reset();
+    }
+};
+
+/// Changes the strategy of the state that they are of; O(changes). (State::apply() is for the state.)
+void apply(const Changes& changes, const ConfigTable& table, plan::Strategy& strategy);
 
 }  // namespace partita::search

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "plan/batch.h"
 #include "plan/config.h"
 #include "search/split_configs.h"
 
@@ -37,12 +38,24 @@ bool is_among(const std::vector<int>& sorted, int value) {
 }  // namespace
 
 ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
-    : problem_(problem), options_(std::move(options)), blocks_(blocks_of_factors(problem)) {
+    : problem_(problem),
+      options_(std::move(options)),
+      blocks_(blocks_of_factors(problem)),
+      degree_lists_(problem),
+      sets_(problem.device_count()),
+      ops_(problem.graph().op_count()) {
     std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
     std::iota(all.begin(), all.end(), 0);
     add_sets(all);
     const std::vector<int> equal = equal_devices(problem);
     if (equal != all) add_sets(equal);
+    for (auto& [size, sets] : by_size_) {
+        for (const DeviceSet& set : sets.sets) sets.ids.push_back(sets_.id(set));
+    }
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+        restricted_.push_back(problem.allowed_devices(OpId(i)).size() != all.size() ? 1 : 0);
+    }
+    phase(problem.policy().micro_batches);
 }
 
 void ConfigTable::add_sets(const std::vector<int>& devices) {
@@ -56,7 +69,7 @@ void ConfigTable::add_sets(const std::vector<int>& devices) {
 void ConfigTable::add_size(int size, const std::vector<int>& devices) {
     const int count = static_cast<int>(devices.size());
     const int most_stride = size == 1 ? 1 : std::max(1, node_size(problem_));
-    std::vector<DeviceSet>& sets = sets_[size];
+    std::vector<DeviceSet>& sets = by_size_[size].sets;
     const auto others = static_cast<std::ptrdiff_t>(sets.size());  // of another kind of devices
     for (int stride = 1; stride <= most_stride; ++stride) {
         if (most_stride % stride != 0) continue;
@@ -72,37 +85,100 @@ void ConfigTable::add_size(int size, const std::vector<int>& devices) {
     }
 }
 
+ConfigTable::OfSize& ConfigTable::of(OpId op, int size) {
+    std::vector<OfSize>& all = ops_[op.index()].of_size;
+    const auto known = std::find_if(all.begin(), all.end(),
+                                    [&](const OfSize& of_size) { return of_size.size == size; });
+    if (known != all.end()) return *known;
+    all.emplace_back().size = size;
+    return all.back();
+}
+
 const std::vector<int>& ConfigTable::sizes(OpId op) {
-    const auto [known, is_new] = sizes_.try_emplace(op);
-    if (!is_new) return known->second;
-    std::vector<int> sizes;
-    for (const auto& [size, sets] : sets_) {
+    std::vector<int>& sizes = ops_[op.index()].sizes;
+    if (!sizes.empty()) return sizes;
+    for (const auto& [size, sets] : by_size_) {
         if (!device_sets(op, size).empty() && !degrees(op, size).empty()) sizes.push_back(size);
     }
-    return sizes_[op] = std::move(sizes);
+    return sizes;
+}
+
+const ConfigTable::Sets& ConfigTable::sets_of(OpId op, int size) {
+    static const Sets kNone;
+    OfSize& own = of(op, size);
+    if (own.sets != nullptr) return *own.sets;
+    const auto all = by_size_.find(size);
+    own.sets = all == by_size_.end() ? &kNone : &all->second;
+    if (restricted_[op.index()] == 0 || all == by_size_.end()) return *own.sets;
+    own.own_sets = std::make_unique<Sets>();
+    for (std::size_t i = 0; i < all->second.ids.size(); ++i) {
+        if (!may_use(op, all->second.ids[i])) continue;
+        own.own_sets->sets.push_back(all->second.sets[i]);
+        own.own_sets->ids.push_back(all->second.ids[i]);
+    }
+    return *(own.sets = own.own_sets.get());
 }
 
 const std::vector<DeviceSet>& ConfigTable::device_sets(OpId op, int size) {
-    static const std::vector<DeviceSet> kNone;
-    const std::vector<int>& allowed = problem_.allowed_devices(op);
-    const auto all = sets_.find(size);
-    if (all == sets_.end()) return kNone;
-    if (static_cast<int>(allowed.size()) == problem_.device_count()) return all->second;
-    const auto [known, is_new] = allowed_sets_.try_emplace({op, size});
-    if (is_new) {
-        for (const DeviceSet& set : all->second) {
-            bool usable = true;
-            for (int i = 0; i < size && usable; ++i) usable = is_among(allowed, set[i]);
-            if (usable) known->second.push_back(set);
-        }
-    }
-    return known->second;
+    return sets_of(op, size).sets;
 }
 
-bool ConfigTable::is_legal(OpId op, const Degrees& degrees, int size) const {
+bool ConfigTable::has_all(OpId op, DevicesId devices) {
+    std::vector<std::int8_t>& known = ops_[op.index()].may_use;
+    if (known.size() <= at(devices)) known.resize(at(devices) + 1, -1);
+    std::int8_t& may = known[at(devices)];
+    if (may >= 0) return may != 0;
     const std::vector<int>& allowed = problem_.allowed_devices(op);
+    const DeviceSet& set = sets_[devices];
+    bool all = sets_.is_valid(devices);
+    for (int i = 0; i < set.size() && all; ++i) all = is_among(allowed, set[i]);
+    may = all ? 1 : 0;
+    return all;
+}
+
+ConfigId ConfigTable::find_one_device(OpId op, DevicesId devices) {
+    return id(op, search::on_one_device(problem_, op, sets_[devices]));
+}
+
+bool ConfigTable::find_legal(OpId op, const Degrees& degrees, int size, int micro_batches) const {
+    const std::vector<int>& allowed = problem_.allowed_devices(op);
+    if (static_cast<int>(allowed.size()) < size) return false;
     const plan::OpConfig config{.degrees = degrees, .devices = some_of(allowed, 0, size, 1)};
-    return !find_fault(problem_, op, config, problem_.policy().micro_batches);
+    return !find_fault(problem_, op, config, micro_batches);
+}
+
+ConfigTable::Split& ConfigTable::split(OpId op, DegreesId degrees) {
+    std::vector<Split>& splits = ops_[op.index()].splits;
+    if (splits.size() <= at(degrees)) splits.resize(at(degrees) + 1);
+    Split& split = splits[at(degrees)];
+    if (split.size == 0) split.size = degree_lists_.size(op, degrees);
+    return split;
+}
+
+bool ConfigTable::find_legal_split(OpId op, DegreesId degrees, std::size_t phase) {
+    Split& known = split(op, degrees);
+    const bool legal =
+        find_legal(op, degree_lists_.degrees(op, degrees), known.size, micro_batches_[phase]);
+    if (phase >= kMostPhases) return legal;
+    known.asked |= std::uint64_t{1} << phase;
+    if (legal) known.legal |= std::uint64_t{1} << phase;
+    return legal;
+}
+
+std::size_t ConfigTable::phase(int micro_batches) {
+    const auto known = std::find(micro_batches_.begin(), micro_batches_.end(), micro_batches);
+    const auto phase = static_cast<std::size_t>(known - micro_batches_.begin());
+    if (known == micro_batches_.end()) {
+        micro_batches_.push_back(micro_batches);
+        legal_batch_.push_back(-1);
+    }
+    return phase;
+}
+
+bool ConfigTable::is_legal_batch(std::size_t phase) {
+    std::int8_t& legal = legal_batch_[phase];
+    if (legal < 0) legal = find_batch_fault(problem_, micro_batches_[phase]) ? 0 : 1;
+    return legal != 0;
 }
 
 std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) const {
@@ -116,8 +192,9 @@ std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) c
         factors.push_back(name_in_blocks(name, blocks.blocks));
     }
     std::vector<Degrees> legal;
+    const int micro_batches = problem_.policy().micro_batches;
     const auto add = [&](Degrees degrees) {
-        if (is_legal(op, degrees, size)) legal.push_back(std::move(degrees));
+        if (find_legal(op, degrees, size, micro_batches)) legal.push_back(std::move(degrees));
     };
     for (const std::string& factor : factors) add({{factor, size}});
     if (options_.most_axes < 2) return legal;
@@ -125,7 +202,7 @@ std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) c
         if (size % major != 0) continue;
         for (const std::string& a : factors) {
             // What is illegal alone is illegal beside another.
-            if (!is_legal(op, {{a, major}}, major)) continue;
+            if (!find_legal(op, {{a, major}}, major, micro_batches)) continue;
             for (const std::string& b : factors) {
                 if (a != b) add({{a, major}, {b, size / major}});
             }
@@ -134,41 +211,77 @@ std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) c
     return legal;
 }
 
+const ConfigTable::Splits& ConfigTable::splits_of(OpId op, int size) {
+    OfSize& own = of(op, size);
+    if (own.splits) return *own.splits;
+    own.splits = std::make_unique<Splits>();
+    Splits& splits = *own.splits;
+    splits.degrees = find_degrees(op, size);
+    for (const Degrees& degrees : splits.degrees) {
+        splits.ids.push_back(degree_lists_.id(op, degrees));
+        if (degrees.size() == 1) ++splits.singles;
+    }
+    return splits;
+}
+
 const std::vector<ConfigTable::Degrees>& ConfigTable::degrees(OpId op, int size) {
-    const auto [known, is_new] = degrees_.try_emplace({op, size});
-    if (is_new) known->second = find_degrees(op, size);
-    return known->second;
+    return splits_of(op, size).degrees;
 }
 
-/// First and number of those with as many axes.
-std::pair<std::size_t, std::size_t> ConfigTable::with_axes(OpId op, int size, std::size_t axes) {
-    const std::vector<Degrees>& all = degrees(op, size);
-    const auto at_least = [&](std::size_t count) {
-        return static_cast<std::size_t>(
-            std::find_if(all.begin(), all.end(),
-                         [&](const Degrees& d) { return d.size() >= count; }) -
-            all.begin());
-    };
-    const std::size_t first = at_least(axes);
-    return {first, at_least(axes + 1) - first};
+DevicesId ConfigTable::draw_devices(OpId op, Random& random) {
+    const std::vector<int>& sizes = this->sizes(op);
+    const std::vector<DevicesId>& ids = sets_of(op, sizes[random.below(sizes.size())]).ids;
+    return ids[random.below(ids.size())];
 }
 
-ConfigTable::Degrees ConfigTable::draw_degrees(OpId op, int size, Random& random) {
-    const std::vector<Degrees>& all = degrees(op, size);
-    if (all.size() == 1) return all.front();
+DegreesId ConfigTable::draw_degrees(OpId op, int size, Random& random) {
+    const Splits& all = splits_of(op, size);
+    if (all.ids.size() == 1) return all.ids.front();
     // Either there are both kinds, or all are of the one kind.
-    const std::size_t axes = 1 + random.below(2);
-    auto [first, count] = with_axes(op, size, axes);
-    if (count == 0) std::tie(first, count) = with_axes(op, size, 3 - axes);
-    return all[first + random.below(count)];
+    const bool one_axis = random.below(2) == 0;
+    const std::size_t pairs = all.ids.size() - all.singles;
+    const bool from_singles = pairs == 0 || (one_axis && all.singles > 0);
+    return from_singles ? all.ids[random.below(all.singles)]
+                        : all.ids[all.singles + random.below(pairs)];
 }
 
 double ConfigTable::log_probability(OpId op, int size, const Degrees& degrees) {
-    const std::size_t singles = with_axes(op, size, 1).second;
-    const std::size_t pairs = with_axes(op, size, 2).second;
+    const Splits& all = splits_of(op, size);
+    const std::size_t singles = all.singles;
+    const std::size_t pairs = size == 1 ? 0 : all.ids.size() - singles;
     const std::size_t own = degrees.size() > 1 ? pairs : singles;
     const double of_kind = singles > 0 && pairs > 0 ? 0.5 : 1.0;
     return std::log(of_kind / static_cast<double>(std::max<std::size_t>(own, 1)));
+}
+
+double ConfigTable::log_probability(OpId op, ConfigId config) {
+    Split& known = split(op, config.degrees);
+    if (known.weighed) return known.log_probability;
+    const int size = sets_.size(config.devices);
+    const auto sets = static_cast<double>(sets_of(op, size).ids.size());
+    const double found = log_probability(op, size, degree_lists_.degrees(op, config.degrees)) -
+                         std::log(std::max(sets, 1.0));
+    Split& weighed = split(op, config.degrees);  // new splits may have moved it
+    weighed.weighed = true;
+    return weighed.log_probability = found;
+}
+
+ConfigId ConfigTable::id(OpId op, const plan::OpConfig& config) {
+    return {degree_lists_.id(op, config.degrees), sets_.id(config.devices)};
+}
+
+UpdateId ConfigTable::id(OpId op, const plan::UpdateConfig& update) {
+    return {id(op, update.update), update.accumulate_locally, update.refetch};
+}
+
+plan::OpConfig ConfigTable::config(OpId op, ConfigId id) const {
+    return {.degrees = degree_lists_.degrees(op, id.degrees), .devices = sets_[id.devices]};
+}
+
+plan::UpdateConfig ConfigTable::update(OpId op, UpdateId id) const {
+    return {.update = config(op, id.update),
+            .accumulate_locally = id.accumulate_locally,
+            .refetch = id.refetch};
 }
 
 }  // namespace partita::search

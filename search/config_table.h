@@ -13,20 +13,27 @@
 // of micro-batches. Degrees are drawn evenly by the number of axes first, because there are many more
 // pairs than single factors, and few of them good.
 //
+// Searchers handle configs by number (config_id.h); the table numbers them and remembers which are
+// legal, for each number of micro-batches that occurs. Configs that it would not propose, of a start
+// for example, get numbers too.
+//
 // Threads: tables are filled when first asked for, so one thread at a time.
 // Differs from Jia et al. 2019, section 4: unequal parts, replicas and reductions are configs too;
 // device sets are structured instead of arbitrary.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
-#include <optional>
-#include <span>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "plan/problem.h"
 #include "plan/strategy.h"
+#include "search/config_id.h"
+#include "search/degree_lists.h"
+#include "search/device_sets.h"
 #include "search/factor_blocks.h"
 #include "search/random.h"
 
@@ -42,7 +49,7 @@ struct ConfigTableOptions {
 
 class ConfigTable {
 public:
-    using Degrees = std::vector<plan::FactorDegree>;
+    using Degrees = DegreeLists::Degrees;
 
     explicit ConfigTable(const plan::Problem& problem, ConfigTableOptions options = {});
 
@@ -53,26 +60,110 @@ public:
     /// Legal degrees that make that many parts, those of one axis first. For one part: none.
     const std::vector<Degrees>& degrees(graph::OpId op, int size);
 
-    /// Degrees for that many parts, at random; `size` is one of sizes().
-    Degrees draw_degrees(graph::OpId op, int size, Random& random);
+    /// One of sizes(), then one of its device sets, both evenly.
+    DevicesId draw_devices(graph::OpId op, Random& random);
+    /// Degrees for that many parts, at random.
+    DegreesId draw_degrees(graph::OpId op, int size, Random& random);
     /// The logarithm of the probability with which draw_degrees() draws these. Those that the table
     /// lacks (a start has them) count as others with as many axes.
     double log_probability(graph::OpId op, int size, const Degrees& degrees);
+    /// ln q of coming to the degrees on one of the sets of their size, without what is the same for
+    /// all.
+    double log_probability(graph::OpId op, ConfigId config);
+
+    ConfigId id(graph::OpId op, const plan::OpConfig& config);
+    UpdateId id(graph::OpId op, const plan::UpdateConfig& update);
+    [[nodiscard]] plan::OpConfig config(graph::OpId op, ConfigId id) const;
+    [[nodiscard]] plan::UpdateConfig update(graph::OpId op, UpdateId id) const;
+    [[nodiscard]] DegreeLists& degree_lists() { return degree_lists_; }
+    [[nodiscard]] const DegreeLists& degree_lists() const { return degree_lists_; }
+    [[nodiscard]] const DeviceSets& sets() const { return sets_; }
+
+    /// The place of a number of micro-batches in the order in which they were first asked for.
+    std::size_t phase(int micro_batches);
+    [[nodiscard]] int micro_batches(std::size_t phase) const { return micro_batches_[phase]; }
+    /// Can the batch be cut into that many micro-batches?
+    bool is_legal_batch(std::size_t phase);
+    bool is_legal(graph::OpId op, ConfigId config, std::size_t phase) {
+        return may_use(op, config.devices) && is_legal_split(op, config.degrees, phase) &&
+               ops_[op.index()].splits[at(config.degrees)].size == sets_.size(config.devices);
+    }
+    /// The degrees alone: legal on any set of as many devices that the op may use.
+    bool is_legal_split(graph::OpId op, DegreesId degrees, std::size_t phase) {
+        const std::vector<Split>& splits = ops_[op.index()].splits;
+        if (phase < kMostPhases && at(degrees) < splits.size()) {
+            const Split& known = splits[at(degrees)];
+            if ((known.asked >> phase & 1) != 0) return (known.legal >> phase & 1) != 0;
+        }
+        return find_legal_split(op, degrees, phase);
+    }
+    bool may_use(graph::OpId op, DevicesId devices) {
+        return restricted_[op.index()] == 0 ? sets_.is_valid(devices) : has_all(op, devices);
+    }
+    /// The op whole on the first device of the set that it may use, or else on the first it may use.
+    ConfigId on_one_device(graph::OpId op, DevicesId devices) {
+        if (restricted_[op.index()] != 0) return find_one_device(op, devices);
+        return {0, DeviceSets::single(sets_.first(devices))};
+    }
 
 private:
-    [[nodiscard]] bool is_legal(graph::OpId op, const Degrees& degrees, int size) const;
+    static constexpr std::size_t kMostPhases = 64;  ///< of which is remembered what is legal
+
+    struct Sets {
+        std::vector<plan::DeviceSet> sets;
+        std::vector<DevicesId> ids;
+    };
+    struct Splits {
+        std::vector<Degrees> degrees;
+        std::vector<DegreesId> ids;
+        std::size_t singles = 0;  ///< those of one axis come first
+    };
+    /// What an op has for one number of parts.
+    struct OfSize {
+        int size = 0;
+        const Sets* sets = nullptr;  ///< null: not asked for yet
+        std::unique_ptr<Sets> own_sets;
+        std::unique_ptr<Splits> splits;
+    };
+    /// What is known of degrees, as bits by phase.
+    struct Split {
+        int size = 0;
+        bool weighed = false;
+        double log_probability = 0;
+        std::uint64_t asked = 0;
+        std::uint64_t legal = 0;
+    };
+    struct OfOp {
+        std::vector<int> sizes;  ///< empty: not asked for yet
+        std::vector<OfSize> of_size;
+        std::vector<Split> splits;         ///< by DegreesId
+        std::vector<std::int8_t> may_use;  ///< by DevicesId, of restricted ops; -1: not asked yet
+    };
+
+    static std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
+    OfSize& of(graph::OpId op, int size);
+    const Sets& sets_of(graph::OpId op, int size);
+    const Splits& splits_of(graph::OpId op, int size);
+    Split& split(graph::OpId op, DegreesId degrees);
+    [[nodiscard]] bool find_legal(graph::OpId op, const Degrees& degrees, int size,
+                                  int micro_batches) const;
     [[nodiscard]] std::vector<Degrees> find_degrees(graph::OpId op, int size) const;
-    std::pair<std::size_t, std::size_t> with_axes(graph::OpId op, int size, std::size_t axes);
+    bool find_legal_split(graph::OpId op, DegreesId degrees, std::size_t phase);
+    ConfigId find_one_device(graph::OpId op, DevicesId devices);
+    bool has_all(graph::OpId op, DevicesId devices);
     void add_sets(const std::vector<int>& devices);
     void add_size(int size, const std::vector<int>& devices);
 
     const plan::Problem& problem_;
     ConfigTableOptions options_;
-    std::vector<std::vector<FactorBlocks>> blocks_;     ///< per op
-    std::map<int, std::vector<plan::DeviceSet>> sets_;  ///< by size, of all devices
-    std::map<graph::OpId, std::vector<int>> sizes_;
-    std::map<std::pair<graph::OpId, int>, std::vector<plan::DeviceSet>> allowed_sets_;
-    std::map<std::pair<graph::OpId, int>, std::vector<Degrees>> degrees_;
+    std::vector<std::vector<FactorBlocks>> blocks_;  ///< per op
+    DegreeLists degree_lists_;
+    DeviceSets sets_;
+    std::map<int, Sets> by_size_;   ///< of all devices
+    std::vector<char> restricted_;  ///< per op: it may not use all devices
+    std::vector<OfOp> ops_;
+    std::vector<int> micro_batches_;
+    std::vector<std::int8_t> legal_batch_;  ///< per phase; -1: not asked yet
 };
 
 }  // namespace partita::search

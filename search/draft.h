@@ -7,55 +7,95 @@
 //     its input, its output   the same, while they lay as the op needed them
 //     ops that must share its devices (Constraints::together)   go along
 //
-// What cannot be made legal that way is no proposal.
+// What cannot be made legal that way is no proposal. One draft serves one proposal after the other, so
+// that none allocates memory.
+//
+// Time: O(what changes and its neighbours), but where partial sums pass from op to op (a start may
+// have them): then the whole strategy is checked.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "plan/strategy.h"
 #include "search/changes.h"
+#include "search/index_set.h"
 #include "search/search_space.h"
+#include "search/state.h"
 
 namespace partita::search {
 
 class Draft {
 public:
-    /// Both must outlive it; `base` is legal.
-    Draft(const SearchSpace& space, const plan::Strategy& base);
+    /// `space` must outlive it.
+    explicit Draft(SearchSpace& space);
 
-    [[nodiscard]] const plan::Strategy& base() const { return base_; }
+    /// Forgets what was drafted. `base` is legal and must not change until finish().
+    void start(const State& base);
+
+    [[nodiscard]] SearchSpace& space() { return space_; }
+    [[nodiscard]] const State& base() const { return *base_; }
     /// As drafted so far.
-    [[nodiscard]] const plan::OpConfig& config(graph::OpId op) const;
-    [[nodiscard]] int micro_batches() const;
+    [[nodiscard]] ConfigId config(graph::OpId op) const {
+        return changed_.contains(op.index()) ? configs_[op.index()] : base_->config(op);
+    }
+    [[nodiscard]] UpdateId update(graph::OpId op) const {
+        return updated_.contains(op.index()) ? updates_[op.index()] : base_->update(op);
+    }
+    /// ConfigTable::phase() of its number of micro-batches.
+    [[nodiscard]] std::size_t phase() const { return phase_; }
 
-    void set(graph::OpId op, plan::OpConfig config);
-    void set_update(graph::OpId op, plan::UpdateConfig update);
-    void set_policy(plan::Policy policy) { policy_ = std::move(policy); }
+    void set(graph::OpId op, ConfigId config) {
+        configs_[op.index()] = config;
+        changed_.insert(op.index());
+    }
+    void set_update(graph::OpId op, UpdateId update) {
+        updates_[op.index()] = update;
+        updated_.insert(op.index());
+    }
+    void set_policy(plan::Policy policy);
 
     /// Gives the op's config to the computing ops of its group, from neighbour to neighbour.
     void spread(graph::OpId op);
     /// Does to the twins of every changed op what was done to it. One that lies on other devices
     /// stays there if it has as many, and else as it is.
     void repeat();
+    /// For moves that look for ops: a set, empty and to be left so, and a list.
+    [[nodiscard]] IndexSet& marks() { return marks_; }
+    [[nodiscard]] std::vector<graph::OpId>& reached() { return reached_; }
 
-    /// Everything that differs from the base; nullopt: nothing does, or it cannot be legal.
-    [[nodiscard]] std::optional<Changes> finish();
+    /// Everything that differs from the base. False: nothing does, or it cannot be legal.
+    [[nodiscard]] bool finish(Changes& changes);
 
 private:
     void move_sources(graph::OpId reader);
     void move_outputs(graph::OpId producer);
     void move_partners();
-    [[nodiscard]] bool is_legal() const;
+    void move_partners(const std::vector<graph::OpId>& together);
+    void mark_partners(graph::OpId op);
+    void collect(Changes& changes) const;
+    [[nodiscard]] bool is_legal(const Changes& changes);
+    [[nodiscard]] bool is_legal_batch(const Changes& changes);
+    [[nodiscard]] bool shares_devices(const Changes& changes);
     [[nodiscard]] bool meets_summands(graph::OpId op) const;
+    [[nodiscard]] bool is_legal_strategy(const Changes& changes) const;
 
-    const SearchSpace& space_;
+    SearchSpace& space_;
     const plan::Problem& problem_;
-    const plan::Strategy& base_;
-    std::map<graph::OpId, plan::OpConfig> configs_;
-    std::map<graph::OpId, plan::UpdateConfig> updates_;
+    ConfigTable& table_;
+    const State* base_ = nullptr;
+    std::size_t phase_ = 0;
+    IndexSet changed_;  ///< ops with a config of their own
+    IndexSet updated_;
+    std::vector<ConfigId> configs_;  ///< per op, of the changed ones
+    std::vector<UpdateId> updates_;
     std::optional<plan::Policy> policy_;
+    IndexSet marks_;
+    std::vector<graph::OpId> reached_;
+    IndexSet together_;  ///< of Constraints::together
+    std::vector<ConfigChange> found_;
 };
 
 }  // namespace partita::search

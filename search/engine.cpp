@@ -139,7 +139,8 @@ std::size_t Engine::granted(const std::vector<char>& fresh) const {
     return count;
 }
 
-std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
+std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates,
+                                         std::span<const Evaluation* const> known) {
     std::vector<char> fresh;
     const Strategy* before = last_ ? &last_->strategy : nullptr;
     for (const Strategy& candidate : candidates) {
@@ -152,7 +153,8 @@ std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
     const std::size_t done = workers_.run(count, [&](int worker, std::size_t index) {
         if (!(first_ever && index == 0) && interrupted()) return false;
         if (fresh[index] == 0) return true;
-        results[index] = evaluator(worker).evaluate(candidates[index]);
+        const bool is_known = !known.empty() && known[index] != nullptr;
+        results[index] = is_known ? *known[index] : evaluator(worker).evaluate(candidates[index]);
         return true;
     });
     results.resize(done);

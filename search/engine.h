@@ -10,8 +10,9 @@
 // evaluation budget give the same result with any number of threads. A time limit or a cancellation
 // cuts that sequence at an arbitrary place.
 //
-// `evaluations` counts the evaluations of a strategy that differs from the one before, and nothing
-// else: the baselines are priced beside the search, outside count and budget.
+// `evaluations` counts the evaluations of a strategy that differs from the one before, those that a
+// searcher remembers among them, and nothing else: the baselines are priced beside the search, outside
+// count and budget.
 //
 // Optimal: when the value equals the lower bound, or a searcher proves it.
 // Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
@@ -130,8 +131,10 @@ public:
     [[nodiscard]] std::optional<double> spent() const;
 
     /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
-    /// in the order of `candidates`, priced in parallel.
-    std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);
+    /// in the order of `candidates`, priced in parallel. Those whose evaluation the searcher knows
+    /// (`known`: empty, or one pointer each, null if not) count but are not priced again.
+    std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates,
+                                           std::span<const plan::Evaluation* const> known = {});
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
 

@@ -31,6 +31,11 @@ struct Link {
 /// All links of an op: its operands in order, then the readers of its results.
 std::vector<Link> links_of(const plan::Problem& problem, graph::OpId op);
 
+/// The degrees of the other end of the link when `from`, one of the two, has these; legal or not.
+std::vector<plan::FactorDegree> followed_degrees(const plan::Problem& problem, const Link& link,
+                                                 graph::OpId from,
+                                                 const std::vector<plan::FactorDegree>& degrees);
+
 /// The config of the other end of the link when `from`, one of the two, has `config`. Legal.
 plan::OpConfig follow(const plan::Problem& problem, const Link& link, graph::OpId from,
                       const plan::OpConfig& config, int micro_batches);

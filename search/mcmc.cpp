@@ -13,19 +13,6 @@
 
 namespace partita::search {
 
-namespace {
-
-/// Draws of moves until one proposes something. Some never do in a problem: nothing repeats, say.
-constexpr int kMostDraws = 256;
-
-}  // namespace
-
-bool Limit::accepts(const plan::Evaluation& evaluation) const {
-    if (evaluation.keeps_schedule != keeps_schedule) return evaluation.keeps_schedule;
-    if (evaluation.overflow != overflow) return evaluation.overflow < overflow;
-    return evaluation.value <= value;
-}
-
 Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
     assert(options_.chains >= 1 && options_.restarts >= 1);
     for (const std::string& name : options_.moves) {
@@ -36,7 +23,6 @@ Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
     if (options_.moves.empty()) {
         for (const Move& move : move_table()) moves_.push_back(&move);
     }
-    for (const Move* move : moves_) total_weight_ += static_cast<std::uint64_t>(move->weight);
 }
 
 Mcmc::Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds) : Mcmc(std::move(options)) {
@@ -89,22 +75,21 @@ void Mcmc::start(Engine& engine) {
     for (int i = 0; i < options_.chains; ++i) {
         const std::size_t back = std::min(static_cast<std::size_t>(i), starts.size() - 1);
         const auto& [strategy, evaluation] = starts[starts.size() - 1 - back];
-        chains_.push_back({.state = strategy,
-                           .evaluation = evaluation,
-                           .random = Random::stream(seed, static_cast<std::uint64_t>(i))});
+        chains_.emplace_back(*space_, strategy, evaluation,
+                             Random::stream(seed, static_cast<std::uint64_t>(i)));
     }
+    next_restarts_.assign(chains_.size(), 0);
     seeds_.reset();
 }
 
 void Mcmc::restart(const Engine& engine, double spent) {
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-        Chain& chain = chains_[i];
-        if (spent < chain.next_restart) continue;
-        const bool first = chain.next_restart == 0;
-        chain.next_restart = spent + static_cast<double>(i + 1) / options_.restarts;
-        if (first || !engine.best_evaluation()->better_than(chain.evaluation)) continue;
-        chain.state = *engine.best();
-        chain.evaluation = *engine.best_evaluation();
+        double& next = next_restarts_[i];
+        if (spent < next) continue;
+        const bool first = next == 0;
+        next = spent + static_cast<double>(i + 1) / options_.restarts;
+        if (first || !engine.best_evaluation()->better_than(chains_[i].evaluation())) continue;
+        chains_[i].restart(*engine.best(), *engine.best_evaluation());
     }
 }
 
@@ -115,46 +100,32 @@ double Mcmc::temperature(std::size_t chain, double spent) const {
     return options_.cold * std::pow(options_.hot / options_.cold, left);
 }
 
-std::optional<Proposal> Mcmc::draw(Chain& chain) {
-    if (space_->computing().empty()) return std::nullopt;
-    for (int i = 0; i < kMostDraws; ++i) {
-        std::uint64_t ticket = chain.random.below(total_weight_);
-        std::size_t move = 0;
-        while (ticket >= static_cast<std::uint64_t>(moves_[move]->weight)) {
-            ticket -= static_cast<std::uint64_t>(moves_[move++]->weight);
-        }
-        auto proposal = propose(*moves_[move], *space_, chain.state, chain.random);
-        if (proposal) return proposal;
-    }
-    return std::nullopt;
-}
-
 Status Mcmc::round(Engine& engine) {
     const double spent = this->spent(engine);
     restart(engine, spent);
-    std::vector<Draw> draws;
+    std::vector<Chain*> drawn;
     std::vector<plan::Strategy> candidates;
+    std::vector<const plan::Evaluation*> known;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
         Chain& chain = chains_[i];
-        const auto proposal = draw(chain);
-        if (!proposal) continue;
-        const double u = 1 - chain.random.uniform();
-        const auto value = static_cast<double>(chain.evaluation.value.raw());
-        const double slack = value * temperature(i, spent) * (proposal->log_ratio - std::log(u));
-        const Time limit = chain.evaluation.value + Time(std::llround(slack));
-        draws.push_back({i, {chain.evaluation.keeps_schedule, chain.evaluation.overflow, limit}});
-        candidates.push_back(apply(chain.state, proposal->changes));
+        if (!chain.draw(moves_, temperature(i, spent))) continue;
+        drawn.push_back(&chain);
+        candidates.push_back(chain.candidate());
+        const Rejections::Known* rejected = chain.known();
+        const bool priced = rejected != nullptr && rejected->evaluation;
+        known.push_back(priced ? &*rejected->evaluation : nullptr);
     }
     if (candidates.empty()) return Status::found;
-    const std::vector<plan::Evaluation> evaluations = engine.evaluate(candidates);
+    std::vector<plan::Evaluation> evaluations = engine.evaluate(candidates, known);
     proposals_ += static_cast<std::int64_t>(candidates.size());
     for (std::size_t i = 0; i < evaluations.size(); ++i) {
-        const bool accepted = draws[i].limit.accepts(evaluations[i]);
+        const bool accepted = drawn[i]->limit().accepts(evaluations[i]);
         engine.count_acceptance(accepted);
-        if (!accepted) continue;
-        Chain& chain = chains_[draws[i].chain];
-        chain.state = std::move(candidates[i]);
-        chain.evaluation = evaluations[i];
+        if (accepted) {
+            drawn[i]->accept(std::move(evaluations[i]));
+        } else if (known[i] == nullptr) {
+            drawn[i]->reject(std::move(evaluations[i]));
+        }
     }
     return Status::in_progress;
 }

@@ -11,6 +11,9 @@
 // stop as soon as its lower bound passes it. Schedules kept and memory go before time: fewer bytes too
 // many are always accepted, more never.
 //
+// A proposal that was rejected before in the same state is not priced again (rejections.h); it counts
+// as an evaluation all the same, so that plans do not depend on what is remembered.
+//
 // T is a share of the chain's value, falling geometrically from a hot one to a cold one with the
 // budget that is spent; the first chain is the coldest, the others are hotter by equal ratios. From
 // time to time a chain goes back to the best plan of all, the colder the more often.
@@ -28,14 +31,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/evaluator.h"
 #include "plan/strategy.h"
+#include "search/chain.h"
 #include "search/moves/move.h"
-#include "search/random.h"
 #include "search/search_space.h"
 #include "search/searcher.h"
 #include "search/seed_search.h"
@@ -47,22 +50,12 @@ struct McmcOptions {
     double hot = 1e-2;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
     double cold = 1e-5;  ///< T at the end, of all chains; > 0
     int restarts = 50;   ///< of the coldest chain; >= 1
-    double seeding =
-        0.5;  ///< share of the budget that the placers of whole ops may use (seed_search.h)
+    double seeding = 0.5;             ///< share of the budget after which no other placer starts
     bool seeded = true;               ///< false: from the best plan so far alone, if there is one
     std::int64_t proposals = 20'000;  ///< at most, without a budget
     bool own_budget = false;          ///< ends after `proposals`; the engine's budget only limits
     ConfigTableOptions table;
     std::vector<std::string> moves;  ///< names; empty: all
-};
-
-/// What a candidate must not exceed to be accepted.
-struct Limit {
-    bool keeps_schedule = true;
-    Bytes overflow;
-    Time value;
-
-    [[nodiscard]] bool accepts(const plan::Evaluation& evaluation) const;
 };
 
 class Mcmc final : public Searcher {
@@ -76,32 +69,20 @@ public:
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
-    struct Chain {
-        plan::Strategy state;
-        plan::Evaluation evaluation;
-        Random random;
-        double next_restart = 0;  ///< in shares of the budget
-    };
-    struct Draw {
-        std::size_t chain = 0;
-        Limit limit;
-    };
-
     bool seed(Engine& engine);
     void start(Engine& engine);
     [[nodiscard]] Status round(Engine& engine);
     void restart(const Engine& engine, double spent);
     [[nodiscard]] double spent(const Engine& engine) const;
     [[nodiscard]] double temperature(std::size_t chain, double spent) const;
-    [[nodiscard]] std::optional<Proposal> draw(Chain& chain);
     [[nodiscard]] bool is_over(const Engine& engine) const;
 
     McmcOptions options_;
     std::vector<const Move*> moves_;
-    std::uint64_t total_weight_ = 0;
     std::unique_ptr<SeedSearch> seeds_;
     std::unique_ptr<SearchSpace> space_;
     std::vector<Chain> chains_;
+    std::vector<double> next_restarts_;  ///< of each chain, in shares of the budget
     std::int64_t proposals_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/parameter_homes.h"
 
-#include <array>
+#include <algorithm>
+#include <utility>
 
 #include "plan/config.h"
 #include "search/follow.h"
@@ -16,31 +17,37 @@ using plan::Problem;
 
 namespace {
 
-constexpr std::array kHomes = {Home::as_read, Home::updates_in_shards, Home::in_shards,
-                               Home::on_one_device};
-
-bool is_trained(const Problem& problem, OpId source) {
-    const graph::Op& op = problem.graph().op(source);
-    return op.kind == graph::OpKind::parameter && problem.has_gradient(op.outputs[0]);
-}
-
 /// Replicas become shards of the first dim that allows it.
 std::optional<OpConfig> in_shards(const Problem& problem, OpId source, const OpConfig& read,
                                   int micro_batches) {
-    for (const graph::Factor& factor : problem.rule(source).factors) {
-        OpConfig shards = read;
-        bool any = false;
-        for (FactorDegree& degree : shards.degrees) {
-            if (degree.factor != "*") continue;
-            degree.factor = factor.name;
-            any = true;
-        }
-        if (any && !find_fault(problem, source, shards, micro_batches)) return shards;
+    for (auto& degrees : degrees_in_shards(problem, source, read.degrees)) {
+        OpConfig shards{.degrees = std::move(degrees), .devices = read.devices};
+        if (!find_fault(problem, source, shards, micro_batches)) return shards;
     }
     return std::nullopt;
 }
 
 }  // namespace
+
+bool is_trained(const Problem& problem, OpId op) {
+    const graph::Op& of = problem.graph().op(op);
+    return of.kind == graph::OpKind::parameter && problem.has_gradient(of.outputs[0]);
+}
+
+std::vector<std::vector<FactorDegree>> degrees_in_shards(const Problem& problem, OpId source,
+                                                         const std::vector<FactorDegree>& read) {
+    const bool any = std::any_of(read.begin(), read.end(),
+                                 [](const FactorDegree& degree) { return degree.factor == "*"; });
+    std::vector<std::vector<FactorDegree>> all;
+    if (!any) return all;
+    for (const graph::Factor& factor : problem.rule(source).factors) {
+        all.push_back(read);
+        for (FactorDegree& degree : all.back()) {
+            if (degree.factor == "*") degree.factor = factor.name;
+        }
+    }
+    return all;
+}
 
 OpId leading_reader(const Problem& problem, OpId source) {
     const auto uses = problem.graph().uses(problem.graph().op(source).outputs[0]);

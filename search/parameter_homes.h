@@ -11,8 +11,10 @@
 // So a parameter's place follows when the config of its reader changes, and the way stays.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "plan/problem.h"
 #include "plan/strategy.h"
@@ -21,10 +23,21 @@ namespace partita::search {
 
 enum class Home : std::uint8_t { as_read, updates_in_shards, in_shards, on_one_device };
 
+inline constexpr std::array kHomes = {Home::as_read, Home::updates_in_shards, Home::in_shards,
+                                      Home::on_one_device};
+
 struct Kept {
     plan::OpConfig config;
     plan::UpdateConfig update;
 };
+
+/// Does the op hold a parameter with a gradient?
+bool is_trained(const plan::Problem& problem, graph::OpId op);
+
+/// Degrees as read with shards of a dim in place of the replicas, dim by dim, legal or not; none where
+/// nothing is repeated.
+std::vector<std::vector<plan::FactorDegree>> degrees_in_shards(
+    const plan::Problem& problem, graph::OpId source, const std::vector<plan::FactorDegree>& read);
 
 /// The first reader, which the parameter (or any other source) follows; invalid when nobody reads it.
 graph::OpId leading_reader(const plan::Problem& problem, graph::OpId source);

@@ -40,28 +40,19 @@ std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
 
 }  // namespace
 
-Repeats::Repeats(const plan::Problem& problem) : position_(problem.graph().op_count(), -1) {
-    for (std::size_t i = 0; i < position_.size(); ++i) {
-        if (!problem.has_forward(OpId(i))) continue;
-        position_[i] = static_cast<std::int32_t>(ops_.size());
-        ops_.emplace_back(i);
+Repeats::Repeats(const plan::Problem& problem) {
+    const std::size_t count = problem.graph().op_count();
+    for (std::size_t i = 0; i < count; ++i) {
+        if (problem.has_forward(OpId(i))) ops_.emplace_back(i);
     }
     std::vector<std::uint64_t> kinds;
     for (const OpId op : ops_) kinds.push_back(kind_of(problem, op));
-    run_of_.assign(ops_.size(), -1);
     for (std::size_t begin = 0; begin < ops_.size();) {
         const Run run = run_at(begin, kinds);
-        if (run.count < 2) {
-            ++begin;
-            continue;
-        }
-        const std::size_t end = begin + run.period * run.count;
-        std::fill(run_of_.begin() + static_cast<std::ptrdiff_t>(begin),
-                  run_of_.begin() + static_cast<std::ptrdiff_t>(end),
-                  static_cast<std::int32_t>(runs_.size()));
-        runs_.push_back(run);
-        begin = end;
+        begin += std::max<std::size_t>(run.period * run.count, 1);
+        if (run.count >= 2) runs_.push_back(run);
     }
+    list_twins(count);
 }
 
 /// The run that covers most ops from `begin` on; of equal ones that of the shortest period.
@@ -81,16 +72,25 @@ Repeats::Run Repeats::run_at(std::size_t begin, const std::vector<std::uint64_t>
     return best;
 }
 
-std::vector<OpId> Repeats::twins(OpId op) const {
-    const std::int32_t at = position_[op.index()];
-    if (at < 0 || run_of_[static_cast<std::size_t>(at)] < 0) return {op};
-    const Run& run = runs_[static_cast<std::size_t>(run_of_[static_cast<std::size_t>(at)])];
-    std::vector<OpId> twins;
-    const std::size_t place = (static_cast<std::size_t>(at) - run.begin) % run.period;
-    for (std::size_t i = 0; i < run.count; ++i) {
-        twins.push_back(ops_[run.begin + i * run.period + place]);
+void Repeats::list_twins(std::size_t op_count) {
+    first_twin_.resize(op_count);
+    twin_count_.assign(op_count, 1);
+    for (const Run& run : runs_) {
+        for (std::size_t place = 0; place < run.period; ++place) {
+            const auto first = static_cast<std::uint32_t>(twins_.size());
+            for (std::size_t i = 0; i < run.count; ++i) {
+                const OpId op = ops_[run.begin + i * run.period + place];
+                first_twin_[op.index()] = first;
+                twin_count_[op.index()] = static_cast<std::uint32_t>(run.count);
+                twins_.push_back(op);
+            }
+        }
     }
-    return twins;
+    for (std::size_t i = 0; i < op_count; ++i) {
+        if (twin_count_[i] > 1) continue;
+        first_twin_[i] = static_cast<std::uint32_t>(twins_.size());
+        twins_.emplace_back(i);
+    }
 }
 
 }  // namespace partita::search

@@ -28,7 +28,9 @@ public:
     explicit Repeats(const plan::Problem& problem);
 
     /// The ops at the same place of each repetition, this one among them; alone where nothing repeats.
-    [[nodiscard]] std::vector<graph::OpId> twins(graph::OpId op) const;
+    [[nodiscard]] std::span<const graph::OpId> twins(graph::OpId op) const {
+        return {twins_.data() + first_twin_[op.index()], twin_count_[op.index()]};
+    }
     [[nodiscard]] bool any() const { return !runs_.empty(); }
 
 private:
@@ -38,12 +40,14 @@ private:
         std::size_t count = 0;  ///< whole repetitions
     };
 
+    void list_twins(std::size_t op_count);
     [[nodiscard]] Run run_at(std::size_t begin, const std::vector<std::uint64_t>& kinds) const;
 
-    std::vector<graph::OpId> ops_;        ///< computing ones, in order
-    std::vector<std::int32_t> position_;  ///< of each op in `ops_`; -1: it does not compute
-    std::vector<std::int32_t> run_of_;    ///< of each of `ops_`; -1: none
+    std::vector<graph::OpId> ops_;  ///< computing ones, in order
     std::vector<Run> runs_;
+    std::vector<graph::OpId> twins_;         ///< each op's, one after the other
+    std::vector<std::uint32_t> first_twin_;  ///< per op
+    std::vector<std::uint32_t> twin_count_;
 };
 
 }  // namespace partita::search

@@ -11,6 +11,9 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
     : groups_(groups),
       repeats_(groups.problem()),
       table_(groups.problem(), std::move(options)),
+      follow_(groups.problem(), groups.groups(), table_),
+      homes_(groups.problem(), table_, follow_),
+      is_parameter_(groups.problem().graph().op_count(), 0),
       leaders_(groups.size()) {
     const plan::Problem& problem = groups.problem();
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
@@ -19,11 +22,26 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
         if (op.kind == graph::OpKind::parameter && problem.has_gradient(op.outputs[0]) &&
             !problem.graph().uses(op.outputs[0]).empty()) {
             parameters_.push_back(id);
+            is_parameter_[i] = 1;
         }
         if (!problem.has_forward(id)) continue;
         computing_.push_back(id);
         OpId& leader = leaders_[static_cast<std::size_t>(groups.groups().of[i])];
         if (!leader.valid() || problem.best_time(id) > problem.best_time(leader)) leader = id;
+    }
+    find_partners();
+}
+
+void SearchSpace::find_partners() {
+    const auto& together = problem().constraints().together;
+    if (together.empty()) return;
+    std::vector<std::vector<std::uint32_t>> of(problem().graph().op_count());
+    for (std::size_t g = 0; g < together.size(); ++g) {
+        for (const OpId op : together[g]) of[op.index()].push_back(static_cast<std::uint32_t>(g));
+    }
+    for (const auto& groups : of) {
+        partners_.items.insert(partners_.items.end(), groups.begin(), groups.end());
+        partners_.offsets.push_back(static_cast<std::uint32_t>(partners_.items.size()));
     }
 }
 

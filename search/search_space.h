@@ -3,14 +3,18 @@
 // What moves look at: the problem, its groups and repeated blocks, and the configs to choose from.
 // Made once per search.
 //
-// Threads: the config table fills itself, so one thread at a time.
+// Threads: the tables fill themselves, so one thread at a time.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/problem.h"
 #include "search/config_table.h"
+#include "search/follow_table.h"
 #include "search/group_graph.h"
+#include "search/home_table.h"
 #include "search/random.h"
 #include "search/repeats.h"
 
@@ -20,16 +24,25 @@ class SearchSpace {
 public:
     /// `groups` must outlive it.
     explicit SearchSpace(const GroupGraph& groups, ConfigTableOptions options = {});
+    SearchSpace(const SearchSpace&) = delete;
+    SearchSpace& operator=(const SearchSpace&) = delete;
 
     [[nodiscard]] const plan::Problem& problem() const { return groups_.problem(); }
     [[nodiscard]] const GroupGraph& groups() const { return groups_; }
     [[nodiscard]] const Repeats& repeats() const { return repeats_; }
     [[nodiscard]] ConfigTable& table() { return table_; }
+    [[nodiscard]] FollowTable& follow() { return follow_; }
+    [[nodiscard]] HomeTable& homes() { return homes_; }
 
     /// Ops that run something forward, rising.
     [[nodiscard]] const std::vector<graph::OpId>& computing() const { return computing_; }
     /// Parameters that are trained and read, rising.
     [[nodiscard]] const std::vector<graph::OpId>& parameters() const { return parameters_; }
+    [[nodiscard]] bool is_parameter(graph::OpId op) const { return is_parameter_[op.index()] != 0; }
+    /// Of Constraints::together, those that the op is in, rising.
+    [[nodiscard]] std::span<const std::uint32_t> partners(graph::OpId op) const {
+        return partners_.rows() == 0 ? std::span<const std::uint32_t>() : partners_[op.index()];
+    }
     /// The computing op of its group that takes longest; ties: the first.
     [[nodiscard]] graph::OpId leader(graph::OpId op) const;
     [[nodiscard]] bool same_group(graph::OpId a, graph::OpId b) const;
@@ -40,12 +53,18 @@ public:
     }
 
 private:
+    void find_partners();
+
     const GroupGraph& groups_;
     Repeats repeats_;
     ConfigTable table_;
+    FollowTable follow_;
+    HomeTable homes_;
     std::vector<graph::OpId> computing_;
     std::vector<graph::OpId> parameters_;
-    std::vector<graph::OpId> leaders_;  ///< per group; invalid: nothing in it computes
+    std::vector<char> is_parameter_;     ///< per op
+    plan::Csr<std::uint32_t> partners_;  ///< per op; no rows: nothing must be together
+    std::vector<graph::OpId> leaders_;   ///< per group; invalid: nothing in it computes
 };
 
 }  // namespace partita::search

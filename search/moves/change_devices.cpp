@@ -7,10 +7,11 @@ namespace partita::search {
 
 std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft) {
     const Target target = draw_target(space, random);
-    const plan::DeviceSet devices = draw_devices(space, target.op, random);
-    const plan::DeviceSet old = draft.config(target.op).devices;
+    const DevicesId devices = space.table().draw_devices(target.op, random);
+    const DevicesId old = draft.config(target.op).devices;
     if (devices == old) return std::nullopt;
-    if (devices.size() == old.size()) {
+    const DeviceSets& sets = space.table().sets();
+    if (sets.size(devices) == sets.size(old)) {
         relocate(space, draft, target, devices);
         return 0.0;
     }

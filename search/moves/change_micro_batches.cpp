@@ -12,7 +12,7 @@ using plan::ScheduleKind;
 std::optional<double> change_micro_batches(SearchSpace& space, Random& random, Draft& draft) {
     const int most = space.problem().constraints().most_micro_batches;
     if (most < 2) return std::nullopt;
-    plan::Policy policy = draft.base().policy;
+    plan::Policy policy = draft.base().policy();
     constexpr std::array kSchedules = {ScheduleKind::none, ScheduleKind::gpipe,
                                        ScheduleKind::one_f_one_b};
     switch (random.below(3)) {
@@ -22,11 +22,11 @@ std::optional<double> change_micro_batches(SearchSpace& space, Random& random, D
     }
     if (policy.micro_batches < 1 || policy.micro_batches > most) return std::nullopt;
     for (const OpId parameter : space.parameters()) {
-        plan::UpdateConfig update = draft.base().update(parameter);
+        UpdateId update = draft.base().update(parameter);
         // Several micro-batches: gradients add up where they arise, unless updates are in shards.
-        const bool whole = update.update.devices.empty() && !update.refetch;
+        const bool whole = update.update.devices == 0 && !update.refetch;
         update.accumulate_locally = whole && policy.micro_batches > 1;
-        draft.set_update(parameter, std::move(update));
+        draft.set_update(parameter, update);
     }
     draft.set_policy(std::move(policy));
     return 0.0;

@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/follow.h"
+#include "search/follow_table.h"
+#include "search/index_set.h"
 #include "search/moves/target.h"
 
 namespace partita::search {
@@ -18,24 +19,25 @@ namespace {
 enum class Way : std::uint8_t { forward, backward, both };
 
 /// Gives the config of `first` to `count` computing ops around it, the nearest first.
-bool copy_around(const plan::Problem& problem, OpId first, Way way, std::size_t count,
-                 Draft& draft) {
-    std::vector<OpId> reached{first};
-    std::vector<char> known(problem.graph().op_count(), 0);
-    known[first.index()] = 1;
+bool copy_around(FollowTable& follow, OpId first, Way way, std::size_t count, Draft& draft) {
+    std::vector<OpId>& reached = draft.reached();
+    IndexSet& known = draft.marks();
+    reached.assign(1, first);
+    known.insert(first.index());
     for (std::size_t i = 0; i < reached.size() && reached.size() <= count; ++i) {
         const OpId from = reached[i];
-        for (const Link& link : links_of(problem, from)) {
-            const bool forward = link.producer == from;
-            const OpId to = forward ? link.reader : link.producer;
-            const bool wanted = way == Way::both || forward == (way == Way::forward);
-            if (!wanted || known[to.index()] != 0 || !problem.has_forward(to)) continue;
+        EndId id = follow.first_end(from);
+        for (const End& end : follow.ends(from)) {
+            const EndId present = id++;
+            const bool wanted = way == Way::both || end.forward == (way == Way::forward);
+            if (!wanted || !end.computes || known.contains(end.to.index())) continue;
             if (reached.size() > count) break;
-            known[to.index()] = 1;
-            draft.set(to, follow(problem, link, from, draft.config(from), draft.micro_batches()));
-            reached.push_back(to);
+            known.insert(end.to.index());
+            draft.set(end.to, follow.follow(present, draft.config(from), draft.phase()));
+            reached.push_back(end.to);
         }
     }
+    known.clear();
     return reached.size() > 1;
 }
 
@@ -49,11 +51,11 @@ std::optional<double> copy_config(SearchSpace& space, Random& random, Draft& dra
     const std::uint64_t kind = random.below(4);
     double log_ratio = 0;
     if (kind < 2) {
-        const plan::DeviceSet devices =
-            kind == 0 ? draw_devices(space, op, random) : draft.config(op).devices;
+        const DevicesId devices =
+            kind == 0 ? space.table().draw_devices(op, random) : draft.config(op).devices;
         log_ratio = draw_degrees(space, op, devices, random, draft);
     }
-    const bool copied = copy_around(space.problem(), op, way, count, draft);
+    const bool copied = copy_around(space.follow(), op, way, count, draft);
     return copied || kind < 2 ? std::optional(log_ratio) : std::nullopt;
 }
 

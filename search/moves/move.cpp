@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "search/moves/change_degrees.h"
 #include "search/moves/change_devices.h"
@@ -65,14 +64,13 @@ const Move* find_move(std::string_view name) {
     return at == kMoves.end() ? nullptr : at;
 }
 
-std::optional<Proposal> propose(const Move& move, SearchSpace& space, const plan::Strategy& state,
-                                Random& random) {
-    Draft draft(space, state);
-    const std::optional<double> log_ratio = move.draw(space, random, draft);
-    if (!log_ratio) return std::nullopt;
-    std::optional<Changes> changes = draft.finish();
-    if (!changes) return std::nullopt;
-    return Proposal{std::move(*changes), *log_ratio};
+bool propose(const Move& move, const State& state, Random& random, Draft& draft,
+             Proposal& proposal) {
+    draft.start(state);
+    const std::optional<double> log_ratio = move.draw(draft.space(), random, draft);
+    if (!log_ratio) return false;
+    proposal.log_ratio = *log_ratio;
+    return draft.finish(proposal.changes);
 }
 
 }  // namespace partita::search

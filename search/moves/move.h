@@ -18,11 +18,11 @@
 #include <span>
 #include <string_view>
 
-#include "plan/strategy.h"
 #include "search/changes.h"
 #include "search/draft.h"
 #include "search/random.h"
 #include "search/search_space.h"
+#include "search/state.h"
 
 namespace partita::search {
 
@@ -43,8 +43,9 @@ struct Proposal {
     double log_ratio = 0;
 };
 
-/// One draw of a move; nullopt: nothing to change, or nothing legal.
-std::optional<Proposal> propose(const Move& move, SearchSpace& space, const plan::Strategy& state,
-                                Random& random);
+/// One draw of a move, into `proposal`. False: nothing to change, or nothing legal. Nothing is
+/// allocated once the tables of the space know the configs in question.
+bool propose(const Move& move, const State& state, Random& random, Draft& draft,
+             Proposal& proposal);
 
 }  // namespace partita::search

@@ -10,9 +10,10 @@ std::optional<double> swap_devices(SearchSpace& space, Random& random, Draft& dr
     Target b = draw_target(space, random);
     b.group = a.group;
     if (b.group) b.op = space.leader(b.op);
-    const plan::DeviceSet of_a = draft.config(a.op).devices;
-    const plan::DeviceSet of_b = draft.config(b.op).devices;
-    if (of_a == of_b || of_a.size() != of_b.size()) return std::nullopt;
+    const DevicesId of_a = draft.config(a.op).devices;
+    const DevicesId of_b = draft.config(b.op).devices;
+    const DeviceSets& sets = space.table().sets();
+    if (of_a == of_b || sets.size(of_a) != sets.size(of_b)) return std::nullopt;
     if (a.group && space.same_group(a.op, b.op)) return std::nullopt;
     relocate(space, draft, a, of_b);
     relocate(space, draft, b, of_a);

@@ -3,7 +3,6 @@
 // What a move is applied to: an op alone, or as the leader of its group. And draws of its config.
 #pragma once
 
-#include "plan/strategy.h"
 #include "search/draft.h"
 #include "search/random.h"
 #include "search/search_space.h"
@@ -18,17 +17,13 @@ struct Target {
 /// Two thirds groups, one third ops; ops evenly, so groups by their size.
 Target draw_target(const SearchSpace& space, Random& random);
 
-/// A device set of the table: its size evenly among those that there are, then evenly.
-const plan::DeviceSet& draw_devices(SearchSpace& space, graph::OpId op, Random& random);
-
 /// New degrees for the op alone, on these devices. Returns the log ratio, which is that of the devices
 /// too: what was drawn does not depend on the old config.
-double draw_degrees(SearchSpace& space, graph::OpId op, const plan::DeviceSet& devices,
-                    Random& random, Draft& draft);
+double draw_degrees(SearchSpace& space, graph::OpId op, DevicesId devices, Random& random,
+                    Draft& draft);
 
 /// Gives the target other devices, as many as it has. Ops of its group that lie there with it move
 /// too; the split of each stays.
-void relocate(const SearchSpace& space, Draft& draft, const Target& target,
-              const plan::DeviceSet& devices);
+void relocate(const SearchSpace& space, Draft& draft, const Target& target, DevicesId devices);
 
 }  // namespace partita::search

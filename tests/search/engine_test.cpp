@@ -107,6 +107,31 @@ TEST_F(TwoNodes, AValueAtTheBoundIsOptimal) {
     EXPECT_EQ(result.evaluations, 2);  // the later searcher is not needed
 }
 
+/// Says of the second of three candidates, 20 us long, that it takes 12 us.
+class Knower final : public Searcher {
+public:
+    static inline std::vector<Time> values;
+    Status step(Engine& engine) override {
+        const std::array strategies{plan::on_devices({0, 0}), plan::on_devices({1, 1}),
+                                    plan::on_devices({0, 0})};
+        plan::Evaluation known;
+        known.value = microseconds(12);
+        const std::array<const plan::Evaluation*, 3> all{nullptr, &known, nullptr};
+        values.clear();
+        for (const plan::Evaluation& evaluation : engine.evaluate(strategies, all)) {
+            values.push_back(evaluation.value);
+        }
+        return Status::found;
+    }
+};
+
+TEST_F(TwoNodes, KnownEvaluationsCountAndAreTakenAsTheyAre) {
+    EngineOptions options;
+    options.evaluations = 2;
+    EXPECT_EQ(run({row<Knower>("k")}, options).evaluations, 2);
+    EXPECT_THAT(Knower::values, ElementsAre(microseconds(20), microseconds(12)));
+}
+
 /// Remembers what share of the budget was spent after each of three evaluations.
 class Spender final : public Searcher {
 public:

@@ -22,7 +22,9 @@ public:
           evaluator_(plan::make_evaluator(space.problem(), plan::Scheduler::pct)),
           base_(plan::whole_ops(std::vector<int>(space.problem().graph().op_count(), 0),
                                 space.problem().policy())),
-          chosen_(base_.configs) {}
+          state_(space.table(), base_),
+          draft_(space),
+          chosen_(base_.configs.size()) {}
 
     Enumerated run() {
         choose(0);
@@ -37,7 +39,8 @@ private:
         for (const int size : table.sizes(ops[index])) {
             for (const plan::DeviceSet& devices : table.device_sets(ops[index], size)) {
                 for (const auto& degrees : table.degrees(ops[index], size)) {
-                    chosen_[ops[index].index()] = {.degrees = degrees, .devices = devices};
+                    chosen_[ops[index].index()] = table.id(
+                        ops[index], plan::OpConfig{.degrees = degrees, .devices = devices});
                     choose(index + 1);
                 }
             }
@@ -45,10 +48,10 @@ private:
     }
 
     void evaluate() {
-        Draft draft(space_, base_);
-        for (const OpId op : space_.computing()) draft.set(op, chosen_[op.index()]);
-        const auto changes = draft.finish();
-        const plan::Strategy strategy = changes ? apply(base_, *changes) : base_;
+        draft_.start(state_);
+        for (const OpId op : space_.computing()) draft_.set(op, chosen_[op.index()]);
+        plan::Strategy strategy = base_;
+        if (draft_.finish(changes_)) apply(changes_, space_.table(), strategy);
         const plan::Evaluation evaluation = evaluator_->evaluate(strategy);
         if (++result_.strategies == 1 || evaluation.better_than(result_.best)) {
             result_.best = evaluation;
@@ -58,7 +61,10 @@ private:
     SearchSpace& space_;
     std::unique_ptr<plan::Evaluator> evaluator_;
     plan::Strategy base_;  ///< everything on the first device
-    std::vector<plan::OpConfig> chosen_;
+    State state_;
+    Draft draft_;
+    Changes changes_;
+    std::vector<ConfigId> chosen_;
     Enumerated result_;
 };
 

@@ -24,6 +24,7 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
+#include "tests/search/move_cases.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {
@@ -37,72 +38,18 @@ using plan::Problem;
 using plan::ProblemOptions;
 using plan::Strategy;
 
-ProblemOptions training(int micro_batches = 1) {
-    ProblemOptions options{.mode = plan::Mode::training, .objective = plan::Objective::step_time};
-    options.policy.micro_batches = micro_batches;
-    return options;
+std::optional<Proposal> propose_from(Case& of, const Move& move, const Strategy& strategy,
+                                     Random& random) {
+    const State state(of.space.table(), strategy);
+    Draft draft(of.space);
+    Proposal proposal;
+    if (!propose(move, state, random, draft, proposal)) return std::nullopt;
+    return proposal;
 }
 
-/// A problem with all that moves look at.
-struct Case {
-    Case(graph::OpGraph of, const cost::Machine& on, const ProblemOptions& options)
-        : graph(std::move(of)),
-          machine(on),
-          problem(plan::make_problem(graph, machine, options)),
-          groups(problem, make_groups(problem, Grouping::all)),
-          space(groups) {}
-
-    [[nodiscard]] Strategy data_parallel() const {
-        return data_parallel_strategy(problem, data_parallel_devices(problem)[0]);
-    }
-    [[nodiscard]] OpId op(const std::string& name) const { return *graph.find_op(name); }
-
-    graph::OpGraph graph;
-    cost::Machine machine;
-    Problem problem;
-    GroupGraph groups;
-    SearchSpace space;
-};
-
-/// Strategies of different kinds to start from.
-std::vector<Strategy> starts(const Case& of) {
-    std::vector<Strategy> starts{
-        of.data_parallel(),
-        plan::whole_ops(std::vector<int>(of.graph.op_count(), 0), of.problem.policy())};
-    if (!of.problem.constraints().whole_ops) {
-        Grids grids(of.groups);
-        starts.push_back(grids.strategy({.stages = 2, .groups = 1, .group_size = 2}));
-        starts.push_back(grids.strategy({.stages = 1, .groups = 2, .group_size = 2}));
-    }
-    std::erase_if(starts,
-                  [&](const Strategy& start) { return find_fault(of.problem, start).has_value(); });
-    return starts;
-}
-
-std::vector<std::unique_ptr<Case>> cases() {
-    const cost::Machine machine = plan::switched_machine(4, {0, 0, 1, 1});
-    std::vector<std::unique_ptr<Case>> cases;
-    const auto add = [&](graph::OpGraph graph, const ProblemOptions& options) {
-        cases.push_back(std::make_unique<Case>(std::move(graph), machine, options));
-    };
-    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-        Random random(seed);
-        add(support::random_network(random, 20), training());
-    }
-    ProblemOptions restricted = training();
-    restricted.constraints.unsplit = {SoapClass::parameter, SoapClass::attribute};
-    add(lenet(), restricted);
-    ProblemOptions whole;
-    whole.constraints.whole_ops = true;
-    add(two_step_rnn(), whole);
-    ProblemOptions free = training(2);
-    free.constraints.most_micro_batches = 8;
-    add(support::chain_network(12), free);
-    ProblemOptions fixed;
-    fixed.constraints.allowed = {{}, {}, {1, 2}, {0, 1, 2}, {}, {3}};
-    fixed.constraints.together = {{OpId(4U), OpId(6U)}};
-    add(support::chain_network(8), fixed);
-    return cases;
+Strategy applied(Case& of, Strategy strategy, const Changes& changes) {
+    apply(changes, of.space.table(), strategy);
+    return strategy;
 }
 
 class EveryMove : public testing::TestWithParam<std::string_view> {
@@ -116,15 +63,15 @@ TEST_P(EveryMove, KeepsStrategiesLegalAndChangesThem) {
         for (Strategy state : starts(*of)) {
             Random random(7);
             for (int i = 0; i < 150; ++i) {
-                const auto proposal = propose(move(), of->space, state, random);
+                const auto proposal = propose_from(*of, move(), state, random);
                 if (!proposal) continue;
                 ++proposals;
                 EXPECT_TRUE(std::isfinite(proposal->log_ratio));
                 EXPECT_FALSE(proposal->changes.empty());
                 for (const auto& [op, config] : proposal->changes.configs) {
-                    EXPECT_NE(config, state.config(op));
+                    EXPECT_NE(of->space.table().config(op, config), state.config(op));
                 }
-                Strategy next = apply(state, proposal->changes);
+                Strategy next = applied(*of, state, proposal->changes);
                 Strategy unscheduled = next;
                 unscheduled.policy.schedule = {};
                 EXPECT_EQ(find_fault(of->problem, unscheduled), std::nullopt);
@@ -140,11 +87,14 @@ TEST_P(EveryMove, ProposesTheSameForASeed) {
         const Strategy state = of->data_parallel();
         const auto texts = [&](SearchSpace& space) {
             Random random(11);
+            const State interned(space.table(), state);
+            Draft draft(space);
+            Proposal proposal;
             std::string text;
             for (int i = 0; i < 40; ++i) {
-                const auto proposal = propose(move(), space, state, random);
-                if (!proposal) continue;
-                for (const auto& [op, config] : proposal->changes.configs) {
+                if (!propose(move(), interned, random, draft, proposal)) continue;
+                for (const auto& [op, id] : proposal.changes.configs) {
+                    const OpConfig config = space.table().config(op, id);
                     text += std::to_string(op.index()) + ":";
                     for (const auto& degree : config.degrees) {
                         text += degree.factor + std::to_string(degree.degree);
@@ -190,9 +140,9 @@ std::map<std::string, int> visits(Case& of, const Move& move, int steps) {
     const OpId op = of.space.computing().at(0);
     std::map<std::string, int> visits;
     for (int i = 0; i < steps; ++i) {
-        const auto proposal = propose(move, of.space, state, random);
+        const auto proposal = propose_from(of, move, state, random);
         if (proposal && std::log(1 - random.uniform()) <= proposal->log_ratio) {
-            state = apply(std::move(state), proposal->changes);
+            state = applied(of, std::move(state), proposal->changes);
         }
         std::string text;
         for (const auto& degree : state.config(op).degrees) {
@@ -246,14 +196,14 @@ TEST(Moves, SymmetricOnesLeadBack) {
         }
         Random random(2);
         std::optional<Proposal> there;
-        while (!there) there = propose(*find_move(name), of.space, start, random);
+        while (!there) there = propose_from(of, *find_move(name), start, random);
         EXPECT_EQ(there->log_ratio, 0);
-        const Strategy state = apply(start, there->changes);
+        const Strategy state = applied(of, start, there->changes);
         bool returned = false;
         for (int i = 0; i < 2'000 && !returned; ++i) {
-            const auto back = propose(*find_move(name), of.space, state, random);
+            const auto back = propose_from(of, *find_move(name), state, random);
             if (!back) continue;
-            const Strategy after = apply(state, back->changes);
+            const Strategy after = applied(of, state, back->changes);
             returned = after.configs == start.configs && after.policy == start.policy;
         }
         EXPECT_TRUE(returned) << name;
@@ -265,12 +215,14 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     Strategy state = of.data_parallel();
     const OpId product = of.space.computing()[0];
     const OpId weight = of.space.parameters().at(0);
-    const auto give = [&](OpConfig config) {
-        Draft draft(of.space, state);
-        draft.set(product, std::move(config));
-        const auto changes = draft.finish();
-        ASSERT_TRUE(changes);
-        state = apply(state, *changes);
+    const auto give = [&](const OpConfig& config) {
+        const State base(of.space.table(), state);
+        Draft draft(of.space);
+        draft.start(base);
+        draft.set(product, of.space.table().id(product, config));
+        Changes changes;
+        ASSERT_TRUE(draft.finish(changes));
+        state = applied(of, state, changes);
     };
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
     const auto& factors = of.problem.rule(product).factors;
@@ -321,11 +273,14 @@ TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
     // Then nothing moves between the two.
     const Strategy start = of.data_parallel();
     const auto tasks_with = [&](const OpConfig& reshaped) {
-        Draft draft(of.space, start);
-        draft.set(product, config);
-        draft.set(reshape, reshaped);
-        const auto changes = draft.finish();
-        return changes ? lower(of.problem, apply(start, *changes)).size() : 0;
+        const State base(of.space.table(), start);
+        Draft draft(of.space);
+        draft.start(base);
+        draft.set(product, of.space.table().id(product, config));
+        draft.set(reshape, of.space.table().id(reshape, reshaped));
+        Changes changes;
+        if (!draft.finish(changes)) return std::size_t{0};
+        return lower(of.problem, applied(of, start, changes)).size();
     };
     const std::size_t tasks = tasks_with(followed);
     EXPECT_GT(tasks, 0U);
@@ -336,9 +291,9 @@ TEST(Moves, ChangeOfRepeatsChangesAllBlocksAlike) {
     Case of(support::chain_network(16), plan::switched_machine(4), training());
     const Strategy state = of.data_parallel();
     Random random(1);
-    const auto proposal = propose(*find_move("change-repeats"), of.space, state, random);
+    const auto proposal = propose_from(of, *find_move("change-repeats"), state, random);
     ASSERT_TRUE(proposal);
-    const Strategy next = apply(state, proposal->changes);
+    const Strategy next = applied(of, state, proposal->changes);
     for (const OpId op : of.space.computing()) {
         for (const OpId twin : of.space.repeats().twins(op)) {
             EXPECT_EQ(next.config(op), next.config(twin));
@@ -356,9 +311,9 @@ TEST(Moves, AShiftedBorderKeepsAPipeline) {
     Random random(3);
     int kept = 0;
     for (int i = 0; i < 60; ++i) {
-        const auto proposal = propose(*find_move("shift-border"), of.space, state, random);
+        const auto proposal = propose_from(of, *find_move("shift-border"), state, random);
         if (!proposal) continue;
-        const Strategy next = apply(state, proposal->changes);
+        const Strategy next = applied(of, state, proposal->changes);
         if (!plan::find_schedule_fault(of.problem, next)) ++kept;
     }
     EXPECT_GT(kept, 30);

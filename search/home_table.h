@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ways to keep a source (parameter_homes.h), by number and remembered.
+//
+// Threads: fills itself, so one thread at a time.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "search/follow_table.h"
+#include "search/parameter_homes.h"
+#include "search/state.h"
+
+namespace partita::search {
+
+struct KeptId {
+    ConfigId config;
+    UpdateId update;
+};
+
+class HomeTable {
+public:
+    /// Both must outlive it.
+    HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTable& follow);
+
+    /// As keep() of parameter_homes.h; `read` as the source's leading reader needs it.
+    std::optional<KeptId> keep(graph::OpId source, ConfigId read, Home home, std::size_t phase);
+    /// As home_of() there, of the source to which its leading reader leads by this end.
+    std::optional<Home> home_of(EndId leading, const State& state);
+
+private:
+    static constexpr DegreesId kUnknown = -1;
+    static constexpr DegreesId kNone = -2;
+
+    [[nodiscard]] DegreesId find_shards(graph::OpId source, ConfigId read, std::size_t phase);
+
+    const plan::Problem& problem_;
+    ConfigTable& table_;
+    FollowTable& follow_;
+    std::vector<char> trained_;  ///< per op
+    /// By phase, source and degrees as read: with shards in place of replicas.
+    std::vector<std::vector<std::vector<DegreesId>>> shards_;
+};
+
+}  // namespace partita::search

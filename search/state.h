@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A strategy whose configs are numbers of a config table: what moves look at, and what a chain is in.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "plan/strategy.h"
+#include "search/changes.h"
+#include "search/config_table.h"
+
+namespace partita::search {
+
+class State {
+public:
+    /// `table` must outlive it.
+    State(ConfigTable& table, const plan::Strategy& strategy);
+
+    [[nodiscard]] ConfigId config(graph::OpId op) const { return configs_[op.index()]; }
+    [[nodiscard]] UpdateId update(graph::OpId op) const { return updates_[op.index()]; }
+    [[nodiscard]] const plan::Policy& policy() const { return policy_; }
+    /// ConfigTable::phase() of its number of micro-batches.
+    [[nodiscard]] std::size_t phase() const { return phase_; }
+    [[nodiscard]] std::size_t op_count() const { return configs_.size(); }
+
+    /// O(changes).
+    void apply(const Changes& changes);
+    [[nodiscard]] plan::Strategy strategy() const;
+
+private:
+    ConfigTable* table_;
+    std::vector<ConfigId> configs_;
+    std::vector<UpdateId> updates_;
+    plan::Policy policy_;
+    std::size_t phase_ = 0;
+};
+
+}  // namespace partita::search

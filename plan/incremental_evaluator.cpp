@@ -58,7 +58,12 @@ std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change
     if (cache_.is_large()) lower();
     change_ = change;
     const bool in_memory = score_.overflow == Bytes{0} && limit.overflow == Bytes{0};
-    is_whole_ = lowering_ == nullptr || !in_memory || !limit.keeps_schedule;
+    // What is fetched again for each use, and another policy, are no matter of a few ops.
+    const bool refetches =
+        std::any_of(change.updates.begin(), change.updates.end(),
+                    [](const auto& update) { return update.second.refetch; });
+    is_whole_ = lowering_ == nullptr || !in_memory || !limit.keeps_schedule || refetches ||
+                change.policy != nullptr;
     pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);
     return pending_;
 }

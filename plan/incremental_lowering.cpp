@@ -40,6 +40,7 @@ void apply(Strategy& strategy, const StrategyChange& change) {
     for (const auto& [op, config] : change.configs) strategy.configs[op.index()] = config;
     if (!change.updates.empty()) strategy.updates.resize(strategy.configs.size());
     for (const auto& [op, update] : change.updates) strategy.updates[op.index()] = update;
+    if (change.policy != nullptr) strategy.policy = *change.policy;
 }
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {

@@ -37,6 +37,7 @@ namespace partita::plan {
 struct StrategyChange {
     std::span<const std::pair<graph::OpId, OpConfig>> configs;
     std::span<const std::pair<graph::OpId, UpdateConfig>> updates;
+    const Policy* policy = nullptr;  ///< null: as it is
 };
 
 void apply(Strategy& strategy, const StrategyChange& change);

@@ -139,8 +139,7 @@ std::size_t Engine::granted(const std::vector<char>& fresh) const {
     return count;
 }
 
-std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates,
-                                         std::span<const Evaluation* const> known) {
+std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
     std::vector<char> fresh;
     const Strategy* before = last_ ? &last_->strategy : nullptr;
     for (const Strategy& candidate : candidates) {
@@ -153,8 +152,7 @@ std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates,
     const std::size_t done = workers_.run(count, [&](int worker, std::size_t index) {
         if (!(first_ever && index == 0) && interrupted()) return false;
         if (fresh[index] == 0) return true;
-        const bool is_known = !known.empty() && known[index] != nullptr;
-        results[index] = is_known ? *known[index] : evaluator(worker).evaluate(candidates[index]);
+        results[index] = evaluator(worker).evaluate(candidates[index]);
         return true;
     });
     results.resize(done);
@@ -182,9 +180,34 @@ void Engine::offer(const Strategy& strategy, const Evaluation& evaluation) {
     best_ = Candidate{strategy, evaluation, searcher_};
 }
 
-void Engine::count_acceptance(bool accepted) {
-    ++proposals_;
-    if (accepted) ++acceptances_;
+void Engine::count_acceptances(std::int64_t proposals, std::int64_t accepted) {
+    proposals_ += proposals;
+    acceptances_ += accepted;
+}
+
+std::int64_t Engine::grant(std::int64_t wanted) {
+    const auto& budget = options_.evaluations;
+    const std::int64_t granted = budget ? std::clamp(*budget - evaluations_, std::int64_t{0}, wanted)
+                                        : wanted;
+    evaluations_ += granted;
+    return granted;
+}
+
+void Engine::confirm(std::span<const Strategy> candidates) {
+    std::vector<Evaluation> results(candidates.size());
+    workers_.run(candidates.size(), [&](int worker, std::size_t index) {
+        results[index] = evaluator(worker).evaluate(candidates[index]);
+        return true;
+    });
+    for (std::size_t i = 0; i < candidates.size(); ++i) offer(candidates[i], results[i]);
+    report();
+}
+
+void Engine::parallel(std::size_t size, const std::function<void(std::size_t)>& work) {
+    workers_.run(size, [&](int /*worker*/, std::size_t index) {
+        work(index);
+        return true;
+    });
 }
 
 void Engine::report() {

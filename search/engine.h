@@ -131,10 +131,8 @@ public:
     [[nodiscard]] std::optional<double> spent() const;
 
     /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
-    /// in the order of `candidates`, priced in parallel. Those whose evaluation the searcher knows
-    /// (`known`: empty, or one pointer each, null if not) count but are not priced again.
-    std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates,
-                                           std::span<const plan::Evaluation* const> known = {});
+    /// in the order of `candidates`, priced in parallel.
+    std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
 
@@ -152,7 +150,17 @@ public:
     /// Names whose proposals follow; a searcher that runs others calls it.
     void set_searcher(std::string_view name) { searcher_ = name; }
 
-    void count_acceptance(bool accepted);
+    // For searchers that price by changes (walker.h).
+
+    /// How many of these evaluations the budget grants; they count as made.
+    [[nodiscard]] std::int64_t grant(std::int64_t wanted);
+    /// Prices strategies that were counted before, and takes the best.
+    void confirm(std::span<const plan::Strategy> candidates);
+    /// Calls work(0), work(1), ... on all threads, and waits.
+    void parallel(std::size_t size, const std::function<void(std::size_t)>& work);
+    /// Cancelled, or out of time.
+    [[nodiscard]] bool interrupted() const;
+    void count_acceptances(std::int64_t proposals, std::int64_t accepted);
 
 private:
     struct Candidate {
@@ -162,7 +170,6 @@ private:
     };
 
     plan::Evaluator& evaluator(int worker);
-    [[nodiscard]] bool interrupted() const;
     [[nodiscard]] Duration elapsed() const;
     [[nodiscard]] bool proven() const;
     [[nodiscard]] std::size_t granted(const std::vector<char>& fresh) const;

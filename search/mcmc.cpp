@@ -67,30 +67,33 @@ bool Mcmc::seed(Engine& engine) {
 /// The coldest chain starts from the best plan, the others from those that were the best before it.
 void Mcmc::start(Engine& engine) {
     assert(engine.best() != nullptr);
-    space_ = std::make_unique<SearchSpace>(engine.groups(), options_.table);
     const std::uint64_t seed = engine.random().next();
     std::vector<SeedSearch::Start> starts;
     if (seeds_) starts = seeds_->starts();
     if (starts.empty()) starts.emplace_back(*engine.best(), *engine.best_evaluation());
-    for (int i = 0; i < options_.chains; ++i) {
-        const std::size_t back = std::min(static_cast<std::size_t>(i), starts.size() - 1);
-        const auto& [strategy, evaluation] = starts[starts.size() - 1 - back];
-        chains_.emplace_back(*space_, strategy, evaluation,
-                             Random::stream(seed, static_cast<std::uint64_t>(i)));
-    }
+    chains_.resize(static_cast<std::size_t>(options_.chains));
+    engine.parallel(chains_.size(), [&](std::size_t i) {
+        const std::size_t back = std::min(i, starts.size() - 1);
+        chains_[i] = std::make_unique<Walker>(engine.groups(), options_.table,
+                                              starts[starts.size() - 1 - back].first,
+                                              Random::stream(seed, i));
+    });
     next_restarts_.assign(chains_.size(), 0);
     seeds_.reset();
 }
 
-void Mcmc::restart(const Engine& engine, double spent) {
+void Mcmc::restart(Engine& engine, double spent) {
+    std::vector<Walker*> back;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
         double& next = next_restarts_[i];
         if (spent < next) continue;
         const bool first = next == 0;
         next = spent + static_cast<double>(i + 1) / options_.restarts;
-        if (first || !engine.best_evaluation()->better_than(chains_[i].evaluation())) continue;
-        chains_[i].restart(*engine.best(), *engine.best_evaluation());
+        const plan::Evaluation& best = *engine.best_evaluation();
+        const plan::Score score{best.keeps_schedule, best.overflow, best.value};
+        if (!first && score.better_than(chains_[i]->score())) back.push_back(chains_[i].get());
     }
+    engine.parallel(back.size(), [&](std::size_t i) { back[i]->restart(*engine.best()); });
 }
 
 /// As a share of the value.
@@ -100,34 +103,46 @@ double Mcmc::temperature(std::size_t chain, double spent) const {
     return options_.cold * std::pow(options_.hot / options_.cold, left);
 }
 
+/// Some milliseconds' worth, by the size of the problem alone: results must not depend on clocks.
+std::int64_t Mcmc::proposals_per_walk() const {
+    constexpr std::int64_t kTasks = 400'000;
+    constexpr std::int64_t kMost = 500;
+    constexpr std::int64_t kWalks = 20;
+    const auto tasks = static_cast<std::int64_t>(chains_.front()->tasks());
+    if (tasks == 0) return 1;
+    std::int64_t most = kMost;
+    if (options_.own_budget) {
+        // Few proposals, and yet a temperature that falls in steps.
+        const auto chains = static_cast<std::int64_t>(chains_.size());
+        most = std::clamp<std::int64_t>(options_.proposals / (kWalks * chains), 1, kMost);
+    }
+    return std::clamp<std::int64_t>(kTasks / tasks, 1, most);
+}
+
 Status Mcmc::round(Engine& engine) {
     const double spent = this->spent(engine);
     restart(engine, spent);
-    std::vector<Chain*> drawn;
-    std::vector<plan::Strategy> candidates;
-    std::vector<const plan::Evaluation*> known;
+    const auto count = static_cast<std::int64_t>(chains_.size());
+    std::int64_t wanted = count * proposals_per_walk();
+    if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);
+    const std::int64_t granted = engine.grant(wanted);
+    std::vector<Walker::Steps> steps(chains_.size());
+    engine.parallel(chains_.size(), [&](std::size_t i) {
+        const auto index = static_cast<std::int64_t>(i);
+        const std::int64_t own = granted / count + (index < granted % count ? 1 : 0);
+        steps[i] = chains_[i]->walk(moves_, temperature(i, spent), own,
+                                    [&] { return engine.interrupted(); });
+    });
+    std::vector<plan::Strategy> best;
+    bool stuck = true;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
-        Chain& chain = chains_[i];
-        if (!chain.draw(moves_, temperature(i, spent))) continue;
-        drawn.push_back(&chain);
-        candidates.push_back(chain.candidate());
-        const Rejections::Known* rejected = chain.known();
-        const bool priced = rejected != nullptr && rejected->evaluation;
-        known.push_back(priced ? &*rejected->evaluation : nullptr);
+        if (auto strategy = chains_[i]->take_best()) best.push_back(std::move(*strategy));
+        proposals_ += steps[i].proposals;
+        engine.count_acceptances(steps[i].proposals, steps[i].acceptances);
+        stuck = stuck && steps[i].stuck;
     }
-    if (candidates.empty()) return Status::found;
-    std::vector<plan::Evaluation> evaluations = engine.evaluate(candidates, known);
-    proposals_ += static_cast<std::int64_t>(candidates.size());
-    for (std::size_t i = 0; i < evaluations.size(); ++i) {
-        const bool accepted = drawn[i]->limit().accepts(evaluations[i]);
-        engine.count_acceptance(accepted);
-        if (accepted) {
-            drawn[i]->accept(std::move(evaluations[i]));
-        } else if (known[i] == nullptr) {
-            drawn[i]->reject(std::move(evaluations[i]));
-        }
-    }
-    return Status::in_progress;
+    engine.confirm(best);
+    return stuck ? Status::found : Status::in_progress;
 }
 
 }  // namespace partita::search

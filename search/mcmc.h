@@ -14,6 +14,9 @@
 // A proposal that was rejected before in the same state is not priced again (rejections.h); it counts
 // as an evaluation all the same, so that plans do not depend on what is remembered.
 //
+// Every chain walks on its own for some proposals (walker.h), in a thread if there is one; then the new
+// best strategies of all are priced as plans are, which is not counted again.
+//
 // T is a share of the chain's value, falling geometrically from a hot one to a cold one with the
 // budget that is spent; the first chain is the coldest, the others are hotter by equal ratios. From
 // time to time a chain goes back to the best plan of all, the colder the more often.
@@ -37,11 +40,11 @@
 
 #include "plan/evaluator.h"
 #include "plan/strategy.h"
-#include "search/chain.h"
 #include "search/moves/move.h"
 #include "search/search_space.h"
 #include "search/searcher.h"
 #include "search/seed_search.h"
+#include "search/walker.h"
 
 namespace partita::search {
 
@@ -72,7 +75,8 @@ private:
     bool seed(Engine& engine);
     void start(Engine& engine);
     [[nodiscard]] Status round(Engine& engine);
-    void restart(const Engine& engine, double spent);
+    [[nodiscard]] std::int64_t proposals_per_walk() const;
+    void restart(Engine& engine, double spent);
     [[nodiscard]] double spent(const Engine& engine) const;
     [[nodiscard]] double temperature(std::size_t chain, double spent) const;
     [[nodiscard]] bool is_over(const Engine& engine) const;
@@ -80,8 +84,7 @@ private:
     McmcOptions options_;
     std::vector<const Move*> moves_;
     std::unique_ptr<SeedSearch> seeds_;
-    std::unique_ptr<SearchSpace> space_;
-    std::vector<Chain> chains_;
+    std::vector<std::unique_ptr<Walker>> chains_;
     std::vector<double> next_restarts_;  ///< of each chain, in shares of the budget
     std::int64_t proposals_ = 0;
 };

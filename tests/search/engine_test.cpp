@@ -46,7 +46,8 @@ public:
         }
         const auto evaluation = engine.evaluate(engine.groups().strategy(placement));
         if (evaluation)
-            engine.count_acceptance(evaluation->value == engine.best_evaluation()->value);
+            engine.count_acceptances(
+                1, evaluation->value == engine.best_evaluation()->value ? 1 : 0);
         return Status::in_progress;
     }
 };
@@ -107,29 +108,26 @@ TEST_F(TwoNodes, AValueAtTheBoundIsOptimal) {
     EXPECT_EQ(result.evaluations, 2);  // the later searcher is not needed
 }
 
-/// Says of the second of three candidates, 20 us long, that it takes 12 us.
-class Knower final : public Searcher {
+/// Prices one strategy, is granted what is left, and confirms a better one.
+class Granted final : public Searcher {
 public:
-    static inline std::vector<Time> values;
+    static inline std::vector<std::int64_t> grants;
     Status step(Engine& engine) override {
-        const std::array strategies{plan::on_devices({0, 0}), plan::on_devices({1, 1}),
-                                    plan::on_devices({0, 0})};
-        plan::Evaluation known;
-        known.value = microseconds(12);
-        const std::array<const plan::Evaluation*, 3> all{nullptr, &known, nullptr};
-        values.clear();
-        for (const plan::Evaluation& evaluation : engine.evaluate(strategies, all)) {
-            values.push_back(evaluation.value);
-        }
+        static_cast<void>(engine.evaluate(plan::on_devices({0, 0})));
+        grants = {engine.grant(3), engine.grant(10), engine.grant(10)};
+        const std::array better{plan::on_devices({0, 0}), plan::on_devices({0, 1})};
+        engine.confirm(better);
         return Status::found;
     }
 };
 
-TEST_F(TwoNodes, KnownEvaluationsCountAndAreTakenAsTheyAre) {
+TEST_F(TwoNodes, GrantedEvaluationsCountAndConfirmedOnesDoNot) {
     EngineOptions options;
-    options.evaluations = 2;
-    EXPECT_EQ(run({row<Knower>("k")}, options).evaluations, 2);
-    EXPECT_THAT(Knower::values, ElementsAre(microseconds(20), microseconds(12)));
+    options.evaluations = 8;
+    const SearchResult result = run({row<Granted>("g")}, options);
+    EXPECT_EQ(result.evaluations, 8);
+    EXPECT_THAT(Granted::grants, ElementsAre(3, 4, 0));
+    EXPECT_EQ(result.strategy, plan::on_devices({0, 1}));
 }
 
 /// Remembers what share of the budget was spent after each of three evaluations.

@@ -40,20 +40,6 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
     }
 }
 
-/// The nodes of each colour class, in order of class; rising.
-std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
-    std::map<std::int64_t, std::vector<graph::OpId>> classes;
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const auto& given = graph.ops()[i].given;
-        if (given && given->color_class) classes[*given->color_class].emplace_back(i);
-    }
-    std::vector<std::vector<graph::OpId>> together;
-    for (auto& [color, ops] : classes) {
-        if (ops.size() > 1) together.push_back(std::move(ops));
-    }
-    return together;
-}
-
 LoadedModel load_workload(const std::filesystem::path& file, const ImportOptions& options) {
     refuse_bindings(file, options);
     importers::WorkloadModel workload = importers::import_workload(file);
@@ -62,7 +48,7 @@ LoadedModel load_workload(const std::filesystem::path& file, const ImportOptions
     model.machine = cost::make_workload_machine(workload.graph, workload.accelerators,
                                                 workload.cpus, workload.accelerator_memory);
     model.graph = std::move(workload.graph);
-    model.together = color_classes(model.graph);
+    model.together = importers::color_classes(model.graph);
     return model;
 }
 

@@ -272,7 +272,7 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
         "first, default), msr",
         [&options](const std::string& text) { options.scheduler = parse_scheduler(text); });
     add_text_option(app, "--time-limit", "SEC", kSearchGroup,
-                    "stop searching after SEC seconds (default 10)",
+                    "stop searching after SEC seconds (default 10; auto ends before)",
                     [&options](const std::string& text) {
                         options.time_limit_seconds = parse_seconds(text, "--time-limit");
                     });

@@ -1,21 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/auto_search.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "search/engine.h"
-#include "search/searchers.h"
 
 namespace partita::search {
 
+AutoSearch::AutoSearch(AutoOptions options)
+    : options_(options), seeds_(std::make_unique<SeedSearch>(McmcOptions{}.seeding)) {}
+
+/// How mcmc is to go on; nullopt: not at all.
+std::optional<McmcOptions> AutoSearch::rest_of_budget(Engine& engine) const {
+    McmcOptions rest;
+    if (engine.spent() && !engine.options().default_budget) return rest;
+    const auto ops = static_cast<std::int64_t>(engine.problem().graph().op_count());
+    const auto tasks = static_cast<std::int64_t>(engine.task_count(*engine.best()));
+    rest.own_budget = true;
+    rest.proposals =
+        std::min(options_.most_proposals, options_.work / std::max({ops, tasks, std::int64_t{1}}));
+    if (rest.proposals < options_.fewest_proposals) return std::nullopt;
+    return rest;
+}
+
 Status AutoSearch::step(Engine& engine) {
-    const auto rows = searcher_table();
-    while (row_ < rows.size() && !rows[row_].in_auto) ++row_;
-    if (row_ == rows.size()) return Status::found;
-    if (!current_) current_ = rows[row_].make(engine);
-    engine.set_searcher(rows[row_].name);
-    const Status status = current_->step(engine);
-    if (status == Status::in_progress || status == Status::optimal) return status;
-    current_.reset();
-    ++row_;
+    if (mcmc_) return mcmc_->step(engine);
+    const Status status = seeds_->step(engine);
+    if (status != Status::found || engine.best() == nullptr) return status;
+    const std::optional<McmcOptions> rest = rest_of_budget(engine);
+    if (!rest) return Status::found;
+    mcmc_ = std::make_unique<Mcmc>(*rest, std::move(seeds_));
     return Status::in_progress;
 }
 

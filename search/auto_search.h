@@ -1,24 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Auto: every searcher of the table that is marked for it, one after the other; the best plan of all
-// carries the name of the searcher that found it.
+// Auto: what to run when nobody says. First the quick searchers (seed_search.h), the less promising of
+// them in half of the budget at most; then mcmc from the best of them, for the rest:
 //
-// Optimal: no. Ends: after the last of them, or with the budget.
+//     budget asked for        quick searchers ─▶ mcmc until the budget is spent
+//     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks;
+//                             not at all where these would be too few
+//
+// One proposal costs about as many units of work as the best plan so far has tasks: the same number on
+// every host, so that without a budget a seed gives the same plan each time, in a few seconds.
+// The plan carries the name of the searcher that found it.
+//
+// Optimal: no; never worse than a quick searcher that had its turn. Ends: as above.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "search/mcmc.h"
 #include "search/searcher.h"
+#include "search/seed_search.h"
 
 namespace partita::search {
 
+/// Without a budget.
+struct AutoOptions {
+    std::int64_t work = 4'000'000;  ///< tasks of all proposals together
+    std::int64_t most_proposals = 2'000;
+    std::int64_t fewest_proposals = 20;  ///< fewer are not worth their beginning
+};
+
 class AutoSearch final : public Searcher {
 public:
+    explicit AutoSearch(AutoOptions options = {});
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
-    std::size_t row_ = 0;  ///< of searcher_table()
-    std::unique_ptr<Searcher> current_;
+    [[nodiscard]] std::optional<McmcOptions> rest_of_budget(Engine& engine) const;
+
+    AutoOptions options_;
+    std::unique_ptr<SeedSearch> seeds_;
+    std::unique_ptr<Mcmc> mcmc_;
 };
 
 }  // namespace partita::search

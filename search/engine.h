@@ -63,6 +63,7 @@ struct EngineOptions {
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::optional<Duration> time_limit;       ///< >= 0; none: no limit
     std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
+    bool default_budget = false;  ///< nobody asked for the limits above: `auto` ends at its own
     std::uint64_t seed = 1;
     int threads = 1;                      ///< >= 1; 0 = one per core
     bool group = true;                    ///< false: only what must share a device moves together
@@ -134,6 +135,11 @@ public:
     std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
+
+    /// Of that strategy: what one evaluation costs, the same number on every host.
+    [[nodiscard]] std::size_t task_count(const plan::Strategy& strategy) {
+        return evaluator(0).task_count(strategy);
+    }
 
     /// The best so far; null before the first evaluation.
     [[nodiscard]] const plan::Strategy* best() const { return best_ ? &best_->strategy : nullptr; }

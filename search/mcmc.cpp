@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "graph/error.h"
-#include "search/auto_search.h"
 #include "search/engine.h"
 
 namespace partita::search {
@@ -26,6 +25,10 @@ Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
     }
 }
 
+Mcmc::Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds) : Mcmc(std::move(options)) {
+    seeds_ = std::move(seeds);
+}
+
 Mcmc::~Mcmc() = default;
 
 Status Mcmc::step(Engine& engine) {
@@ -39,13 +42,14 @@ Status Mcmc::step(Engine& engine) {
 
 double Mcmc::spent(const Engine& engine) const {
     const std::optional<double> share = engine.spent();
-    if (share) return *share;
+    if (share && !options_.own_budget) return *share;
     return static_cast<double>(proposals_) / static_cast<double>(options_.proposals);
 }
 
 /// Proposals that repeat the evaluation before them are not counted: without a limit of their own a
 /// problem of two states would never end.
 bool Mcmc::is_over(const Engine& engine) const {
+    if (options_.own_budget) return proposals_ >= options_.proposals;
     const auto& budget = engine.options().evaluations;
     if (budget) return proposals_ >= 2 * *budget + 100;
     return !engine.options().time_limit && proposals_ >= options_.proposals;
@@ -55,30 +59,27 @@ bool Mcmc::is_over(const Engine& engine) const {
 bool Mcmc::seed(Engine& engine) {
     if (!seeds_) {
         if (!options_.seeded && engine.best() != nullptr) return false;
-        seeds_ = std::make_unique<AutoSearch>();
+        seeds_ = std::make_unique<SeedSearch>(options_.seeding);
     }
-    if (engine.best() != nullptr && engine.spent().value_or(0) >= options_.seeding) return false;
-    const Status status = seeds_->step(engine);
-    const bool better =
-        engine.best() != nullptr && (starts_.empty() || !(starts_.back().first == *engine.best()));
-    if (better) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
-    return status == Status::in_progress;
+    return seeds_->step(engine) == Status::in_progress;
 }
 
 /// The coldest chain starts from the best plan, the others from those that were the best before it.
 void Mcmc::start(Engine& engine) {
     assert(engine.best() != nullptr);
     const std::uint64_t seed = engine.random().next();
-    if (starts_.empty()) starts_.emplace_back(*engine.best(), *engine.best_evaluation());
+    std::vector<SeedSearch::Start> starts;
+    if (seeds_) starts = seeds_->starts();
+    if (starts.empty()) starts.emplace_back(*engine.best(), *engine.best_evaluation());
     chains_.resize(static_cast<std::size_t>(options_.chains));
     engine.parallel(chains_.size(), [&](std::size_t i) {
-        const std::size_t back = std::min(i, starts_.size() - 1);
+        const std::size_t back = std::min(i, starts.size() - 1);
         chains_[i] = std::make_unique<Walker>(engine.groups(), options_.table,
-                                              starts_[starts_.size() - 1 - back].first,
+                                              starts[starts.size() - 1 - back].first,
                                               Random::stream(seed, i));
     });
     next_restarts_.assign(chains_.size(), 0);
-    starts_.clear();
+    seeds_.reset();
 }
 
 void Mcmc::restart(Engine& engine, double spent) {
@@ -106,15 +107,25 @@ double Mcmc::temperature(std::size_t chain, double spent) const {
 std::int64_t Mcmc::proposals_per_walk() const {
     constexpr std::int64_t kTasks = 400'000;
     constexpr std::int64_t kMost = 500;
+    constexpr std::int64_t kWalks = 20;
     const auto tasks = static_cast<std::int64_t>(chains_.front()->tasks());
-    return tasks == 0 ? 1 : std::clamp<std::int64_t>(kTasks / tasks, 1, kMost);
+    if (tasks == 0) return 1;
+    std::int64_t most = kMost;
+    if (options_.own_budget) {
+        // Few proposals, and yet a temperature that falls in steps.
+        const auto chains = static_cast<std::int64_t>(chains_.size());
+        most = std::clamp<std::int64_t>(options_.proposals / (kWalks * chains), 1, kMost);
+    }
+    return std::clamp<std::int64_t>(kTasks / tasks, 1, most);
 }
 
 Status Mcmc::round(Engine& engine) {
     const double spent = this->spent(engine);
     restart(engine, spent);
     const auto count = static_cast<std::int64_t>(chains_.size());
-    const std::int64_t granted = engine.grant(count * proposals_per_walk());
+    std::int64_t wanted = count * proposals_per_walk();
+    if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);
+    const std::int64_t granted = engine.grant(wanted);
     std::vector<Walker::Steps> steps(chains_.size());
     engine.parallel(chains_.size(), [&](std::size_t i) {
         const auto index = static_cast<std::int64_t>(i);

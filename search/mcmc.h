@@ -25,7 +25,7 @@
 //     chain 3   hot     every four fiftieths
 //
 // Optimal: no; the engine adds lower bound and gap. Never worse than a quick searcher that had its
-// turn: they get half of the budget at most.
+// turn.
 // Ends: with the budget; without one after McmcOptions::proposals; when nothing can be changed.
 // Threads: chains are logical, the result does not depend on the number of threads.
 // Source: Jia, Zaharia, Aiken, MLSys 2019, section 6; REFERENCES.md 6.5.
@@ -43,6 +43,7 @@
 #include "search/moves/move.h"
 #include "search/search_space.h"
 #include "search/searcher.h"
+#include "search/seed_search.h"
 #include "search/walker.h"
 
 namespace partita::search {
@@ -52,9 +53,10 @@ struct McmcOptions {
     double hot = 1e-2;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
     double cold = 1e-5;  ///< T at the end, of all chains; > 0
     int restarts = 50;   ///< of the coldest chain; >= 1
-    double seeding = 0.5;  ///< share of the budget after which no other searcher is started
-    bool seeded = true;    ///< false: from the best plan so far alone, if there is one
+    double seeding = 0.5;             ///< share of the budget after which no other placer starts
+    bool seeded = true;               ///< false: from the best plan so far alone, if there is one
     std::int64_t proposals = 20'000;  ///< at most, without a budget
+    bool own_budget = false;          ///< ends after `proposals`; the engine's budget only limits
     ConfigTableOptions table;
     std::vector<std::string> moves;  ///< names; empty: all
 };
@@ -63,6 +65,8 @@ class Mcmc final : public Searcher {
 public:
     /// Throws UsageError for a move that there is not.
     explicit Mcmc(McmcOptions options = {});
+    /// Goes on where these quick searchers are.
+    Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds);
     ~Mcmc() override;
 
     [[nodiscard]] Status step(Engine& engine) override;
@@ -79,8 +83,7 @@ private:
 
     McmcOptions options_;
     std::vector<const Move*> moves_;
-    std::unique_ptr<Searcher> seeds_;
-    std::vector<std::pair<plan::Strategy, plan::Evaluation>> starts_;  ///< each better than before
+    std::unique_ptr<SeedSearch> seeds_;
     std::vector<std::unique_ptr<Walker>> chains_;
     std::vector<double> next_restarts_;  ///< of each chain, in shares of the budget
     std::int64_t proposals_ = 0;

@@ -38,8 +38,8 @@ std::unique_ptr<Searcher> make_placer(Engine& /*engine*/) {
 
 constexpr std::array kSearchers = {
     SearcherRow{.name = "auto",
-                .summary = "every quick searcher below in turn; the best plan wins",
-                .options = "",
+                .summary = "the quick searchers below, then mcmc from the best of them",
+                .options = "--seed, --time-limit, --evaluations",
                 .make = make<AutoSearch>},
     SearcherRow{.name = "single-device",
                 .summary = "everything on the fastest device that holds it",

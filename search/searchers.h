@@ -20,7 +20,7 @@ struct SearcherRow {
     std::string_view summary;  ///< one line
     std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
     std::unique_ptr<Searcher> (*make)(Engine& engine);
-    bool in_auto = false;  ///< cheap enough to be tried by `auto`
+    bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
 };
 
 /// All rows; `auto` first.

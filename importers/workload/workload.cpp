@@ -236,4 +236,17 @@ WorkloadModel import_workload(const std::filesystem::path& file) {
     return parse_workload(graph::read_text_file(file), file.string());
 }
 
+std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {
+    std::map<std::int64_t, std::vector<graph::OpId>> classes;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto& given = graph.ops()[i].given;
+        if (given && given->color_class) classes[*given->color_class].emplace_back(i);
+    }
+    std::vector<std::vector<graph::OpId>> together;
+    for (auto& [color, ops] : classes) {
+        if (ops.size() > 1) together.push_back(std::move(ops));
+    }
+    return together;
+}
+
 }  // namespace partita::importers

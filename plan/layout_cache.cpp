@@ -144,7 +144,8 @@ const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
         if (it->second->alike == events.alike && it->second->key == key) return it->second->tasks;
     }
     auto entry = std::make_unique<TensorEntry>(
-        TensorEntry{events.alike, key, TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
+        TensorEntry{events.alike, key,
+                    TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
     kept_tasks_ += 1 + entry->tasks.tasks.size();
     return tensors_.emplace(hash, std::move(entry))->second->tasks;
 }

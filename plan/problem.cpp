@@ -12,8 +12,8 @@
 #include "graph/error.h"
 #include "graph/sha256.h"
 #include "plan/batch.h"
-#include "plan/op_priorities.h"
 #include "plan/op_costs.h"
+#include "plan/op_priorities.h"
 
 namespace partita::plan {
 
@@ -68,6 +68,15 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
 
 void Problem::check() const {
     graph::check(graph_);
+    for (const graph::Op& op : graph_.ops()) {
+        const auto left_out = std::find_if(op.outputs.begin(), op.outputs.end(),
+                                           [](TensorId t) { return !t.valid(); });
+        if (left_out == op.outputs.end()) continue;
+        throw InputError(
+            fmt::format("model '{}': node '{}' ({}) leaves out its output {}, whose shape is not "
+                        "known then. Name the output in the model.",
+                        graph_.name, op.name, op.type, left_out - op.outputs.begin()));
+    }
     const int devices = machine_.device_count();
     const auto& allowed = options_.constraints.allowed;
     if (allowed.size() > graph_.op_count()) {
@@ -281,8 +290,9 @@ Bytes Problem::persistent_bytes(OpId op) const {
     if (source.kind == OpKind::compute || source.kind == OpKind::output) return Bytes{0};
     const TensorId t = source.outputs[0];
     if (!has_gradient(t)) return tensor_bytes(t);
-    return 2 * tensor_bytes(t) +
-           optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), options_.policy.optimizer);
+    return 2 * tensor_bytes(t) + optimizer_state_bytes(graph_.tensor(t),
+                                                       graph_.tensor(t).elements(),
+                                                       options_.policy.optimizer);
 }
 
 void Problem::rank_ops() {

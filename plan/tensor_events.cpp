@@ -60,12 +60,12 @@ private:
     [[nodiscard]] std::vector<std::int64_t> traits_of(const TensorEvents& of) const {
         const graph::Tensor& tensor = graph_.tensor(of.tensor);
         const Op& producer = graph_.op(tensor.producer);
-        std::vector<std::int64_t> traits{
-            static_cast<std::int64_t>(tensor.dtype), static_cast<std::int64_t>(producer.kind),
-            // Given prices are of one op.
-            producer.given ? std::int64_t{tensor.producer.value} : -1,
-            problem_.is_resident(of.tensor) ? 1 : 0, of.label,
-            static_cast<std::int64_t>(tensor.shape.size())};
+        std::vector<std::int64_t> traits{static_cast<std::int64_t>(tensor.dtype),
+                                         static_cast<std::int64_t>(producer.kind),
+                                         // Given prices are of one op.
+                                         producer.given ? std::int64_t{tensor.producer.value} : -1,
+                                         problem_.is_resident(of.tensor) ? 1 : 0, of.label,
+                                         static_cast<std::int64_t>(tensor.shape.size())};
         traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
         for (const TensorEvent& event : of.events) {
             const bool output = graph_.op(event.op).kind == OpKind::output;

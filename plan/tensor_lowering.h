@@ -54,8 +54,8 @@ struct Subject {
 
 class TensorLowering {
 public:
-    TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                   Lanes& lanes, const TensorEvents& events, const TensorKey& key);
+    TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions, Lanes& lanes,
+                   const TensorEvents& events, const TensorKey& key);
     TensorTasks run();
 
 private:

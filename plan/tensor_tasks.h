@@ -66,8 +66,8 @@ struct TensorTasks {
     std::vector<std::int32_t> joins;
     std::vector<std::uint32_t> joinable;   ///< those that may be joined
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
-    std::vector<Buffer> buffers;           ///< without tensor; writers are references, roots numbers
-    std::vector<TensorStep> steps;         ///< per event
+    std::vector<Buffer> buffers;    ///< without tensor; writers are references, roots numbers
+    std::vector<TensorStep> steps;  ///< per event
     std::vector<std::pair<int, Bytes>> persistent;
     /// Per resource that they occupy: for how long in all, without what may be joined.
     std::vector<std::pair<std::int32_t, std::int64_t>> loads;

@@ -103,27 +103,26 @@ double Mcmc::temperature(std::size_t chain, double spent) const {
     return options_.cold * std::pow(options_.hot / options_.cold, left);
 }
 
-/// Some milliseconds' worth, by the size of the problem alone: results must not depend on clocks.
-std::int64_t Mcmc::proposals_per_walk() const {
-    constexpr std::int64_t kTasks = 400'000;
-    constexpr std::int64_t kMost = 500;
-    constexpr std::int64_t kWalks = 20;
+/// A millisecond's worth, by the size of the problem alone: results must not depend on clocks. Fewer
+/// where the budget is small, so that the temperature falls in steps all the same.
+std::int64_t Mcmc::proposals_per_walk(const Engine& engine) const {
+    constexpr std::int64_t kTasks = 200'000;
+    constexpr std::int64_t kMost = 100;
+    constexpr std::int64_t kWalks = 40;
     const auto tasks = static_cast<std::int64_t>(chains_.front()->tasks());
     if (tasks == 0) return 1;
-    std::int64_t most = kMost;
-    if (options_.own_budget) {
-        // Few proposals, and yet a temperature that falls in steps.
-        const auto chains = static_cast<std::int64_t>(chains_.size());
-        most = std::clamp<std::int64_t>(options_.proposals / (kWalks * chains), 1, kMost);
-    }
-    return std::clamp<std::int64_t>(kTasks / tasks, 1, most);
+    const auto chains = static_cast<std::int64_t>(chains_.size());
+    std::optional<std::int64_t> budget = engine.options().evaluations;
+    if (options_.own_budget) budget = options_.proposals;
+    const std::int64_t share = budget ? *budget / (kWalks * chains) : kMost;
+    return std::clamp<std::int64_t>(std::min(kTasks / tasks, share), 1, kMost);
 }
 
 Status Mcmc::round(Engine& engine) {
     const double spent = this->spent(engine);
     restart(engine, spent);
     const auto count = static_cast<std::int64_t>(chains_.size());
-    std::int64_t wanted = count * proposals_per_walk();
+    std::int64_t wanted = count * proposals_per_walk(engine);
     if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);
     const std::int64_t granted = engine.grant(wanted);
     std::vector<Walker::Steps> steps(chains_.size());

@@ -34,6 +34,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,7 +76,7 @@ private:
     bool seed(Engine& engine);
     void start(Engine& engine);
     [[nodiscard]] Status round(Engine& engine);
-    [[nodiscard]] std::int64_t proposals_per_walk() const;
+    [[nodiscard]] std::int64_t proposals_per_walk(const Engine& engine) const;
     void restart(Engine& engine, double spent);
     [[nodiscard]] double spent(const Engine& engine) const;
     [[nodiscard]] double temperature(std::size_t chain, double spent) const;

@@ -50,10 +50,9 @@ Walker::Steps Walker::walk(std::span<const Move* const> moves, double temperatur
 bool Walker::step() {
     const Rejections::Known* known = chain_.known();
     if (known != nullptr && known->accepted_by(chain_.limit()) == false) return false;
-    set_change();
     const Limit& limit = chain_.limit();
-    const auto score =
-        evaluator_.evaluate(change_, {limit.keeps_schedule, limit.overflow, limit.value});
+    const auto score = evaluator_.evaluate(change_.write(chain_.changes(), space_.table()),
+                                           {limit.keeps_schedule, limit.overflow, limit.value});
     if (!score) {
         chain_.reject(std::nullopt);
         return false;
@@ -63,19 +62,6 @@ bool Walker::step() {
     chain_.accept(evaluation_of(*score));
     note();
     return true;
-}
-
-void Walker::set_change() {
-    const Changes& changes = chain_.changes();
-    configs_.clear();
-    updates_.clear();
-    for (const auto& [op, id] : changes.configs) {
-        configs_.emplace_back(op, space_.table().config(op, id));
-    }
-    for (const auto& [op, id] : changes.updates) {
-        updates_.emplace_back(op, space_.table().update(op, id));
-    }
-    change_ = {configs_, updates_, changes.policy ? &*changes.policy : nullptr};
 }
 
 void Walker::note() {

@@ -13,8 +13,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "plan/incremental_evaluator.h"
 #include "plan/strategy.h"
@@ -22,6 +20,7 @@
 #include "search/group_graph.h"
 #include "search/moves/move.h"
 #include "search/search_space.h"
+#include "search/written_change.h"
 
 namespace partita::search {
 
@@ -50,16 +49,13 @@ public:
 
 private:
     bool step();
-    void set_change();
     void note();
     void leave();
 
     SearchSpace space_;
     plan::IncrementalEvaluator evaluator_;
     Chain chain_;
-    std::vector<std::pair<graph::OpId, plan::OpConfig>> configs_;
-    std::vector<std::pair<graph::OpId, plan::UpdateConfig>> updates_;
-    plan::StrategyChange change_;
+    WrittenChange change_;
     std::optional<plan::Score> best_;
     bool is_best_ = false;  ///< the state is it, and nobody has it yet
     std::optional<plan::Strategy> best_strategy_;

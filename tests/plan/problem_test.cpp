@@ -8,6 +8,7 @@
 
 #include "graph/error.h"
 #include "plan/op_costs.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -129,6 +130,26 @@ TEST(Problem, RanksFallAlongEveryEdge) {
         for (const graph::OpId next : graph.successors(graph::OpId(i))) {
             EXPECT_GE(problem.rank(graph::OpId(i)), problem.rank(next));
         }
+    }
+}
+
+TEST(Problem, RefusesAnOpThatLeavesOutAResult) {
+    graph::OpGraph graph;
+    graph.name = "net";
+    const graph::TensorId x = add_source(graph, "x", graph::TensorRole::input, {2, 3});
+    graph.add_tensor({.name = "y", .shape = {2, 3}});
+    graph::Op op;
+    op.name = "cell";
+    op.type = "LSTM";
+    op.inputs = {x};
+    op.outputs = {graph::TensorId(), graph::TensorId(std::size_t{1})};
+    graph.add_op(std::move(op));
+    const cost::Machine machine = switched_machine(1);
+    try {
+        make_problem(graph, machine);
+        FAIL();
+    } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("node 'cell' (LSTM) leaves out its output 0"));
     }
 }
 

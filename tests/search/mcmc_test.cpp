@@ -212,7 +212,7 @@ TEST(Mcmc, StopsWhenCancelledAndKeepsItsPlan) {
     };
     const SearchResult result = search(problem, options);
     EXPECT_EQ(result.status, Status::budget_exhausted);
-    EXPECT_LE(result.evaluations, 100 + 4 * 500);  // one walk of all chains further at most
+    EXPECT_LE(result.evaluations, 100 + 4 * 100);  // one walk of all chains further at most
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
 }
 

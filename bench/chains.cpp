@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many distinct proposals a chain evaluates per second, one thread, with what FlexFlow's delta
+// simulation did on networks of as many ops (REFERENCES.md 6):
+//
+//     chains_bench --seconds 10 --machine p100-cluster:2
+//
+//     near    from data parallelism, at a temperature of 0.2 % of the value
+//     mixed   from a random state, at 0.2 % of the value
+//     hot     from a random state, at 0.2 % of its value there: the chain stays among such states
+//
+// A proposal is another config of a random op. One that was rejected in the same state before is neither
+// evaluated nor counted. Time is that of evaluating and accepting; drawing is printed apart.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/networks.h"
+#include "cost/cost_model.h"
+#include "cost/machine_file.h"
+#include "plan/incremental_evaluator.h"
+#include "search/chain.h"
+#include "search/engine.h"
+#include "search/written_change.h"
+
+namespace partita::bench {
+namespace {
+
+struct Options {
+    double seconds = 10;
+    std::string machine = "p100-cluster:2";
+    std::string only;  ///< networks whose name contains it
+};
+
+struct Row {
+    const char* network;
+    double published;  ///< proposals a second
+};
+constexpr Row kRows[] = {{"alexnet", 154'000},
+                         {"nmt", 43'400},
+                         {"resnet-101-chain", 31'600},
+                         {"inception-v3", 19'800},
+                         {"densenet-121", 13'200}};
+
+constexpr double kTemperature = 0.002;
+
+double seconds_now() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+}
+
+/// Everything that one row of the table needs.
+struct Case {
+    Case(const Row& row, const Options& options)
+        : machine(cost::load_machine(options.machine)),
+          graph(make_network(row.network,
+                             find_network(row.network).samples_per_gpu * machine.device_count())),
+          problem(graph, machine, cost::default_cost_model(),
+                  {.mode = plan::Mode::training, .objective = plan::Objective::step_time}),
+          engine(problem, {.searchers = {"data-parallel"}}),
+          start(engine.run().strategy),
+          space(engine.groups()) {}
+
+    cost::Machine machine;
+    graph::OpGraph graph;
+    plan::Problem problem;
+    search::Engine engine;
+    plan::Strategy start;
+    search::SearchSpace space;
+};
+
+plan::Evaluation evaluation_of(const plan::Score& score) {
+    plan::Evaluation evaluation;
+    evaluation.keeps_schedule = score.keeps_schedule;
+    evaluation.overflow = score.overflow;
+    evaluation.value = score.value;
+    return evaluation;
+}
+
+class Run {
+public:
+    Run(Case& of, const plan::Strategy& start)
+        : case_(of),
+          evaluator_(of.problem),
+          chain_(of.space, start, evaluation_of(evaluator_.start(start)), search::Random(1)) {}
+
+    /// One proposal at a temperature that is a share of the value.
+    void step(double temperature) {
+        const search::Move* const moves[] = {search::find_move("change-degrees"),
+                                             search::find_move("change-devices")};
+        const double begin = seconds_now();
+        const bool drawn = chain_.draw(moves, temperature) && chain_.known() == nullptr;
+        const double middle = seconds_now();
+        drawing += middle - begin;
+        if (!drawn) return;
+        const search::Limit& limit = chain_.limit();
+        const auto& change = change_.write(chain_.changes(), case_.space.table());
+        const auto score =
+            evaluator_.evaluate(change, {limit.keeps_schedule, limit.overflow, limit.value});
+        if (score) evaluator_.accept();
+        evaluating += seconds_now() - middle;
+        ++proposals;
+        if (!score) {
+            chain_.reject(std::nullopt);
+            return;
+        }
+        chain_.accept(evaluation_of(*score));
+        ++acceptances;
+    }
+
+    [[nodiscard]] double value() const {
+        return static_cast<double>(evaluator_.score().value.raw());
+    }
+    [[nodiscard]] const plan::IncrementalEvaluator& evaluator() const { return evaluator_; }
+    [[nodiscard]] const plan::Strategy& strategy() const { return evaluator_.strategy(); }
+
+    double drawing = 0;
+    double evaluating = 0;
+    std::int64_t proposals = 0;
+    std::int64_t acceptances = 0;
+
+private:
+    Case& case_;
+    plan::IncrementalEvaluator evaluator_;
+    search::Chain chain_;
+    search::WrittenChange change_;
+};
+
+/// Accepts nearly everything.
+plan::Strategy random_state(Case& of) {
+    Run run(of, of.start);
+    while (run.acceptances < 3 * static_cast<std::int64_t>(of.graph.op_count())) run.step(1e3);
+    return run.strategy();
+}
+
+/// Evaluations a second of whole strategies.
+double whole_rate(const plan::Problem& problem, const plan::Strategy& strategy) {
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::rank);
+    static_cast<void>(evaluator->evaluate(strategy));
+    const double begin = seconds_now();
+    int count = 0;
+    for (; seconds_now() - begin < 0.5; ++count) {
+        static_cast<void>(evaluator->evaluate(strategy));
+    }
+    return count / (seconds_now() - begin);
+}
+
+void print(const Row& row, const char* chain, const Case& of, const Run& run, double before) {
+    const auto count = static_cast<double>(run.proposals);
+    const plan::EvaluatorEffort& effort = run.evaluator().effort();
+    const plan::TimelineEffort& timeline = *run.evaluator().timeline_effort();
+    const double rate = count / run.evaluating;
+    const double whole = whole_rate(of.problem, run.strategy());
+    const auto tasks = static_cast<double>(run.evaluator().tasks());
+    const double by_load = static_cast<double>(effort.rejected_by_parts + effort.rejected_by_load +
+                                               timeline.rejected_by_load);
+    fmt::print(
+        "{:16} {:5} {:6} {:9.0f} {:7.1f} {:8.1f} {:7.1f} {:7.1f} {:8.2f} {:8.2f} {:7.0f} {:7.1f} "
+        "{:8.2f} {:8.2f}\n",
+        row.network, chain, tasks, rate, rate / row.published, 1e9 * run.drawing / count / 1e3,
+        100 * static_cast<double>(run.acceptances) / count, 100 * by_load / count,
+        100 * static_cast<double>(timeline.simulated) / count / tasks,
+        static_cast<double>(timeline.spliced) / count, whole, rate / whole, before / 1e9,
+        run.value() / 1e9);
+    std::fflush(stdout);
+}
+
+void measure(const Row& row, const Options& options) {
+    Case of(row, options);
+    const plan::Strategy mixed = random_state(of);
+    for (const char* const chain : {"near", "mixed", "hot"}) {
+        const bool near = std::string_view(chain) == "near";
+        const bool hot = std::string_view(chain) == "hot";
+        Run run(of, near ? of.start : mixed);
+        const double before = run.value();
+        const double begin = seconds_now();
+        while (seconds_now() - begin < options.seconds) {
+            run.step(kTemperature * (hot ? before / run.value() : 1));
+        }
+        print(row, chain, of, run, before);
+    }
+}
+
+int run(int argc, char** argv) {
+    Options options;
+    CLI::App app{"Distinct proposals evaluated per second"};
+    app.add_option("--seconds", options.seconds, "of each chain")->check(CLI::PositiveNumber);
+    app.add_option("--machine", options.machine, "as for partita plan");
+    app.add_option("--only", options.only, "networks whose name contains this");
+    CLI11_PARSE(app, argc, argv);
+    fmt::print(
+        "{:16} {:5} {:>6} {:>9} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>7} {:>7} {:>8} {:>8}\n",
+        "network", "chain", "tasks", "1/s", "x publ.", "draw us", "acc. %", "load %", "touch %",
+        "splices", "whole/s", "x whole", "start ms", "end ms");
+    for (const Row& row : kRows) {
+        const bool wanted =
+            std::string_view(row.network).find(options.only) != std::string_view::npos;
+        if (wanted) measure(row, options);
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace partita::bench
+
+int main(int argc, char** argv) {
+    try {
+        return partita::bench::run(argc, argv);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "chains_bench: {}\n", error.what());
+        return 1;
+    }
+}

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "plan/min_heap.h"
 
@@ -173,6 +174,7 @@ void IncrementalTimeline::clear_simulation() {
     for (const std::int32_t lane : used_lanes_) {
         lanes_[at(lane)].ready.clear();
         lanes_[at(lane)].waits_for = -1;
+        lanes_[at(lane)].woken_by = -1;
         lanes_[at(lane)].used = false;
     }
     used_lanes_.clear();
@@ -258,7 +260,12 @@ void IncrementalTimeline::add_ready(Slot slot) {
         used_lanes_.push_back(node.lane);
     }
     push_min(lane.ready, Ready{node.key, slot});
-    if (lane.waits_for < 0 && lane.ready.front().slot == slot) offer(node.lane);
+    if (lane.ready.front().slot != slot) return;
+    if (lane.waits_for < 0) {
+        offer(node.lane);
+    } else if (busy_until_[at(lane.waits_for)] <= now_) {
+        wake(node.lane, lane.waits_for);  // it may go before the waiter that was woken
+    }
 }
 
 void IncrementalTimeline::offer(std::int32_t lane) {
@@ -288,13 +295,7 @@ void IncrementalTimeline::complete_due() {
 
 void IncrementalTimeline::complete(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
-    for (const std::int32_t r : graph_.resources(node.lane)) {
-        for (const std::int32_t lane : waiters_[at(r)]) {
-            lanes_[at(lane)].waits_for = -1;
-            offer(lane);
-        }
-        waiters_[at(r)].clear();
-    }
+    for (const std::int32_t r : graph_.resources(node.lane)) wake(r);
     for (const Slot next : node.successors) {
         Mark& mark = marks_[at(next)];
         if (mark.epoch != epoch_) {
@@ -313,19 +314,47 @@ Slot IncrementalTimeline::next_commit() {
         Lane& lane = lanes_[at(candidate.slot)];
         const bool stale =
             lane.waits_for >= 0 || lane.ready.empty() || lane.ready.front().key != candidate.key;
-        if (!stale) {
-            const auto resources = graph_.resources(candidate.slot);
-            const auto busy = std::find_if(resources.begin(), resources.end(), [&](std::int32_t r) {
-                return busy_until_[at(r)] > now_;
-            });
-            if (busy == resources.end()) return lane.ready.front().slot;
-            lane.waits_for = *busy;
-            if (waiters_[at(*busy)].empty()) waited_for_.push_back(*busy);
-            waiters_[at(*busy)].push_back(candidate.slot);
+        if (stale) {
+            pop_min(candidates_);
+            continue;
         }
+        const auto resources = graph_.resources(candidate.slot);
+        const auto busy = std::find_if(resources.begin(), resources.end(),
+                                       [&](std::int32_t r) { return busy_until_[at(r)] > now_; });
+        if (busy == resources.end()) return lane.ready.front().slot;
         pop_min(candidates_);
+        wait(candidate.slot, *busy);
     }
     return -1;
+}
+
+/// The resource is free: its first waiter may take it. The others need not know, unless that one waits
+/// for something else.
+void IncrementalTimeline::wake(std::int32_t resource) {
+    std::vector<std::int32_t>& waiters = waiters_[at(resource)];
+    if (waiters.empty()) return;
+    const auto key = [&](std::int32_t lane) { return lanes_[at(lane)].ready.front().key; };
+    const auto first =
+        std::min_element(waiters.begin(), waiters.end(),
+                         [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+    wake(*first, resource);
+}
+
+void IncrementalTimeline::wake(std::int32_t lane, std::int32_t resource) {
+    std::vector<std::int32_t>& waiters = waiters_[at(resource)];
+    *std::find(waiters.begin(), waiters.end(), lane) = waiters.back();
+    waiters.pop_back();
+    lanes_[at(lane)].waits_for = -1;
+    lanes_[at(lane)].woken_by = resource;
+    offer(lane);
+}
+
+void IncrementalTimeline::wait(std::int32_t lane, std::int32_t resource) {
+    lanes_[at(lane)].waits_for = resource;
+    if (waiters_[at(resource)].empty()) waited_for_.push_back(resource);
+    waiters_[at(resource)].push_back(lane);
+    const std::int32_t left = std::exchange(lanes_[at(lane)].woken_by, -1);
+    if (left >= 0 && left != resource && busy_until_[at(left)] <= now_) wake(left);
 }
 
 /// Is there time for what is left to do on the resources of a lane that starts something now?
@@ -348,6 +377,7 @@ bool IncrementalTimeline::all_fit() const {
 void IncrementalTimeline::commit(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
     Lane& lane = lanes_[at(node.lane)];
+    lane.woken_by = -1;
     pop_min(candidates_);
     pop_min(lane.ready);
     occupy(slot, now_ + node.duration);

@@ -96,6 +96,7 @@ private:
     struct Lane {
         std::vector<Ready> ready;     ///< heap
         std::int32_t waits_for = -1;  ///< resource among whose waiters it is
+        std::int32_t woken_by = -1;   ///< resource that is its to take, or the next waiter's
         bool used = false;            ///< since the latest restart
     };
     /// One slot.
@@ -148,6 +149,9 @@ private:
     std::int32_t incomplete_predecessors(Slot slot) const;
     void add_ready(Slot slot);
     void offer(std::int32_t lane);
+    void wake(std::int32_t resource);
+    void wake(std::int32_t lane, std::int32_t resource);
+    void wait(std::int32_t lane, std::int32_t resource);
     void occupy(Slot slot, std::int64_t end);
     void add_running(Running task);
     void complete_due();

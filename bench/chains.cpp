@@ -75,20 +75,13 @@ struct Case {
     search::SearchSpace space;
 };
 
-plan::Evaluation evaluation_of(const plan::Score& score) {
-    plan::Evaluation evaluation;
-    evaluation.keeps_schedule = score.keeps_schedule;
-    evaluation.overflow = score.overflow;
-    evaluation.value = score.value;
-    return evaluation;
-}
-
 class Run {
 public:
     Run(Case& of, const plan::Strategy& start)
         : case_(of),
           evaluator_(of.problem),
-          chain_(of.space, start, evaluation_of(evaluator_.start(start)), search::Random(1)) {}
+          chain_(of.space, start, plan::evaluation_of(evaluator_.start(start)), search::Random(1)) {
+    }
 
     /// One proposal at a temperature that is a share of the value.
     void step(double temperature) {
@@ -110,7 +103,7 @@ public:
             chain_.reject(std::nullopt);
             return;
         }
-        chain_.accept(evaluation_of(*score));
+        chain_.accept(plan::evaluation_of(*score));
         ++acceptances;
     }
 

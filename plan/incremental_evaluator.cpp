@@ -6,6 +6,14 @@
 
 namespace partita::plan {
 
+Evaluation evaluation_of(const Score& score) {
+    Evaluation evaluation;
+    evaluation.keeps_schedule = score.keeps_schedule;
+    evaluation.overflow = score.overflow;
+    evaluation.value = score.value;
+    return evaluation;
+}
+
 IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
     : problem_(problem), cache_(problem), whole_(make_evaluator(problem, Scheduler::rank)) {
     for (int d = 0; d < problem.device_count(); ++d) {
@@ -59,9 +67,8 @@ std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change
     change_ = change;
     const bool in_memory = score_.overflow == Bytes{0} && limit.overflow == Bytes{0};
     // What is fetched again for each use, and another policy, are no matter of a few ops.
-    const bool refetches =
-        std::any_of(change.updates.begin(), change.updates.end(),
-                    [](const auto& update) { return update.second.refetch; });
+    const bool refetches = std::any_of(change.updates.begin(), change.updates.end(),
+                                       [](const auto& update) { return update.second.refetch; });
     is_whole_ = lowering_ == nullptr || !in_memory || !limit.keeps_schedule || refetches ||
                 change.policy != nullptr;
     pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);

@@ -41,6 +41,9 @@ struct Score {
     }
 };
 
+/// As far as evaluations compare; nothing of devices.
+Evaluation evaluation_of(const Score& score);
+
 /// How evaluations went, summed up.
 struct EvaluatorEffort {
     std::int64_t evaluations = 0;

@@ -5,29 +5,16 @@
 
 namespace partita::search {
 
-namespace {
-
-/// As far as chains compare.
-plan::Evaluation evaluation_of(const plan::Score& score) {
-    plan::Evaluation evaluation;
-    evaluation.keeps_schedule = score.keeps_schedule;
-    evaluation.overflow = score.overflow;
-    evaluation.value = score.value;
-    return evaluation;
-}
-
-}  // namespace
-
 Walker::Walker(const GroupGraph& groups, const ConfigTableOptions& table,
                const plan::Strategy& start, Random random)
     : space_(groups, table),
       evaluator_(groups.problem()),
-      chain_(space_, start, evaluation_of(evaluator_.start(start)), random),
+      chain_(space_, start, plan::evaluation_of(evaluator_.start(start)), random),
       best_(evaluator_.score()) {}
 
 void Walker::restart(const plan::Strategy& strategy) {
     leave();
-    chain_.restart(strategy, evaluation_of(evaluator_.start(strategy)));
+    chain_.restart(strategy, plan::evaluation_of(evaluator_.start(strategy)));
     // Whoever sends it there has the strategy.
     if (evaluator_.score().better_than(*best_)) best_ = evaluator_.score();
 }
@@ -59,7 +46,7 @@ bool Walker::step() {
     }
     leave();
     evaluator_.accept();
-    chain_.accept(evaluation_of(*score));
+    chain_.accept(plan::evaluation_of(*score));
     note();
     return true;
 }

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/machines.h"
 #include "bench/networks.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
@@ -35,6 +36,7 @@ namespace {
 struct Options {
     double seconds = 10;
     std::string machine = "p100-cluster:2";
+    std::int64_t memory_gib = 1024;
     std::string only;  ///< networks whose name contains it
 };
 
@@ -58,7 +60,7 @@ double seconds_now() {
 /// Everything that one row of the table needs.
 struct Case {
     Case(const Row& row, const Options& options)
-        : machine(cost::load_machine(options.machine)),
+        : machine(with_memory(cost::load_machine(options.machine), options.memory_gib)),
           graph(make_network(row.network,
                              find_network(row.network).samples_per_gpu * machine.device_count())),
           problem(graph, machine, cost::default_cost_model(),
@@ -154,10 +156,12 @@ void print(const Row& row, const char* chain, const Case& of, const Run& run, do
     const double by_load = static_cast<double>(effort.rejected_by_parts + effort.rejected_by_load +
                                                timeline.rejected_by_load);
     fmt::print(
-        "{:16} {:5} {:6} {:9.0f} {:7.1f} {:8.1f} {:7.1f} {:7.1f} {:8.2f} {:8.2f} {:7.0f} {:7.1f} "
+        "{:16} {:5} {:6} {:9.0f} {:7.2f} {:8.1f} {:7.1f} {:7.1f} {:8.1f} {:8.2f} {:8.2f} {:7.0f} "
+        "{:7.1f} "
         "{:8.2f} {:8.2f}\n",
         row.network, chain, tasks, rate, rate / row.published, 1e9 * run.drawing / count / 1e3,
         100 * static_cast<double>(run.acceptances) / count, 100 * by_load / count,
+        100 * static_cast<double>(effort.memory) / count,
         100 * static_cast<double>(timeline.simulated) / count / tasks,
         static_cast<double>(timeline.spliced) / count, whole, rate / whole, before / 1e9,
         run.value() / 1e9);
@@ -185,12 +189,15 @@ int run(int argc, char** argv) {
     CLI::App app{"Distinct proposals evaluated per second"};
     app.add_option("--seconds", options.seconds, "of each chain")->check(CLI::PositiveNumber);
     app.add_option("--machine", options.machine, "as for partita plan");
+    app.add_option("--memory-gib", options.memory_gib,
+                   "of each device; with little, what is quick enough is evaluated as a whole");
     app.add_option("--only", options.only, "networks whose name contains this");
     CLI11_PARSE(app, argc, argv);
     fmt::print(
-        "{:16} {:5} {:>6} {:>9} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>7} {:>7} {:>8} {:>8}\n",
-        "network", "chain", "tasks", "1/s", "x publ.", "draw us", "acc. %", "load %", "touch %",
-        "splices", "whole/s", "x whole", "start ms", "end ms");
+        "{:16} {:5} {:>6} {:>9} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>7} {:>8} "
+        "{:>8}\n",
+        "network", "chain", "tasks", "1/s", "x publ.", "draw us", "acc. %", "load %", "memory %",
+        "touch %", "splices", "whole/s", "x whole", "start ms", "end ms");
     for (const Row& row : kRows) {
         const bool wanted =
             std::string_view(row.network).find(options.only) != std::string_view::npos;

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/published_search_times.h"
 #include "bench/search_record.h"
@@ -62,15 +63,9 @@ struct Options {
 /// `p100-cluster` with that many GPUs of that much memory.
 cost::Machine cluster(int devices, std::int64_t memory_gib) {
     const int per_node = std::min(devices, 4);
-    const cost::Machine machine =
-        cost::load_machine(fmt::format("p100-cluster:{}x{}", devices / per_node, per_node));
-    std::vector<cost::Device> roomy(machine.devices().begin(), machine.devices().end());
-    for (cost::Device& device : roomy) device.memory = Bytes{memory_gib << 30};
-    return {machine.name(),
-            std::move(roomy),
-            {machine.switches().begin(), machine.switches().end()},
-            {machine.links().begin(), machine.links().end()},
-            machine.collectives()};
+    return with_memory(
+        cost::load_machine(fmt::format("p100-cluster:{}x{}", devices / per_node, per_node)),
+        memory_gib);
 }
 
 /// One network on one machine, and what all of its searches are compared with.

@@ -82,8 +82,7 @@ public:
     Run(Case& of, const plan::Strategy& start)
         : case_(of),
           evaluator_(of.problem),
-          chain_(of.space, start, plan::evaluation_of(evaluator_.start(start)), search::Random(1)) {
-    }
+          chain_(of.space, start, evaluator_.start(start), search::Random(1)) {}
 
     /// One proposal at a temperature that is a share of the value.
     void step(double temperature) {
@@ -94,10 +93,8 @@ public:
         const double middle = seconds_now();
         drawing += middle - begin;
         if (!drawn) return;
-        const search::Limit& limit = chain_.limit();
         const auto& change = change_.write(chain_.changes(), case_.space.table());
-        const auto score =
-            evaluator_.evaluate(change, {limit.keeps_schedule, limit.overflow, limit.value});
+        const auto score = evaluator_.evaluate(change, chain_.limit());
         if (score) evaluator_.accept();
         evaluating += seconds_now() - middle;
         ++proposals;
@@ -105,7 +102,7 @@ public:
             chain_.reject(std::nullopt);
             return;
         }
-        chain_.accept(plan::evaluation_of(*score));
+        chain_.accept(*score);
         ++acceptances;
     }
 

@@ -6,14 +6,6 @@
 
 namespace partita::plan {
 
-Evaluation evaluation_of(const Score& score) {
-    Evaluation evaluation;
-    evaluation.keeps_schedule = score.keeps_schedule;
-    evaluation.overflow = score.overflow;
-    evaluation.value = score.value;
-    return evaluation;
-}
-
 IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
     : problem_(problem), cache_(problem), whole_(make_evaluator(problem, Scheduler::rank)) {
     for (int d = 0; d < problem.device_count(); ++d) {
@@ -21,14 +13,9 @@ IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
     }
 }
 
-Score IncrementalEvaluator::whole_score(const Strategy& strategy) {
-    const Evaluation evaluation = whole_->evaluate(strategy);
-    return {evaluation.keeps_schedule, evaluation.overflow, evaluation.value};
-}
-
 Score IncrementalEvaluator::start(const Strategy& strategy) {
     strategy_ = strategy;
-    score_ = whole_score(strategy);
+    score_ = score_of(whole_->evaluate(strategy));
     pending_.reset();
     lower();
     return score_;
@@ -79,8 +66,8 @@ std::optional<Score> IncrementalEvaluator::evaluate_whole(const Score& limit) {
     ++effort_.whole;
     Strategy next = strategy_;
     apply(next, change_);
-    const Score score = whole_score(next);
-    if (limit.better_than(score)) return std::nullopt;
+    const Score score = score_of(whole_->evaluate(next));
+    if (!limit.admits(score)) return std::nullopt;
     return score;
 }
 
@@ -103,9 +90,9 @@ std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& l
     ++effort_.memory;
     Strategy next = strategy_;
     apply(next, change_);
-    const Score score = whole_score(next);
+    const Score score = score_of(whole_->evaluate(next));
     assert(score.value == *makespan);
-    if (!limit.better_than(score)) return score;
+    if (limit.admits(score)) return score;
     timeline_->reject();
     return drop();
 }

@@ -24,25 +24,10 @@
 #include "plan/incremental_timeline.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
+#include "plan/score.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
-
-/// What evaluations compare by.
-struct Score {
-    bool keeps_schedule = true;
-    Bytes overflow;
-    Time value;
-    friend bool operator==(const Score&, const Score&) = default;
-
-    [[nodiscard]] bool better_than(const Score& other) const {
-        if (keeps_schedule != other.keeps_schedule) return keeps_schedule;
-        return overflow != other.overflow ? overflow < other.overflow : value < other.value;
-    }
-};
-
-/// As far as evaluations compare; nothing of devices.
-Evaluation evaluation_of(const Score& score);
 
 /// How evaluations went, summed up.
 struct EvaluatorEffort {
@@ -78,7 +63,6 @@ private:
     void put_lanes();
     std::optional<Score> evaluate_incrementally(const Score& limit);
     std::optional<Score> evaluate_whole(const Score& limit);
-    Score whole_score(const Strategy& strategy);
     [[nodiscard]] bool has_time(Time limit) const;
     std::optional<Score> drop();
     [[nodiscard]] bool surely_fits() const;

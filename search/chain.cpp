@@ -13,19 +13,17 @@ constexpr int kMostDraws = 256;
 
 }  // namespace
 
-Chain::Chain(SearchSpace& space, plan::Strategy strategy, plan::Evaluation evaluation,
+Chain::Chain(SearchSpace& space, const plan::Strategy& strategy, const plan::Score& score,
              Random random)
     : space_(&space),
       state_(space.table(), strategy),
-      strategy_(std::move(strategy)),
-      evaluation_(std::move(evaluation)),
+      score_(score),
       random_(random),
       draft_(space) {}
 
-void Chain::restart(plan::Strategy strategy, plan::Evaluation evaluation) {
+void Chain::restart(const plan::Strategy& strategy, const plan::Score& score) {
     state_ = State(space_->table(), strategy);
-    strategy_ = std::move(strategy);
-    evaluation_ = std::move(evaluation);
+    score_ = score;
     rejections_.clear();
 }
 
@@ -47,28 +45,21 @@ bool Chain::draw_proposal(std::span<const Move* const> moves) {
 bool Chain::draw(std::span<const Move* const> moves, double temperature) {
     if (!draw_proposal(moves)) return false;
     const double u = 1 - random_.uniform();
-    const auto value = static_cast<double>(evaluation_.value.raw());
+    const auto value = static_cast<double>(score_.value.raw());
     const double slack = value * temperature * (proposal_.log_ratio - std::log(u));
-    limit_ = {evaluation_.keeps_schedule, evaluation_.overflow,
-              evaluation_.value + Time(std::llround(slack))};
+    limit_ = score_;
+    limit_.value += Time(std::llround(slack));
     return true;
 }
 
-plan::Strategy Chain::candidate() const {
-    plan::Strategy candidate = strategy_;
-    apply(proposal_.changes, space_->table(), candidate);
-    return candidate;
-}
-
-void Chain::accept(plan::Evaluation evaluation) {
+void Chain::accept(const plan::Score& score) {
     state_.apply(proposal_.changes);
-    apply(proposal_.changes, space_->table(), strategy_);
-    evaluation_ = std::move(evaluation);
+    score_ = score;
     rejections_.clear();
 }
 
-void Chain::reject(std::optional<plan::Evaluation> evaluation) {
-    rejections_.remember(proposal_.changes, {std::move(evaluation), limit_});
+void Chain::reject(std::optional<plan::Score> score) {
+    rejections_.remember(proposal_.changes, {score, limit_});
 }
 
 }  // namespace partita::search

@@ -46,13 +46,9 @@ double Mcmc::spent(const Engine& engine) const {
     return static_cast<double>(proposals_) / static_cast<double>(options_.proposals);
 }
 
-/// Proposals that repeat the evaluation before them are not counted: without a limit of their own a
-/// problem of two states would never end.
+/// The engine ends a search whose budget is spent.
 bool Mcmc::is_over(const Engine& engine) const {
-    if (options_.own_budget) return proposals_ >= options_.proposals;
-    const auto& budget = engine.options().evaluations;
-    if (budget) return proposals_ >= 2 * *budget + 100;
-    return !engine.options().time_limit && proposals_ >= options_.proposals;
+    return (options_.own_budget || !engine.spent()) && proposals_ >= options_.proposals;
 }
 
 /// One step of the quick searchers. False: they are through, or have had their share.
@@ -89,8 +85,7 @@ void Mcmc::restart(Engine& engine, double spent) {
         if (spent < next) continue;
         const bool first = next == 0;
         next = spent + static_cast<double>(i + 1) / options_.restarts;
-        const plan::Evaluation& best = *engine.best_evaluation();
-        const plan::Score score{best.keeps_schedule, best.overflow, best.value};
+        const plan::Score score = plan::score_of(*engine.best_evaluation());
         if (!first && score.better_than(chains_[i]->score())) back.push_back(chains_[i].get());
     }
     engine.parallel(back.size(), [&](std::size_t i) { back[i]->restart(*engine.best()); });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Markov chain Monte Carlo over strategies, after all quick searchers have had their turn. A few
-// logical chains start from the best plans of those; a step draws one proposal (moves/move.h) for each
-// and prices them together:
+// logical chains start from the best plans of those; each draws a proposal (moves/move.h) and
+// prices it:
 //
 //     accept(S -> S*) with probability min(1, q(S*->S) / q(S->S*) * exp((value(S) - value(S*)) / T)),
 //     that is when value(S*) <= limit = value(S) + T * (log ratio - ln u), u uniform in (0, 1]

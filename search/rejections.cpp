@@ -36,8 +36,8 @@ std::uint64_t hash_of(const Changes& changes) {
 
 }  // namespace
 
-std::optional<bool> Rejections::Known::accepted_by(const Limit& limit) const {
-    if (evaluation) return limit.accepts(*evaluation);
+std::optional<bool> Rejections::Known::accepted_by(const plan::Score& limit) const {
+    if (score) return limit.admits(*score);
     const bool stricter = limit.keeps_schedule == above.keeps_schedule &&
                           limit.overflow == above.overflow && limit.value <= above.value;
     return stricter ? std::optional(false) : std::nullopt;

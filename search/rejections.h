@@ -4,11 +4,11 @@
 // where it is draws the same proposals again and again; each time its limit is another one:
 //
 //     known            next limit           decided without an evaluation?
-//     the evaluation   any                  yes: limit.accepts(evaluation)
+//     the score        any                  yes: limit.admits(score)
 //     above a limit    not above that one   yes: rejected
 //     above a limit    above that one       no: the value may lie between the two
 //
-// Both are facts about the state with the changes, and an evaluation has no other input; so decisions
+// Both are facts about the state with the changes, and a score has no other input; so decisions
 // are those of a chain that remembers nothing. Two proposals count as the same when all their changes
 // are equal, not when their hashes are. The log ratio is part of the limit, not of what is known.
 //
@@ -21,20 +21,19 @@
 #include <optional>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/score.h"
 #include "search/changes.h"
-#include "search/limit.h"
 
 namespace partita::search {
 
 class Rejections {
 public:
     struct Known {
-        std::optional<plan::Evaluation> evaluation;
-        Limit above;  ///< without an evaluation: it is worse than this
+        std::optional<plan::Score> score;
+        plan::Score above;  ///< without a score: it is worse than this
 
         /// nullopt: that is not known.
-        [[nodiscard]] std::optional<bool> accepted_by(const Limit& limit) const;
+        [[nodiscard]] std::optional<bool> accepted_by(const plan::Score& limit) const;
     };
 
     Rejections() : slots_(kSlots, 0) {}

@@ -9,12 +9,12 @@ Walker::Walker(const GroupGraph& groups, const ConfigTableOptions& table,
                const plan::Strategy& start, Random random)
     : space_(groups, table),
       evaluator_(groups.problem()),
-      chain_(space_, start, plan::evaluation_of(evaluator_.start(start)), random),
+      chain_(space_, start, evaluator_.start(start), random),
       best_(evaluator_.score()) {}
 
 void Walker::restart(const plan::Strategy& strategy) {
     leave();
-    chain_.restart(strategy, plan::evaluation_of(evaluator_.start(strategy)));
+    chain_.restart(strategy, evaluator_.start(strategy));
     // Whoever sends it there has the strategy.
     if (evaluator_.score().better_than(*best_)) best_ = evaluator_.score();
 }
@@ -37,16 +37,15 @@ Walker::Steps Walker::walk(std::span<const Move* const> moves, double temperatur
 bool Walker::step() {
     const Rejections::Known* known = chain_.known();
     if (known != nullptr && known->accepted_by(chain_.limit()) == false) return false;
-    const Limit& limit = chain_.limit();
-    const auto score = evaluator_.evaluate(change_.write(chain_.changes(), space_.table()),
-                                           {limit.keeps_schedule, limit.overflow, limit.value});
+    const auto score =
+        evaluator_.evaluate(change_.write(chain_.changes(), space_.table()), chain_.limit());
     if (!score) {
         chain_.reject(std::nullopt);
         return false;
     }
     leave();
     evaluator_.accept();
-    chain_.accept(plan::evaluation_of(*score));
+    chain_.accept(*score);
     note();
     return true;
 }

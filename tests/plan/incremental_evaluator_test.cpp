@@ -19,10 +19,6 @@ namespace {
 
 using search::Random;
 
-Score score_of(const Evaluation& evaluation) {
-    return {evaluation.keeps_schedule, evaluation.overflow, evaluation.value};
-}
-
 /// As much memory as a random strategy needs, so that some fit and some do not.
 ProblemOptions options(Random& random, const graph::OpGraph& graph, const cost::Machine& machine,
                        int micro_batches, Objective objective) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/plan/small_problems.h"
@@ -15,14 +16,9 @@ namespace partita::search {
 namespace {
 
 using graph::OpId;
-using plan::Evaluation;
+using plan::Score;
 
-Evaluation evaluation(std::int64_t value, std::int64_t overflow = 0) {
-    return {
-        .keeps_schedule = true, .overflow = Bytes{overflow}, .value = Time{value}, .devices = {}};
-}
-
-Limit limit(std::int64_t value, std::int64_t overflow = 0) {
+Score score(std::int64_t value, std::int64_t overflow = 0) {
     return {true, Bytes{overflow}, Time{value}};
 }
 
@@ -33,30 +29,30 @@ Changes change(std::uint32_t op, DegreesId degrees, DevicesId devices) {
 }
 
 TEST(Rejections, AreDecidedByWhatIsProvedAlone) {
-    const Rejections::Known value{evaluation(100), limit(90)};
-    EXPECT_EQ(value.accepted_by(limit(99)), std::optional(false));
-    EXPECT_EQ(value.accepted_by(limit(100)), std::optional(true));
-    const Rejections::Known above{std::nullopt, limit(90)};
-    EXPECT_EQ(above.accepted_by(limit(89)), std::optional(false));
-    EXPECT_EQ(above.accepted_by(limit(90)), std::optional(false));
-    EXPECT_EQ(above.accepted_by(limit(91)), std::nullopt);
-    EXPECT_EQ(above.accepted_by(limit(89, /*overflow=*/1)), std::nullopt);
+    const Rejections::Known value{score(100), score(90)};
+    EXPECT_EQ(value.accepted_by(score(99)), std::optional(false));
+    EXPECT_EQ(value.accepted_by(score(100)), std::optional(true));
+    const Rejections::Known above{std::nullopt, score(90)};
+    EXPECT_EQ(above.accepted_by(score(89)), std::optional(false));
+    EXPECT_EQ(above.accepted_by(score(90)), std::optional(false));
+    EXPECT_EQ(above.accepted_by(score(91)), std::nullopt);
+    EXPECT_EQ(above.accepted_by(score(89, /*overflow=*/1)), std::nullopt);
 }
 
 TEST(Rejections, TellProposalsApartByAllTheirChanges) {
     Rejections rejections;
     const Changes first = change(3, 1, 2);
     EXPECT_EQ(rejections.find(first), nullptr);
-    rejections.remember(first, {evaluation(7), limit(0)});
+    rejections.remember(first, {score(7), score(0)});
     ASSERT_NE(rejections.find(first), nullptr);
-    EXPECT_EQ(rejections.find(first)->evaluation->value, Time{7});
+    EXPECT_EQ(rejections.find(first)->score->value, Time{7});
     for (const Changes& other : {change(4, 1, 2), change(3, 2, 2), change(3, 1, 1)}) {
         EXPECT_EQ(rejections.find(other), nullptr);
     }
     Changes updated = first;
     updated.updates.push_back({OpId(3U), {.refetch = true}});
     EXPECT_EQ(rejections.find(updated), nullptr);
-    rejections.remember(updated, {evaluation(8), limit(0)});
+    rejections.remember(updated, {score(8), score(0)});
     updated.updates[0].update = {.accumulate_locally = true};
     EXPECT_EQ(rejections.find(updated), nullptr);
     rejections.clear();
@@ -75,9 +71,9 @@ TEST(Rejections, NeverConfuseManyProposals) {
         const std::int64_t value = op * 1'000 + degrees * 10 + devices;
         if (const Rejections::Known* known = rejections.find(changes)) {
             ++found;
-            EXPECT_EQ(known->evaluation->value, Time{value});
+            EXPECT_EQ(known->score->value, Time{value});
         }
-        rejections.remember(changes, {evaluation(value), limit(0)});
+        rejections.remember(changes, {score(value), score(0)});
     }
     EXPECT_GT(found, 5'000);
 }
@@ -94,27 +90,29 @@ struct Trace {
 Trace run(Case& of, Memory memory, int steps) {
     const auto evaluator = plan::make_evaluator(of.problem, plan::Scheduler::pct);
     const plan::Strategy start = of.data_parallel();
-    Chain chain(of.space, start, evaluator->evaluate(start), Random(3));
+    Chain chain(of.space, start, score_of(evaluator->evaluate(start)), Random(3));
     std::vector<const Move*> moves;
     for (const Move& move : move_table()) moves.push_back(&move);
-    Trace trace;
+    Trace trace{.values = {}, .last = start};
     for (int i = 0; i < steps; ++i) {
         if (!chain.draw(moves, 0.01 / (1 + i))) break;
         const Rejections::Known* known = memory == Memory::none ? nullptr : chain.known();
         if (known != nullptr && known->accepted_by(chain.limit()) == std::optional(false)) {
-            trace.values.push_back(chain.evaluation().value);
+            trace.values.push_back(chain.score().value);
             continue;
         }
         ++trace.evaluations;
-        const Evaluation priced = evaluator->evaluate(chain.candidate());
-        if (chain.limit().accepts(priced)) {
+        plan::Strategy next = trace.last;
+        apply(chain.changes(), of.space.table(), next);
+        const Score priced = score_of(evaluator->evaluate(next));
+        if (chain.limit().admits(priced)) {
+            trace.last = std::move(next);
             chain.accept(priced);
         } else {
             chain.reject(memory == Memory::limits ? std::nullopt : std::optional(priced));
         }
-        trace.values.push_back(chain.evaluation().value);
+        trace.values.push_back(chain.score().value);
     }
-    trace.last = chain.strategy();
     EXPECT_EQ(chain.state().strategy().configs, trace.last.configs);
     return trace;
 }
@@ -137,13 +135,14 @@ TEST(Chain, ForgetsWhereItWasWhenItRestarts) {
     Case of(support::chain_network(4), plan::switched_machine(4), training());
     const auto evaluator = plan::make_evaluator(of.problem, plan::Scheduler::pct);
     const plan::Strategy start = of.data_parallel();
-    Chain chain(of.space, start, evaluator->evaluate(start), Random(3));
+    Chain chain(of.space, start, score_of(evaluator->evaluate(start)), Random(3));
     const std::vector<const Move*> moves{find_move("change-degrees")};
     ASSERT_TRUE(chain.draw(moves, 0.01));
-    chain.reject(evaluator->evaluate(chain.candidate()));
+    plan::Strategy next = start;
+    apply(chain.changes(), of.space.table(), next);
+    chain.reject(score_of(evaluator->evaluate(next)));
     EXPECT_NE(chain.known(), nullptr);
-    const plan::Strategy next = chain.candidate();
-    chain.restart(next, evaluator->evaluate(next));
+    chain.restart(next, score_of(evaluator->evaluate(next)));
     EXPECT_EQ(chain.known(), nullptr);
     EXPECT_EQ(chain.state().strategy().configs, next.configs);
 }

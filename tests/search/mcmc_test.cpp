@@ -272,18 +272,15 @@ TEST(Mcmc, MovesInTwentyThousandOps) {
 }
 
 TEST(Limit, PutsSchedulesAndMemoryBeforeTime) {
-    const Limit limit{.keeps_schedule = true, .overflow = Bytes{5}, .value = Time{10}};
+    const plan::Score limit{.keeps_schedule = true, .overflow = Bytes{5}, .value = Time{10}};
     const auto evaluation = [](bool keeps, std::int64_t overflow, std::int64_t value) {
-        return plan::Evaluation{.keeps_schedule = keeps,
-                                .overflow = Bytes{overflow},
-                                .value = Time{value},
-                                .devices = {}};
+        return plan::Score{keeps, Bytes{overflow}, Time{value}};
     };
-    EXPECT_TRUE(limit.accepts(evaluation(true, 5, 10)));
-    EXPECT_FALSE(limit.accepts(evaluation(true, 5, 11)));
-    EXPECT_TRUE(limit.accepts(evaluation(true, 4, 1'000)));
-    EXPECT_FALSE(limit.accepts(evaluation(true, 6, 1)));
-    EXPECT_FALSE(limit.accepts(evaluation(false, 0, 1)));
+    EXPECT_TRUE(limit.admits(evaluation(true, 5, 10)));
+    EXPECT_FALSE(limit.admits(evaluation(true, 5, 11)));
+    EXPECT_TRUE(limit.admits(evaluation(true, 4, 1'000)));
+    EXPECT_FALSE(limit.admits(evaluation(true, 6, 1)));
+    EXPECT_FALSE(limit.admits(evaluation(false, 0, 1)));
 }
 
 // One weird trick, found and not written down: 16 samples per GPU are little against the gradients of

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/rejections.h"
 
-#include <utility>
-
 namespace partita::search {
 
 namespace {
@@ -67,20 +65,20 @@ const Rejections::Known* Rejections::find(const Changes& changes) const {
     return entry == 0 ? nullptr : &entries_[entry - 1].known;
 }
 
-void Rejections::remember(const Changes& changes, Known known) {
+void Rejections::remember(const Changes& changes, const Known& known) {
     if (changes.policy) return;
     if (entries_.size() >= kMost || words_.size() >= kMostWords) clear();
     const std::uint64_t hash = hash_of(changes);
     const std::size_t slot = slot_of(changes, hash);
     if (slots_[slot] != 0) {
-        entries_[slots_[slot] - 1].known = std::move(known);
+        entries_[slots_[slot] - 1].known = known;
         return;
     }
     entries_.push_back({.hash = hash,
                         .begin = words_.size(),
                         .configs = changes.configs.size(),
                         .updates = changes.updates.size(),
-                        .known = std::move(known)});
+                        .known = known});
     all_words(changes, [&](std::int32_t word) {
         words_.push_back(word);
         return true;

@@ -41,7 +41,7 @@ public:
     /// Null: nothing is. Valid until the next remember() or clear().
     [[nodiscard]] const Known* find(const Changes& changes) const;
     /// Replaces what was known.
-    void remember(const Changes& changes, Known known);
+    void remember(const Changes& changes, const Known& known);
     void clear();
 
 private:

@@ -21,7 +21,7 @@ bool IncrementalTimeline::replay() {
         simulate_whole();
         return true;
     }
-    queues_.forget();
+    latest_end_ = 0;
     restart(relevant_.front(), 0);
     effort_.changed += double(graph_.changed().size());
     effort_.restart_at += double(restart_position_) / double(size());
@@ -44,13 +44,13 @@ IncrementalTimeline::Step IncrementalTimeline::step() {
     if (!waiting_.empty()) {
         if (const auto first = first_waiting(next)) {
             in_run_ = false;
-            return place({first->slot, ready_time(first->slot), first->start});
+            return place({first->slot, first->ready, first->start});
         }
     }
     if (next.slot < 0) {
         check_all_placed();
         close_log();
-        new_makespan_ = queues_.latest_end();
+        new_makespan_ = std::max(settled_end_, queues_.latest_end());
         return Step::finished;
     }
     if (next.start == kNever) {
@@ -147,6 +147,7 @@ IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice) {
     }
     if (mark(slot).position >= cursor_) early_.push_back(slot);
     queues_.place(slot, start);
+    latest_end_ = std::max(latest_end_, start + node.duration);
     count_placed(slot, start + node.duration);
     ++effort_.replayed;
     return Step::more;
@@ -159,7 +160,7 @@ void IncrementalTimeline::follow_run(std::int64_t start) {
     in_run_ = true;
     run_shift_ = shift;
     run_old_end_ = ends_before_[at(cursor_)];
-    run_new_end_ = queues_.latest_end();
+    run_new_end_ = latest_end_;
 }
 
 /// kNever: it is not placed. Where the timeline before was followed several times only the latest shift
@@ -211,29 +212,51 @@ void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
     }
 }
 
-/// What began when the other task should have, or later, is put off, and so is that one.
+/// What comes later on the resources of a task that should have started there is put off, with all that
+/// comes after it, and so is the task.
 void IncrementalTimeline::take_back(const Violation& violation) {
     ++effort_.taken_back;
     in_run_ = false;
     taken_back_.clear();
-    while (!queues_.placed().empty()) {
-        const ResourceQueues::Placed& latest = queues_.placed().back();
-        if (latest.latest_start < violation.moment) break;
-        taken_back_.push_back(latest.slot);
-        take_back_latest();
+    cuts_.resize(graph_.resource_count(), kNever);
+    for (const std::int32_t r : graph_.resources(graph_[violation.slot].lane)) {
+        take_back_from(r, violation.moment);
     }
-    for (const Slot slot : taken_back_) put_off(slot);
+    for (std::size_t i = 0; i < taken_back_.size(); ++i) {  // which grows
+        const auto [slot, start] = taken_back_[i];
+        for (const std::int32_t r : graph_.resources(graph_[slot].lane)) take_back_from(r, start);
+        for (const Slot next : graph_.successors(slot)) {
+            if (is_new(next) && mark(next).new_end != kNever) take_back_one(next);
+        }
+    }
+    for (const std::int32_t r : cut_resources_) {
+        queues_.cut(r, cuts_[at(r)]);
+        cuts_[at(r)] = kNever;
+    }
+    cut_resources_.clear();
+    for (const Started& task : taken_back_) put_off(task.slot);
     const bool is_put_off = is_new(violation.slot) && mark(violation.slot).waits >= 0;
     if (!is_put_off) put_off(violation.slot);
     waiting_.look_up_again();
 }
 
-void IncrementalTimeline::take_back_latest() {
-    const Slot slot = queues_.placed().back().slot;
+/// What starts on the resource then or later.
+void IncrementalTimeline::take_back_from(std::int32_t resource, std::int64_t start) {
+    if (cuts_[at(resource)] <= start) return;
+    if (cuts_[at(resource)] == kNever) cut_resources_.push_back(resource);
+    cuts_[at(resource)] = start;
+    const auto entries = queues_[at(resource)];
+    for (std::size_t i = entries.size(); i-- > 0 && entries[i].start >= start;) {
+        if (mark(entries[i].slot).new_end != kNever) take_back_one(entries[i].slot);
+    }
+}
+
+void IncrementalTimeline::take_back_one(Slot slot) {
     effort_.popped += 1;
-    queues_.pop();
-    marks_[at(slot)].new_end = kNever;
-    if (mark(slot).feeds != evaluation_) return;
+    Mark& of = marks_[at(slot)];
+    taken_back_.push_back({slot, of.new_end - graph_[slot].duration});
+    of.new_end = kNever;
+    if (of.feeds != evaluation_) return;
     for (const Slot next : graph_.successors(slot)) {
         if (!is_new(next) || mark(next).waits < 0) continue;
         if (marks_[at(next)].waits++ == 0) waiting_.remove(graph_[next].lane, next);

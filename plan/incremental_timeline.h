@@ -174,7 +174,8 @@ private:
     void wait_in_lane(Slot slot);
     void count_placed(Slot slot, std::int64_t end);
     void take_back(const Violation& violation);
-    void take_back_latest();
+    void take_back_from(std::int32_t resource, std::int64_t start);
+    void take_back_one(Slot slot);
     void check_all_placed() const;
 
     SlotGraph graph_;
@@ -209,19 +210,23 @@ private:
     ResourceQueues queues_;
     std::int32_t restart_position_ = 0;
     std::int64_t shift_ = 0;
-    std::int64_t time_ = 0;     ///< of the restart; everything before is settled
-    std::int32_t cursor_ = 0;   ///< position of the old timeline that comes next
-    std::vector<Slot> early_;   ///< that were placed before it, though they came later
-    LaneQueues waiting_;        ///< what was put off and has all that it needs
-    std::int32_t put_off_ = 0;  ///< unchanged tasks that were and are not placed
+    std::int64_t time_ = 0;         ///< of the restart; everything before is settled
+    std::int32_t cursor_ = 0;       ///< position of the old timeline that comes next
+    std::vector<Slot> early_;       ///< that were placed before it, though they came later
+    LaneQueues waiting_;            ///< what was put off and has all that it needs
+    std::int64_t settled_end_ = 0;  ///< largest end of what began before the restart
+    std::int64_t latest_end_ = 0;   ///< no task that is placed ends later
+    std::int32_t put_off_ = 0;      ///< unchanged tasks that were and are not placed
     // Since some position all tasks start `run_shift_` later, and those before end by ...
     bool in_run_ = false;
     std::int64_t run_shift_ = 0;
     std::int64_t run_old_end_ = 0;  ///< in the timeline before
     std::int64_t run_new_end_ = 0;
-    std::int32_t next_try_ = 0;               ///< position before which no splice is tried again
-    std::vector<Started> started_;            ///< scratch
-    std::vector<Slot> taken_back_;            ///< the same
+    std::int32_t next_try_ = 0;        ///< position before which no splice is tried again
+    std::vector<Started> started_;     ///< scratch
+    std::vector<Started> taken_back_;  ///< the same, as what follows
+    std::vector<std::int64_t> cuts_;   ///< per resource
+    std::vector<std::int32_t> cut_resources_;
     std::vector<std::int64_t> scratch_free_;  ///< per resource
     std::vector<std::int64_t> scratch_rest_;
     TimelineEffort effort_;

@@ -67,9 +67,9 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     in_run_ = false;
     run_shift_ = shift;
     const std::int64_t latest = cursor_ < size() ? ends_before_[at(cursor_)] : makespan_;
+    settled_end_ = latest_end_ = std::max(latest_end_, latest + shift);
     find_free_and_rest();
-    queues_.restart(time_, std::max(queues_.latest_end(), latest + shift), scratch_free_,
-                    scratch_rest_);
+    queues_.restart(time_, scratch_free_, scratch_rest_);
     put_off_changed();
 }
 
@@ -142,10 +142,12 @@ IncrementalTimeline::Splice IncrementalTimeline::try_splice(std::int64_t start) 
         return Splice::taken_back;
     }
     ++effort_.spliced;
+    latest_end_ = std::max(settled_end_, queues_.latest_end());
     close_log();
     segments_.push_back({cursor_, end, run_shift_, false});
     if (last) {
-        new_makespan_ = std::max(queues_.latest_end(), ends_after_[at(cursor_)] + run_shift_);
+        new_makespan_ =
+            std::max({settled_end_, queues_.latest_end(), ends_after_[at(cursor_)] + run_shift_});
         return Splice::finished;
     }
     restart(*target, run_shift_);
@@ -207,10 +209,15 @@ std::optional<IncrementalTimeline::Violation> IncrementalTimeline::violation_of(
     return Violation{slot, moment};
 }
 
+/// Every task stands on the first of its resources once.
 void IncrementalTimeline::close_log() {
     const auto begin = static_cast<std::int32_t>(log_.size());
-    for (const ResourceQueues::Placed& task : queues_.placed())
-        log_.push_back({task.slot, task.start});
+    for (std::size_t r = 0; r < queues_.size(); ++r) {
+        for (const ResourceQueues::Entry& entry : queues_[r]) {
+            const auto first = graph_.resources(graph_[entry.slot].lane)[0];
+            if (at(first) == r) log_.push_back({entry.slot, entry.start});
+        }
+    }
     const auto end = static_cast<std::int32_t>(log_.size());
     if (end > begin) segments_.push_back({begin, end, 0, true});
 }

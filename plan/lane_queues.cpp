@@ -53,10 +53,10 @@ void LaneQueues::find_least() {
 
 LaneQueues::First LaneQueues::first_of(std::int32_t lane, const ResourceQueues& queues) const {
     const std::int64_t free = queues.earliest(lane, kAlways);
-    First first{.start = kNever, .key = 0, .slot = -1};
+    First first{.start = kNever};
     for (const Waiting& task : queues_[static_cast<std::size_t>(lane)]) {
-        if (task.ready <= free) return {free, task.key, task.slot};
-        if (task.ready < first.start) first = {task.ready, task.key, task.slot};
+        if (task.ready <= free) return {free, task.key, task.ready, task.slot};
+        if (task.ready < first.start) first = {task.ready, task.key, task.ready, task.slot};
     }
     return first;
 }
@@ -64,7 +64,7 @@ LaneQueues::First LaneQueues::first_of(std::int32_t lane, const ResourceQueues& 
 std::optional<LaneQueues::First> LaneQueues::first_before(std::int64_t start, std::uint64_t key,
                                                           const ResourceQueues& queues) {
     if (least_bound_ > start) return std::nullopt;
-    First best{.start = start, .key = key, .slot = -1};
+    First best{.start = start, .key = key};
     least_bound_ = kNever;
     for (Active& active : active_) {
         if (active.bound <= best.start) {

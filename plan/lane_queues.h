@@ -26,6 +26,7 @@ public:
     struct First {
         std::int64_t start = 0;
         std::uint64_t key = 0;
+        std::int64_t ready = 0;
         Slot slot = -1;
     };
 

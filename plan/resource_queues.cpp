@@ -3,12 +3,9 @@
 
 namespace partita::plan {
 
-void ResourceQueues::restart(std::int64_t time, std::int64_t latest_end,
-                             std::span<const std::int64_t> free,
+void ResourceQueues::restart(std::int64_t time, std::span<const std::int64_t> free,
                              std::span<const std::int64_t> rest) {
     time_ = time;
-    latest_end_ = latest_end;
-    placed_.clear();
     free_.assign(free.begin(), free.end());
     resources_.resize(free.size());
     queues_.resize(free.size());
@@ -23,39 +20,41 @@ bool ResourceQueues::leave_time(std::int64_t now, std::int64_t limit) const {
                        [&](const Resource& r) { return std::max(now, r.free) + r.rest <= limit; });
 }
 
+std::int64_t ResourceQueues::latest_end() const {
+    std::int64_t latest = 0;
+    for (const Resource& resource : resources_) latest = std::max(latest, resource.free);
+    return latest;
+}
+
 void ResourceQueues::place(Slot slot, std::int64_t start) {
     const SlotGraph::Node& node = graph_[slot];
-    const std::int64_t end = start + node.duration;
-    Placed placed{.start = start, .latest_start = start, .latest_end = latest_end(), .slot = slot};
-    if (!placed_.empty()) {
-        placed.latest_start = std::max(start, placed_.back().latest_start);
-    }
-    placed.latest_end = std::max(end, placed.latest_end);
-    placed_.push_back(placed);
     for (const std::int32_t r : graph_.resources(node.lane)) {
         Resource& resource = resources_[static_cast<std::size_t>(r)];
         Queue& queue = queues_[static_cast<std::size_t>(r)];
-        const auto last = static_cast<std::int32_t>(queue.size()) - 1;
         const bool follows = start == resource.free;
-        const std::int64_t since = !follows ? start : last >= 0 ? queue.back().busy_since : kAlways;
-        const std::int32_t larger = larger_than(queue, node.key, last);
-        queue.push_back(
-            {.start = start, .end = end, .key = node.key, .busy_since = since, .larger = larger});
-        resource.free = end;
+        const std::int64_t since = !follows        ? start
+                                   : queue.empty() ? kAlways
+                                                   : queue.back().busy_since;
+        const auto last = static_cast<std::int32_t>(queue.size()) - 1;
+        queue.push_back({.start = start,
+                         .end = start + node.duration,
+                         .key = node.key,
+                         .busy_since = since,
+                         .larger = larger_than(queue, node.key, last),
+                         .slot = slot});
+        resource.free = start + node.duration;
         resource.rest -= node.duration;
     }
 }
 
-void ResourceQueues::pop() {
-    const SlotGraph::Node& node = graph_[placed_.back().slot];
-    for (const std::int32_t r : graph_.resources(node.lane)) {
-        Resource& resource = resources_[static_cast<std::size_t>(r)];
-        Queue& queue = queues_[static_cast<std::size_t>(r)];
+void ResourceQueues::cut(std::int32_t r, std::int64_t start) {
+    Resource& resource = resources_[static_cast<std::size_t>(r)];
+    Queue& queue = queues_[static_cast<std::size_t>(r)];
+    while (!queue.empty() && queue.back().start >= start) {
+        resource.rest += queue.back().end - queue.back().start;
         queue.pop_back();
-        resource.free = queue.empty() ? free_[static_cast<std::size_t>(r)] : queue.back().end;
-        resource.rest += node.duration;
     }
-    placed_.pop_back();
+    resource.free = queue.empty() ? free_[static_cast<std::size_t>(r)] : queue.back().end;
 }
 
 /// The latest that began then or before; -1: none since the restart.

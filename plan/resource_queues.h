@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What occupies each resource from some moment on: tasks in the order in which they were placed there. The
-// latest can be taken back.
+// last ones can be taken back.
 //
 // Tasks may be placed in any order that respects their predecessors, without knowing whether that is the
 // order of the scheduling rule (simulate.h). Whether it is can be asked task by task: the rule starts
@@ -26,23 +26,21 @@ namespace partita::plan {
 
 class ResourceQueues {
 public:
-    /// A task that was placed.
-    struct Placed {
+    /// A task on one of its resources.
+    struct Entry {
         std::int64_t start = 0;
-        std::int64_t latest_start = 0;  ///< of this and all before
-        std::int64_t latest_end = 0;    ///< the same, and of what was there at the restart
+        std::int64_t end = 0;
+        std::uint64_t key = 0;
+        std::int64_t busy_since = 0;  ///< the resource has been, without a gap
+        std::int32_t larger = -1;     ///< the latest entry before with a larger key
         Slot slot = -1;
     };
 
     explicit ResourceQueues(const SlotGraph& graph) : graph_(graph) {}
 
-    void forget() {
-        placed_.clear();
-        latest_end_ = 0;
-    }
     /// Forgets all tasks. Per resource: until when something occupies it that began before `time`, and the
     /// durations of all tasks that are not placed.
-    void restart(std::int64_t time, std::int64_t latest_end, std::span<const std::int64_t> free,
+    void restart(std::int64_t time, std::span<const std::int64_t> free,
                  std::span<const std::int64_t> rest);
 
     /// When a task of the lane can start that is placed now.
@@ -65,18 +63,21 @@ public:
 
     /// At earliest() or later.
     void place(Slot slot, std::int64_t start);
-    /// Takes the latest back.
-    void pop();
+    /// Takes back what starts on a resource then or later. Tasks must not stay on others.
+    void cut(std::int32_t resource, std::int64_t start);
 
     /// The first moment from `ready` on at which the rule would have started the task, as far as what is
     /// placed tells; `until`: none before.
     [[nodiscard]] std::int64_t blocked_until(Slot slot, std::int64_t ready,
                                              std::int64_t until) const;
 
-    [[nodiscard]] std::span<const Placed> placed() const { return placed_; }
-    [[nodiscard]] std::int64_t latest_end() const {
-        return placed_.empty() ? latest_end_ : placed_.back().latest_end;
+    [[nodiscard]] std::size_t size() const { return queues_.size(); }
+    /// What was placed on a resource since the restart, in order.
+    [[nodiscard]] std::span<const Entry> operator[](std::size_t resource) const {
+        return queues_[resource];
     }
+    /// The largest end on any resource, what began before the restart included.
+    [[nodiscard]] std::int64_t latest_end() const;
 
 private:
     static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
@@ -85,14 +86,6 @@ private:
     struct Resource {
         std::int64_t free = 0;
         std::int64_t rest = 0;
-    };
-    /// A task on one of its resources.
-    struct Entry {
-        std::int64_t start = 0;
-        std::int64_t end = 0;
-        std::uint64_t key = 0;
-        std::int64_t busy_since = 0;  ///< the resource has been, without a gap
-        std::int32_t larger = -1;     ///< the latest entry before with a larger key
     };
     using Queue = std::vector<Entry>;
 
@@ -113,12 +106,10 @@ private:
                                        const SlotGraph::Node& node) const;
 
     const SlotGraph& graph_;
-    std::int64_t latest_end_ = 0;     ///< at the restart
     std::int64_t time_ = 0;           ///< of the restart
     std::vector<std::int64_t> free_;  ///< per resource, at the restart
     std::vector<Resource> resources_;
     std::vector<Queue> queues_;  ///< per resource
-    std::vector<Placed> placed_;
 };
 
 }  // namespace partita::plan

@@ -35,6 +35,7 @@ namespace {
 
 struct Options {
     double seconds = 10;
+    std::int64_t proposals = 0;  ///< instead, if not 0: the same work each time
     std::string machine = "p100-cluster:2";
     std::int64_t memory_gib = 1024;
     std::string only;  ///< networks whose name contains it
@@ -175,7 +176,11 @@ void measure(const Row& row, const Options& options) {
         Run run(of, near ? of.start : mixed);
         const double before = run.value();
         const double begin = seconds_now();
-        while (seconds_now() - begin < options.seconds) {
+        const auto goes_on = [&] {
+            if (options.proposals > 0) return run.proposals < options.proposals;
+            return seconds_now() - begin < options.seconds;
+        };
+        while (goes_on()) {
             run.step(kTemperature * (hot ? before / run.value() : 1));
         }
         print(row, chain, of, run, before);
@@ -186,6 +191,9 @@ int run(int argc, char** argv) {
     Options options;
     CLI::App app{"Distinct proposals evaluated per second"};
     app.add_option("--seconds", options.seconds, "of each chain")->check(CLI::PositiveNumber);
+    app.add_option("--proposals", options.proposals,
+                   "of each chain, instead of seconds: the same work each time")
+        ->check(CLI::PositiveNumber);
     app.add_option("--machine", options.machine, "as for partita plan");
     app.add_option("--memory-gib", options.memory_gib,
                    "of each device; with little, what is quick enough is evaluated as a whole");

@@ -49,13 +49,6 @@ Positions windowed_positions(const Window& window, const Positions& outputs, std
     return positions;
 }
 
-Positions dim_positions(const OpRule& rule, const DimRule& dim, std::int64_t extent,
-                        const Box& box) {
-    if (dim.factors.empty()) return all_positions(extent);
-    if (!dim.window) return merged_positions(rule, dim, box);
-    return windowed_positions(*dim.window, box[static_cast<std::size_t>(dim.factors[0])], extent);
-}
-
 }  // namespace
 
 Positions all_positions(std::int64_t extent) {
@@ -178,12 +171,19 @@ Box whole_box(const OpRule& rule) {
     return box;
 }
 
+Positions positions_of(const OpRule& rule, const DimRule& dim, std::int64_t extent,
+                       const Box& box) {
+    if (dim.factors.empty()) return all_positions(extent);
+    if (!dim.window) return merged_positions(rule, dim, box);
+    return windowed_positions(*dim.window, box[static_cast<std::size_t>(dim.factors[0])], extent);
+}
+
 Region region_of(const OpRule& rule, const TensorRule& tensor, const Shape& shape, const Box& box) {
     assert(tensor.dims.size() == shape.size() && box.size() == rule.factors.size());
     Region region;
     region.dims.reserve(shape.size());
     for (std::size_t i = 0; i < shape.size(); ++i) {
-        region.dims.push_back(dim_positions(rule, tensor.dims[i], shape[i], box));
+        region.dims.push_back(positions_of(rule, tensor.dims[i], shape[i], box));
     }
     return region;
 }

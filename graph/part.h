@@ -63,5 +63,7 @@ Box whole_box(const OpRule& rule);
 /// What a part reads of an operand, the halo of a windowed dim included, or writes of a result.
 /// `tensor` is rule.operands[i] or rule.results[i], `shape` the tensor's.
 Region region_of(const OpRule& rule, const TensorRule& tensor, const Shape& shape, const Box& box);
+/// The same of one dim, of that extent. Reads the box of its factors only.
+Positions positions_of(const OpRule& rule, const DimRule& dim, std::int64_t extent, const Box& box);
 
 }  // namespace partita::graph

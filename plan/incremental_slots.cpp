@@ -75,9 +75,10 @@ void IncrementalLowering::emit_block(std::size_t block) {
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
         for (const Find& find : finds_[block]) {
-            const TensorStep& step = tensors_[find.row].tasks->steps[find.event];
+            const TensorTasks& tasks = *tensors_[find.row].tasks;
+            const TensorStep& step = tasks.steps[find.event];
             if (!step.waits) continue;
-            for (const Held& held : step.held[static_cast<std::size_t>(part)]) {
+            for (const Held& held : held_by(tasks, step, static_cast<std::size_t>(part))) {
                 if (held.task != -1) gathered_.push_back(resolved(find.row, held.task));
             }
         }

@@ -25,18 +25,30 @@ std::int32_t Lanes::add(std::vector<std::int32_t> resources) {
 
 std::int32_t Lanes::of_copy(int from, int to) {
     const std::int64_t key = std::int64_t{from} * problem_.device_count() + to;
-    const auto [known, is_new] = copies_.emplace(key, -1);
-    if (!is_new) return known->second;
+    Hash hash;
+    hash.add(key);
+    const std::int32_t known = copies_.find(hash.value(), [&](std::int32_t i) {
+        return copy_keys_[static_cast<std::size_t>(i)] == key;
+    });
+    if (known >= 0) return copy_lanes_[static_cast<std::size_t>(known)];
     std::vector<std::int32_t> resources{send_row(from), receive_row(to)};
     for (const std::int32_t channel : problem_.machine().route(from, to).channels) {
         resources.push_back(3 * problem_.device_count() + channel);
     }
-    return known->second = add(std::move(resources));
+    copies_.add(hash.value(), static_cast<std::int32_t>(copy_keys_.size()));
+    copy_keys_.push_back(key);
+    copy_lanes_.push_back(add(std::move(resources)));
+    return copy_lanes_.back();
 }
 
-Lanes::Group Lanes::of_ranks(const std::vector<int>& devices) {
-    const auto [known, is_new] = groups_.emplace(devices, Group{});
-    if (!is_new) return known->second;
+Lanes::Group Lanes::of_ranks(std::span<const int> devices) {
+    Hash hash;
+    for (const int device : devices) hash.add(device);
+    const std::int32_t known = groups_.find(hash.value(), [&](std::int32_t row) {
+        const auto ranks = ranks_[static_cast<std::size_t>(row)];
+        return std::equal(ranks.begin(), ranks.end(), devices.begin(), devices.end());
+    });
+    if (known >= 0) return {known, group_lanes_[static_cast<std::size_t>(known)]};
     std::vector<std::int32_t> resources;
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const int next = devices[(i + 1) % devices.size()];
@@ -46,10 +58,12 @@ Lanes::Group Lanes::of_ranks(const std::vector<int>& devices) {
             resources.push_back(3 * problem_.device_count() + channel);
         }
     }
+    const auto row = static_cast<std::int32_t>(ranks_.rows());
+    groups_.add(hash.value(), row);
     ranks_.items.insert(ranks_.items.end(), devices.begin(), devices.end());
     ranks_.offsets.push_back(static_cast<std::uint32_t>(ranks_.items.size()));
-    return known->second = {static_cast<std::int32_t>(ranks_.rows()) - 1,
-                            add(std::move(resources))};
+    group_lanes_.push_back(add(std::move(resources)));
+    return {row, group_lanes_.back()};
 }
 
 }  // namespace partita::plan

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
+#include "plan/hash_index.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 
@@ -27,7 +27,7 @@ public:
     std::int32_t of_copy(int from, int to);
     /// Both communication rows of every rank, and the channels of the ring through them, which every
     /// algorithm is taken to keep busy.
-    Group of_ranks(const std::vector<int>& devices);
+    Group of_ranks(std::span<const int> devices);
 
     [[nodiscard]] const Csr<std::int32_t>& resources() const { return lanes_; }
     [[nodiscard]] const Csr<std::int32_t>& ranks() const { return ranks_; }
@@ -38,8 +38,11 @@ private:
     const Problem& problem_;
     Csr<std::int32_t> lanes_;
     Csr<std::int32_t> ranks_;
-    std::unordered_map<std::int64_t, std::int32_t> copies_;  ///< by from * devices + to
-    std::map<std::vector<int>, Group> groups_;
+    HashIndex copies_;                      ///< of copy_keys_
+    std::vector<std::int64_t> copy_keys_;   ///< from * devices + to
+    std::vector<std::int32_t> copy_lanes_;  ///< the same
+    HashIndex groups_;                      ///< of rows of ranks_
+    std::vector<std::int32_t> group_lanes_;
 };
 
 /// 3 rows per device, then the machine's channels.

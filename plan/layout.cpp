@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "graph/small_vector.h"
 #include "plan/role.h"
 
 namespace partita::plan {
@@ -13,40 +14,6 @@ namespace partita::plan {
 using graph::Box;
 using graph::OpRule;
 using graph::TensorRule;
-
-namespace {
-
-std::size_t hash_of(const graph::Region& region) {
-    std::uint64_t hash = 0x9E3779B97F4A7C15U;
-    const auto mix = [&hash](std::int64_t value) {
-        hash ^= static_cast<std::uint64_t>(value);
-        hash *= 0xBF58476D1CE4E5B9U;
-        hash ^= hash >> 31U;
-    };
-    for (const graph::Positions& positions : region.dims) {
-        mix(static_cast<std::int64_t>(positions.size()));
-        for (const graph::Range range : positions) {
-            mix(range.begin);
-            mix(range.end);
-        }
-    }
-    return hash;
-}
-
-}  // namespace
-
-std::int32_t RegionTable::intern(graph::Region region) {
-    const std::size_t hash = hash_of(region);
-    const auto [begin, end] = by_hash_.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if ((*this)[it->second] == region) return it->second;
-    }
-    const auto id = static_cast<std::int32_t>(regions_.size());
-    volumes_.push_back(region.volume());
-    regions_.push_back(std::move(region));
-    by_hash_.emplace(hash, id);
-    return id;
-}
 
 namespace {
 
@@ -126,11 +93,99 @@ Box Parts::box(int part) const {
     return box;
 }
 
+graph::Positions Parts::positions(int part, std::size_t factor) const {
+    graph::Positions positions = base_[factor];
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+        const bool splits = axes_[i].kind == Axis::Kind::factor &&
+                            static_cast<std::size_t>(axes_[i].factor) == factor;
+        if (splits) positions = part_along(axes_[i], positions, extents_[factor], digit(part, i));
+    }
+    return positions;
+}
+
+namespace {
+
+/// The positions of one dim, which differ with the digits of the axes that split its factors.
+class DimOfParts {
+public:
+    DimOfParts(const OpRule& rule, const graph::DimRule& dim, const Parts& parts,
+               std::int64_t extent, RegionTable& regions)
+        : rule_(rule), dim_(dim), parts_(parts), extent_(extent), regions_(regions) {
+        std::size_t combinations = 1;
+        for (std::size_t a = 0; a < parts.axes().size(); ++a) {
+            const Axis& axis = parts.axes()[a];
+            if (axis.kind != Axis::Kind::factor) continue;
+            if (std::find(dim.factors.begin(), dim.factors.end(), axis.factor) ==
+                dim.factors.end()) {
+                continue;
+            }
+            axes_.push_back(a);
+            combinations *= static_cast<std::size_t>(axis.degree);
+        }
+        known_.assign(combinations, -1);
+    }
+
+    [[nodiscard]] bool is_split() const { return !axes_.empty(); }
+
+    std::int32_t of(int part, Box& box) {
+        std::size_t combination = 0;
+        for (const std::size_t a : axes_) {
+            combination = combination * static_cast<std::size_t>(parts_.axes()[a].degree) +
+                          static_cast<std::size_t>(parts_.digit(part, a));
+        }
+        std::int32_t& known = known_[combination];
+        if (known >= 0) return known;
+        for (const int f : dim_.factors) {
+            box[static_cast<std::size_t>(f)] = parts_.positions(part, static_cast<std::size_t>(f));
+        }
+        return known = regions_.intern(positions_of(rule_, dim_, extent_, box));
+    }
+
+private:
+    const OpRule& rule_;
+    const graph::DimRule& dim_;
+    const Parts& parts_;
+    std::int64_t extent_;
+    RegionTable& regions_;
+    SmallVector<std::size_t, 4> axes_;
+    SmallVector<std::int32_t, 16> known_;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> regions_of_parts(const OpRule& rule, const TensorRule& tensor,
+                                           const Parts& parts, const graph::Shape& shape,
+                                           RegionTable& regions) {
+    Box box = parts.base();
+    const std::size_t rank = shape.size();
+    const auto count = static_cast<std::size_t>(parts.size());
+    std::vector<std::int32_t> dims(count * rank);
+    for (std::size_t i = 0; i < rank; ++i) {
+        DimOfParts dim(rule, tensor.dims[i], parts, shape[i], regions);
+        for (std::size_t p = 0; p < count; ++p) {
+            const bool known = p > 0 && !dim.is_split();
+            dims[p * rank + i] = known ? dims[i] : dim.of(static_cast<int>(p), box);
+        }
+    }
+    std::vector<std::int32_t> of_parts;
+    of_parts.reserve(count);
+    for (std::size_t p = 0; p < count; ++p) {
+        of_parts.push_back(regions.intern(DimNumbers{dims.data() + p * rank, rank}));
+    }
+    return of_parts;
+}
+
 Layout layout_of(const OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
                  std::size_t index, const graph::Shape& shape, RegionTable& regions) {
     const bool is_result = side == Side::result || side == Side::result_gradient;
     const TensorRule& tensor = is_result ? rule.results[index] : rule.operands[index];
-    std::vector<Role> roles;
+    return layout_of(rule, parts, devices, side, index,
+                     regions_of_parts(rule, tensor, parts, shape, regions));
+}
+
+Layout layout_of(const OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
+                 std::size_t index, std::span<const std::int32_t> regions_of_parts) {
+    SmallVector<Role, 4> roles;
     Layout layout;
     for (const Axis& axis : parts.axes()) {
         roles.push_back(role_of(rule, axis, side, index));
@@ -140,19 +195,16 @@ Layout layout_of(const OpRule& rule, const Parts& parts, const DeviceSet& device
     }
     layout.pieces.reserve(static_cast<std::size_t>(parts.size()));
     for (int part = 0; part < parts.size(); ++part) {
-        Piece piece{.device = devices[part]};
-        bool present = true;
+        Piece piece{.device = devices[part],
+                    .region = regions_of_parts[static_cast<std::size_t>(part)]};
         for (std::size_t a = 0; a < roles.size(); ++a) {
+            if (roles[a] == Role::shared) continue;
             const int digit = parts.digit(part, a);
             if (roles[a] == Role::addend)
                 piece.summand = piece.summand * parts.axes()[a].degree + digit;
-            if (roles[a] == Role::first_only && digit != 0) present = false;
+            if (roles[a] == Role::first_only && digit != 0) piece.region = -1;
         }
-        if (present) {
-            piece.region = regions.intern(region_of(rule, tensor, shape, parts.box(part)));
-        } else {
-            piece.summand = 0;
-        }
+        if (piece.region < 0) piece.summand = 0;
         layout.pieces.push_back(piece);
     }
     return layout;

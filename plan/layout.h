@@ -18,22 +18,31 @@
 // Source: RULES.md 1-3, 6-8, 10, 11.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/op_rule.h"
 #include "graph/part.h"
+#include "plan/hash_index.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
 
-/// Regions by number: equal regions have equal numbers. One table per lowering, or per cache.
+/// The positions of the dims of one region, by number.
+using DimNumbers = std::span<const std::int32_t>;
+
+/// Regions by number: equal regions have equal numbers, and so have the positions of their dims, so
+/// that what two regions share is found dim by dim. One table per lowering, or per cache.
 class RegionTable {
 public:
-    std::int32_t intern(graph::Region region);
+    std::int32_t intern(const graph::Region& region);
+    std::int32_t intern(DimNumbers dims);
+    std::int32_t intern(const graph::Positions& positions);  ///< of a dim
+
     [[nodiscard]] const graph::Region& operator[](std::int32_t id) const {
         return regions_[static_cast<std::size_t>(id)];
     }
@@ -42,10 +51,49 @@ public:
     }
     [[nodiscard]] std::size_t size() const { return regions_.size(); }
 
+    // What graph/part.h says of regions; of two regions of one tensor.
+    std::int32_t intersection(std::int32_t a, std::int32_t b);  ///< -1: it is empty
+    [[nodiscard]] bool overlap(std::int32_t a, std::int32_t b) const;
+    [[nodiscard]] bool contains(std::int32_t outer, std::int32_t inner) const;
+    [[nodiscard]] bool is_contiguous(std::int32_t outer, std::int32_t inner) const;
+
 private:
+    /// Positions, with what nearly all questions are about.
+    struct Line {
+        graph::Range hull;
+        std::int64_t count = 0;
+        graph::Positions positions;
+        /// One range, or none.
+        [[nodiscard]] bool is_range() const { return positions.size() < 2; }
+    };
+    [[nodiscard]] DimNumbers dims(std::int32_t id) const {
+        const auto i = static_cast<std::size_t>(id);
+        return {dims_.data() + first_dims_[i], dims_.data() + first_dims_[i + 1]};
+    }
+    [[nodiscard]] const Line& line(std::int32_t id) const {
+        return lines_[static_cast<std::size_t>(id)];
+    }
+    /// What two lines have in common that are no ranges.
+    struct Common {
+        std::int32_t a = -1;
+        std::int32_t b = -1;
+        std::int32_t line = -1;  ///< -1: nothing
+    };
+    [[nodiscard]] bool hulls_overlap(DimNumbers a, DimNumbers b) const;
+    std::int32_t common_of_holed(std::int32_t a, std::int32_t b);
+    std::int32_t common_positions(std::int32_t a, std::int32_t b);
+    [[nodiscard]] bool is_run(std::int32_t outer, std::int32_t inner) const;
+
     std::vector<graph::Region> regions_;
     std::vector<std::int64_t> volumes_;
-    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
+    std::vector<std::int32_t> dims_;          ///< of all regions
+    std::vector<std::size_t> first_dims_{0};  ///< per region, and the end
+    std::vector<Line> lines_;
+    std::vector<Common> commons_;
+    HashIndex region_index_;
+    HashIndex line_index_;
+    HashIndex common_index_;
+    std::vector<std::int32_t> shared_;  ///< kept for its memory
 };
 
 struct Piece {
@@ -94,6 +142,10 @@ public:
         return part / strides_[axis] % axes_[axis].degree;
     }
     [[nodiscard]] graph::Box box(int part) const;
+    /// What the part covers of one factor.
+    [[nodiscard]] graph::Positions positions(int part, std::size_t factor) const;
+    /// What is split.
+    [[nodiscard]] const graph::Box& base() const { return base_; }
 
 private:
     graph::Box base_;
@@ -110,6 +162,14 @@ enum class Side : std::uint8_t { operand, result, operand_gradient, result_gradi
 /// result (or the gradient of an operand).
 Layout layout_of(const graph::OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
                  std::size_t index, const graph::Shape& shape, RegionTable& regions);
+/// The same from the regions of the parts, which a tensor and its gradient share.
+Layout layout_of(const graph::OpRule& rule, const Parts& parts, const DeviceSet& devices, Side side,
+                 std::size_t index, std::span<const std::int32_t> regions_of_parts);
+
+/// Per part: what it reads of an operand, or writes of a result, as if it had any.
+std::vector<std::int32_t> regions_of_parts(const graph::OpRule& rule,
+                                           const graph::TensorRule& tensor, const Parts& parts,
+                                           const graph::Shape& shape, RegionTable& regions);
 
 /// "+" is a summand axis of all linear operands or the first; "+1" of operand 1; "n/3" is the factor
 /// n in 3 blocks, each of which is split: q, k and v of a fused projection. nullopt: no such factor or

@@ -15,33 +15,23 @@ using graph::TensorId;
 
 namespace {
 
-class Hash {
-public:
-    void add(std::int64_t value) {
-        hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0xBF58476D1CE4E5B9U;
-        hash_ ^= hash_ >> 29U;
-    }
-    void add(std::string_view text) {
-        for (const char letter : text) add(static_cast<std::int64_t>(letter));
-    }
-    [[nodiscard]] std::size_t value() const { return hash_; }
-
-private:
-    std::uint64_t hash_ = 0x9E3779B97F4A7C15U;
-};
-
-std::size_t hash_of(const Layout& layout) {
+std::uint64_t hash_of(const Layout& layout) {
     Hash hash;
     hash.add(layout.summands);
     for (const Piece& piece : layout.pieces) {
-        hash.add(piece.device);
-        hash.add(piece.region);
+        hash.add((std::int64_t{piece.device} << 32U) ^ piece.region);
         hash.add(piece.summand);
     }
     return hash.value();
 }
 
-std::size_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micro_batch) {
+std::uint64_t hash_of(std::int32_t from, std::int32_t to) {
+    Hash hash;
+    hash.add((std::int64_t{from} << 32U) | to);
+    return hash.value();
+}
+
+std::uint64_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micro_batch) {
     Hash hash;
     hash.add(op.value);
     hash.add(micro_batches);
@@ -57,7 +47,7 @@ std::size_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micr
     return hash.value();
 }
 
-std::size_t hash_of(std::int32_t alike, const TensorKey& key) {
+std::uint64_t hash_of(std::int32_t alike, const TensorKey& key) {
     Hash hash;
     hash.add(alike);
     hash.add(key.micro_batches);
@@ -75,32 +65,41 @@ bool has_window(const graph::TensorRule& tensor) {
 }  // namespace
 
 std::int32_t LayoutTable::intern(Layout layout) {
-    const std::size_t hash = hash_of(layout);
-    const auto [begin, end] = by_hash_.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if ((*this)[it->second] == layout) return it->second;
-    }
+    const std::uint64_t hash = hash_of(layout);
+    const std::int32_t known =
+        layout_index_.find(hash, [&](std::int32_t id) { return (*this)[id] == layout; });
+    if (known >= 0) return known;
     const auto id = static_cast<std::int32_t>(layouts_.size());
     layouts_.push_back(std::move(layout));
-    by_hash_.emplace(hash, id);
+    layout_index_.add(hash, id);
     return id;
 }
 
 const Reshard& LayoutTable::reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
                                     const cost::Machine& machine) {
-    std::unique_ptr<Reshard>& known = reshards_[{from, to}];
-    if (!known) {
-        known =
-            std::make_unique<Reshard>(plan_reshard((*this)[from], (*this)[to], regions, machine));
-    }
-    return *known;
+    const std::pair pair{from, to};
+    const std::uint64_t hash = hash_of(from, to);
+    const std::int32_t known = reshard_index_.find(hash, [&](std::int32_t i) {
+        return reshard_layouts_[static_cast<std::size_t>(i)] == pair;
+    });
+    if (known >= 0) return reshards_[static_cast<std::size_t>(known)];
+    reshards_.push_back(planner_.plan((*this)[from], (*this)[to], regions, machine));
+    reshard_index_.add(hash, static_cast<std::int32_t>(reshard_layouts_.size()));
+    reshard_layouts_.push_back(pair);
+    return reshards_.back();
 }
 
 bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable& regions) {
     if (from == to) return true;
-    const auto [known, is_new] = local_.emplace(std::pair{from, to}, false);
-    if (is_new) known->second = plan::is_local((*this)[from], (*this)[to], regions);
-    return known->second;
+    const std::uint64_t hash = hash_of(from, to);
+    const std::int32_t known = local_index_.find(hash, [&](std::int32_t i) {
+        const Known& of = local_[static_cast<std::size_t>(i)];
+        return of.from == from && of.to == to;
+    });
+    if (known >= 0) return local_[static_cast<std::size_t>(known)].is_local;
+    local_index_.add(hash, static_cast<std::int32_t>(local_.size()));
+    local_.push_back({from, to, plan::is_local((*this)[from], (*this)[to], regions)});
+    return local_.back().is_local;
 }
 
 LayoutCache::LayoutCache(const Problem& problem)
@@ -112,6 +111,8 @@ LayoutCache::LayoutCache(const Problem& problem)
     }
 }
 
+LayoutCache::~LayoutCache() = default;
+
 bool LayoutCache::is_large() const {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
@@ -122,8 +123,11 @@ bool LayoutCache::is_large() const {
 
 bool LayoutCache::forget_if_large() {
     if (!is_large()) return false;
+    lowering_.reset();  // it knows the tables
     entries_.clear();
+    entry_index_ = {};
     tensors_.clear();
+    tensor_index_ = {};
     kept_tasks_ = 0;
     layouts_ = {};
     regions_ = std::make_shared<RegionTable>();
@@ -138,16 +142,23 @@ const std::vector<TensorEvents>& LayoutCache::events(int micro_batches) {
 
 const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
     const TensorEvents& events = this->events(key.micro_batches)[row];
-    const std::size_t hash = hash_of(events.alike, key);
-    const auto [begin, end] = tensors_.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if (it->second->alike == events.alike && it->second->key == key) return it->second->tasks;
+    const std::uint64_t hash = hash_of(events.alike, key);
+    const std::int32_t known = tensor_index_.find(hash, [&](std::int32_t i) {
+        const TensorEntry& entry = tensors_[static_cast<std::size_t>(i)];
+        return entry.alike == events.alike && entry.key == key;
+    });
+    if (known >= 0) return tensors_[static_cast<std::size_t>(known)].tasks;
+    if (!lowering_) {
+        lowering_ = std::make_unique<TensorLowering>(problem_, layouts_, *regions_, lanes_);
     }
-    auto entry = std::make_unique<TensorEntry>(
-        TensorEntry{events.alike, key,
-                    TensorLowering(problem_, layouts_, *regions_, lanes_, events, key).run()});
-    kept_tasks_ += 1 + entry->tasks.tasks.size();
-    return tensors_.emplace(hash, std::move(entry))->second->tasks;
+    const TensorTasks& found = lowering_->run(events, key);
+    TensorEntry& entry = tensors_.emplace_back();
+    entry.alike = events.alike;
+    entry.key = key;
+    entry.tasks = found;
+    tensor_index_.add(hash, static_cast<std::int32_t>(tensors_.size()) - 1);
+    kept_tasks_ += 1 + found.tasks.size();
+    return entry.tasks;
 }
 
 const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batches,
@@ -156,18 +167,18 @@ const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batc
         micro_batches = 1;
         micro_batch = 0;
     }
-    const std::size_t hash = hash_of(op, config, micro_batches, micro_batch);
-    const auto [begin, end] = entries_.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        const Entry& entry = *it->second;
-        if (entry.op == op && entry.micro_batches == micro_batches &&
-            entry.micro_batch == micro_batch && entry.config == config) {
-            return entry.layouts;
-        }
-    }
-    auto entry = std::make_unique<Entry>(Entry{op, config, micro_batches, micro_batch, {}});
-    fill(*entry);
-    return entries_.emplace(hash, std::move(entry))->second->layouts;
+    const std::uint64_t hash = hash_of(op, config, micro_batches, micro_batch);
+    const std::int32_t known = entry_index_.find(hash, [&](std::int32_t i) {
+        const Entry& entry = entries_[static_cast<std::size_t>(i)];
+        return entry.op == op && entry.micro_batches == micro_batches &&
+               entry.micro_batch == micro_batch && entry.config == config;
+    });
+    if (known >= 0) return entries_[static_cast<std::size_t>(known)].layouts;
+    Entry entry{op, config, micro_batches, micro_batch, {}};
+    fill(entry);
+    entries_.push_back(std::move(entry));
+    entry_index_.add(hash, static_cast<std::int32_t>(entries_.size()) - 1);
+    return entries_.back().layouts;
 }
 
 /// The whole tensor in one piece.
@@ -188,24 +199,31 @@ void LayoutCache::fill(Entry& entry) {
     OpLayouts& of = entry.layouts;
     of.parts = parts.size();
     for (int p = 0; p < of.parts; ++p) of.devices.push_back(entry.config.devices[p]);
-    const auto add = [&](std::vector<std::int32_t>& to, Side side, std::size_t i, TensorId t,
-                         const graph::TensorRule& tensor) {
+    const auto add = [&](Side side, std::size_t i, TensorId t, const graph::TensorRule& tensor,
+                         std::vector<std::int32_t>& values, std::vector<std::int32_t>& gradients) {
         if (!t.valid()) {
-            to.push_back(-1);
+            values.push_back(-1);
+            gradients.push_back(-1);
         } else if (whole && !has_window(tensor)) {
-            to.push_back(whole_layout(t, entry.config.devices[0]));
+            values.push_back(whole_layout(t, entry.config.devices[0]));
+            gradients.push_back(values.back());
         } else {
-            to.push_back(layouts_.intern(layout_of(rule, parts, entry.config.devices, side, i,
-                                                   problem_.graph().tensor(t).shape, *regions_)));
+            const std::vector<std::int32_t> regions =
+                regions_of_parts(rule, tensor, parts, problem_.graph().tensor(t).shape, *regions_);
+            const auto layout = [&](Side which) {
+                return layouts_.intern(
+                    layout_of(rule, parts, entry.config.devices, which, i, regions));
+            };
+            values.push_back(layout(side));
+            gradients.push_back(
+                layout(side == Side::operand ? Side::operand_gradient : Side::result_gradient));
         }
     };
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        add(of.operands, Side::operand, i, op.inputs[i], rule.operands[i]);
-        add(of.operand_gradients, Side::operand_gradient, i, op.inputs[i], rule.operands[i]);
+        add(Side::operand, i, op.inputs[i], rule.operands[i], of.operands, of.operand_gradients);
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        add(of.results, Side::result, i, op.outputs[i], rule.results[i]);
-        add(of.result_gradients, Side::result_gradient, i, op.outputs[i], rule.results[i]);
+        add(Side::result, i, op.outputs[i], rule.results[i], of.results, of.result_gradients);
     }
     if (whole) {
         for (const int device : class_devices_) {  // priced already

@@ -9,16 +9,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "plan/hash_index.h"
 #include "plan/lanes.h"
 #include "plan/layout.h"
 #include "plan/problem.h"
 #include "plan/reshard.h"
+#include "plan/reshard_planner.h"
 #include "plan/strategy.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_tasks.h"
@@ -37,10 +39,20 @@ public:
     bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
 
 private:
+    /// Of two layouts.
+    struct Known {
+        std::int32_t from = -1;
+        std::int32_t to = -1;
+        bool is_local = false;
+    };
     std::vector<Layout> layouts_;
-    std::unordered_multimap<std::size_t, std::int32_t> by_hash_;  ///< looked up, never iterated
-    std::map<std::pair<std::int32_t, std::int32_t>, std::unique_ptr<Reshard>> reshards_;
-    std::map<std::pair<std::int32_t, std::int32_t>, bool> local_;
+    HashIndex layout_index_;
+    ReshardPlanner planner_;
+    std::deque<Reshard> reshards_;  ///< those given stay where they are
+    std::vector<std::pair<std::int32_t, std::int32_t>> reshard_layouts_;
+    HashIndex reshard_index_;
+    std::vector<Known> local_;
+    HashIndex local_index_;
 };
 
 /// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.
@@ -66,9 +78,14 @@ struct TensorKey {
     friend bool operator==(const TensorKey&, const TensorKey&) = default;
 };
 
+class TensorLowering;
+
 class LayoutCache {
 public:
     explicit LayoutCache(const Problem& problem);
+    ~LayoutCache();
+    LayoutCache(const LayoutCache&) = delete;
+    LayoutCache& operator=(const LayoutCache&) = delete;
 
     /// `config` must be legal. Stays valid until forget_if_large().
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
@@ -111,9 +128,11 @@ private:
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
     Lanes lanes_;
-    // Looked up, never iterated.
-    std::unordered_multimap<std::size_t, std::unique_ptr<Entry>> entries_;
-    std::unordered_multimap<std::size_t, std::unique_ptr<TensorEntry>> tensors_;
+    std::unique_ptr<TensorLowering> lowering_;
+    std::deque<Entry> entries_;  ///< what is given of them stays where it is
+    HashIndex entry_index_;
+    std::deque<TensorEntry> tensors_;  ///< the same
+    HashIndex tensor_index_;
     std::size_t kept_tasks_ = 0;
     std::map<int, std::vector<TensorEvents>> events_;  ///< by micro-batches
 };

@@ -75,8 +75,8 @@ void Lowering::add_results(OpId id, int micro_batch, const Found* viewed) {
     for (const TensorId t : graph_.op(id).outputs) {
         const Tensor& tensor = *next(t, micro_batch).tensor;
         if (viewed == nullptr) continue;
-        for (std::size_t part = 0; part < viewed->step->held.rows(); ++part) {
-            const auto held = viewed->step->held[part];
+        for (std::size_t part = 0; part < viewed->step->parts; ++part) {
+            const auto held = held_by(*viewed->tensor->tasks, *viewed->step, part);
             if (held.size() != 1 || held[0].buffer < 0) continue;
             const std::int32_t root =
                 viewed->tensor->buffers[static_cast<std::size_t>(held[0].buffer)];
@@ -155,7 +155,7 @@ std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
 }
 
 void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
-    for (const Held& held : found.step->held[part]) {
+    for (const Held& held : held_by(*found.tensor->tasks, *found.step, part)) {
         if (found.step->waits) build_.add_edge(resolved(*found.tensor, held.task), task);
         if (held.buffer < 0) continue;
         build_.add_read(task, found.tensor->buffers[static_cast<std::size_t>(held.buffer)]);

@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cost/collective.h"
@@ -45,11 +46,11 @@ struct Delivery {
 
 struct Transfer {
     std::optional<cost::Collective> collective;  ///< none: a copy from one device to another
-    std::vector<std::int32_t> sources;           ///< pieces of the old layout
-    std::vector<char> pack;  ///< per source: what goes to one rank is strided in it
-    std::vector<Delivery> results;
-    std::vector<int> devices;   ///< ranks in order; the first is the root, if there is one
-    std::int64_t elements = 0;  ///< as cost::CollectiveCall counts bytes, uneven parts padded
+    std::span<const std::int32_t> sources;       ///< pieces of the old layout
+    std::span<const char> pack;  ///< per source: what goes to one rank is strided in it
+    std::span<const Delivery> results;
+    std::span<const int> devices;  ///< ranks in order; the first is the root, if there is one
+    std::int64_t elements = 0;     ///< as cost::CollectiveCall counts bytes, uneven parts padded
 };
 
 /// Where a piece of the new layout comes from.
@@ -58,15 +59,31 @@ struct Supply {
         std::int32_t transfer = -1;  ///< -1: an old piece on the same device, read in place
         std::int32_t index = 0;      ///< old piece, or result of the transfer
     };
-    std::vector<Item> items;
+    std::span<const Item> items;
     bool sum = false;  ///< items overlap: they are added on the device
 };
 
+/// Transfers and supplies lie in `lists`, so it moves but is not copied.
 struct Reshard {
+    Reshard() = default;
+    Reshard(Reshard&&) = default;
+    Reshard& operator=(Reshard&&) = default;
+    Reshard(const Reshard&) = delete;
+    Reshard& operator=(const Reshard&) = delete;
+    ~Reshard() = default;
+
     /// Go to this layout first; everything else is then a reshard from it.
     std::optional<Layout> resolved;
     std::vector<Transfer> transfers;
     std::vector<Supply> supplies;  ///< per piece of the new layout
+
+    struct Lists {
+        std::vector<std::int32_t> sources;
+        std::vector<char> pack;
+        std::vector<Delivery> results;
+        std::vector<int> devices;
+        std::vector<Supply::Item> items;
+    } lists;
 };
 
 /// `from` is where a tensor lies: regions of a summand are equal or disjoint (windowed gradients,

@@ -3,36 +3,51 @@
 
 #include <algorithm>
 
+#include "graph/small_vector.h"
+
 namespace partita::plan {
 
 using cost::Collective;
 
-SideShape shape_of(const std::vector<Piece>& pieces, const RegionTable& regions) {
-    SideShape shape;
-    std::vector<std::int32_t> summands;
-    for (const Piece& piece : pieces) {
-        shape.devices.push_back(piece.device);
-        shape.same_region = shape.same_region && piece.region == pieces[0].region;
-        summands.push_back(piece.summand);
-        shape.largest = std::max(shape.largest, regions.volume(piece.region));
-        shape.sum += regions.volume(piece.region);
-    }
-    std::sort(summands.begin(), summands.end());
-    shape.same_summand = summands.front() == summands.back();
-    shape.distinct_summands =
-        std::adjacent_find(summands.begin(), summands.end()) == summands.end();
-    return shape;
-}
-
 namespace {
 
-bool same_devices(std::vector<int> a, std::vector<int> b) {
-    std::sort(a.begin(), a.end());
-    std::sort(b.begin(), b.end());
-    return a == b && std::adjacent_find(a.begin(), a.end()) == a.end();
+/// More of them than fit are rare.
+using Numbers = SmallVector<std::int32_t, 32>;
+
+bool is_distinct(const Numbers& sorted) {
+    return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+}
+
+Numbers sorted(std::span<const int> numbers) {
+    Numbers copy(numbers.begin(), numbers.end());
+    std::sort(copy.begin(), copy.end());
+    return copy;
+}
+
+bool same_devices(std::span<const int> a, std::span<const int> b) {
+    if (a.size() != b.size()) return false;
+    const Numbers all = sorted(a);
+    return is_distinct(all) && (std::equal(a.begin(), a.end(), b.begin()) || all == sorted(b));
 }
 
 }  // namespace
+
+SideShape shape_of(std::span<const Piece> pieces, std::span<const int> devices,
+                   const RegionTable& regions) {
+    SideShape shape{.devices = devices};
+    for (const Piece& piece : pieces) {
+        shape.same_region = shape.same_region && piece.region == pieces[0].region;
+        shape.same_summand = shape.same_summand && piece.summand == pieces[0].summand;
+        shape.largest = std::max(shape.largest, regions.volume(piece.region));
+        shape.sum += regions.volume(piece.region);
+    }
+    shape.distinct_summands = pieces.size() == 1;
+    if (shape.same_summand) return shape;
+    Numbers summands;
+    for (const Piece& piece : pieces) summands.push_back(piece.summand);
+    shape.distinct_summands = is_distinct(sorted({summands.data(), summands.size()}));
+    return shape;
+}
 
 std::optional<NamedGroup> name_of_group(const SideShape& from, const SideShape& to,
                                         const Exchange& exchange) {

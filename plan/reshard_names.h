@@ -4,9 +4,10 @@
 // to reshard.cpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "cost/collective.h"
 #include "plan/layout.h"
@@ -15,7 +16,7 @@ namespace partita::plan {
 
 /// What the pieces of one side of a group have in common.
 struct SideShape {
-    std::vector<int> devices;  ///< in order of pieces
+    std::span<const int> devices;  ///< in order of pieces
     bool same_region = true;
     bool same_summand = true;
     bool distinct_summands = true;
@@ -23,8 +24,9 @@ struct SideShape {
     std::int64_t sum = 0;
 };
 
-/// `pieces`: at least one, each with a region.
-SideShape shape_of(const std::vector<Piece>& pieces, const RegionTable& regions);
+/// `pieces`: at least one, each with a region. `devices`: theirs.
+SideShape shape_of(std::span<const Piece> pieces, std::span<const int> devices,
+                   const RegionTable& regions);
 
 /// What the new pieces of a group need of the old ones.
 struct Exchange {
@@ -37,6 +39,11 @@ struct NamedGroup {
     cost::Collective collective;
     std::int64_t elements = 0;  ///< as cost::CollectiveCall counts bytes, uneven parts padded
 };
+
+/// False: groups of so many old and new pieces have no name.
+constexpr bool may_have_name(std::size_t sources, std::size_t targets) {
+    return sources == targets ? sources > 1 : sources == 1 || targets == 1;
+}
 
 /// nullopt: no collective does exactly that. What nobody holds (gradients with gaps) has no place in
 /// one.

@@ -11,9 +11,13 @@
 // nothing here knows data or tensor parallelism. Contributions of several consumers are added where
 // they arise only if their layouts are equal; the others are resharded to the layout that is wanted
 // first (RULES.md 13).
+//
+// A search lowers tensors by the hundred thousand, so all lists are kept for their memory: forms are
+// rows of one list of pieces, and these runs of one list of places.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,7 +25,9 @@
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/tensor_events.h"
+#include "plan/tensor_prices.h"
 #include "plan/tensor_tasks.h"
+#include "plan/to_csr.h"
 
 namespace partita::plan {
 
@@ -32,17 +38,23 @@ struct Place {
     std::int32_t buffer = -1;  ///< -1: not allocated yet
 };
 
-/// One place, nearly always.
-using Places = SmallVector<Place, 1>;
-using Pieces = std::vector<Places>;
+/// A run of TensorLowering's places.
+struct Places {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    [[nodiscard]] std::uint32_t size() const { return end - begin; }
+};
 
 /// The tensor, or its gradient, in one layout.
 struct Form {
     std::int32_t layout = -1;  ///< of LayoutTable
-    Pieces pieces;             ///< per piece of the layout
+    std::uint32_t pieces = 0;  ///< the first of TensorLowering's; one per piece of the layout
     int operand = -1;          ///< pending gradients: the consumer's operand
     int epoch = -1;            ///< of what is fetched again: for which use; else -1
 };
+
+/// Few, nearly always.
+using Forms = SmallVector<Form, 4>;
 
 /// Of what a communication is: the tensor, its gradient or its new value.
 struct Subject {
@@ -54,56 +66,93 @@ struct Subject {
 
 class TensorLowering {
 public:
-    TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions, Lanes& lanes,
-                   const TensorEvents& events, const TensorKey& key);
-    TensorTasks run();
+    /// All must outlive it.
+    TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
+                   Lanes& lanes);
+    /// Valid until the next call.
+    const TensorTasks& run(const TensorEvents& events, const TensorKey& key);
 
 private:
+    /// A reader of what a trained parameter's home holds.
+    struct Reader {
+        TaskRef task = -1;
+        std::int32_t next = -1;  ///< of the same buffer
+    };
+
     // tensor_lowering.cpp: events
+    void clear(const TensorEvents& events, const TensorKey& key);
     void lower(const TensorEvent& event, std::int32_t layout);
     void add_home(const TensorEvent& event, std::int32_t layout);
     void add_use(const TensorEvent& event, std::int32_t layout);
     void give(const TensorEvent& event, std::int32_t layout);
-    void hold(const Pieces& pieces);
+    void hold(const Form& form);
     void add_resident_memory();
-    void finish();
-    void add_loads();
-    [[nodiscard]] std::vector<std::int32_t> joinable() const;
 
     // tensor_reshards.cpp: layouts and reshards
-    const Form& form(const TensorEvent& event, std::int32_t layout);
+    Form form(const TensorEvent& event, std::int32_t layout);
     Form resident(std::int32_t layout);
     Form reshard(const Form& from, std::int32_t to, const Subject& subject);
-    [[nodiscard]] Pieces local_pieces(const Form& from, std::int32_t to) const;
-    Places packed(const Places& places, const Subject& subject, const Piece& piece);
+    Form local_form(const Form& from, std::int32_t to);
+    Places supplied(const Form& from, const Supply& supply);
+    Places packed(Places places, const Subject& subject, const Piece& piece);
     Place unpacked(const Place& message, const Subject& subject, const Piece& piece);
-    Pieces add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
+    Time pack_time(const Piece& piece);
+    Time copy_time(const Task& copy);
+    void add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
     TaskRef add_message(graph::Combine combine, const Transfer& transfer, const Subject& subject);
 
     // tensor_gradients.cpp: gradients and updates
     void fold_pending(int micro_batch, bool persistent);
     Form take_gradient(std::int32_t layout, bool persistent);
-    Form sum_of(const std::vector<Form>& forms, const Subject& subject, bool persistent);
+    Form sum_of(const Forms& forms, const Subject& subject, bool persistent);
     Places sum_of_places(Places places, const Subject& subject, const Piece& piece,
                          graph::Combine combine, bool persistent);
-    [[nodiscard]] bool writes_in_block(const Places& places, int device) const;
-    void allocate(Form& form, const Subject& subject, bool persistent);
+    [[nodiscard]] bool writes_in_block(Places places, int device) const;
+    void allocate(const Form& form, const Subject& subject, bool persistent);
     void lower_parameter(const TensorEvent& event, std::int32_t layout);
     void lower_update(const Form& gradient);
     void wait_for_readers(TaskRef task, int device);
 
-    // tensor_lowering.cpp: tasks and buffers
+    // tensor_work.cpp: tasks, buffers, and what follows from them
     [[nodiscard]] Task task_of(TaskKind kind, const Subject& subject) const;
-    TaskRef add_task(Task task, const std::vector<int>& devices = {});
-    void number(Task& task) const;
+    TaskRef add_task(Task& task);
+    std::int32_t group_of(std::span<const int> devices);
+    void number(Task& task);
     void add_edge(TaskRef before, TaskRef after);
-    void add_work(TaskRef task, const Places& places);
+    void add_work(TaskRef task, Places places);
+    void add_reader(TaskRef task, std::int32_t buffer);
     void add_read(TaskRef task, std::int32_t buffer);
     std::int32_t add_value(const Subject& subject, const Place& place, const Piece& piece,
                            Bytes bytes, std::int32_t root = -1, bool message = false);
     void add_persistent(int device, Bytes bytes) { given_.persistent.emplace_back(device, bytes); }
     [[nodiscard]] Bytes buffer_bytes(std::int32_t region) const;
-    [[nodiscard]] int label() const { return events_.label; }
+    void finish();
+    void add_loads();
+    void add_most_bytes();
+    void find_joinable();
+
+    // places and pieces
+    Places add_place(const Place& place) {
+        places_.push_back(place);
+        const auto end = static_cast<std::uint32_t>(places_.size());
+        return {end - 1, end};
+    }
+    void add_piece(Places places) { pieces_.push_back(places); }
+    /// To the last of all places.
+    void append(Places places) {
+        for (std::uint32_t i = places.begin; i < places.end; ++i) places_.push_back(places_[i]);
+    }
+    [[nodiscard]] Form next_form(std::int32_t layout) const {
+        return {.layout = layout, .pieces = static_cast<std::uint32_t>(pieces_.size())};
+    }
+    [[nodiscard]] Places places(const Form& form, std::size_t piece) const {
+        return pieces_[form.pieces + piece];
+    }
+    [[nodiscard]] const Place& first(Places places) const { return places_[places.begin]; }
+    [[nodiscard]] const std::vector<Piece>& pieces(std::int32_t layout) const {
+        return layouts_[layout].pieces;
+    }
+    [[nodiscard]] int label() const { return events_->label; }
     [[nodiscard]] Buffer& buffer(std::int32_t id) {
         return given_.buffers[static_cast<std::size_t>(id)];
     }
@@ -112,17 +161,36 @@ private:
     LayoutTable& layouts_;
     RegionTable& regions_;
     Lanes& lanes_;
-    const TensorEvents& events_;
-    const TensorKey& key_;
+    // Of the tensor at hand.
+    const TensorEvents* events_ = nullptr;
+    const TensorKey* key_ = nullptr;
     graph::TensorId tensor_;
     graph::OpId producer_;
+    TensorBytes bytes_;
+    TensorPrices prices_;
+    CopyClasses copy_classes_;
+    CollectivePrices collective_prices_;
     TensorTasks given_;
+    std::vector<Place> places_;
+    std::vector<Places> pieces_;
     std::vector<std::pair<TaskRef, TaskRef>> edges_;       ///< (after, before)
     std::vector<std::pair<TaskRef, std::int32_t>> reads_;  ///< (task, buffer)
     std::vector<char> is_read_;                            ///< per buffer
-    std::vector<Form> forms_;                              ///< first the home
-    std::vector<Form> pending_;
-    std::vector<std::vector<TaskRef>> readers_;  ///< of what a trained parameter's home holds
+    Forms forms_;                                          ///< first the home
+    Forms pending_;
+    std::vector<std::int32_t> first_readers_;  ///< per buffer of a trained parameter's home
+    std::vector<Reader> readers_;
+    std::vector<Places> messages_;          ///< of a transfer: what is sent
+    std::vector<std::uint32_t> delivered_;  ///< per transfer of a reshard: its first piece
+    bool has_collective_ = false;
+    // Kept for their memory.
+    CsrScratch<TaskRef> csr_;
+    std::vector<TaskRef> latest_in_lane_;  ///< by lane of a name
+    std::vector<TaskRef> before_in_lane_;  ///< per task; -1: none
+    std::vector<std::int32_t> before_;     ///< per task: the block before it
+    std::vector<std::int32_t> after_;      ///< the same after it
+    std::vector<std::pair<std::int32_t, std::int64_t>> lane_loads_;
+    std::vector<std::uint32_t> rows_;  ///< of sums, by lane, resource or device
 };
 
 }  // namespace partita::plan

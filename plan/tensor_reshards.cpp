@@ -10,22 +10,21 @@
 namespace partita::plan {
 
 Form TensorLowering::resident(std::int32_t layout) {
-    Form form{.layout = layout, .pieces = {}};
-    const std::vector<Piece> pieces = layouts_[layout].pieces;
-    for (const Piece& piece : pieces) {
+    const Form form = next_form(layout);
+    for (const Piece& piece : pieces(layout)) {
         Place place{.device = piece.device};
         if (piece.region >= 0) place.buffer = add_value({}, place, piece, Bytes{0});
-        form.pieces.push_back({place});
+        add_piece(add_place(place));
     }
     return form;
 }
 
 /// The tensor in that layout: a form that it has already, a slice of one that lies right, or a
 /// reshard of its home.
-const Form& TensorLowering::form(const TensorEvent& event, std::int32_t layout) {
+Form TensorLowering::form(const TensorEvent& event, std::int32_t layout) {
     const bool backward = event.kind != TensorEvent::Kind::forward_use;
-    const int epoch = key_.refetch ? 2 * event.micro_batch + (backward ? 1 : 0) : -1;
-    if (key_.refetch && forms_.size() > 1 && forms_.back().epoch != epoch) forms_.resize(1);
+    const int epoch = key_->refetch ? 2 * event.micro_batch + (backward ? 1 : 0) : -1;
+    if (key_->refetch && forms_.size() > 1 && forms_.back().epoch != epoch) forms_.resize(1);
     for (const Form& known : forms_) {
         if (known.layout == layout) return known;
     }
@@ -38,70 +37,84 @@ const Form& TensorLowering::form(const TensorEvent& event, std::int32_t layout) 
             return layouts_.is_local(known.layout, layout, regions_);
         });
         if (near != forms_.end()) {
-            found = {.layout = layout, .pieces = local_pieces(*near, layout)};
+            found = local_form(*near, layout);
         } else {
             found = reshard(forms_.front(), layout, {.micro_batch = label()});
-            given_.steps.back().fetched = key_.refetch;
+            given_.steps.back().fetched = key_->refetch;
         }
     }
+    found.operand = -1;
     found.epoch = epoch;
-    forms_.push_back(std::move(found));
-    return forms_.back();
+    forms_.push_back(found);
+    return found;
 }
 
 /// `to` must be local to the form's layout.
-Pieces TensorLowering::local_pieces(const Form& from, std::int32_t to) const {
-    Pieces pieces;
-    for (const Piece& piece : layouts_[to].pieces) {
-        pieces.emplace_back();
-        if (piece.region < 0) continue;
+Form TensorLowering::local_form(const Form& from, std::int32_t to) {
+    const Form form = next_form(to);
+    for (const Piece& piece : pieces(to)) {
+        if (piece.region < 0) {
+            add_piece({});
+            continue;
+        }
         const std::int32_t source = local_source(layouts_[from.layout], piece, regions_);
-        pieces.back() = from.pieces[static_cast<std::size_t>(source)];
+        add_piece(places(from, static_cast<std::size_t>(source)));
     }
-    return pieces;
+    return form;
 }
 
 /// The piece in the order of messages.
-Places TensorLowering::packed(const Places& places, const Subject& subject, const Piece& piece) {
+Places TensorLowering::packed(Places places, const Subject& subject, const Piece& piece) {
     Task task = task_of(TaskKind::pack, subject);
     task.device = piece.device;
-    task.duration = problem_.pack_time(tensor_, regions_.volume(piece.region), piece.device);
+    task.duration = pack_time(piece);
     const TaskRef id = add_task(task);
     given_.in_block.back() = writes_in_block(places, piece.device) ? 1 : 0;
     add_work(id, places);
     Place place{.device = piece.device, .task = id};
     place.buffer = add_value(subject, place, piece, buffer_bytes(piece.region), -1, true);
-    return {place};
+    return add_place(place);
 }
 
 /// What arrived in messages in the order of the tensor.
 Place TensorLowering::unpacked(const Place& message, const Subject& subject, const Piece& piece) {
     Task task = task_of(TaskKind::pack, subject);
     task.device = piece.device;
-    task.duration = problem_.pack_time(tensor_, regions_.volume(piece.region), piece.device);
+    task.duration = pack_time(piece);
     const TaskRef id = add_task(task);
-    add_work(id, {message});
+    add_work(id, add_place(message));
     Place place{.device = piece.device, .task = id};
     const Bytes bytes = subject.updated ? Bytes{0} : buffer_bytes(piece.region);
     place.buffer = add_value(subject, place, piece, bytes);
     return place;
 }
 
-/// Returns the places of the transfer's results.
-Pieces TensorLowering::add_transfer(const Form& from, const Transfer& transfer,
-                                    const Subject& subject) {
-    Pieces given;
+Time TensorLowering::pack_time(const Piece& piece) {
+    const std::int64_t elements = regions_.volume(piece.region);
+    return prices_.of(TaskKind::pack, elements, problem_.device_class(piece.device),
+                      [&] { return problem_.pack_time(tensor_, elements, piece.device); });
+}
+
+Time TensorLowering::copy_time(const Task& copy) {
+    const std::int32_t like = copy_classes_.of(problem_.machine(), copy.lane, copy.device, copy.to);
+    return prices_.of(TaskKind::copy, copy.bytes.raw(), like, [&] {
+        return problem_.copy_time(tensor_, copy.bytes, copy.device, copy.to);
+    });
+}
+
+/// The places of its results become pieces.
+void TensorLowering::add_transfer(const Form& from, const Transfer& transfer,
+                                  const Subject& subject) {
+    messages_.clear();
     for (std::size_t i = 0; i < transfer.sources.size(); ++i) {
         const auto source = static_cast<std::size_t>(transfer.sources[i]);
-        const Places& places = from.pieces[source];
-        const Piece piece = layouts_[from.layout].pieces[source];
+        const Places held = places(from, source);
         // A piece in several fragments is no single message either.
-        const bool pack = transfer.pack[i] != 0 || places.size() > 1;
-        given.push_back(pack ? packed(places, subject, piece) : places);
+        const bool pack = transfer.pack[i] != 0 || held.size() > 1;
+        messages_.push_back(pack ? packed(held, subject, pieces(from.layout)[source]) : held);
     }
     const TaskRef id = add_message(layouts_[from.layout].combine, transfer, subject);
-    for (const Places& places : given) add_work(id, places);
-    Pieces results;
+    for (const Places& message : messages_) add_work(id, message);
     for (const Delivery& delivery : transfer.results) {
         Place place{.device = delivery.device, .task = id};
         // A new value of a parameter is written where the old one lies.
@@ -109,30 +122,35 @@ Pieces TensorLowering::add_transfer(const Form& from, const Transfer& transfer,
         const Bytes bytes = in_place ? Bytes{0} : buffer_bytes(delivery.region);
         const Piece piece{delivery.device, delivery.region, delivery.summand};
         place.buffer = add_value(subject, place, piece, bytes, -1, delivery.unpack);
-        results.push_back({delivery.unpack ? unpacked(place, subject, piece) : place});
+        add_piece(add_place(delivery.unpack ? unpacked(place, subject, piece) : place));
     }
-    return results;
 }
 
 TaskRef TensorLowering::add_message(graph::Combine combine, const Transfer& transfer,
                                     const Subject& subject) {
     Task task = task_of(TaskKind::copy, subject);
     task.device = transfer.devices[0];
-    task.bytes = bytes_of(problem_.graph().tensor(tensor_), transfer.elements);
+    task.bytes = bytes_.of(transfer.elements);
     if (!transfer.collective) {
         task.to = transfer.devices[1];
-        task.duration = problem_.copy_time(tensor_, task.bytes, task.device, task.to);
+        task.lane = lanes_.of_copy(task.device, task.to);
+        task.duration = copy_time(task);
         return add_task(task);
     }
-    const auto price = problem_.collective_price(
+    const Lanes::Group group = lanes_.of_ranks(transfer.devices);
+    const auto price = collective_prices_.of(
+        problem_, group.row,
         {.kind = *transfer.collective, .devices = transfer.devices, .bytes = task.bytes});
+    task.lane = group.lane;
+    task.ranks = group_of(transfer.devices);
+    has_collective_ = true;
     task.kind = TaskKind::collective;
     task.collective = *transfer.collective;
     if (cost::reduces(task.collective)) task.combine = combine;
     task.algorithm = price.algorithm;
     task.protocol = price.protocol;
     task.duration = price.time;
-    return add_task(task, transfer.devices);
+    return add_task(task);
 }
 
 Form TensorLowering::reshard(const Form& from, std::int32_t to, const Subject& subject) {
@@ -142,28 +160,35 @@ Form TensorLowering::reshard(const Form& from, std::int32_t to, const Subject& s
         const Form resolved = reshard(from, layouts_.intern(*plan.resolved), subject);
         return reshard(resolved, to, subject);
     }
-    std::vector<Pieces> delivered;
+    delivered_.clear();
     for (const Transfer& transfer : plan.transfers) {
-        delivered.push_back(add_transfer(from, transfer, subject));
+        delivered_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+        add_transfer(from, transfer, subject);
     }
-    Form form{.layout = to, .pieces = {}};
+    const Form form = next_form(to);
     for (std::size_t i = 0; i < plan.supplies.size(); ++i) {
-        Places places;
-        for (const Supply::Item& item : plan.supplies[i].items) {
-            const auto at = static_cast<std::size_t>(item.index);
-            const Places& held = item.transfer < 0
-                                     ? from.pieces[at]
-                                     : delivered[static_cast<std::size_t>(item.transfer)][at];
-            places.insert(places.end(), held.begin(), held.end());
-        }
+        Places places = supplied(from, plan.supplies[i]);
         if (plan.supplies[i].sum) {
-            const graph::Combine combine = layouts_[from.layout].combine;
-            const Piece piece = layouts_[to].pieces[i];
-            places = sum_of_places(std::move(places), subject, piece, combine, false);
+            places =
+                sum_of_places(places, subject, pieces(to)[i], layouts_[from.layout].combine, false);
         }
-        form.pieces.push_back(std::move(places));
+        add_piece(places);
     }
     return form;
+}
+
+/// What its items hold together.
+Places TensorLowering::supplied(const Form& from, const Supply& supply) {
+    const auto held = [&](const Supply::Item& item) {
+        const auto at = static_cast<std::size_t>(item.index);
+        return item.transfer < 0
+                   ? places(from, at)
+                   : pieces_[delivered_[static_cast<std::size_t>(item.transfer)] + at];
+    };
+    if (supply.items.size() == 1) return held(supply.items[0]);
+    const auto begin = static_cast<std::uint32_t>(places_.size());
+    for (const Supply::Item& item : supply.items) append(held(item));
+    return {begin, static_cast<std::uint32_t>(places_.size())};
 }
 
 }  // namespace partita::plan

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,8 @@ struct TensorStep {
     std::uint32_t buffers = 0;  ///< the same
     bool fetched = false;       ///< its tasks fetch the tensor for this use alone
     bool waits = false;         ///< parts come after what they find
-    Csr<Held> held;             ///< per part: what it finds of the tensor or of its gradient
+    std::uint32_t held = 0;     ///< first row of TensorTasks::held
+    std::uint32_t parts = 0;    ///< so many rows there
 };
 
 struct TensorTasks {
@@ -68,12 +70,20 @@ struct TensorTasks {
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
     std::vector<Buffer> buffers;    ///< without tensor; writers are references, roots numbers
     std::vector<TensorStep> steps;  ///< per event
+    /// Per event and part that finds any of the tensor or of its gradient: what it finds.
+    Csr<Held> held;
     std::vector<std::pair<int, Bytes>> persistent;
     /// Per resource that they occupy: for how long in all, without what may be joined.
     std::vector<std::pair<std::int32_t, std::int64_t>> loads;
     /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.
     std::vector<std::pair<int, Bytes>> most_bytes;
 };
+
+/// What a part finds by an event.
+inline std::span<const Held> held_by(const TensorTasks& tasks, const TensorStep& step,
+                                     std::size_t part) {
+    return tasks.held[step.held + part];
+}
 
 /// The event to which a task belongs.
 inline std::size_t event_of(const TensorTasks& tasks, std::size_t task) {

@@ -11,26 +11,54 @@
 
 namespace partita::plan {
 
+/// What to_csr() needs besides; kept for its memory.
+template <class T>
+struct CsrScratch {
+    std::vector<std::uint32_t> ends;
+    std::vector<T> items;
+};
+
+/// Afterwards the items of row i end at ends[i].
+template <class T>
+void sort_by_row(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows,
+                 CsrScratch<T>& scratch) {
+    scratch.ends.assign(rows + 1, 0);
+    for (const auto& pair : pairs) ++scratch.ends[static_cast<std::size_t>(pair.first) + 1];
+    for (std::size_t i = 0; i < rows; ++i) scratch.ends[i + 1] += scratch.ends[i];
+    scratch.items.resize(pairs.size());
+    for (const auto& [row, item] : pairs) {
+        scratch.items[scratch.ends[static_cast<std::size_t>(row)]++] = item;
+    }
+}
+
 /// Rows 0..rows-1 of (row, item) pairs, each sorted and without repetitions. Rows are short, so counting
 /// into rows and sorting these is quicker than sorting all pairs.
 template <class T>
-Csr<T> to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows) {
-    std::vector<std::uint32_t> ends(rows + 1, 0);
-    for (const auto& pair : pairs) ++ends[static_cast<std::size_t>(pair.first) + 1];
-    for (std::size_t i = 0; i < rows; ++i) ends[i + 1] += ends[i];
-    std::vector<T> items(pairs.size());
-    std::vector<std::uint32_t> next(ends.begin(), ends.end() - 1);
-    for (const auto& [row, item] : pairs) items[next[static_cast<std::size_t>(row)]++] = item;
-    Csr<T> csr;
+void to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows,
+            CsrScratch<T>& scratch, Csr<T>& csr) {
+    sort_by_row(pairs, rows, scratch);
+    csr.offsets.assign(1, 0);
     csr.offsets.reserve(rows + 1);
+    csr.items.clear();
     csr.items.reserve(pairs.size());
+    auto begin = scratch.items.begin();
     for (std::size_t i = 0; i < rows; ++i) {
-        const auto begin = items.begin() + ends[i];
-        const auto end = items.begin() + ends[i + 1];
-        std::sort(begin, end);
-        csr.items.insert(csr.items.end(), begin, std::unique(begin, end));
+        const auto end = scratch.items.begin() + scratch.ends[i];
+        if (end - begin > 1) std::sort(begin, end);
+        for (; begin != end; ++begin) {
+            const bool is_new =
+                csr.items.size() == csr.offsets.back() || csr.items.back() != *begin;
+            if (is_new) csr.items.push_back(*begin);
+        }
         csr.offsets.push_back(static_cast<std::uint32_t>(csr.items.size()));
     }
+}
+
+template <class T>
+Csr<T> to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows) {
+    CsrScratch<T> scratch;
+    Csr<T> csr;
+    to_csr(pairs, rows, scratch, csr);
     return csr;
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -91,7 +92,7 @@ TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {
     const Reshard reshard = plan_reshard(from, to, regions, switched_machine(2));
     ASSERT_EQ(reshard.transfers.size(), 1U);
     EXPECT_EQ(reshard.transfers[0].elements, 1);
-    EXPECT_EQ(reshard.transfers[0].devices, (std::vector{0, 1}));
+    EXPECT_TRUE(std::ranges::equal(reshard.transfers[0].devices, std::vector{0, 1}));
 }
 
 // RULES.md 10, the drawing of layout.h: w lacks m, so its gradient is partial over m; y is partial

@@ -61,13 +61,16 @@ public:
             check_collective();
         } else {
             expect(given_.size() == 1 && gotten_.size() == 1, "a copy of more than one piece");
-            expect(transfer_.devices == std::vector{givers_[0], getters_[0]}, "a copy elsewhere");
+            expect(in_order() == std::vector{givers_[0], getters_[0]}, "a copy elsewhere");
             expect(is_inside(gotten_[0], given_[0]), "a copy of what is not there");
             expect_elements(volume(gotten_[0]));
         }
     }
 
 private:
+    [[nodiscard]] std::vector<int> in_order() const {
+        return {transfer_.devices.begin(), transfer_.devices.end()};
+    }
     [[nodiscard]] std::int64_t volume(std::int32_t region) const { return regions_.volume(region); }
     [[nodiscard]] std::int64_t largest(const std::vector<std::int32_t>& pieces) const {
         std::int64_t most = 0;
@@ -96,7 +99,7 @@ private:
         expect(std::set<int>(givers_.begin(), givers_.end()) ==
                    std::set<int>(getters_.begin(), getters_.end()),
                "somebody only gives or only gets");
-        expect(transfer_.devices == givers_, "ranks are not in the order of the pieces");
+        expect(in_order() == givers_, "ranks are not in the order of the pieces");
     }
     void expect_same(const std::vector<std::int32_t>& pieces, std::int32_t region) const {
         for (const std::int32_t piece : pieces) expect(piece == region, "regions differ");
@@ -241,7 +244,8 @@ struct Execution {
             return values.at(index);
         }
         const auto transfer = static_cast<std::size_t>(item.transfer);
-        expect(reshard.transfers.at(transfer).results.at(index).device == device,
+        expect(index < reshard.transfers.at(transfer).results.size(), "a result that is not there");
+        expect(reshard.transfers[transfer].results[index].device == device,
                "a result that went to another device");
         used.insert({item.transfer, item.index});
         return delivered.at(transfer).at(index);

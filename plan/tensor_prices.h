@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "cost/collective.h"
+#include "cost/machine.h"
+#include "graph/small_vector.h"
+#include "plan/hash_index.h"
+#include "plan/op_costs.h"
+#include "plan/problem.h"
+#include "plan/task_graph.h"
+
+namespace partita::plan {
+
+/// bytes_of() a tensor whose own figures are found once.
+class TensorBytes {
+public:
+    TensorBytes() = default;
+    explicit TensorBytes(const graph::Tensor& tensor)
+        : elements_(tensor.elements()),
+          bytes_(tensor.bytes()),
+          bits_(graph::bits_of(tensor.dtype)) {}
+
+    [[nodiscard]] Bytes of(std::int64_t elements) const {
+        return elements == elements_ ? bytes_ : bytes_for(elements, bits_);
+    }
+
+private:
+    std::int64_t elements_ = 0;
+    Bytes bytes_;
+    int bits_ = 0;
+};
+
+/// What work on one tensor costs, each figure asked for once: its parts are nearly all of one size.
+class TensorPrices {
+public:
+    void clear() { known_.clear(); }
+
+    /// Work of that kind and size where all places of one class are alike; price() is asked for what is
+    /// not known.
+    template <class Price>
+    Time of(TaskKind work, std::int64_t size, std::int32_t place_class, Price price) {
+        for (const Known& known : known_) {
+            if (known.size == size && known.work == work && known.place_class == place_class) {
+                return known.time;
+            }
+        }
+        known_.push_back({size, price(), place_class, work});
+        return known_.back().time;
+    }
+
+private:
+    struct Known {
+        std::int64_t size = 0;  ///< elements, or bytes of a copy
+        Time time;
+        std::int32_t place_class = 0;
+        TaskKind work = TaskKind::pack;
+    };
+    SmallVector<Known, 16> known_;
+};
+
+/// What collectives cost, each figure asked for once.
+class CollectivePrices {
+public:
+    /// `group`: the number of its devices in their order.
+    cost::CollectivePrice of(const Problem& problem, std::int32_t group,
+                             const cost::CollectiveCall& call) {
+        Hash hash;
+        hash.add((std::int64_t{group} << 8U) | static_cast<std::int64_t>(call.kind));
+        hash.add(call.bytes.raw());
+        const std::int32_t known = index_.find(hash.value(), [&](std::int32_t i) {
+            const Known& of = known_[static_cast<std::size_t>(i)];
+            return of.group == group && of.kind == call.kind && of.bytes == call.bytes;
+        });
+        if (known >= 0) return known_[static_cast<std::size_t>(known)].price;
+        known_.push_back({group, call.kind, call.bytes, problem.collective_price(call)});
+        index_.add(hash.value(), static_cast<std::int32_t>(known_.size()) - 1);
+        return known_.back().price;
+    }
+
+private:
+    struct Known {
+        std::int32_t group = -1;
+        cost::Collective kind = cost::Collective::all_reduce;
+        Bytes bytes;
+        cost::CollectivePrice price;
+    };
+    std::vector<Known> known_;
+    HashIndex index_;
+};
+
+/// Pairs of devices between which copies cost the same, by class.
+class CopyClasses {
+public:
+    /// `lane`: that of copies between them.
+    std::int32_t of(const cost::Machine& machine, std::int32_t lane, int from, int to) {
+        const auto at = static_cast<std::size_t>(lane);
+        if (at >= classes_.size()) classes_.resize(at + 1, -1);
+        if (classes_[at] < 0) classes_[at] = class_of(machine, from, to);
+        return classes_[at];
+    }
+
+private:
+    /// All that Problem::copy_time() depends on, beside tensor and bytes.
+    struct Pace {
+        Time launch_interval;
+        Time latency;
+        std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
+        friend bool operator==(const Pace&, const Pace&) = default;
+    };
+
+    std::int32_t class_of(const cost::Machine& machine, int from, int to) {
+        Pace pace{.launch_interval = machine.device(from).launch_interval};
+        for (const std::int32_t id : machine.route(from, to).channels) {
+            const cost::Channel& channel = machine.channels()[static_cast<std::size_t>(id)];
+            pace.latency += channel.latency;
+            pace.bandwidth = std::min(pace.bandwidth, channel.bandwidth);
+        }
+        const auto known = std::find(paces_.begin(), paces_.end(), pace) - paces_.begin();
+        if (known == std::ssize(paces_)) paces_.push_back(pace);
+        return static_cast<std::int32_t>(known);
+    }
+
+    std::vector<std::int32_t> classes_;  ///< by lane; -1: not known yet
+    std::vector<Pace> paces_;            ///< by class
+};
+
+}  // namespace partita::plan

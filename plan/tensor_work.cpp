@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tasks and buffers of a tensor, and what follows from them once all are there.
+#include <algorithm>
+#include <utility>
+
+#include "plan/tensor_lowering.h"
+
+namespace partita::plan {
+
+Task TensorLowering::task_of(TaskKind kind, const Subject& subject) const {
+    return {.kind = kind,
+            .gradient = subject.gradient,
+            .updated = subject.updated,
+            .micro_batch = subject.micro_batch};
+}
+
+/// Communication has its lane.
+TaskRef TensorLowering::add_task(Task& task) {
+    if (!is_communication(task.kind)) task.lane = task.device;
+    number(task);
+    given_.tasks.push_back(task);
+    given_.in_block.push_back(0);
+    return static_cast<TaskRef>(given_.tasks.size()) - 1;
+}
+
+std::int32_t TensorLowering::group_of(std::span<const int> devices) {
+    auto group = std::find_if(
+        given_.groups.begin(), given_.groups.end(), [&](const std::vector<int>& known) {
+            return std::equal(known.begin(), known.end(), devices.begin(), devices.end());
+        });
+    if (group == given_.groups.end()) {
+        group = given_.groups.insert(group, {devices.begin(), devices.end()});
+    }
+    return static_cast<std::int32_t>(group - given_.groups.begin());
+}
+
+namespace {
+
+/// Tasks of one name have equal ones.
+std::int32_t lane_of_name(const Task& task) {
+    return task.kind == TaskKind::copy ? task.lane : task.device;
+}
+
+}  // namespace
+
+/// Only what belongs to reshards and sums can happen several times to one tensor on one device.
+void TensorLowering::number(Task& task) {
+    const std::int32_t lane = lane_of_name(task);
+    const auto at = static_cast<std::size_t>(lane);
+    if (at >= latest_in_lane_.size()) latest_in_lane_.resize(at + 1, -1);
+    // What is left there of the tensor before is of no lane or of another one.
+    TaskRef latest = latest_in_lane_[at];
+    const auto count = static_cast<TaskRef>(given_.tasks.size());
+    if (latest >= count ||
+        (latest >= 0 && lane_of_name(given_.tasks[static_cast<std::size_t>(latest)]) != lane)) {
+        latest = -1;
+    }
+    latest_in_lane_[at] = count;
+    before_in_lane_.push_back(latest);
+    if (!is_communication(task.kind) && !is_local_move(task.kind)) return;
+    for (; latest >= 0; latest = before_in_lane_[static_cast<std::size_t>(latest)]) {
+        if (have_one_name(given_.tasks[static_cast<std::size_t>(latest)], task)) ++task.ordinal;
+    }
+}
+
+void TensorLowering::add_edge(TaskRef before, TaskRef after) {
+    if (before != -1) edges_.emplace_back(after, before);
+}
+
+/// The task comes after the places' tasks and reads what lies there.
+void TensorLowering::add_work(TaskRef task, Places places) {
+    for (std::uint32_t i = places.begin; i < places.end; ++i) {
+        const Place& place = places_[i];
+        add_edge(place.task, task);
+        add_read(task, place.buffer);
+        add_reader(task, place.buffer);
+    }
+}
+
+/// Of a parameter, whose home's buffers come first.
+void TensorLowering::add_reader(TaskRef task, std::int32_t buffer) {
+    const auto b = static_cast<std::size_t>(buffer);
+    if (buffer < 0 || b >= first_readers_.size()) return;
+    readers_.push_back({task, first_readers_[b]});
+    first_readers_[b] = static_cast<std::int32_t>(readers_.size()) - 1;
+}
+
+/// Reading a view keeps its root alive.
+void TensorLowering::add_read(TaskRef task, std::int32_t id) {
+    if (id >= 0) reads_.emplace_back(task, id);
+    for (; id >= 0; id = buffer(id).root) is_read_[static_cast<std::size_t>(id)] = 1;
+}
+
+std::int32_t TensorLowering::add_value(const Subject& subject, const Place& place,
+                                       const Piece& piece, Bytes bytes, std::int32_t root,
+                                       bool message) {
+    given_.buffers.push_back({.device = place.device,
+                              .writer = place.task,
+                              .bytes = bytes,
+                              .tensor = {},
+                              .gradient = subject.gradient,
+                              .message = message,
+                              .micro_batch = subject.micro_batch,
+                              .region = piece.region,
+                              .summand = piece.summand,
+                              .operand = subject.operand,
+                              .root = root});
+    is_read_.push_back(0);
+    return static_cast<std::int32_t>(given_.buffers.size()) - 1;
+}
+
+/// Buffers of a workload are part of the memory it gives for the node.
+Bytes TensorLowering::buffer_bytes(std::int32_t region) const {
+    if (region < 0 || problem_.graph().op(producer_).given) return Bytes{0};
+    return bytes_.of(regions_.volume(region));
+}
+
+void TensorLowering::finish() {
+    to_csr(edges_, given_.tasks.size(), csr_, given_.predecessors);
+    to_csr(reads_, given_.tasks.size(), csr_, given_.reads);
+    find_joinable();
+    add_loads();
+    add_most_bytes();
+}
+
+namespace {
+
+/// Adds to the sum of that number. What `rows` says of it counts only if it is found in that row, so it
+/// need not be reset (Briggs, Torczon 1993).
+template <class Number, class Sum>
+void add_to(std::vector<std::pair<Number, Sum>>& sums, std::vector<std::uint32_t>& rows,
+            Number number, Sum sum) {
+    const auto at = static_cast<std::size_t>(number);
+    if (at >= rows.size()) rows.resize(at + 1, 0);
+    if (rows[at] >= sums.size() || sums[rows[at]].first != number) {
+        rows[at] = static_cast<std::uint32_t>(sums.size());
+        sums.emplace_back(number, Sum{});
+    }
+    sums[rows[at]].second += sum;
+}
+
+}  // namespace
+
+void TensorLowering::add_loads() {
+    lane_loads_.clear();
+    for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
+        if (given_.joins[i] >= 0) continue;
+        const Task& task = given_.tasks[i];
+        add_to(lane_loads_, rows_, task.lane, task.duration.raw());
+    }
+    given_.loads.clear();
+    for (const auto& [lane, load] : lane_loads_) {
+        for (const std::int32_t resource : lanes_.resources()[static_cast<std::size_t>(lane)]) {
+            add_to(given_.loads, rows_, resource, load);
+        }
+    }
+}
+
+void TensorLowering::add_most_bytes() {
+    given_.most_bytes.clear();
+    for (const Buffer& buffer : given_.buffers) {
+        if (buffer.bytes != Bytes{0}) add_to(given_.most_bytes, rows_, buffer.device, buffer.bytes);
+    }
+    for (const auto& [device, bytes] : given_.persistent) {
+        add_to(given_.most_bytes, rows_, device, bytes);
+    }
+}
+
+/// The one block of parts before a collective that moves a gradient, after one that moves a value.
+void TensorLowering::find_joinable() {
+    given_.joins.assign(given_.tasks.size(), -1);
+    given_.joinable.clear();
+    if (!has_collective_) return;
+    constexpr std::int32_t kUnknown = -2;
+    before_.assign(given_.tasks.size(), kUnknown);
+    after_.assign(given_.tasks.size(), kUnknown);
+    const auto meet = [](std::int32_t& block, std::int32_t other) {
+        block = block == kUnknown || block == other ? other : -1;
+    };
+    for (std::size_t e = 0; e < given_.steps.size(); ++e) {
+        if (!given_.steps[e].waits) continue;
+        const std::size_t begin = given_.steps[e].held;
+        const std::size_t end = begin + given_.steps[e].parts;
+        for (std::size_t i = given_.held.offsets[begin]; i < given_.held.offsets[end]; ++i) {
+            const TaskRef task = given_.held.items[i].task;
+            if (task >= 0) meet(after_[static_cast<std::size_t>(task)], events_->events[e].block);
+        }
+    }
+    for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
+        for (const TaskRef ref : given_.predecessors[i]) {
+            meet(before_[i], is_part(ref) ? block_of(ref) : -1);
+            if (!is_part(ref)) meet(after_[static_cast<std::size_t>(ref)], -1);
+        }
+    }
+    for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
+        const Task& task = given_.tasks[i];
+        if (task.kind != TaskKind::collective || task.updated) continue;
+        given_.joins[i] = std::max(-1, task.gradient ? before_[i] : after_[i]);
+        if (given_.joins[i] >= 0) given_.joinable.push_back(static_cast<std::uint32_t>(i));
+    }
+}
+
+}  // namespace partita::plan

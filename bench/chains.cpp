@@ -159,9 +159,10 @@ void print(const Row& row, const char* chain, const Case& of, const Run& run, do
         row.network, chain, tasks, rate, rate / row.published, 1e9 * run.drawing / count / 1e3,
         100 * static_cast<double>(run.acceptances) / count, 100 * by_load / count,
         100 * static_cast<double>(effort.memory) / count,
-        100 * static_cast<double>(timeline.simulated) / count / tasks,
+        100 * static_cast<double>(timeline.replayed) / count / tasks,
         static_cast<double>(timeline.spliced) / count, whole, rate / whole, before / 1e9,
         run.value() / 1e9);
+    {const auto& t = timeline; const double e = double(t.evaluations); fmt::print("   per evaluation: placed {:.0f} taken back {:.1f} put off {:.1f} whole {:.3f} early {:.2f} by load {:.2f} changed {:.0f} restart at {:.2f} tries {:.2f} agree {:.2f} popped {:.1f}\n", double(t.replayed)/e, double(t.taken_back)/e, t.put_off/e, double(t.whole)/e, double(t.rejected_early)/e, double(t.rejected_by_load)/e, t.changed/e, t.restart_at/e, t.tries/e, t.agree/e, t.popped/e);}
     std::fflush(stdout);
 }
 

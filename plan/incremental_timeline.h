@@ -6,20 +6,31 @@
 //                               ▲ first task    ▲ all as before,     ▲ next window, its tasks
 //                               │ that differs  │ but d later        │ shifted by d
 //     after             ════════╪▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓╪════════════════════╪▓▓▓▓▓▓▓▓▓╪══════════════▶
-//                        kept     simulated       spliced: + d         simulated  spliced: + d'
+//                        kept     replayed        spliced: + d         replayed    spliced: + d'
 //
 // The scheduling rule is that of simulate.h with keys that depend on no timeline: commit the ready task
-// with the smallest (earliest feasible start, key). At any moment the future depends only on which
-// tasks are committed and which of them still run, and for how long; so as soon as both agree with the
-// timeline before, it can be followed, shifted, until the next task that differs.
+// with the smallest (earliest feasible start, key). Replaying places tasks in the order of the timeline
+// before, each as early as its predecessors and resources let it, without asking what else is ready; then
+// it checks that the rule would have kept the task waiting until then (resource_queues.h). Where it would
+// not, because something goes first now that did not before, what was placed since that moment is taken
+// back and placed again after the task.
+//
+//     order before    a  b  c  d  e  f          c is ready earlier than it was, and goes before b:
+//     replayed        a  b  c!                  take back b, place c, b; go on
+//                     a  c  b  d  e  f
+//
+// New tasks, and tasks that wait for them, are placed when their turn by time has come. Splicing: as soon
+// as tasks start d later than before, everything else has ended, and what is ready has been blocked
+// rightly, the timeline before is followed, until the next task that differs.
 //
 // A limit ends an evaluation as soon as it is proved to be exceeded: what is left to do on some
 // resource does not fit any more. The answer is the same as that of a whole simulation.
 //
-// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3, which restarts but does not
-// splice; conservative cut-offs as in branch and bound.
+// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3, which propagates changes through
+// queues in the order before, and orders these by ready time; conservative cut-offs as in branch and bound.
 //
-// Cost: proportional to what is simulated, plus what is rebuilt when a change is accepted.
+// Cost: proportional to what is replayed, plus what is rebuilt when a change is accepted: the timeline
+// from the first task that differs on. Everything takes time: durations are positive.
 // Threads: one object per thread.
 #pragma once
 
@@ -31,22 +42,30 @@
 #include <vector>
 
 #include "graph/units.h"
+#include "plan/lane_queues.h"
+#include "plan/resource_queues.h"
 #include "plan/slot_graph.h"
 
 namespace partita::plan {
 
 /// How much work evaluations were, summed up.
 struct TimelineEffort {
+    double put_off = 0, changed = 0, restart_at = 0, tries = 0, agree = 0, popped = 0;
     std::int64_t evaluations = 0;
-    std::int64_t rejected_by_load = 0;  ///< before anything was simulated
+    std::int64_t rejected_by_load = 0;  ///< before anything was replayed
     std::int64_t rejected_early = 0;    ///< later, but before the end
-    std::int64_t simulated = 0;         ///< commits
+    std::int64_t replayed = 0;          ///< tasks that were placed, again if taken back
+    std::int64_t taken_back = 0;        ///< times that the order before was not that of the rule
     std::int64_t spliced = 0;           ///< times that the timeline before was followed
+    std::int64_t whole =
+        0;  ///< simulated as a whole: the first, and where replaying goes in circles
 };
 
 class IncrementalTimeline {
 public:
     IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes);
+    IncrementalTimeline(const IncrementalTimeline&) = delete;
+    IncrementalTimeline& operator=(const IncrementalTimeline&) = delete;
 
     /// For new lanes only; everything else changes through evaluate().
     [[nodiscard]] SlotGraph& graph() { return graph_; }
@@ -59,157 +78,152 @@ public:
     void reject();
 
     [[nodiscard]] Time makespan() const { return Time(makespan_); }
-    /// All tasks in the order of their commits, and their starts.
+    /// All tasks by (start, key): the order of their commits.
     [[nodiscard]] std::span<const Slot> order() const { return order_; }
-    [[nodiscard]] Time start(Slot slot) const { return Time(starts_[at(position(slot))]); }
+    [[nodiscard]] Time start(Slot slot) const {
+        return Time(starts_[at(marks_[at(slot)].position)]);
+    }
     [[nodiscard]] const TimelineEffort& effort() const { return effort_; }
 
 private:
-    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    static constexpr std::int32_t kStride = 32;      ///< positions between checkpoints
+    static constexpr std::int32_t kWorthAJump = 64;  ///< positions
+    static constexpr int kLookAhead = 16;            ///< the same
 
-    /// A running task.
-    struct Running {
-        std::int64_t end = 0;
-        Slot slot = -1;
-        friend auto operator<=>(const Running&, const Running&) = default;
+    /// One slot. `end`, `position`: in the accepted timeline; the rest holds in one evaluation.
+    struct alignas(32) Mark {
+        std::int64_t end = kNever;
+        std::int64_t new_end = kNever;  ///< kNever: not placed
+        std::int32_t position = -1;
+        std::uint32_t evaluation = 0;  ///< in which it was placed, put off or changed
+        std::uint32_t feeds = 0;       ///< evaluation in which something put off waits for it
+        std::int32_t waits = -1;       ///< put off: for so many that are not placed; -1: it is not
     };
-    /// A ready task in its lane's queue, or a lane by its first one.
-    struct Ready {
-        std::uint64_t key = 0;
-        std::int32_t slot = -1;  ///< of the lane: its number
-        friend bool operator>(const Ready& a, const Ready& b) { return a.key > b.key; }
+    /// One changed slot, in times of the accepted timeline.
+    struct Window {
+        std::int64_t old_start = kNever;  ///< kNever: there was no task
+        std::int64_t relevant =
+            kNever;  ///< the new task is not ready before; kNever: there is none
     };
-    /// What is going on right before the commit at a position.
-    struct Checkpoint {
-        std::vector<Running> running;
-        std::vector<Slot> ready;
-        std::vector<std::int64_t> done;  ///< per resource: durations of what is committed
-    };
-    /// A piece of the new timeline: commits of the log, or positions of the old one, shifted.
+    /// A piece of the new timeline: tasks of the log, or positions of the old one, shifted.
     struct Segment {
         std::int32_t begin = 0;
         std::int32_t end = 0;
         std::int64_t shift = 0;
-        bool simulated = false;
+        bool replayed = false;
     };
-    struct Lane {
-        std::vector<Ready> ready;     ///< heap
-        std::int32_t waits_for = -1;  ///< resource among whose waiters it is
-        std::int32_t woken_by = -1;   ///< resource that is its to take, or the next waiter's
-        bool used = false;            ///< since the latest restart
+    /// A task and when it would start if it were placed next; kNever: something that it needs is not placed.
+    struct Choice {
+        Slot slot = -1;
+        std::int64_t ready = kNever;
+        std::int64_t start = kNever;
     };
-    /// One slot.
-    struct alignas(32) Mark {
-        /// In the accepted timeline; none: never. During an evaluation of changed slots before the
-        /// restart: always, or never.
-        std::int64_t end = kNever;
-        std::int32_t position = -1;    ///< in the accepted timeline; -1: none
-        std::uint32_t epoch = 0;       ///< of the restart for which `waiting` holds
-        std::int32_t waiting = 0;      ///< predecessors that are not complete
-        std::int32_t changed = -1;     ///< index of the change, or -1
-        std::uint32_t evaluation = 0;  ///< for which `changed` holds
+    struct Started {
+        Slot slot = -1;
+        std::int64_t start = 0;
     };
-    /// One changed slot.
-    struct Window {
-        std::int32_t position = -1;  ///< of the old task; -1: none
-        std::int32_t relevant = -1;  ///< no new task is ready before the commit here
-        std::uint32_t restart = 0;   ///< in which the new one was committed; 0: not yet
+    /// Something that should have started, and when.
+    struct Violation {
+        Slot slot = -1;
+        std::int64_t moment = 0;
     };
-
-    static constexpr std::int32_t kStride = 32;  ///< positions between checkpoints
-    static constexpr std::int32_t kWorthAJump = 48;
 
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-    [[nodiscard]] std::int32_t position(Slot slot) const { return marks_[at(slot)].position; }
-    [[nodiscard]] std::int32_t changed_index(Slot slot) const {
-        const Mark& mark = marks_[at(slot)];
-        return mark.evaluation == evaluation_ ? mark.changed : -1;
-    }
-    [[nodiscard]] bool is_complete_at_restart(Slot slot) const {
-        const std::int64_t end = marks_[at(slot)].end;
-        if (end != restart_time_) return end < restart_time_;
-        return position(slot) < restart_position_;  // it may take no time
-    }
+    [[nodiscard]] const Mark& mark(Slot slot) const { return marks_[at(slot)]; }
+    [[nodiscard]] bool is_new(Slot slot) const { return mark(slot).evaluation == evaluation_; }
+    [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(order_.size()); }
+    [[nodiscard]] std::int32_t changed_index(Slot slot) const { return changed_[at(slot)]; }
 
-    void find_windows();
-    std::int32_t relevant_of(std::size_t index);
-    [[nodiscard]] bool only_lasts_longer(std::size_t index) const;
-    std::optional<std::int64_t> simulate();
-    void restart(std::int32_t position, std::int64_t shift);
-    void set_changed_ends();
-    void forget_change();
-    void clear_simulation();
-    void restore(std::int64_t shift);
-    void replay_to_restart(std::int64_t shift);
-    void find_changed_ready();
-    void count_done();
-    void add_done(std::int32_t lane, std::int64_t duration);
-    void mark_ready(Slot slot);
-    std::int32_t incomplete_predecessors(Slot slot) const;
-    void add_ready(Slot slot);
-    void offer(std::int32_t lane);
-    void wake(std::int32_t resource);
-    void wake(std::int32_t lane, std::int32_t resource);
-    void wait(std::int32_t lane, std::int32_t resource);
-    void occupy(Slot slot, std::int64_t end);
-    void add_running(Running task);
-    void complete_due();
-    void complete(Slot slot);
-    [[nodiscard]] Slot next_commit();
-    [[nodiscard]] bool fits(std::int32_t lane) const;
-    [[nodiscard]] bool all_fit() const;
-    void commit(Slot slot);
-    enum class Splice : std::uint8_t { no, jumped, finished };
-    Splice try_splice(Slot next);
-    [[nodiscard]] bool windows_agree(std::int32_t position) const;
-    [[nodiscard]] bool running_agree(std::int32_t position, std::int64_t shift) const;
-    void close_log();
-    void rebuild();
+    // incremental_timeline.cpp: the accepted timeline
     void check_settled() const;
+    void forget_change();
+    void write_new(std::int32_t from);
+    void keep(std::int32_t from);
+    void keep_ends_after();
+    void simulate_whole();
+
+    // incremental_windows.cpp: what of it a change concerns, and what of it can be followed
+    void find_windows();
+    std::int64_t relevant_of(std::size_t index);
+    [[nodiscard]] bool only_lasts_longer(std::size_t index) const;
+    void restart(std::int64_t relevant, std::int64_t shift);
+    void find_free_and_rest();
+    void put_off_changed();
+    enum class Splice : std::uint8_t { no, taken_back, jumped, finished };
+    Splice try_splice(std::int64_t start);
+    [[nodiscard]] bool windows_agree() const;
+    [[nodiscard]] std::optional<Violation> find_violation(std::int64_t until) const;
+    [[nodiscard]] std::optional<Violation> violation_of(Slot slot, std::int64_t until) const;
+    void close_log();
+
+    // incremental_replay.cpp: placing tasks
+    enum class Step : std::uint8_t { more, finished, exceeded };
+    bool replay();
+    Step step();
+    Choice next_in_order();
+    [[nodiscard]] Choice choice_of(Slot slot) const;
+    [[nodiscard]] bool is_late(const Choice& next) const;
+    void look_ahead(Choice& next);
+    std::optional<LaneQueues::First> first_waiting(const Choice& before);
+    Step place(const Choice& choice);
+    void follow_run(std::int64_t start);
+    [[nodiscard]] std::int64_t end_of(Slot slot) const;
+    [[nodiscard]] std::int64_t ready_time(Slot slot) const;
+    void put_off(Slot slot);
+    void wait_in_lane(Slot slot);
+    void count_placed(Slot slot, std::int64_t end);
+    void take_back(const Violation& violation);
+    void take_back_latest();
+    void check_all_placed() const;
 
     SlotGraph graph_;
 
-    // The accepted timeline.
+    // The accepted timeline, by position.
     std::int64_t makespan_ = 0;
     std::vector<Slot> order_;
-    std::vector<std::int64_t> starts_;  ///< by position, as all of these
-    std::vector<std::int64_t> ends_;
-    std::vector<std::int64_t> ends_before_;      ///< largest end before
-    std::vector<std::int64_t> ends_after_;       ///< largest end from here on
-    std::vector<std::uint32_t> running_counts_;  ///< right before the commit
-    std::vector<Checkpoint> checkpoints_;        ///< at positions 0, kStride, ...
+    std::vector<std::int64_t> starts_;
+    std::vector<std::int64_t> ends_before_;     ///< largest end before
+    std::vector<std::int64_t> ends_after_;      ///< largest end from here on
+    std::vector<std::int32_t> ready_at_;        ///< all its predecessors are before this position
+    std::vector<std::int32_t> least_ready_at_;  ///< of kStride positions each
+    /// At positions 0, kStride, ..., per resource: until when it is occupied, and for how long it was.
+    std::vector<std::int64_t> free_;
+    std::vector<std::int64_t> done_;
+    std::vector<Mark> marks_;            ///< per slot
+    std::vector<std::int32_t> changed_;  ///< per slot: index of the change, or -1
 
     // The evaluation.
     std::uint32_t evaluation_ = 0;
     std::int64_t limit_ = 0;
-    std::vector<Window> windows_;            ///< per changed slot
-    std::vector<std::int32_t> relevant_;     ///< positions, rising
-    std::vector<std::int32_t> old_changed_;  ///< positions of changed slots, rising
+    std::vector<Window> windows_;  ///< per changed slot
+    std::vector<std::int64_t>
+        relevant_;  ///< times of the accepted timeline that concern it, rising
     std::vector<Segment> segments_;
-    std::vector<Slot> log_;
-    std::vector<std::int64_t> log_starts_;
-    std::size_t log_closed_ = 0;  ///< commits that are in segments
-    std::int64_t latest_end_ = 0;
+    std::vector<Started> log_;  ///< of segments that are closed
+    std::int64_t new_makespan_ = 0;
+    std::int64_t steps_left_ = 0;
     bool pending_ = false;
 
-    // The simulation since the latest restart.
-    std::uint32_t epoch_ = 0;
-    std::int64_t now_ = 0;
+    // The replay since the latest restart.
+    ResourceQueues queues_;
     std::int32_t restart_position_ = 0;
-    std::int64_t restart_time_ = 0;  ///< of the old timeline there
-    std::size_t committed_ = 0;      ///< tasks that are there anew, restarts included
-    std::int32_t unchanged_committed_ = 0;
-    std::int32_t largest_position_ = -1;  ///< of unchanged committed tasks
-    std::vector<Mark> marks_;             ///< per slot
-    std::vector<Running> running_;        ///< the first to end last; they are few
-    std::vector<Lane> lanes_;
-    std::vector<std::int32_t> used_lanes_;
-    std::vector<Ready> candidates_;         ///< heap of lanes that might start something now
-    std::vector<std::int64_t> busy_until_;  ///< per resource
-    std::vector<std::vector<std::int32_t>> waiters_;  ///< lanes per resource
-    std::vector<std::int64_t> done_;        ///< per resource: durations of what is committed
-    std::vector<std::int32_t> waited_for_;  ///< resources that have had waiters
+    std::int64_t shift_ = 0;
+    std::int64_t time_ = 0;     ///< of the restart; everything before is settled
+    std::int32_t cursor_ = 0;   ///< position of the old timeline that comes next
+    std::vector<Slot> early_;   ///< that were placed before it, though they came later
+    LaneQueues waiting_;        ///< what was put off and has all that it needs
+    std::int32_t put_off_ = 0;  ///< unchanged tasks that were and are not placed
+    // Since some position all tasks start `run_shift_` later, and those before end by ...
+    bool in_run_ = false;
+    std::int64_t run_shift_ = 0;
+    std::int64_t run_old_end_ = 0;  ///< in the timeline before
+    std::int64_t run_new_end_ = 0;
+    std::int32_t next_try_ = 0;               ///< position before which no splice is tried again
+    std::vector<Started> started_;            ///< scratch
+    std::vector<Slot> taken_back_;            ///< the same
+    std::vector<std::int64_t> scratch_free_;  ///< per resource
+    std::vector<std::int64_t> scratch_rest_;
     TimelineEffort effort_;
 };
 

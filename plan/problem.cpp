@@ -22,6 +22,14 @@ using graph::OpKind;
 using graph::TensorId;
 using graph::TensorRole;
 
+namespace {
+
+/// Aliases and given costs may take no time. A task does, so that no two things happen in sequence at one
+/// moment: what is ready then is known before anything starts (simulate.h).
+constexpr Time kShortestTask{1};
+
+}  // namespace
+
 std::string_view name_of(Mode mode) {
     switch (mode) {
     case Mode::inference: return "inference";
@@ -172,7 +180,9 @@ void Problem::price_ops() {
             throw InputError(fmt::format("cost model '{}' has no price for operator '{}' on '{}'",
                                          costs_->name(), work.type, device.name));
         }
-        return *result;
+        cost::Price at_least = *result;
+        at_least.time = std::max(at_least.time, kShortestTask);
+        return at_least;
     };
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
@@ -254,7 +264,8 @@ bool Problem::has_forward(OpId op) const {
 
 Time Problem::price(const cost::Work& work, int device) const {
     const auto price = costs_->price(work, machine_.device(device));
-    return price ? price->time : Time{0};  // price_ops() has asked for every operator
+    // price_ops() has asked for every operator.
+    return std::max(price ? price->time : Time{0}, kShortestTask);
 }
 
 Time Problem::forward_time(OpId op, const PartSize& size, int device) const {
@@ -288,13 +299,16 @@ Time Problem::copy_time(TensorId t, int from, int to) const {
 Time Problem::copy_time(TensorId t, Bytes bytes, int from, int to) const {
     assert(from != to);
     const auto& given = graph_.op(graph_.tensor(t).producer).given;
-    if (given) return given->communication_time;
-    return std::max(machine_.copy_time(from, to, bytes), machine_.device(from).launch_interval);
+    const Time time = given ? given->communication_time
+                            : std::max(machine_.copy_time(from, to, bytes),
+                                       machine_.device(from).launch_interval);
+    return std::max(time, kShortestTask);
 }
 
 cost::CollectivePrice Problem::collective_price(const cost::CollectiveCall& call) const {
     cost::CollectivePrice price = *collectives_->price(call, machine_);
-    price.time = std::max(price.time, machine_.device(call.devices[0]).launch_interval);
+    price.time =
+        std::max({price.time, machine_.device(call.devices[0]).launch_interval, kShortestTask});
     return price;
 }
 

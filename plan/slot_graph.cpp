@@ -17,14 +17,14 @@ std::int32_t SlotGraph::add_lane(std::span<const std::int32_t> resources) {
 }
 
 void SlotGraph::link(Slot slot) {
-    for (const Slot p : predecessors(slot)) {
-        nodes_[static_cast<std::size_t>(p)].successors.push_back(slot);
+    for (const Slot p : (*this)[slot].predecessors) {
+        successors_[static_cast<std::size_t>(p)].push_back(slot);
     }
 }
 
 void SlotGraph::unlink(Slot slot) {
-    for (const Slot p : predecessors(slot)) {
-        auto& list = nodes_[static_cast<std::size_t>(p)].successors;
+    for (const Slot p : (*this)[slot].predecessors) {
+        auto& list = successors_[static_cast<std::size_t>(p)];
         const auto at = std::find(list.begin(), list.end(), slot);
         assert(at != list.end());
         *at = list.back();
@@ -43,7 +43,7 @@ void SlotGraph::add_load(const Node& node, std::int64_t sign) {
 bool SlotGraph::holds(const SlotTask& task) const {
     const Node& node = (*this)[task.slot];
     if (!task.present) return node.lane < 0;
-    const Predecessors& known = predecessors(task.slot);
+    const Predecessors& known = node.predecessors;
     return node.lane == task.lane && node.duration == task.duration && node.key == task.key &&
            std::equal(known.begin(), known.end(), task.predecessors.begin(),
                       task.predecessors.end());
@@ -59,7 +59,7 @@ void SlotGraph::change(std::span<const SlotTask> tasks) {
         const auto slot = static_cast<std::size_t>(task.slot);
         if (slot < nodes_.size()) continue;
         nodes_.resize(slot + 1);
-        predecessors_.resize(slot + 1);
+        successors_.resize(slot + 1);
     }
     for (const SlotTask& task : tasks) {
         if (!holds(task)) put(task);
@@ -68,7 +68,7 @@ void SlotGraph::change(std::span<const SlotTask> tasks) {
 
 void SlotGraph::put(const SlotTask& task) {
     Node& node = nodes_[static_cast<std::size_t>(task.slot)];
-    Predecessors& now = predecessors_[static_cast<std::size_t>(task.slot)];
+    Predecessors& now = node.predecessors;
     Before& before = before_[count_];
     changed_[count_++] = task.slot;
     before.duration = node.duration;
@@ -92,7 +92,7 @@ void SlotGraph::undo() {
         Before& before = before_[i];
         add_load(node, -1);
         unlink(changed_[i]);
-        std::swap(before.predecessors, predecessors_[static_cast<std::size_t>(changed_[i])]);
+        std::swap(before.predecessors, node.predecessors);
         node.duration = before.duration;
         node.key = before.key;
         node.lane = before.lane;

@@ -29,21 +29,22 @@ struct SlotTask {
     Slot slot = -1;
     bool present = true;
     std::int32_t lane = 0;
-    std::int64_t duration = 0;  ///< picoseconds, >= 0
+    std::int64_t duration = 0;  ///< picoseconds, > 0
     std::uint64_t key = 0;
     std::span<const Slot> predecessors;  ///< distinct; read during the call only
 };
 
 class SlotGraph {
 public:
-    /// What a simulation reads again and again, in one cache line.
+    using Predecessors = SmallVector<Slot, 4>;
+    using Successors = SmallVector<Slot, 4>;
+    /// What a timeline reads again and again, in one cache line.
     struct alignas(64) Node {
         std::int64_t duration = 0;
         std::uint64_t key = 0;
         std::int32_t lane = -1;  ///< -1: empty
-        SmallVector<Slot, 4> successors;
+        Predecessors predecessors;
     };
-    using Predecessors = SmallVector<Slot, 4>;
     /// What a slot held.
     struct Before {
         std::int64_t duration = 0;
@@ -66,8 +67,8 @@ public:
     [[nodiscard]] const Node& operator[](Slot slot) const {
         return nodes_[static_cast<std::size_t>(slot)];
     }
-    [[nodiscard]] const Predecessors& predecessors(Slot slot) const {
-        return predecessors_[static_cast<std::size_t>(slot)];
+    [[nodiscard]] const Successors& successors(Slot slot) const {
+        return successors_[static_cast<std::size_t>(slot)];
     }
     [[nodiscard]] bool has(Slot slot) const { return (*this)[slot].lane >= 0; }
     [[nodiscard]] std::size_t slots() const { return nodes_.size(); }
@@ -76,6 +77,7 @@ public:
         return lanes_[static_cast<std::size_t>(lane)];
     }
     [[nodiscard]] std::size_t lanes() const { return lanes_.rows(); }
+    [[nodiscard]] const Csr<std::int32_t>& lane_table() const { return lanes_; }
     [[nodiscard]] std::size_t resource_count() const { return loads_.size(); }
     [[nodiscard]] std::span<const std::int64_t> loads() const { return loads_; }
 
@@ -92,7 +94,7 @@ private:
 
     Csr<std::int32_t> lanes_;
     std::vector<Node> nodes_;
-    std::vector<Predecessors> predecessors_;
+    std::vector<Successors> successors_;
     std::vector<std::int64_t> loads_;  ///< per resource
     std::size_t tasks_ = 0;
     // Of the latest change. Kept at their largest sizes, so that lists keep their memory.

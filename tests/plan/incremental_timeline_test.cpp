@@ -171,7 +171,7 @@ private:
 
     PlainTask random_task(Slot slot) {
         PlainTask task{.lane = draw(random_, static_cast<int>(lanes_.rows())),
-                       .duration = draw(random_, largest_),
+                       .duration = 1 + draw(random_, largest_),
                        .key = random_key(slot),
                        .predecessors = {}};
         if (draw(random_, 3) != 0) task.lane = draw(random_, devices_);
@@ -193,7 +193,7 @@ private:
             next[slot] = std::move(task);
             break;
         }
-        case 1: next[slot].duration = draw(random_, largest_); break;
+        case 1: next[slot].duration = 1 + draw(random_, largest_); break;
         case 2: next[slot].key = random_key(slot); break;
         case 3:
             next.erase(slot);

@@ -291,10 +291,10 @@ TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
         importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 256});
     const cost::Machine machine = cost::load_machine("p100-cluster:4x4");
     const Problem problem = plan::make_problem(model.graph, machine, training());
-    const SearchResult result = search(problem, budget(400));
+    const SearchResult result = search(problem, budget(1'000));
     for (const SearcherRow& row : searcher_table()) {
         if (!row.in_auto) continue;
-        const SearchResult quick = search(problem, budget(400, std::string(row.name)));
+        const SearchResult quick = search(problem, budget(1'000, std::string(row.name)));
         EXPECT_LT(result.evaluation.value, quick.evaluation.value) << row.name;
     }
     EXPECT_EQ(result.searcher, "mcmc");

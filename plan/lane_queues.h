@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tasks that wait in the queue of their lane until their turn by (start, key) has come.
+//
+// All tasks of a lane can start at the same moment, so only the first of a queue is ever compared with
+// anything else. When a lane can start something is looked up again only when it might matter.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan/resource_queues.h"
+
+namespace partita::plan {
+
+class LaneQueues {
+public:
+    struct Waiting {
+        std::uint64_t key = 0;
+        std::int64_t ready = 0;
+        Slot slot = -1;
+    };
+    struct First {
+        std::int64_t start = 0;
+        std::uint64_t key = 0;
+        Slot slot = -1;
+    };
+
+    void forget(std::size_t lanes);
+    void add(std::int32_t lane, const Waiting& task);
+    void remove(std::int32_t lane, Slot slot);
+    /// Resources may be free earlier than they were.
+    void look_up_again();
+
+    [[nodiscard]] bool empty() const { return active_.empty(); }
+    /// The task that goes before one with this start and key, and before all others; it stays here.
+    std::optional<First> first_before(std::int64_t start, std::uint64_t key,
+                                      const ResourceQueues& queues);
+    /// Everything that waits, in no particular order.
+    template <class Visit>
+    void for_each(const Visit& visit) const {
+        for (const Active& active : active_) {
+            for (const Waiting& task : queues_[static_cast<std::size_t>(active.lane)]) {
+                visit(task.slot);
+            }
+        }
+    }
+
+private:
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
+
+    /// A lane with a queue.
+    struct Active {
+        std::int64_t bound = 0;  ///< it starts nothing before
+        std::int32_t lane = -1;
+    };
+
+    [[nodiscard]] First first_of(std::int32_t lane, const ResourceQueues& queues) const;
+    void find_least();
+
+    std::vector<std::vector<Waiting>> queues_;  ///< per lane, by key
+    std::vector<Active> active_;
+    std::int64_t least_bound_ = kNever;
+};
+
+}  // namespace partita::plan

@@ -2,6 +2,7 @@
 #include "api/plan_options.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,17 @@ void check_range(const char* option, Number value, Number least, Number most) {
         fmt::format("{} {}: expected a number from {} to {}.", option, value, least, most));
 }
 
-plan::Schedule schedule_of(const PlanOptions& options) {
+std::optional<plan::Schedule> schedule_of(const PlanOptions& options) {
     const bool interleaved = options.schedule == Schedule::interleaved;
     check_range("chunks", options.chunks, interleaved ? 2 : 1, interleaved ? plan::kMostChunks : 1);
-    return {.kind = to_internal(options.schedule), .chunks = options.chunks};
+    if (!options.schedule) return std::nullopt;
+    return plan::Schedule{.kind = to_internal(*options.schedule), .chunks = options.chunks};
 }
 
 TrainingOptions training_of(const PlanOptions& options) {
-    check_range("--micro-batches", options.micro_batches, 1, plan::kMostMicroBatches);
+    if (options.micro_batches) {
+        check_range("--micro-batches", *options.micro_batches, 1, plan::kMostMicroBatches);
+    }
     TrainingOptions training;
     training.mode = to_internal(options.mode);
     if (options.optimizer) training.optimizer = to_internal(*options.optimizer);
@@ -148,6 +152,7 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
                                           : default_objective(problem.mode, model);
     check_objective(problem.objective, problem.mode);
     goal.apply(model, machine, problem.constraints);
+    goal.training.open(problem, problem.constraints);
     add_placements(options, model, machine, problem.constraints);
     return problem;
 }

@@ -32,6 +32,16 @@ void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const 
     }
 }
 
+void TrainingOptions::open(const plan::ProblemOptions& problem,
+                           plan::Constraints& constraints) const {
+    // Enough that a pipeline of four stages waits for a fifth of its work at most; each doubling
+    // doubles the tasks of a plan, and the time that a proposal takes.
+    constexpr int kMostChosen = 16;
+    if (problem.objective != plan::Objective::step_time) return;
+    if (!micro_batches) constraints.most_micro_batches = kMostChosen;
+    constraints.free_schedule = !schedule;
+}
+
 void GoalOptions::apply(const LoadedModel& model, const cost::Machine& machine,
                         plan::Constraints& constraints) const {
     constraints.together = model.together;

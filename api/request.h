@@ -32,6 +32,9 @@ struct TrainingOptions {
     std::optional<int> micro_batches;        ///< of inference too
     std::optional<plan::Schedule> schedule;  ///< the same
 
+    /// Leaves micro-batches and schedule to the search, where they were not given and may pay: in the
+    /// step time of training.
+    void open(const plan::ProblemOptions& problem, plan::Constraints& constraints) const;
     /// Replaces what was given. Throws UsageError for training options without training.
     void apply(plan::Mode& to_mode, plan::Policy& to_policy) const;
 };

@@ -192,13 +192,14 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
                             std::array{GradientSync::all_reduce, GradientSync::parameter_server});
                     });
     app.add_option("--micro-batches", options.micro_batches,
-                   "parts of the batch that run one after the other; gradients add up (default 1)")
+                   "parts of the batch that run one after the other; gradients add up (default 1; "
+                   "in training the search chooses, up to 16)")
         ->type_name("N")
         ->check(CLI::Range(1, plan::kMostMicroBatches).description(""))
         ->group(kGoalGroup);
     add_text_option(app, "--schedule", "SCHEDULE", kGoalGroup,
-                    "order of micro-batches in a pipeline: none (default), gpipe, 1f1b, eager-1f1b "
-                    "or interleaved:V",
+                    "order of micro-batches in a pipeline: none (default; in training the search "
+                    "chooses), gpipe, 1f1b, eager-1f1b or interleaved:V",
                     [&options](const std::string& text) {
                         options.schedule = plan::schedule_from_text(text);
                         if (options.schedule) return;

@@ -117,7 +117,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     const std::string unsupported = unsupported_line(facts_);
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
     text += fact_line("machine", machine_line(loaded_.machine));
-    text += fact_line("objective", goal_line(problem));
+    text += fact_line("objective", goal_line(problem, result_.strategy.policy));
     text += fact_line("plan", result_line() + "\n" + search_line());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(count_costs(problem, result_.strategy)));
@@ -133,6 +133,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
 std::string PlanSummary::json(const std::string& plan_file) const {
     const plan::Problem& problem = *loaded_.problem;
     const bool found = result_.status != search::Status::infeasible;
+    const plan::Policy& policy = result_.strategy.policy;
     const double seconds = to_seconds(result_.elapsed);
     const Json rate =
         seconds > 0 ? Json(static_cast<double>(result_.evaluations) / seconds) : Json(nullptr);
@@ -146,6 +147,8 @@ std::string PlanSummary::json(const std::string& plan_file) const {
                  {"searcher", result_.searcher},
                  {"scheduler", name_of(result_.scheduler)},
                  {"seed", result_.seed},
+                 {"micro_batches", found ? Json(policy.micro_batches) : Json(nullptr)},
+                 {"schedule", found ? Json(to_text(policy.schedule)) : Json(nullptr)},
                  {"evaluations", result_.evaluations},
                  {"elapsed_s", seconds},
                  {"evaluations_per_s", rate},
@@ -182,6 +185,11 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
                    {"costs", costs_line(count_costs(problem, result_.strategy))}};
+    const plan::Policy& policy = result_.strategy.policy;
+    if (policy.micro_batches > 1) {
+        input.facts.emplace_back("micro-batches", std::to_string(policy.micro_batches));
+        input.facts.emplace_back("schedule", to_text(policy.schedule));
+    }
     const std::string unsupported = unsupported_line(facts_);
     if (!unsupported.empty()) input.facts.emplace_back("unknown ops", unsupported);
 

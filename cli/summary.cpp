@@ -74,6 +74,10 @@ std::string machine_line(const cost::Machine& machine) {
 }
 
 std::string goal_line(const plan::Problem& problem) {
+    return goal_line(problem, problem.policy());
+}
+
+std::string goal_line(const plan::Problem& problem, const plan::Policy& policy) {
     std::string text =
         fmt::format("{} of {}", name_of(problem.objective()), name_of(problem.mode()));
     if (problem.mode() == plan::Mode::training) {
@@ -81,7 +85,6 @@ std::string goal_line(const plan::Problem& problem) {
                             name_of(problem.policy().loss));
         if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
     }
-    const plan::Policy& policy = problem.policy();
     if (policy.micro_batches > 1) text += fmt::format(", {} micro-batches", policy.micro_batches);
     if (policy.schedule.kind != plan::ScheduleKind::none) {
         text += ", schedule " + to_text(policy.schedule);

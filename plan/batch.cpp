@@ -28,17 +28,6 @@ Positions positions_of(const BatchDigit& digit, Range steps, std::int64_t extent
     return positions;
 }
 
-/// The extent of the batch: the digit that all batched ops must share. 0: nothing is batched.
-std::int64_t batch_extent(const Problem& problem) {
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        if (!problem.is_batched(OpId(i))) continue;
-        for (const BatchDigit& digit : problem.batch_digits(OpId(i))) {
-            if (digit.extent > 0) return digit.extent;
-        }
-    }
-    return 0;
-}
-
 /// Does every operand and result that differs between micro-batches carry the batch?
 bool keeps_samples_apart(const Problem& problem, OpId id, std::int64_t extent) {
     const graph::Op& op = problem.graph().op(id);
@@ -83,6 +72,16 @@ Box micro_batch_box(const Problem& problem, OpId op, int micro_batches, int inde
         box[f] = positions_of(digits[f], range, problem.rule(op).factors[f].extent);
     }
     return box;
+}
+
+std::int64_t batch_extent(const Problem& problem) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!problem.is_batched(OpId(i))) continue;
+        for (const BatchDigit& digit : problem.batch_digits(OpId(i))) {
+            if (digit.extent > 0) return digit.extent;
+        }
+    }
+    return 0;
 }
 
 std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches) {

@@ -5,6 +5,7 @@
 // runs once for all of them. Source: RULES.md 3, 15, 16.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,9 @@ namespace partita::plan {
 
 /// The positions of every factor that the op covers in one of `micro_batches`.
 graph::Box micro_batch_box(const Problem& problem, graph::OpId op, int micro_batches, int index);
+
+/// Samples of the batch that all batched ops share; 0: nothing is batched.
+std::int64_t batch_extent(const Problem& problem);
 
 /// Why the batch cannot be cut into that many parts: too small, or an op that mixes samples. One
 /// sentence that names the op.

@@ -65,6 +65,7 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
         throw UsageError(fmt::format("--micro-batches: {}. Use fewer, or 1.", *fault));
     }
+    find_micro_batches();
     const bool batched =
         std::find(batched_ops_.begin(), batched_ops_.end(), 1) != batched_ops_.end();
     if (options_.policy.schedule.kind != ScheduleKind::none && !batched) {
@@ -216,8 +217,25 @@ bool Problem::may_split(OpId op, std::size_t factor) const {
     return std::find(unsplit.begin(), unsplit.end(), soap) == unsplit.end();
 }
 
-int Problem::most_micro_batches() const {
-    return std::max(options_.policy.micro_batches, options_.constraints.most_micro_batches);
+void Problem::find_micro_batches() {
+    micro_batches_ = {options_.policy.micro_batches};
+    const std::int64_t extent = batch_extent(*this);
+    for (int count = 1; count <= options_.constraints.most_micro_batches; count *= 2) {
+        if (count > 1 && (extent % count != 0 || find_batch_fault(*this, count))) break;
+        micro_batches_.push_back(count);
+    }
+    std::sort(micro_batches_.begin(), micro_batches_.end());
+    micro_batches_.erase(std::unique(micro_batches_.begin(), micro_batches_.end()),
+                         micro_batches_.end());
+}
+
+bool Problem::allows(const Policy& policy) const {
+    Policy wanted = options_.policy;
+    if (options_.constraints.free_schedule) wanted.schedule = policy.schedule;
+    if (std::binary_search(micro_batches_.begin(), micro_batches_.end(), policy.micro_batches)) {
+        wanted.micro_batches = policy.micro_batches;
+    }
+    return policy == wanted;
 }
 
 std::int64_t Problem::split_limit(OpId op) const {

@@ -42,8 +42,8 @@ struct Constraints {
     std::optional<Bytes> memory_limit;      ///< per device, if tighter than the machine's
     bool whole_ops = false;                 ///< no op may be split (--dims O)
     std::vector<graph::SoapClass> unsplit;  ///< factors of these classes stay whole (--dims)
-    /// The search may choose the schedule and up to so many micro-batches; 0: both are the policy's.
-    int most_micro_batches = 0;
+    int most_micro_batches = 0;  ///< the search may choose up to so many; 0: as many as the policy
+    bool free_schedule = false;  ///< the search may choose the schedule
 };
 
 struct ProblemOptions {
@@ -145,8 +145,12 @@ public:
 
     /// Do the constraints leave this factor of an op to be split?
     [[nodiscard]] bool may_split(graph::OpId op, std::size_t factor) const;
-    /// The most micro-batches that a plan may have.
-    [[nodiscard]] int most_micro_batches() const;
+    /// Numbers of micro-batches that a plan may have, rising: the policy's, and where the search may
+    /// choose 1, 2, 4, ... as far as these cut the batch evenly.
+    [[nodiscard]] const std::vector<int>& micro_batch_choices() const { return micro_batches_; }
+    [[nodiscard]] int most_micro_batches() const { return micro_batches_.back(); }
+    /// May a plan go that way?
+    [[nodiscard]] bool allows(const Policy& policy) const;
 
     /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never split.
     [[nodiscard]] std::int64_t split_limit(graph::OpId op) const;
@@ -180,6 +184,7 @@ private:
     void classify_devices();
     void find_resident_tensors();
     void find_batch();
+    void find_micro_batches();
     [[nodiscard]] Time price(const cost::Work& work, int device) const;
     void find_gradients();
     void price_ops();
@@ -196,8 +201,9 @@ private:
     int class_count_ = 0;
     std::shared_ptr<const cost::CollectiveModel> collectives_;  ///< shared by copies
     std::vector<std::vector<graph::BatchDigit>> batch_digits_;
-    std::vector<char> batched_;      ///< per tensor
-    std::vector<char> batched_ops_;  ///< per op
+    std::vector<char> batched_;       ///< per tensor
+    std::vector<char> batched_ops_;   ///< per op
+    std::vector<int> micro_batches_;  ///< choices
     std::vector<std::vector<graph::SoapClass>>
         soap_classes_;  ///< per op; none when all may be split
     std::vector<char> resident_;

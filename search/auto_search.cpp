@@ -16,7 +16,9 @@ std::optional<McmcOptions> AutoSearch::rest_of_budget(Engine& engine) const {
     McmcOptions rest;
     if (engine.spent() && !engine.options().default_budget) return rest;
     const auto ops = static_cast<std::int64_t>(engine.problem().graph().op_count());
-    const auto tasks = static_cast<std::int64_t>(engine.task_count(*engine.best()));
+    auto tasks = static_cast<std::int64_t>(engine.task_count(*engine.best()));
+    const bool ordered = engine.best()->policy.schedule != plan::Schedule{};
+    if (ordered) tasks *= options_.ordered;
     rest.own_budget = true;
     rest.proposals =
         std::min(options_.most_proposals, options_.work / std::max({ops, tasks, std::int64_t{1}}));

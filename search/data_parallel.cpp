@@ -89,18 +89,39 @@ void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
     }
 }
 
+/// The problem's, and where the search may choose, more and more micro-batches: in the order 1f1b, in
+/// which the backward of one goes before the forward of the next, so that less is held.
+std::vector<plan::Policy> policies_to_try(const Problem& problem, const DeviceSet& devices) {
+    std::vector<plan::Policy> policies = {problem.policy()};
+    for (const int micro_batches : problem.micro_batch_choices()) {
+        if (micro_batches <= problem.policy().micro_batches) continue;
+        if (is_too_fine(problem, devices.size(), micro_batches)) break;
+        plan::Policy policy = problem.policy();
+        policy.micro_batches = micro_batches;
+        if (problem.constraints().free_schedule) {
+            policy.schedule = {.kind = plan::ScheduleKind::one_f_one_b};
+        }
+        policies.push_back(std::move(policy));
+    }
+    return policies;
+}
+
 }  // namespace
 
 Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices,
                                 Sharding sharding) {
+    return data_parallel_strategy(problem, devices, sharding, problem.policy());
+}
+
+Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices, Sharding sharding,
+                                const plan::Policy& policy) {
     Strategy strategy;
-    strategy.policy = problem.policy();
-    const int micro_batches = strategy.policy.micro_batches;
+    strategy.policy = policy;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        strategy.configs.push_back(config_of(problem, OpId(i), devices, micro_batches));
+        strategy.configs.push_back(config_of(problem, OpId(i), devices, policy.micro_batches));
     }
     accumulate_locally(problem, strategy);
-    if (problem.policy().gradient_sync == plan::GradientSync::parameter_server) {
+    if (policy.gradient_sync == plan::GradientSync::parameter_server) {
         serve_parameters(problem, devices, strategy);
     } else if (sharding != Sharding::none) {
         shard_parameters(problem, devices, sharding, strategy);
@@ -142,9 +163,17 @@ Status DataParallel::step(Engine& engine) {
     const bool shards = problem.mode() == plan::Mode::training && devices.size() > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     for (const Sharding sharding : {Sharding::none, Sharding::updates, Sharding::parameters}) {
-        const auto evaluation = engine.evaluate(data_parallel_strategy(problem, devices, sharding));
-        if (!evaluation) return Status::found;
-        if (evaluation->feasible() || !shards) break;
+        const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
+        std::optional<plan::Evaluation> evaluation;
+        std::size_t tried = 0;
+        do {
+            evaluation = engine.evaluate(
+                data_parallel_strategy(problem, devices, sharding, policies[tried++]));
+            if (!evaluation) return Status::found;
+        } while (!evaluation->feasible() && tried < policies.size());
+        // Shards may be quicker than more micro-batches.
+        const bool fits_at_once = evaluation->feasible() && tried == 1;
+        if (fits_at_once || !shards) break;
     }
     return next_ == devices_.size() ? Status::found : Status::in_progress;
 }

@@ -10,7 +10,8 @@
 // Device sets that are tried: all devices, all of the fastest model, those of one node, and halves of
 // these down to two, if the batch can be cut into as many parts and there are no more than a million
 // parts of ops in all. Where the plain form does not fit, updates are sharded over the devices
-// (ZeRO-2), then parameters too, fetched for the forward and again for the backward (ZeRO-3).
+// (ZeRO-2), then parameters too, fetched for the forward and again for the backward (ZeRO-3); each form
+// with more micro-batches too, until it fits, where the search may choose them.
 //
 // Optimal: no. Infeasible where even that does not fit.
 // Source: REFERENCES.md 1, 3 and 4; Li et al., PyTorch Distributed, VLDB 2020; Rajbhandari et al.,
@@ -33,6 +34,8 @@ enum class Sharding : std::uint8_t { none, updates, parameters };
 /// that may not use all of the devices, lie as far as they may on the first.
 plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices,
                                       Sharding sharding = Sharding::none);
+plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices,
+                                      Sharding sharding, const plan::Policy& policy);
 
 /// Device sets worth trying, most devices first, each once.
 std::vector<plan::DeviceSet> data_parallel_devices(const plan::Problem& problem);

@@ -79,6 +79,16 @@ void Engine::check_start() const {
         throw UsageError(fmt::format("the start plan places {} ops, the model has {}",
                                      configs.size(), problem_.graph().op_count()));
     }
+    const plan::Policy& policy = options_.start->policy;
+    if (!problem_.allows(policy)) {
+        throw UsageError(
+            fmt::format("the start plan has micro-batches {}, schedule {}, and how it trains, "
+                        "which are not all "
+                        "asked for. Give --micro-batches, --schedule, --optimizer, --loss and "
+                        "--gradient-sync as "
+                        "they are in it, or plan without --import-plan.",
+                        policy.micro_batches, to_text(policy.schedule)));
+    }
     if (const auto fault = plan::find_fault(problem_, *options_.start)) {
         throw UsageError(
             fmt::format("the start plan is not allowed here: {}. Plan without "

@@ -11,7 +11,7 @@
 //
 // as Megatron-LM does: groups inside a node, stages over nodes. Grids are tried by estimate,
 //
-//     (computation + communication of all ops) / stages * (1 + (stages - 1) / (micro-batches * chunks))
+//     busiest stage + all others / (micro-batches * chunks)    computation and communication of its ops
 //
 // until kMostGrids fit. Chunks are those of the schedule (interleaved:V). Grids that make more than a
 // million parts of ops are left out, and so is sharing ops in models of more than 20,000.
@@ -22,6 +22,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -49,26 +50,41 @@ class Grids {
 public:
     /// `graph` must outlive it.
     explicit Grids(const GroupGraph& graph);
+    /// With these micro-batches and this schedule instead of the problem's.
+    Grids(const GroupGraph& graph, plan::Policy policy);
 
-    /// Over all of these devices, or over one node of them, best estimate first. Empty where ops must
-    /// stay whole, and on one device.
+    /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on one
+    /// device.
+    [[nodiscard]] std::vector<Grid> all() const;
+    /// The same, best estimate first.
     std::vector<Grid> by_estimate();
     plan::Strategy strategy(const Grid& grid);
+    /// In picoseconds. With other micro-batches: if they cost nothing but the waiting that they save.
+    double estimate(const Grid& grid);
+    double estimate(const Grid& grid, int micro_batches);
 
 private:
     const GroupSplit& split(const Grid& grid);
-    double estimate(const Grid& grid);
-    [[nodiscard]] std::vector<int> slots_of_ops(const Grid& grid) const;
+    std::vector<Time> loads(const Grid& grid);
+    const std::vector<int>& slots_of_ops(const Grid& grid);
+    [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
 
     const GroupGraph& graph_;
     const plan::Problem& problem_;
+    plan::Policy policy_;
     std::vector<int> devices_;
-    std::map<std::pair<int, int>, GroupSplit> splits_;  ///< by groups and devices of a group
+    std::map<std::pair<int, int>, GroupSplit> splits_;       ///< by groups and devices of a group
+    std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
 };
+
+class PipelineSearch;
 
 class Expert final : public Searcher {
 public:
     static constexpr int kMostGrids = 6;
+
+    Expert();
+    ~Expert() override;
 
     [[nodiscard]] Status step(Engine& engine) override;
 
@@ -78,6 +94,7 @@ private:
     std::size_t next_ = 0;
     int fitting_ = 0;
     bool placed_ = false;
+    std::unique_ptr<PipelineSearch> pipelines_;
 };
 
 }  // namespace partita::search

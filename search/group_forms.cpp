@@ -66,7 +66,7 @@ void GroupForms::add_choice(OpId op, Choice choice) {
     const bool is_batch = problem_.is_batched(op) && problem_.batch_digits(op)[f].extent > 0;
     if (is_batch && !options_.whole_batch) return;
     const plan::OpConfig config{.degrees = {axis_of(op, choice)}, .devices = options_.group};
-    if (find_fault(problem_, op, config, problem_.policy().micro_batches)) return;
+    if (find_fault(problem_, op, config, options_.micro_batches)) return;
     choices_[op.index()].push_back(choice);
 }
 

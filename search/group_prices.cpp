@@ -21,6 +21,7 @@ GroupPrices::GroupPrices(const Problem& problem, const GroupSplitOptions& option
     : problem_(problem),
       group_(devices_of(options.group)),
       replicas_(devices_of(options.replicas)),
+      micro_batches_(options.micro_batches),
       exchanges_(problem.graph().tensor_count()) {
     for (std::size_t i = 0; i < exchanges_.size(); ++i) price(TensorId(i));
 }
@@ -42,7 +43,7 @@ void GroupPrices::price(TensorId t) {
     const auto devices = static_cast<std::int64_t>(group_.size());
     const auto groups = static_cast<std::int64_t>(replicas_.size());
     const bool batched = problem_.is_batched(t);
-    const std::int64_t times = batched ? problem_.policy().micro_batches : 1;
+    const std::int64_t times = batched ? micro_batches_ : 1;
     const Bytes whole = problem_.tensor_bytes(t);
     const Bytes bytes(whole.raw() / ((batched ? groups : 1) * times));
     Exchanges& of = exchanges_[t.index()];

@@ -38,6 +38,7 @@ private:
     const plan::Problem& problem_;
     std::vector<int> group_;
     std::vector<int> replicas_;
+    int micro_batches_;
     std::vector<Exchanges> exchanges_;  ///< per tensor
     std::map<std::tuple<cost::Collective, std::size_t, Bytes>, Time> known_;
 };

@@ -165,8 +165,19 @@ private:
         const int device = options_.group[0];
         const Time whole = problem_.forward_time(id, device) + problem_.backward_time(id, device);
         const bool split = chosen_[id.index()] > 0;
-        const int groups = problem_.is_batched(id) ? options_.replicas.size() : 1;
-        return Time(whole.raw() / groups / (split ? options_.group.size() : 1));
+        const bool batched = problem_.is_batched(id);
+        const int groups = batched ? options_.replicas.size() : 1;
+        const Time part(whole.raw() / groups / (split ? options_.group.size() : 1));
+        return batched ? std::max(part, launches(id)) : part;
+    }
+
+    /// No task is shorter than a launch, so that micro-batches have a price.
+    [[nodiscard]] Time launches(OpId id) const {
+        if (options_.micro_batches == 1) return Time{0};
+        const std::int64_t tasks =
+            (problem_.has_forward(id) ? 1 : 0) + (problem_.has_backward(id) ? 1 : 0);
+        const Time launch = problem_.machine().device(options_.group[0]).launch_interval;
+        return tasks * options_.micro_batches * launch;
     }
 
     /// Forms that the readers need, of which gradients they give, as bits; those that are decided.

@@ -33,6 +33,7 @@ struct GroupSplitOptions {
     plan::DeviceSet group;     ///< one of the groups; two devices or more
     plan::DeviceSet replicas;  ///< the first device of each group; the groups share the batch
     bool whole_batch = false;  ///< may the batch be split inside the group? Only when it is alone.
+    int micro_batches = 1;
 };
 
 struct GroupSplit {

@@ -18,8 +18,10 @@ LowerBound lower_bound(const plan::Problem& problem) {
         const PathBounds path = path_bounds(problem, work);
         bound.critical_path = path.critical_path;
         bound.windows = path.windows;
+        bound.stage = path.stage;
     }
-    bound.value = std::max({bound.work, bound.unit, bound.critical_path, bound.windows});
+    bound.value =
+        std::max({bound.work, bound.unit, bound.critical_path, bound.windows, bound.stage});
     return bound;
 }
 

@@ -3,7 +3,7 @@
 // A number that no legal plan of the problem can beat. The larger of:
 //
 // 1. Critical path (timeline objectives): every task at its best allowed device, cut into as many
-//    parts as its rule and its devices allow, no communication. In training the path goes on through
+//    parts and micro-batches as its rule, its devices and the problem allow, no communication. In training the path goes on through
 //    loss, backward and update.
 //
 // 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)
@@ -27,6 +27,10 @@
 //    t more have only T - h - t left, hence  T >= h + work(those tasks) + t,  work as in 2 with z = 0.
 //    Tried for every h, and for every t or an even choice of 64.
 //
+// 5. A stage inside the path (timeline): forward and backward of an op run on the same devices, so one
+//    of these does its share of all micro-batches, after the head of the first and before the tail of
+//    the last. Where micro-batches make paths short, this is what the slowest stage takes.
+//
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //
 // Valid for: any split of any op (Constraints::whole_ops: none), within memory (overflow 0), any
@@ -47,6 +51,7 @@ struct LowerBound {
     Time work;
     Time unit;
     Time windows;  ///< number 4; 0 for max-load
+    Time stage;    ///< number 5; 0 for max-load
     /// Why no plan can fit, with what is short and by how much: more bytes to keep than all devices
     /// together hold, or an op that fits no device it may use. Empty: not proven.
     std::string shortage;

@@ -2,6 +2,7 @@
 #include "search/path_bound.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,17 @@ public:
         return std::move(tasks_);
     }
 
+    /// The longest that an op keeps its busiest device, with what must go before and follow: number 5.
+    [[nodiscard]] Time longest_stage(const BestTasks& tasks) const {
+        Time longest;
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const OpId op(i);
+            const BestTask& last = problem_.has_backward(op) ? tasks.backward[i] : tasks.forward[i];
+            longest = std::max(longest, tasks.forward[i].head + busiest_share(op) + last.tail);
+        }
+        return longest;
+    }
+
 private:
     [[nodiscard]] BestTask best_of(OpId op, Time (Problem::*time)(OpId, int) const) const {
         BestTask task;
@@ -70,6 +82,21 @@ private:
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
                         std::min(whole, problem_.machine().device(device).launch_interval));
+    }
+
+    /// The least that some device does of all micro-batches of an op, forward and backward.
+    [[nodiscard]] Time busiest_share(OpId op) const {
+        std::optional<Time> least;
+        for (std::size_t c = 0; c < work_.classes().count(); ++c) {
+            if (!work_.may_use(op, c)) continue;
+            const int device = work_.classes().device[c];
+            const Time time =
+                problem_.forward_time(op, device) + problem_.backward_time(op, device);
+            least = std::min(least.value_or(time), time);
+        }
+        if (!least || *least == Time{0}) return Time{0};
+        // Each of the two times is rounded up.
+        return std::max(Time{0}, Time((least->raw() - 2) / problem_.split_limit(op)));
     }
 
     void find_lengths() {
@@ -181,8 +208,10 @@ Time window_bound(std::vector<BestTask> tasks, const WorkBound& work) {
 }  // namespace
 
 PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
-    const BestTasks all = PathBuilder(problem, work).run();
+    PathBuilder builder(problem, work);
+    const BestTasks all = builder.run();
     PathBounds bounds;
+    bounds.stage = builder.longest_stage(all);
     std::vector<BestTask> tasks;
     for (const auto* kind : {&all.forward, &all.backward, &all.update}) {
         for (const BestTask& task : *kind) {

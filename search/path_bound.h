@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the lower bound that follow from precedence: numbers 1 and 4 of
+// The parts of the lower bound that follow from precedence: numbers 1, 4 and 5 of
 // search/lower_bound.h. Heads and tails of every task, each task at its best device:
 //
 //     head   no plan can start the task earlier      tail   what must follow after it has ended
@@ -18,6 +18,7 @@ namespace partita::search {
 struct PathBounds {
     Time critical_path;  ///< number 1
     Time windows;        ///< number 4
+    Time stage;          ///< number 5
 };
 
 PathBounds path_bounds(const plan::Problem& problem, const WorkBound& work);

@@ -84,9 +84,13 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
 }
 
 bool is_too_fine(const Problem& problem, int parts) {
+    return is_too_fine(problem, parts, problem.policy().micro_batches);
+}
+
+bool is_too_fine(const Problem& problem, int parts, int micro_batches) {
     constexpr std::int64_t kMostParts = 1'000'000;
     const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
-    return ops * problem.policy().micro_batches * parts > kMostParts;
+    return ops * micro_batches * parts > kMostParts;
 }
 
 void accumulate_locally(const Problem& problem, Strategy& strategy) {

@@ -33,6 +33,7 @@ void join_groups(const plan::Problem& problem, int preferred, plan::Strategy& st
 /// With ops in that many parts each, would there be more of them (micro-batches too) than are worth
 /// lowering? A task takes about half a kilobyte.
 bool is_too_fine(const plan::Problem& problem, int parts);
+bool is_too_fine(const plan::Problem& problem, int parts, int micro_batches);
 
 /// Several micro-batches: gradients of parameters add up where they arise.
 void accumulate_locally(const plan::Problem& problem, plan::Strategy& strategy);

@@ -80,8 +80,10 @@ struct PlanOptions {
     std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
     std::optional<GradientSync> gradient_sync;  ///< default all_reduce
 
-    int micro_batches = 1;  ///< 1 to 4096; parts of the batch, one after the other
-    Schedule schedule = Schedule::none;
+    /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ... or 16
+    /// for the step time of training, as far as they cut the batch evenly; else 1.
+    std::optional<int> micro_batches;
+    std::optional<Schedule> schedule;  ///< empty: the search chooses in the same case; else none
     int chunks = 1;  ///< of the model per device, 2 to 64 with Schedule::interleaved, otherwise 1
 
     // What the plan must keep.

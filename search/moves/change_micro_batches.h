@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change micro-batches: twice or half as many, up to Constraints::most_micro_batches; or another
-// schedule (none, gpipe, 1f1b) for them. Nothing to do where both are the user's choice.
+// Change micro-batches: the next or the previous of Problem::micro_batch_choices(); or another schedule
+// (none, gpipe, 1f1b, eager-1f1b) for several. Nothing to do where both are the user's choice.
 //
-// Ratio: 0. Twice and half, and all schedules, are drawn evenly; a draw beyond an end does nothing.
+// Ratio: 0. More and fewer, and all schedules, are drawn evenly; a draw beyond an end does nothing. The
+// step from one micro-batch to two is drawn less often than the step back, which the ratio leaves out.
 #pragma once
 
 #include <optional>

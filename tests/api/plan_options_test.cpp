@@ -63,6 +63,7 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
                  .threads = 2}),
         program({"--mode", "training", "--optimizer", "adam", "--loss", "mse:y", "--gradient-sync",
                  "parameter-server", "--micro-batches", "2", "--seed", "7"}));
+    EXPECT_EQ(planned({.mode = Mode::training}), program({"--mode", "training"}));
     EXPECT_EQ(planned({.mode = Mode::training,
                        .micro_batches = 4,
                        .schedule = Schedule::one_f_one_b,

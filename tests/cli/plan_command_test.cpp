@@ -74,6 +74,67 @@ TEST_F(PlanCommand, KeepsThePolicyOfTraining) {
     EXPECT_EQ(plan()["policy"]["loss"], "mse");
 }
 
+// Whole layers one after the other on eight GPUs: nothing but micro-batches keeps them busy.
+TEST_F(PlanCommand, ChoosesMicroBatchesAndScheduleThatAreNotGiven) {
+    const std::string model = example("models/gnmt.onnx");
+    const auto policy_with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"plan", model, "--batch", "64", "--bind", "sequence=8", "--bind",
+                                   "target_sequence=8", "--mode", "training", "--machine",
+                                   "dgx-1-v100", "--dims", "O", "--evaluations", "40", "--json"});
+        const Outcome result = run(more);
+        EXPECT_EQ(result.code, 0) << result.err;
+        const json summary = json::parse(result.out);
+        const json policy = plan()["policy"];
+        EXPECT_EQ(summary["micro_batches"], policy["micro_batches"]);
+        EXPECT_EQ(summary["schedule"], policy["schedule"]);
+        for (const std::vector<std::string>& dims : {std::vector<std::string>{}, {"--dims", "O"}}) {
+            std::vector<std::string> verify{"verify", "plan.json", model};
+            verify.insert(verify.end(), dims.begin(), dims.end());
+            const Outcome verified = run(verify);
+            EXPECT_EQ(verified.code, 0) << verified.out;
+        }
+        return policy;
+    };
+    EXPECT_GT(policy_with({})["micro_batches"], 1);
+    const json both = policy_with({"--micro-batches", "1", "--schedule", "none"});
+    EXPECT_EQ(both["micro_batches"], 1);
+    EXPECT_EQ(both["schedule"], "none");
+    EXPECT_EQ(policy_with({"--micro-batches", "2"})["micro_batches"], 2);
+    const json ordered = policy_with({"--schedule", "gpipe"});
+    EXPECT_EQ(ordered["schedule"], "gpipe");
+    EXPECT_GT(ordered["micro_batches"], 1);
+    EXPECT_EQ(run({"plan",
+                   model,
+                   "--batch",
+                   "64",
+                   "--bind",
+                   "sequence=8",
+                   "--bind",
+                   "target_sequence=8",
+                   "--mode",
+                   "training",
+                   "--machine",
+                   "dgx-1-v100",
+                   "--dims",
+                   "O",
+                   "--evaluations",
+                   "5",
+                   "--micro-batches",
+                   "2",
+                   "--import-plan",
+                   "plan.json",
+                   "-o",
+                   "other.json"})
+                  .code,
+              2);
+}
+
+TEST_F(PlanCommand, LeavesTheBatchOfInferenceAlone) {
+    ASSERT_EQ(run(plan_mlp({"--searcher", "auto", "--dims", "O", "--evaluations", "100"})).code, 0);
+    EXPECT_EQ(plan()["policy"]["micro_batches"], 1);
+    EXPECT_EQ(plan()["policy"]["schedule"], "none");
+}
+
 TEST_F(PlanCommand, HonoursFixedDevicesAndOpsThatStayTogether) {
     write("fix.json", R"({"ops": [{"match": "*", "devices": ["cpu1"]}], "together": ["*Gemm*"]})");
     const Outcome result = run(plan_mlp({"--fix", "fix.json"}));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "graph/error.h"
@@ -32,6 +33,51 @@ TEST(Problem, RefusesConstraintsThatNameNoDevice) {
     options.constraints.allowed = {{0}, {2}};
     EXPECT_EQ(usage_error([&] { make_problem(graph, machine, options); }),
               "op 'w1' is fixed to device 2, but machine 'switched' has devices 0 to 1");
+}
+
+TEST(Problem, LeavesMicroBatchesOpenThatCutTheBatchEvenly) {
+    using testing::ElementsAre;
+    const cost::Machine machine = switched_machine(2);
+    const auto choices = [&](const graph::OpGraph& graph, int own, int most) {
+        ProblemOptions options;
+        options.policy.micro_batches = own;
+        options.constraints.most_micro_batches = most;
+        return make_problem(graph, machine, options).micro_batch_choices();
+    };
+    const graph::OpGraph of_eight = two_layers();
+    EXPECT_THAT(choices(of_eight, 1, 0), ElementsAre(1));
+    EXPECT_THAT(choices(of_eight, 3, 0), ElementsAre(3));
+    EXPECT_THAT(choices(of_eight, 1, 4), ElementsAre(1, 2, 4));
+    EXPECT_THAT(choices(of_eight, 3, 16), ElementsAre(1, 2, 3, 4, 8));
+    const auto of_batch = [](std::int64_t batch) {
+        NetworkBuilder build;
+        const graph::TensorId x = build.source("x", graph::TensorRole::input, {batch, 2});
+        build.add("Relu", {x}, {{batch, 2}});
+        build.add_outputs();
+        return std::move(build.graph);
+    };
+    EXPECT_THAT(choices(of_batch(12), 1, 16), ElementsAre(1, 2, 4));
+    EXPECT_THAT(choices(of_batch(1), 1, 16), ElementsAre(1));
+    const graph::OpGraph workload = WorkloadBuilder().node("1", 1).build();
+    EXPECT_THAT(choices(workload, 1, 16), ElementsAre(1));
+}
+
+TEST(Problem, AllowsThePolicyAndWhatItLeavesOpen) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    const auto allowed = [&](int most, bool free_schedule) {
+        ProblemOptions options;
+        options.constraints = {.most_micro_batches = most, .free_schedule = free_schedule};
+        const Problem problem = make_problem(graph, machine, options);
+        const Schedule ordered{.kind = ScheduleKind::one_f_one_b};
+        return std::array{problem.allows({}), problem.allows({.micro_batches = 4}),
+                          problem.allows({.micro_batches = 3}),
+                          problem.allows({.schedule = ordered}),
+                          problem.allows({.optimizer = Optimizer::adam})};
+    };
+    EXPECT_EQ(allowed(0, false), (std::array{true, false, false, false, false}));
+    EXPECT_EQ(allowed(8, false), (std::array{true, true, false, false, false}));
+    EXPECT_EQ(allowed(0, true), (std::array{true, false, false, true, false}));
 }
 
 TEST(Problem, RefusesTrainingOfAWorkload) {

@@ -217,6 +217,29 @@ TEST_F(TwoNodes, TheStartIsTheFirstCandidate) {
     EXPECT_EQ(result.searcher, "import-plan");
 }
 
+TEST_F(TwoNodes, AStartWithAnotherPolicyIsRefused) {
+    const graph::OpGraph graph = plan::two_layers();
+    ProblemOptions options;
+    const auto accepts = [&](int micro_batches) {
+        const Problem problem = plan::make_problem(graph, machine_, options);
+        EngineOptions engine;
+        engine.start = plan::whole_ops(std::vector<int>(graph.op_count(), 0), {});
+        engine.start->policy.micro_batches = micro_batches;
+        try {
+            const Engine accepted(problem, engine);
+        } catch (const UsageError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("Give --micro-batches"));
+            return false;
+        }
+        return true;
+    };
+    EXPECT_TRUE(accepts(1));
+    EXPECT_FALSE(accepts(4));
+    options.constraints.most_micro_batches = 4;
+    EXPECT_TRUE(accepts(4));
+    EXPECT_FALSE(accepts(8));
+}
+
 TEST_F(TwoNodes, AnIllegalStartIsRefused) {
     ProblemOptions constraints;
     constraints.constraints.allowed = {{0}};

@@ -43,8 +43,11 @@ std::optional<Time> exhaustive_optimum(const Problem& problem) {
                 legal = legal && devices[op.index()] == devices[together[0].index()];
             }
         }
-        if (legal) {
-            const auto evaluation = evaluator->evaluate(plan::whole_ops(devices, problem.policy()));
+        for (const int micro_batches : problem.micro_batch_choices()) {
+            plan::Policy policy = problem.policy();
+            policy.micro_batches = micro_batches;
+            if (!legal) break;
+            const auto evaluation = evaluator->evaluate(plan::whole_ops(devices, policy));
             if (evaluation.feasible()) {
                 best = std::min(best.value_or(Time::max()), evaluation.value);
             }
@@ -149,6 +152,31 @@ TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
     EXPECT_LE(bound.windows, path);
 }
 
+// With eight micro-batches a path is an eighth as long, and a stage waits for the first of them and
+// for what follows the last: of whole ops, mul1 runs eight times forward and backward, with one of each
+// before and behind it.
+TEST(LowerBound, AStageDoesAllMicroBatchesOfItsOps) {
+    const graph::OpGraph graph = plan::two_layers();
+    cost::Machine machine = plan::switched_machine(4);
+    ProblemOptions options;
+    options.mode = plan::Mode::training;
+    options.objective = plan::Objective::step_time;
+    options.constraints.whole_ops = true;
+    const LowerBound fixed = lower_bound(plan::make_problem(graph, machine, options));
+    options.constraints.most_micro_batches = 8;
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const LowerBound bound = lower_bound(problem);
+    EXPECT_LE(bound.critical_path, fixed.critical_path);
+    EXPECT_LE(fixed.stage, fixed.critical_path);
+    Time longest;
+    for (const std::uint32_t op : {2U, 3U, 5U}) {
+        longest = std::max(longest,
+                           problem.forward_time(OpId(op), 0) + problem.backward_time(OpId(op), 0));
+    }
+    EXPECT_GT(bound.stage, longest);
+    EXPECT_GE(bound.value, bound.stage);
+}
+
 TEST(LowerBound, FixedOpsCountOnTheirDevices) {
     // Both nodes fixed to device 0 of 2.
     const graph::OpGraph graph = WorkloadBuilder().node("a", 10).node("b", 10).build();
@@ -189,6 +217,7 @@ void expect_bound_below_optimum(std::uint64_t seed, bool network) {
     if (network && random.below(2) == 0) {
         options.mode = plan::Mode::training;
         options.objective = plan::Objective::step_time;
+        options.constraints.most_micro_batches = random.below(2) == 0 ? 0 : 8;
     }
     if (random.below(3) == 0) options.objective = plan::Objective::throughput;
     const auto ops = static_cast<std::uint64_t>(graph.op_count());

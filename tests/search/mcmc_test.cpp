@@ -235,6 +235,7 @@ TEST(Mcmc, ChoosesMicroBatchesOnlyWhereItMay) {
     const Problem fixed = plan::make_problem(graph, machine, options);
     EXPECT_EQ(search(fixed, budget(400)).strategy.policy, fixed.policy());
     options.constraints.most_micro_batches = 4;
+    options.constraints.free_schedule = true;
     const Problem free = plan::make_problem(graph, machine, options);
     const SearchResult result = search(free, budget(400));
     EXPECT_LE(result.strategy.policy.micro_batches, 4);

@@ -68,6 +68,7 @@ std::vector<std::unique_ptr<Case>> cases() {
     add(two_step_rnn(), whole);
     ProblemOptions free = training(2);
     free.constraints.most_micro_batches = 8;
+    free.constraints.free_schedule = true;
     add(support::chain_network(12), free);
     ProblemOptions fixed;
     fixed.constraints.allowed = {{}, {}, {1, 2}, {0, 1, 2}, {}, {3}};
@@ -75,6 +76,7 @@ std::vector<std::unique_ptr<Case>> cases() {
     add(support::chain_network(8), fixed);
     ProblemOptions partners = training(2);
     partners.constraints.most_micro_batches = 4;
+    partners.constraints.free_schedule = true;
     partners.constraints.allowed = {{}, {}, {0, 1, 2}};
     partners.constraints.together = {
         {OpId(5U), OpId(3U)}, {OpId(3U), OpId(9U), OpId(7U)}, {OpId(1U), OpId(11U)}};

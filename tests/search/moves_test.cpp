@@ -185,6 +185,7 @@ TEST(Moves, SymmetricOnesLeadBack) {
     for (const char* name : {"swap-devices", "change-home", "change-micro-batches"}) {
         ProblemOptions options = training(2);
         options.constraints.most_micro_batches = 4;
+        options.constraints.free_schedule = true;
         Case of(support::chain_network(6), plan::switched_machine(4), options);
         Strategy start = of.data_parallel();
         if (std::string_view(name) == "swap-devices") {

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/pipeline_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "search/engine.h"
+#include "search/split_configs.h"
+
+namespace partita::search {
+
+using plan::Policy;
+using plan::Problem;
+using plan::ScheduleKind;
+using plan::Strategy;
+
+namespace {
+
+constexpr plan::Schedule kOrdered{.kind = ScheduleKind::one_f_one_b};
+
+/// Equal estimates: fewer micro-batches first, then fewer stages, then fewer groups.
+constexpr auto kIsWorse = [](const auto& a, const auto& b) {
+    return std::tie(a.estimate, a.more, a.grid.stages, a.grid.groups, a.grid.group_size) >
+           std::tie(b.estimate, b.more, b.grid.stages, b.grid.groups, b.grid.group_size);
+};
+
+}  // namespace
+
+PipelineSearch::PipelineSearch(const GroupGraph& graph, Grids& grids)
+    : graph_(graph), grids_(grids) {
+    const Problem& problem = graph.problem();
+    for (const int micro_batches : problem.micro_batch_choices()) {
+        if (micro_batches > problem.policy().micro_batches) more_.push_back(micro_batches);
+    }
+    find_candidates();
+}
+
+Policy PipelineSearch::policy(int micro_batches) const {
+    Policy policy = graph_.problem().policy();
+    policy.micro_batches = micro_batches;
+    if (graph_.problem().constraints().free_schedule) policy.schedule = kOrdered;
+    return policy;
+}
+
+/// Grids do the same on equal devices.
+std::optional<Strategy> PipelineSearch::next_layers() {
+    const Problem& problem = graph_.problem();
+    const bool grids = !problem.constraints().whole_ops &&
+                       static_cast<int>(equal_devices(problem).size()) == problem.device_count();
+    if (grids || next_layers_ == more_.size()) return std::nullopt;
+    if (is_too_fine(problem, 1, more_[next_layers_])) return std::nullopt;
+    Strategy strategy = graph_.strategy(place_expert(graph_));
+    strategy.policy = policy(more_[next_layers_++]);
+    accumulate_locally(problem, strategy);
+    return strategy;
+}
+
+void PipelineSearch::find_candidates() {
+    for (std::size_t i = 0; i < more_.size(); ++i) {
+        more_grids_.push_back(std::make_unique<Grids>(graph_, policy(more_[i])));
+        for (const Grid& grid : more_grids_.back()->all()) {
+            if (grid.stages < 2) continue;
+            candidates_.push_back(
+                {.estimate = grids_.estimate(grid, more_[i]), .more = i, .grid = grid});
+        }
+    }
+    std::make_heap(candidates_.begin(), candidates_.end(), kIsWorse);
+}
+
+/// The best candidate, if its estimate is no more than the limit. To price one takes as long as some
+/// evaluations, so only what may be the best is priced.
+std::optional<PipelineSearch::Candidate> PipelineSearch::pop(double limit) {
+    while (!candidates_.empty() && candidates_.front().estimate <= limit) {
+        std::pop_heap(candidates_.begin(), candidates_.end(), kIsWorse);
+        Candidate& best = candidates_.back();
+        if (best.priced) {
+            const Candidate found = best;
+            candidates_.pop_back();
+            return found;
+        }
+        best.priced = true;
+        best.estimate = more_grids_[best.more]->estimate(best.grid);
+        std::push_heap(candidates_.begin(), candidates_.end(), kIsWorse);
+    }
+    return std::nullopt;
+}
+
+std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
+    if (tried_ == kMostPipelines || misses_ == kMostMisses) return std::nullopt;
+    ++tried_;
+    double limit = std::numeric_limits<double>::infinity();
+    const plan::Evaluation* known = engine.best_evaluation();
+    if (known != nullptr && known->feasible()) {
+        limit = kHopeless * static_cast<double>(known->value.raw());
+    }
+    const std::optional<Candidate> best = pop(limit);
+    if (!best) return std::nullopt;
+    return more_grids_[best->more]->strategy(best->grid);
+}
+
+/// The best of all in the other order, if it is a pipeline with micro-batches.
+std::optional<Strategy> PipelineSearch::next_order(const Engine& engine) {
+    if (!graph_.problem().constraints().free_schedule) return std::nullopt;
+    if (std::exchange(reordered_, true) || engine.best() == nullptr) return std::nullopt;
+    Strategy best = *engine.best();
+    if (best.policy.micro_batches == 1) return std::nullopt;
+    const bool ordered = best.policy.schedule != plan::Schedule{};
+    best.policy.schedule = ordered ? plan::Schedule{} : kOrdered;
+    return best;
+}
+
+Status PipelineSearch::step(Engine& engine) {
+    std::optional<Strategy> strategy = next_layers();
+    const bool layers = strategy.has_value();
+    if (!strategy) strategy = next_grid(engine);
+    if (!strategy) strategy = next_order(engine);
+    if (!strategy) return Status::found;
+    const auto evaluation = engine.evaluate(*strategy);
+    if (!evaluation) return Status::found;
+    const bool best = engine.best() != nullptr && *engine.best() == *strategy;
+    if (!layers) misses_ = best ? 0 : misses_ + 1;
+    return Status::in_progress;
+}
+
+}  // namespace partita::search

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pipelines whose micro-batches and schedule the search may choose: the second half of `expert`
+// (expert.h), where the problem leaves them open. In this order, one evaluation a step:
+//
+//     layers   one stretch on each device    2, 4, 8, ... micro-batches; where there are no grids
+//     grids    of two stages and more        every number of micro-batches, best estimate first, until
+//                                            kMostPipelines were tried, or kMostMisses in a row were
+//                                            not the best plan so far, or the estimate is hopeless
+//     order    the best plan so far          without a schedule, if that is open; the others in 1f1b,
+//                                            which is nearly always quicker and holds less at a time
+//
+// More micro-batches make the bubble smaller, (stages - 1) / micro-batches, and cost launches and
+// repeated exchanges; the estimate of a grid knows both. It adds up what a timeline overlaps, so a grid
+// is hopeless only when it promises more than kHopeless times the best plan so far.
+//
+// Small changes of a plan do not lead there: with one micro-batch stages only wait for each other, and
+// without stages micro-batches only cost time. So somebody has to propose both together.
+//
+// Optimal: no. Source: as expert.h.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/strategy.h"
+#include "search/expert.h"
+#include "search/searcher.h"
+
+namespace partita::search {
+
+class PipelineSearch {
+public:
+    static constexpr int kMostPipelines = 6;
+    static constexpr int kMostMisses = 3;
+    static constexpr double kHopeless = 1.25;
+
+    /// `grids` are those of the problem's policy. Both must outlive it.
+    PipelineSearch(const GroupGraph& graph, Grids& grids);
+
+    /// Status::found after the last one.
+    [[nodiscard]] Status step(Engine& engine);
+
+private:
+    struct Candidate {
+        double estimate = 0;
+        bool priced = false;  ///< false: the estimate is too small, its micro-batches cost nothing
+        std::size_t more = 0;
+        Grid grid;
+    };
+
+    std::optional<plan::Strategy> next_layers();
+    std::optional<plan::Strategy> next_grid(const Engine& engine);
+    std::optional<plan::Strategy> next_order(const Engine& engine);
+    void find_candidates();
+    std::optional<Candidate> pop(double limit);
+    [[nodiscard]] plan::Policy policy(int micro_batches) const;
+
+    const GroupGraph& graph_;
+    Grids& grids_;
+    std::vector<int> more_;  ///< numbers of micro-batches beyond the policy's, rising
+    std::size_t next_layers_ = 0;
+    std::vector<std::unique_ptr<Grids>> more_grids_;  ///< one for each of `more_`
+    std::vector<Candidate> candidates_;               ///< a heap, best estimate first
+    int tried_ = 0;
+    int misses_ = 0;
+    bool reordered_ = false;
+};
+
+}  // namespace partita::search

@@ -23,8 +23,6 @@ bool IncrementalTimeline::replay() {
     }
     latest_end_ = 0;
     restart(relevant_.front(), 0);
-    effort_.changed += double(graph_.changed().size());
-    effort_.restart_at += double(restart_position_) / double(size());
     segments_.push_back({0, restart_position_, 0, false});
     if (!queues_.leave_time(time_, limit_)) return false;
     // Taking back may go on for very long in principle; seen are fewer than two placements per task.
@@ -39,13 +37,21 @@ bool IncrementalTimeline::replay() {
 
 /// Places one task, or takes some back, or follows the timeline before.
 IncrementalTimeline::Step IncrementalTimeline::step() {
-    Choice next = next_in_order();
-    if (next.slot >= 0 && is_late(next)) look_ahead(next);
-    if (!waiting_.empty()) {
-        if (const auto first = first_waiting(next)) {
-            in_run_ = false;
-            return place({first->slot, first->ready, first->start});
+    if (by_time_ > 0) {
+        if (const auto first = first_waiting({})) {
+            --by_time_;
+            return place({first->slot, first->ready, first->start}, first->is_sure);
         }
+        by_time_ = 0;
+    }
+    Choice next = next_in_order();
+    auto first = first_waiting(next);
+    if (next.slot >= 0 && look_ahead(next, first ? first->start : next.start)) {
+        first = first_waiting(next);
+    }
+    if (first) {
+        in_run_ = false;
+        return place({first->slot, first->ready, first->start}, first->is_sure);
     }
     if (next.slot < 0) {
         check_all_placed();
@@ -54,9 +60,8 @@ IncrementalTimeline::Step IncrementalTimeline::step() {
         return Step::finished;
     }
     if (next.start == kNever) {
-        put_off(next.slot);
-        effort_.put_off += 1;
         ++cursor_;
+        put_off(next.slot);
         return Step::more;
     }
     switch (try_splice(next.start)) {
@@ -66,7 +71,7 @@ IncrementalTimeline::Step IncrementalTimeline::step() {
     case Splice::finished: return Step::finished;
     }
     follow_run(next.start);
-    return place(next);
+    return place(next, false);
 }
 
 /// What comes next in the order before.
@@ -77,6 +82,7 @@ IncrementalTimeline::Choice IncrementalTimeline::next_in_order() {
             marks_[at(slot)].waits = -1;
             return choice_of(slot);
         }
+        if (mark(slot).new_end == kNever && changed_index(slot) < 0) ++behind_;
         in_run_ = false;
     }
     return {};
@@ -90,43 +96,49 @@ IncrementalTimeline::Choice IncrementalTimeline::choice_of(Slot slot) const {
     return choice;
 }
 
-/// Later than those before it, measured by the timeline before: others may go first.
-bool IncrementalTimeline::is_late(const Choice& next) const {
-    return next.start == kNever || next.start - starts_[at(cursor_)] > run_shift_;
-}
-
-/// Puts off what is late for something a little further on in the order that can start earlier.
-void IncrementalTimeline::look_ahead(Choice& next) {
-    std::int64_t bound = next.start;
-    if (const auto first = first_waiting(next)) bound = first->start;
+/// What comes later than those before it, measured by the timeline before, is put off for something a little
+/// further on that can start before anything else does.
+bool IncrementalTimeline::look_ahead(Choice& next, std::int64_t bound) {
+    if (bound != kNever && bound <= starts_[at(cursor_)] + run_shift_) return false;
+    if (looked_ahead_at_ == cursor_ && --look_again_in_ > 0) return false;
     const std::int32_t end = std::min(size(), cursor_ + kLookAhead);
     for (std::int32_t i = cursor_ + 1; i < end; ++i) {
         const Slot slot = order_[at(i)];
         if (is_new(slot)) continue;
         const Choice other = choice_of(slot);
         if (other.start >= bound) continue;
-        for (; cursor_ < i; ++cursor_) {
-            if (!is_new(order_[at(cursor_)])) put_off(order_[at(cursor_)]);
+        while (cursor_ < i) {
+            const Slot late = order_[at(cursor_++)];
+            if (!is_new(late)) {
+                put_off(late);
+            } else if (mark(late).new_end == kNever && changed_index(late) < 0) {
+                ++behind_;
+            }
         }
         marks_[at(slot)].waits = -1;
         in_run_ = false;
         next = other;
-        return;
+        return true;
     }
+    looked_ahead_at_ = cursor_;
+    look_again_in_ = kLookAgain;
+    return false;
 }
 
 /// What was put off and goes before.
 std::optional<LaneQueues::First> IncrementalTimeline::first_waiting(const Choice& before) {
+    if (waiting_.empty()) return std::nullopt;
     const bool is_known = before.start != kNever;
     return waiting_.first_before(before.start,
                                  is_known ? graph_[before.slot].key : ~std::uint64_t{0}, queues_);
 }
 
-IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice) {
+/// `is_sure`: the rule keeps it waiting until then.
+IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice, bool is_sure) {
     const auto [slot, ready, start] = choice;
     const SlotGraph::Node& node = graph_[slot];
     const bool was_put_off = mark(slot).waits >= 0;
-    if (start > ready) {
+    if (start > ready && !is_sure) {
         const std::int64_t moment = queues_.blocked_until(slot, ready, start);
         if (moment < start) {
             take_back({slot, moment});
@@ -174,7 +186,11 @@ std::int64_t IncrementalTimeline::end_of(Slot slot) const {
 /// At least the time of the restart; kNever: something that it needs is not placed.
 std::int64_t IncrementalTimeline::ready_time(Slot slot) const {
     std::int64_t ready = time_;
-    for (const Slot p : graph_[slot].predecessors) ready = std::max(ready, end_of(p));
+    for (const Slot p : graph_[slot].predecessors) {
+        const std::int64_t end = end_of(p);
+        if (end == kNever) return kNever;
+        ready = std::max(ready, end);
+    }
     return ready;
 }
 
@@ -183,7 +199,8 @@ void IncrementalTimeline::put_off(Slot slot) {
     Mark& of = marks_[at(slot)];
     of.evaluation = evaluation_;
     of.new_end = kNever;
-    if (changed_index(slot) < 0) ++put_off_;
+    put_off_.push_back(slot);
+    if (changed_index(slot) < 0 && of.position < cursor_) ++behind_;
     of.waits = 0;
     for (const Slot p : graph_[slot].predecessors) {
         marks_[at(p)].feeds = evaluation_;
@@ -192,9 +209,15 @@ void IncrementalTimeline::put_off(Slot slot) {
     if (of.waits == 0) wait_in_lane(slot);
 }
 
+/// What is placed from now on goes before it by rights, so only what starts after it is ready and is there
+/// already may keep it waiting wrongly.
 void IncrementalTimeline::wait_in_lane(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
-    waiting_.add(node.lane, {.key = node.key, .ready = ready_time(slot), .slot = slot});
+    const std::int64_t ready = ready_time(slot);
+    waiting_.add(node.lane, {.key = node.key,
+                             .ready = ready,
+                             .slot = slot,
+                             .is_sure = queues_.all_began_before(node.lane, ready)});
 }
 
 void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
@@ -203,12 +226,16 @@ void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
     of.new_end = end;
     if (of.waits >= 0) {
         of.waits = -1;
-        if (changed_index(slot) < 0) --put_off_;
+        if (changed_index(slot) < 0 && of.position < cursor_) --behind_;
     }
-    if (of.feeds != evaluation_) return;
+    if (of.feeds != evaluation_ && by_time_ == 0) return;
     for (const Slot next : graph_.successors(slot)) {
         Mark& other = marks_[at(next)];
-        if (is_new(next) && other.waits > 0 && --other.waits == 0) wait_in_lane(next);
+        if (!is_new(next)) {
+            if (by_time_ > 0) put_off(next);
+        } else if (other.waits > 0 && --other.waits == 0) {
+            wait_in_lane(next);
+        }
     }
 }
 
@@ -229,15 +256,17 @@ void IncrementalTimeline::take_back(const Violation& violation) {
             if (is_new(next) && mark(next).new_end != kNever) take_back_one(next);
         }
     }
-    for (const std::int32_t r : cut_resources_) {
-        queues_.cut(r, cuts_[at(r)]);
-        cuts_[at(r)] = kNever;
-    }
+    for (const std::int32_t r : cut_resources_) queues_.cut(r, cuts_[at(r)]);
+    waiting_.look_up_again([&](std::int32_t lane) {
+        const auto resources = graph_.resources(lane);
+        return std::any_of(resources.begin(), resources.end(),
+                           [&](std::int32_t r) { return cuts_[at(r)] != kNever; });
+    });
+    for (const std::int32_t r : cut_resources_) cuts_[at(r)] = kNever;
     cut_resources_.clear();
     for (const Started& task : taken_back_) put_off(task.slot);
-    const bool is_put_off = is_new(violation.slot) && mark(violation.slot).waits >= 0;
-    if (!is_put_off) put_off(violation.slot);
-    waiting_.look_up_again();
+    if (!is_new(violation.slot)) put_off(violation.slot);
+    go_by_time();
 }
 
 /// What starts on the resource then or later.
@@ -252,7 +281,6 @@ void IncrementalTimeline::take_back_from(std::int32_t resource, std::int64_t sta
 }
 
 void IncrementalTimeline::take_back_one(Slot slot) {
-    effort_.popped += 1;
     Mark& of = marks_[at(slot)];
     taken_back_.push_back({slot, of.new_end - graph_[slot].duration});
     of.new_end = kNever;
@@ -265,7 +293,7 @@ void IncrementalTimeline::take_back_one(Slot slot) {
 
 void IncrementalTimeline::check_all_placed() const {
     const auto changed = graph_.changed();
-    const bool all = put_off_ == 0 && std::all_of(changed.begin(), changed.end(), [&](Slot slot) {
+    const bool all = behind_ == 0 && std::all_of(changed.begin(), changed.end(), [&](Slot slot) {
                          return !graph_.has(slot) || mark(slot).new_end != kNever;
                      });
     if (!all) throw std::logic_error("evaluate: the graph has a cycle");

@@ -50,7 +50,6 @@ namespace partita::plan {
 
 /// How much work evaluations were, summed up.
 struct TimelineEffort {
-    double put_off = 0, changed = 0, restart_at = 0, tries = 0, agree = 0, popped = 0;
     std::int64_t evaluations = 0;
     std::int64_t rejected_by_load = 0;  ///< before anything was replayed
     std::int64_t rejected_early = 0;    ///< later, but before the end
@@ -90,6 +89,8 @@ private:
     static constexpr std::int32_t kStride = 32;      ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
     static constexpr int kLookAhead = 16;            ///< the same
+    static constexpr int kLookAgain = 6;             ///< steps
+    static constexpr int kByTime = 48;               ///< tasks
 
     /// One slot. `end`, `position`: in the accepted timeline; the rest holds in one evaluation.
     struct alignas(32) Mark {
@@ -153,7 +154,10 @@ private:
     enum class Splice : std::uint8_t { no, taken_back, jumped, finished };
     Splice try_splice(std::int64_t start);
     [[nodiscard]] bool windows_agree() const;
-    [[nodiscard]] std::optional<Violation> find_violation(std::int64_t until) const;
+    template <class Visit>
+    void for_each_ready(const Visit& visit);
+    std::optional<Violation> find_violation(std::int64_t until);
+    void go_by_time();
     [[nodiscard]] std::optional<Violation> violation_of(Slot slot, std::int64_t until) const;
     void close_log();
 
@@ -163,10 +167,9 @@ private:
     Step step();
     Choice next_in_order();
     [[nodiscard]] Choice choice_of(Slot slot) const;
-    [[nodiscard]] bool is_late(const Choice& next) const;
-    void look_ahead(Choice& next);
+    bool look_ahead(Choice& next, std::int64_t bound);
     std::optional<LaneQueues::First> first_waiting(const Choice& before);
-    Step place(const Choice& choice);
+    Step place(const Choice& choice, bool is_sure);
     void follow_run(std::int64_t start);
     [[nodiscard]] std::int64_t end_of(Slot slot) const;
     [[nodiscard]] std::int64_t ready_time(Slot slot) const;
@@ -216,16 +219,20 @@ private:
     LaneQueues waiting_;            ///< what was put off and has all that it needs
     std::int64_t settled_end_ = 0;  ///< largest end of what began before the restart
     std::int64_t latest_end_ = 0;   ///< no task that is placed ends later
-    std::int32_t put_off_ = 0;      ///< unchanged tasks that were and are not placed
+    std::vector<Slot> put_off_;     ///< that were, some more than once
+    std::int32_t behind_ = 0;       ///< unchanged tasks before the cursor that are not placed
+    int by_time_ = 0;               ///< so many tasks more are placed by time alone
     // Since some position all tasks start `run_shift_` later, and those before end by ...
     bool in_run_ = false;
     std::int64_t run_shift_ = 0;
     std::int64_t run_old_end_ = 0;  ///< in the timeline before
     std::int64_t run_new_end_ = 0;
-    std::int32_t next_try_ = 0;        ///< position before which no splice is tried again
-    std::vector<Started> started_;     ///< scratch
-    std::vector<Started> taken_back_;  ///< the same, as what follows
-    std::vector<std::int64_t> cuts_;   ///< per resource
+    std::int32_t looked_ahead_at_ = -1;  ///< position from which nothing was found
+    int look_again_in_ = 0;              ///< steps
+    std::int32_t next_try_ = 0;          ///< position before which no splice is tried again
+    std::vector<Started> started_;       ///< scratch
+    std::vector<Started> taken_back_;    ///< the same, as what follows
+    std::vector<std::int64_t> cuts_;     ///< per resource
     std::vector<std::int32_t> cut_resources_;
     std::vector<std::int64_t> scratch_free_;  ///< per resource
     std::vector<std::int64_t> scratch_rest_;

@@ -61,9 +61,16 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     time_ = relevant + shift;
     cursor_ = restart_position_;
     next_try_ = cursor_;
+    looked_ahead_at_ = -1;
     early_.clear();
     waiting_.forget(graph_.lanes());
-    put_off_ = 0;
+    for (const Slot slot : put_off_) {  // what is followed places them
+        if (mark(slot).new_end == kNever) marks_[at(slot)].evaluation = 0;
+    }
+    put_off_.clear();
+    for (const Slot slot : graph_.changed()) marks_[at(slot)].evaluation = evaluation_;
+    behind_ = 0;
+    by_time_ = 0;
     in_run_ = false;
     run_shift_ = shift;
     const std::int64_t latest = cursor_ < size() ? ends_before_[at(cursor_)] : makespan_;
@@ -120,7 +127,7 @@ IncrementalTimeline::Splice IncrementalTimeline::try_splice(std::int64_t start) 
     const std::int64_t old_start = starts_[at(cursor_)];
     const bool same_distance = in_run_ && start - old_start == run_shift_ &&
                                start >= run_new_end_ && old_start >= run_old_end_;
-    if (!same_distance || cursor_ < next_try_ || put_off_ > 0) return Splice::no;
+    if (!same_distance || cursor_ < next_try_ || behind_ > 0) return Splice::no;
     const auto target = std::lower_bound(relevant_.begin(), relevant_.end(), old_start);
     const bool last = target == relevant_.end();
     std::int32_t end = size();
@@ -133,9 +140,7 @@ IncrementalTimeline::Splice IncrementalTimeline::try_splice(std::int64_t start) 
         }
     }
     next_try_ = cursor_ + 8;
-    effort_.tries += 1;
     if (!windows_agree()) return Splice::no;
-    effort_.agree += 1;
     const auto violation = find_violation(std::max(run_new_end_, run_old_end_ + run_shift_));
     if (violation) {
         take_back(*violation);
@@ -174,29 +179,48 @@ bool IncrementalTimeline::windows_agree() const {
     return true;
 }
 
-/// A task that is not placed though the rule would have started it before `until`.
-std::optional<IncrementalTimeline::Violation> IncrementalTimeline::find_violation(
-    std::int64_t until) const {
-    std::optional<Violation> waiting;
-    waiting_.for_each([&](Slot slot) {
-        if (!waiting) waiting = violation_of(slot, until);
+/// All tasks that have what they need and are not placed, and others, some more than once, but for those that
+/// wait in lanes. Ends when `visit` returns true.
+template <class Visit>
+void IncrementalTimeline::for_each_ready(const Visit& visit) {
+    std::erase_if(early_, [&](Slot slot) {
+        return mark(slot).position < cursor_ || mark(slot).new_end == kNever;
     });
-    if (waiting) return waiting;
     for (const Slot early : early_) {
-        if (mark(early).position < cursor_) continue;
         for (const Slot next : graph_.successors(early)) {
-            if (const auto found = violation_of(next, until)) return found;
+            if (visit(next)) return;
         }
     }
     for (std::int32_t block = cursor_ / kStride; block * kStride < size(); ++block) {
         if (least_ready_at_[at(block)] > cursor_) continue;
         const std::int32_t end = std::min(size(), (block + 1) * kStride);
         for (std::int32_t i = std::max(cursor_, block * kStride); i < end; ++i) {
-            if (ready_at_[at(i)] > cursor_) continue;
-            if (const auto found = violation_of(order_[at(i)], until)) return found;
+            if (ready_at_[at(i)] <= cursor_ && visit(order_[at(i)])) return;
         }
     }
-    return std::nullopt;
+}
+
+/// A task that is not placed though the rule would have started it before `until`.
+std::optional<IncrementalTimeline::Violation> IncrementalTimeline::find_violation(
+    std::int64_t until) {
+    std::optional<Violation> found;
+    const auto visit = [&](Slot slot) {
+        if (!found) found = violation_of(slot, until);
+        return found.has_value();
+    };
+    waiting_.for_each(visit);
+    if (!found) for_each_ready(visit);
+    return found;
+}
+
+/// Everything that is ready and not placed waits for its turn by time, as the order before is of no use for a
+/// while.
+void IncrementalTimeline::go_by_time() {
+    by_time_ = kByTime;
+    for_each_ready([&](Slot slot) {
+        if (!is_new(slot) && ready_time(slot) != kNever) put_off(slot);
+        return false;
+    });
 }
 
 std::optional<IncrementalTimeline::Violation> IncrementalTimeline::violation_of(

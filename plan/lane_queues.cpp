@@ -41,11 +41,6 @@ void LaneQueues::remove(std::int32_t lane, Slot slot) {
     find_least();
 }
 
-void LaneQueues::look_up_again() {
-    for (Active& active : active_) active.bound = kAlways;
-    if (!active_.empty()) least_bound_ = kAlways;
-}
-
 void LaneQueues::find_least() {
     least_bound_ = kNever;
     for (const Active& active : active_) least_bound_ = std::min(least_bound_, active.bound);
@@ -55,8 +50,9 @@ LaneQueues::First LaneQueues::first_of(std::int32_t lane, const ResourceQueues& 
     const std::int64_t free = queues.earliest(lane, kAlways);
     First first{.start = kNever};
     for (const Waiting& task : queues_[static_cast<std::size_t>(lane)]) {
-        if (task.ready <= free) return {free, task.key, task.ready, task.slot};
-        if (task.ready < first.start) first = {task.ready, task.key, task.ready, task.slot};
+        if (task.ready <= free) return {free, task.key, task.ready, task.slot, task.is_sure};
+        if (task.ready < first.start)
+            first = {task.ready, task.key, task.ready, task.slot, task.is_sure};
     }
     return first;
 }

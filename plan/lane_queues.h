@@ -22,19 +22,30 @@ public:
         std::uint64_t key = 0;
         std::int64_t ready = 0;
         Slot slot = -1;
+        bool is_sure = false;  ///< nothing keeps it waiting wrongly
     };
     struct First {
         std::int64_t start = 0;
         std::uint64_t key = 0;
         std::int64_t ready = 0;
         Slot slot = -1;
+        bool is_sure = false;
     };
 
     void forget(std::size_t lanes);
     void add(std::int32_t lane, const Waiting& task);
     void remove(std::int32_t lane, Slot slot);
-    /// Resources may be free earlier than they were.
-    void look_up_again();
+    /// Resources may be free earlier than they were: those of these lanes.
+    template <class Predicate>
+    void look_up_again(const Predicate& is_of) {
+        for (Active& active : active_) {
+            if (!is_of(active.lane)) continue;
+            active.bound = least_bound_ = kAlways;
+            for (Waiting& task : queues_[static_cast<std::size_t>(active.lane)]) {
+                task.is_sure = false;
+            }
+        }
+    }
 
     [[nodiscard]] bool empty() const { return active_.empty(); }
     /// The task that goes before one with this start and key, and before all others; it stays here.

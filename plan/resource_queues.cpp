@@ -57,13 +57,16 @@ void ResourceQueues::cut(std::int32_t r, std::int64_t start) {
     resource.free = queue.empty() ? free_[static_cast<std::size_t>(r)] : queue.back().end;
 }
 
-/// The latest that began then or before; -1: none since the restart.
+/// The latest that began then or before; -1: none since the restart. Mostly it is one of the last.
 std::int32_t ResourceQueues::entry_at(const Queue& queue, std::int64_t moment) {
-    if (queue.empty() || queue.back().start <= moment) {
-        return static_cast<std::int32_t>(queue.size()) - 1;
-    }
+    constexpr std::ptrdiff_t kNear = 8;
+    const auto size = static_cast<std::ptrdiff_t>(queue.size());
+    const std::ptrdiff_t far = std::max<std::ptrdiff_t>(0, size - kNear);
+    std::ptrdiff_t i = size - 1;
+    while (i >= far && queue[static_cast<std::size_t>(i)].start > moment) --i;
+    if (i >= far) return static_cast<std::int32_t>(i);
     const auto after =
-        std::upper_bound(queue.begin(), queue.end(), moment,
+        std::upper_bound(queue.begin(), queue.begin() + far, moment,
                          [](std::int64_t t, const Entry& entry) { return t < entry.start; });
     return static_cast<std::int32_t>(after - queue.begin()) - 1;
 }

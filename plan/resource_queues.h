@@ -61,6 +61,15 @@ public:
     /// The same for all resources.
     [[nodiscard]] bool leave_time(std::int64_t now, std::int64_t limit) const;
 
+    /// Has everything on the resources of the lane begun before?
+    [[nodiscard]] bool all_began_before(std::int32_t lane, std::int64_t moment) const {
+        const auto resources = graph_.resources(lane);
+        return std::all_of(resources.begin(), resources.end(), [&](std::int32_t r) {
+            const Queue& queue = queues_[static_cast<std::size_t>(r)];
+            return queue.empty() || queue.back().start < moment;
+        });
+    }
+
     /// At earliest() or later.
     void place(Slot slot, std::int64_t start);
     /// Takes back what starts on a resource then or later. Tasks must not stay on others.

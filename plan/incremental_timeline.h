@@ -221,6 +221,7 @@ private:
     std::int64_t latest_end_ = 0;   ///< no task that is placed ends later
     std::vector<Slot> put_off_;     ///< that were, some more than once
     std::int32_t behind_ = 0;       ///< unchanged tasks before the cursor that are not placed
+    int by_time_next_ = kByTime;    ///< when it happens the next time
     int by_time_ = 0;               ///< so many tasks more are placed by time alone
     // Since some position all tasks start `run_shift_` later, and those before end by ...
     bool in_run_ = false;

@@ -71,6 +71,7 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     for (const Slot slot : graph_.changed()) marks_[at(slot)].evaluation = evaluation_;
     behind_ = 0;
     by_time_ = 0;
+    by_time_next_ = kByTime;
     in_run_ = false;
     run_shift_ = shift;
     const std::int64_t latest = cursor_ < size() ? ends_before_[at(cursor_)] : makespan_;
@@ -214,9 +215,10 @@ std::optional<IncrementalTimeline::Violation> IncrementalTimeline::find_violatio
 }
 
 /// Everything that is ready and not placed waits for its turn by time, as the order before is of no use for a
-/// while.
+/// while; each time for longer.
 void IncrementalTimeline::go_by_time() {
-    by_time_ = kByTime;
+    by_time_ = by_time_next_;
+    by_time_next_ += kByTime / 2;
     for_each_ready([&](Slot slot) {
         if (!is_new(slot) && ready_time(slot) != kNever) put_off(slot);
         return false;

@@ -163,7 +163,6 @@ void print(const Row& row, const char* chain, const Case& of, const Run& run, do
         100 * static_cast<double>(timeline.replayed) / count / tasks,
         static_cast<double>(timeline.spliced) / count, whole, rate / whole, before / 1e9,
         run.value() / 1e9);
-    {const auto& t = timeline; const double e = double(t.evaluations); fmt::print("   per evaluation: placed {:.0f} taken back {:.1f} whole {:.3f} early {:.2f}\n", double(t.replayed)/e, double(t.taken_back)/e, double(t.whole)/e, double(t.rejected_early)/e);}
     std::fflush(stdout);
 }
 

@@ -25,7 +25,7 @@ bool IncrementalTimeline::replay() {
     restart(relevant_.front(), 0);
     segments_.push_back({0, restart_position_, 0, false});
     if (!queues_.leave_time(time_, limit_)) return false;
-    // Taking back may go on for very long in principle; seen are fewer than two placements per task.
+    // In principle taking back may go on for very long.
     const auto most = static_cast<std::int64_t>(8 * graph_.tasks() + 1'000);
     for (std::int64_t steps = 0; steps < most; ++steps) {
         const Step result = step();
@@ -82,10 +82,15 @@ IncrementalTimeline::Choice IncrementalTimeline::next_in_order() {
             marks_[at(slot)].waits = -1;
             return choice_of(slot);
         }
-        if (mark(slot).new_end == kNever && changed_index(slot) < 0) ++behind_;
-        in_run_ = false;
+        pass(slot);
     }
     return {};
+}
+
+/// The cursor leaves a task behind that was placed, put off or changed.
+void IncrementalTimeline::pass(Slot slot) {
+    if (mark(slot).new_end == kNever && changed_index(slot) < 0) ++behind_;
+    in_run_ = false;
 }
 
 IncrementalTimeline::Choice IncrementalTimeline::choice_of(Slot slot) const {
@@ -109,14 +114,13 @@ bool IncrementalTimeline::look_ahead(Choice& next, std::int64_t bound) {
         if (other.start >= bound) continue;
         while (cursor_ < i) {
             const Slot late = order_[at(cursor_++)];
-            if (!is_new(late)) {
+            if (is_new(late)) {
+                pass(late);
+            } else {
                 put_off(late);
-            } else if (mark(late).new_end == kNever && changed_index(late) < 0) {
-                ++behind_;
             }
         }
         marks_[at(slot)].waits = -1;
-        in_run_ = false;
         next = other;
         return true;
     }
@@ -199,6 +203,7 @@ void IncrementalTimeline::put_off(Slot slot) {
     Mark& of = marks_[at(slot)];
     of.evaluation = evaluation_;
     of.new_end = kNever;
+    in_run_ = false;
     put_off_.push_back(slot);
     if (changed_index(slot) < 0 && of.position < cursor_) ++behind_;
     of.waits = 0;
@@ -243,7 +248,6 @@ void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
 /// comes after it, and so is the task.
 void IncrementalTimeline::take_back(const Violation& violation) {
     ++effort_.taken_back;
-    in_run_ = false;
     taken_back_.clear();
     cuts_.resize(graph_.resource_count(), kNever);
     for (const std::int32_t r : graph_.resources(graph_[violation.slot].lane)) {

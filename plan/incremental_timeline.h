@@ -12,16 +12,17 @@
 // with the smallest (earliest feasible start, key). Replaying places tasks in the order of the timeline
 // before, each as early as its predecessors and resources let it, without asking what else is ready; then
 // it checks that the rule would have kept the task waiting until then (resource_queues.h). Where it would
-// not, because something goes first now that did not before, what was placed since that moment is taken
-// back and placed again after the task.
+// not, because something goes first now that did not before, what was placed on its resources since then is
+// taken back, with all that depends on it:
 //
 //     order before    a  b  c  d  e  f          c is ready earlier than it was, and goes before b:
-//     replayed        a  b  c!                  take back b, place c, b; go on
+//     replayed        a  b  c!                  take b back
 //                     a  c  b  d  e  f
 //
-// New tasks, and tasks that wait for them, are placed when their turn by time has come. Splicing: as soon
-// as tasks start d later than before, everything else has ended, and what is ready has been blocked
-// rightly, the timeline before is followed, until the next task that differs.
+// What is taken back, new tasks, and what waits for either is put off, and placed when its turn by time has
+// come (lane_queues.h). For a while after the order was wrong all tasks are. Splicing: as soon as tasks start
+// d later than before, everything else has ended, and what is ready has been kept waiting rightly, the timeline
+// before is followed, until the next task that differs.
 //
 // A limit ends an evaluation as soon as it is proved to be exceeded: what is left to do on some
 // resource does not fit any more. The answer is the same as that of a whole simulation.
@@ -56,8 +57,7 @@ struct TimelineEffort {
     std::int64_t replayed = 0;          ///< tasks that were placed, again if taken back
     std::int64_t taken_back = 0;        ///< times that the order before was not that of the rule
     std::int64_t spliced = 0;           ///< times that the timeline before was followed
-    std::int64_t whole =
-        0;  ///< simulated as a whole: the first, and where replaying goes in circles
+    std::int64_t whole = 0;  ///< simulated anew: the first, and where replaying goes in circles
 };
 
 class IncrementalTimeline {
@@ -88,9 +88,9 @@ private:
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int32_t kStride = 32;      ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
-    static constexpr int kLookAhead = 16;            ///< the same
-    static constexpr int kLookAgain = 6;             ///< steps
-    static constexpr int kByTime = 48;               ///< tasks
+    static constexpr int kLookAhead = 16;            ///< positions
+    static constexpr int kLookAgain = 6;  ///< steps until it is tried again where it was in vain
+    static constexpr int kByTime = 48;    ///< tasks, at first, and half as many more each time
 
     /// One slot. `end`, `position`: in the accepted timeline; the rest holds in one evaluation.
     struct alignas(32) Mark {
@@ -104,8 +104,7 @@ private:
     /// One changed slot, in times of the accepted timeline.
     struct Window {
         std::int64_t old_start = kNever;  ///< kNever: there was no task
-        std::int64_t relevant =
-            kNever;  ///< the new task is not ready before; kNever: there is none
+        std::int64_t relevant = kNever;   ///< the new task is not ready before; kNever: it is none
     };
     /// A piece of the new timeline: tasks of the log, or positions of the old one, shifted.
     struct Segment {
@@ -114,7 +113,7 @@ private:
         std::int64_t shift = 0;
         bool replayed = false;
     };
-    /// A task and when it would start if it were placed next; kNever: something that it needs is not placed.
+    /// A task and when it would start if it were placed next; kNever: it needs what is not placed.
     struct Choice {
         Slot slot = -1;
         std::int64_t ready = kNever;
@@ -166,6 +165,7 @@ private:
     bool replay();
     Step step();
     Choice next_in_order();
+    void pass(Slot slot);
     [[nodiscard]] Choice choice_of(Slot slot) const;
     bool look_ahead(Choice& next, std::int64_t bound);
     std::optional<LaneQueues::First> first_waiting(const Choice& before);
@@ -200,13 +200,11 @@ private:
     // The evaluation.
     std::uint32_t evaluation_ = 0;
     std::int64_t limit_ = 0;
-    std::vector<Window> windows_;  ///< per changed slot
-    std::vector<std::int64_t>
-        relevant_;  ///< times of the accepted timeline that concern it, rising
+    std::vector<Window> windows_;         ///< per changed slot
+    std::vector<std::int64_t> relevant_;  ///< times before that matter to changed tasks, rising
     std::vector<Segment> segments_;
     std::vector<Started> log_;  ///< of segments that are closed
     std::int64_t new_makespan_ = 0;
-    std::int64_t steps_left_ = 0;
     bool pending_ = false;
 
     // The replay since the latest restart.

@@ -81,6 +81,7 @@ void SlotGraph::put(const SlotTask& task) {
     node.duration = task.duration;
     node.key = task.key;
     node.lane = task.present ? task.lane : -1;
+    assert(!task.present || task.duration > 0);
     if (task.present) now.assign(task.predecessors.begin(), task.predecessors.end());
     add_load(node, 1);
     link(task.slot);

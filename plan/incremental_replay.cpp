@@ -238,8 +238,9 @@ void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
         Mark& other = marks_[at(next)];
         if (!is_new(next)) {
             if (by_time_ > 0) put_off(next);
-        } else if (other.waits > 0 && --other.waits == 0) {
-            wait_in_lane(next);
+        } else if (other.waits > 0) {
+            --other.waits;
+            if (other.waits == 0) wait_in_lane(next);
         }
     }
 }
@@ -279,8 +280,9 @@ void IncrementalTimeline::take_back_from(std::int32_t resource, std::int64_t sta
     if (cuts_[at(resource)] == kNever) cut_resources_.push_back(resource);
     cuts_[at(resource)] = start;
     const auto entries = queues_[at(resource)];
-    for (std::size_t i = entries.size(); i-- > 0 && entries[i].start >= start;) {
-        if (mark(entries[i].slot).new_end != kNever) take_back_one(entries[i].slot);
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+        if (entry->start < start) break;
+        if (mark(entry->slot).new_end != kNever) take_back_one(entry->slot);
     }
 }
 

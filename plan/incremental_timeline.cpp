@@ -171,7 +171,7 @@ void IncrementalTimeline::keep(std::int32_t from) {
         const auto here = static_cast<std::ptrdiff_t>(at(first) * resources);
         std::copy_n(free_.begin() + here, resources, free.begin());
         std::copy_n(done_.begin() + here, resources, done.begin());
-        latest = ends_before_[at(first * kStride)];
+        latest = ends_before_[at(std::int64_t{first} * kStride)];
     }
     for (std::int32_t i = first * kStride; i < size(); ++i) {
         const auto block = at(i / kStride);

@@ -59,17 +59,23 @@ LaneQueues::First LaneQueues::first_of(std::int32_t lane, const ResourceQueues& 
 
 std::optional<LaneQueues::First> LaneQueues::first_before(std::int64_t start, std::uint64_t key,
                                                           const ResourceQueues& queues) {
-    if (least_bound_ > start) return std::nullopt;
+    if (active_.empty() || least_bound_ > start) return std::nullopt;
     First best{.start = start, .key = key};
-    least_bound_ = kNever;
-    for (Active& active : active_) {
-        if (active.bound <= best.start) {
-            const First first = first_of(active.lane, queues);
-            active.bound = first.start;
-            if (first.start < best.start || (first.start == best.start && first.key < best.key)) {
-                best = first;
-            }
+    const auto look_up = [&](Active& active) {
+        const First first = first_of(active.lane, queues);
+        active.bound = first.start;
+        if (first.start < best.start || (first.start == best.start && first.key < best.key)) {
+            best = first;
         }
+    };
+    // The most promising lane first, so that few others need to be looked up.
+    Active& least =
+        *std::min_element(active_.begin(), active_.end(),
+                          [](const Active& a, const Active& b) { return a.bound < b.bound; });
+    look_up(least);
+    least_bound_ = least.bound;
+    for (Active& active : active_) {
+        if (active.bound <= best.start && &active != &least) look_up(active);
         least_bound_ = std::min(least_bound_, active.bound);
     }
     if (best.slot < 0) return std::nullopt;

@@ -79,7 +79,10 @@ public:
     void expect_equal() {
         const TaskGraph graph = lower(problem_, strategy_);
         EXPECT_EQ(rows_of(graph), rows()) << text_of(problem_, strategy_);
-        for (const Task& task : graph.tasks) joins_ += task.joined > 0 ? 1 : 0;
+        for (const Task& task : graph.tasks) {
+            joins_ += task.joined > 0 ? 1 : 0;
+            EXPECT_GT(task.duration, Time{0}) << task_name(problem_, task);
+        }
         const auto loads = timeline_.graph().loads();
         expect_less_or_equal(least_loads(), {loads.begin(), loads.end()});
         std::vector<Bytes> most = graph.persistent;

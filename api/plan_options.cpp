@@ -152,7 +152,7 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
                                           : default_objective(problem.mode, model);
     check_objective(problem.objective, problem.mode);
     goal.apply(model, machine, problem.constraints);
-    goal.training.open(problem, problem.constraints);
+    goal.training.open(problem);
     add_placements(options, model, machine, problem.constraints);
     return problem;
 }

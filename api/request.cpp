@@ -32,14 +32,10 @@ void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const 
     }
 }
 
-void TrainingOptions::open(const plan::ProblemOptions& problem,
-                           plan::Constraints& constraints) const {
-    // Enough that a pipeline of four stages waits for a fifth of its work at most; each doubling
-    // doubles the tasks of a plan, and the time that a proposal takes.
-    constexpr int kMostChosen = 16;
+void TrainingOptions::open(plan::ProblemOptions& problem) const {
     if (problem.objective != plan::Objective::step_time) return;
-    if (!micro_batches) constraints.most_micro_batches = kMostChosen;
-    constraints.free_schedule = !schedule;
+    if (!micro_batches) problem.constraints.most_micro_batches = kMostChosen;
+    problem.constraints.free_schedule = !schedule;
 }
 
 void GoalOptions::apply(const LoadedModel& model, const cost::Machine& machine,

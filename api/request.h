@@ -24,6 +24,10 @@ namespace partita::api {
 
 /// How training goes. Empty: not given, so the default or what a plan says.
 struct TrainingOptions {
+    /// Micro-batches that the search may choose: enough that a pipeline of four stages waits for a fifth of
+    /// its work at most. Each doubling doubles the tasks of a plan, and the time that a proposal takes.
+    static constexpr int kMostChosen = 16;
+
     std::optional<plan::Mode> mode;
     std::optional<plan::Optimizer> optimizer;
     std::optional<plan::LossKind> loss;
@@ -34,7 +38,7 @@ struct TrainingOptions {
 
     /// Leaves micro-batches and schedule to the search, where they were not given and may pay: in the
     /// step time of training.
-    void open(const plan::ProblemOptions& problem, plan::Constraints& constraints) const;
+    void open(plan::ProblemOptions& problem) const;
     /// Replaces what was given. Throws UsageError for training options without training.
     void apply(plan::Mode& to_mode, plan::Policy& to_policy) const;
 };

@@ -127,7 +127,7 @@ double print_case(const Case& of, const Options& options) {
     const Model model = of.make();
     plan::ProblemOptions kind{.mode = of.mode, .objective = of.objective};
     kind.constraints.together = model.together;
-    api::TrainingOptions{}.open(kind, kind.constraints);  // as for who says nothing
+    api::TrainingOptions{}.open(kind);  // as for who says nothing
     const plan::Problem problem(model.graph, model.machine, cost::default_cost_model(), kind);
     const search::SearchResult automatic = run(problem, "auto", options);
     fmt::print("\n{}: auto {:.3f} ms by {}, {} evaluations, bound {:.3f} ms\n", of.name,

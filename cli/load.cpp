@@ -44,7 +44,7 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     api::check_objective(options.objective, options.mode);
     cost::Machine chosen = machine_for(machine, model, console);
     goal.apply(model, chosen, options.constraints);
-    goal.training.open(options, options.constraints);
+    goal.training.open(options);
     return make_loaded(std::move(model), std::move(chosen), std::move(options));
 }
 

@@ -192,8 +192,9 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
                             std::array{GradientSync::all_reduce, GradientSync::parameter_server});
                     });
     app.add_option("--micro-batches", options.micro_batches,
-                   "parts of the batch that run one after the other; gradients add up (default 1; "
-                   "in training the search chooses, up to 16)")
+                   fmt::format("parts of the batch that run one after the other; gradients add up "
+                               "(default 1; in training the search chooses, up to {})",
+                               TrainingOptions::kMostChosen))
         ->type_name("N")
         ->check(CLI::Range(1, plan::kMostMicroBatches).description(""))
         ->group(kGoalGroup);

@@ -24,7 +24,7 @@ bool IncrementalTimeline::replay() {
     latest_end_ = 0;
     restart(relevant_.front(), 0);
     segments_.push_back({0, restart_position_, 0, false});
-    if (!queues_.leave_time(time_, limit_)) return false;
+    if (!queues_.all_leave_time(time_, limit_)) return false;
     // In principle taking back may go on for very long.
     const auto most = static_cast<std::int64_t>(8 * graph_.tasks() + 1'000);
     for (std::int64_t steps = 0; steps < most; ++steps) {
@@ -40,18 +40,18 @@ IncrementalTimeline::Step IncrementalTimeline::step() {
     if (by_time_ > 0) {
         if (const auto first = first_waiting({})) {
             --by_time_;
-            return place({first->slot, first->ready, first->start}, first->is_sure);
+            return place(*first);
         }
         by_time_ = 0;
     }
     Choice next = next_in_order();
-    auto first = first_waiting(next);
+    std::optional<Choice> first = first_waiting(next);
     if (next.slot >= 0 && look_ahead(next, first ? first->start : next.start)) {
         first = first_waiting(next);
     }
     if (first) {
         in_run_ = false;
-        return place({first->slot, first->ready, first->start}, first->is_sure);
+        return place(*first);
     }
     if (next.slot < 0) {
         check_all_placed();
@@ -67,11 +67,11 @@ IncrementalTimeline::Step IncrementalTimeline::step() {
     switch (try_splice(next.start)) {
     case Splice::no: break;
     case Splice::taken_back: return Step::more;
-    case Splice::jumped: return queues_.leave_time(time_, limit_) ? Step::more : Step::exceeded;
+    case Splice::jumped: return queues_.all_leave_time(time_, limit_) ? Step::more : Step::exceeded;
     case Splice::finished: return Step::finished;
     }
     follow_run(next.start);
-    return place(next, false);
+    return place(next);
 }
 
 /// What comes next in the order before.
@@ -94,7 +94,7 @@ void IncrementalTimeline::pass(Slot slot) {
 }
 
 IncrementalTimeline::Choice IncrementalTimeline::choice_of(Slot slot) const {
-    Choice choice{.slot = slot, .ready = ready_time(slot), .start = kNever};
+    Choice choice{.start = kNever, .ready = ready_time(slot), .slot = slot};
     if (choice.ready != kNever) {
         choice.start = queues_.earliest(graph_[slot].lane, choice.ready);
     }
@@ -130,16 +130,16 @@ bool IncrementalTimeline::look_ahead(Choice& next, std::int64_t bound) {
 }
 
 /// What was put off and goes before.
-std::optional<LaneQueues::First> IncrementalTimeline::first_waiting(const Choice& before) {
+std::optional<IncrementalTimeline::Choice> IncrementalTimeline::first_waiting(
+    const Choice& before) {
     if (waiting_.empty()) return std::nullopt;
     const bool is_known = before.start != kNever;
     return waiting_.first_before(before.start,
                                  is_known ? graph_[before.slot].key : ~std::uint64_t{0}, queues_);
 }
 
-/// `is_sure`: the rule keeps it waiting until then.
-IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice, bool is_sure) {
-    const auto [slot, ready, start] = choice;
+IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice) {
+    const auto [start, ready, slot, is_sure] = choice;
     const SlotGraph::Node& node = graph_[slot];
     const bool was_put_off = mark(slot).waits >= 0;
     if (start > ready && !is_sure) {

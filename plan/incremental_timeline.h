@@ -114,11 +114,7 @@ private:
         bool replayed = false;
     };
     /// A task and when it would start if it were placed next; kNever: it needs what is not placed.
-    struct Choice {
-        Slot slot = -1;
-        std::int64_t ready = kNever;
-        std::int64_t start = kNever;
-    };
+    using Choice = LaneQueues::Choice;
     struct Started {
         Slot slot = -1;
         std::int64_t start = 0;
@@ -168,8 +164,8 @@ private:
     void pass(Slot slot);
     [[nodiscard]] Choice choice_of(Slot slot) const;
     bool look_ahead(Choice& next, std::int64_t bound);
-    std::optional<LaneQueues::First> first_waiting(const Choice& before);
-    Step place(const Choice& choice, bool is_sure);
+    std::optional<Choice> first_waiting(const Choice& before);
+    Step place(const Choice& choice);
     void follow_run(std::int64_t start);
     [[nodiscard]] std::int64_t end_of(Slot slot) const;
     [[nodiscard]] std::int64_t ready_time(Slot slot) const;

@@ -48,25 +48,26 @@ void LaneQueues::find_least() {
 
 LaneQueues::First LaneQueues::first_of(std::int32_t lane, const ResourceQueues& queues) const {
     const std::int64_t free = queues.earliest(lane, kAlways);
-    First first{.start = kNever};
+    First first;
     for (const Waiting& task : queues_[static_cast<std::size_t>(lane)]) {
-        if (task.ready <= free) return {free, task.key, task.ready, task.slot, task.is_sure};
-        if (task.ready < first.start)
-            first = {task.ready, task.key, task.ready, task.slot, task.is_sure};
+        if (task.ready <= free) return {free, &task};
+        if (task.ready < first.start) first = {task.ready, &task};
     }
     return first;
 }
 
-std::optional<LaneQueues::First> LaneQueues::first_before(std::int64_t start, std::uint64_t key,
-                                                          const ResourceQueues& queues) {
+std::optional<LaneQueues::Choice> LaneQueues::first_before(std::int64_t start, std::uint64_t key,
+                                                           const ResourceQueues& queues) {
     if (active_.empty() || least_bound_ > start) return std::nullopt;
-    First best{.start = start, .key = key};
+    First best{.start = start};
     const auto look_up = [&](Active& active) {
         const First first = first_of(active.lane, queues);
         active.bound = first.start;
-        if (first.start < best.start || (first.start == best.start && first.key < best.key)) {
-            best = first;
+        if (first.start > best.start || (first.start == best.start && first.task->key >= key)) {
+            return;
         }
+        best = first;
+        key = first.task->key;
     };
     // The most promising lane first, so that few others need to be looked up.
     Active& least =
@@ -78,8 +79,8 @@ std::optional<LaneQueues::First> LaneQueues::first_before(std::int64_t start, st
         if (active.bound <= best.start && &active != &least) look_up(active);
         least_bound_ = std::min(least_bound_, active.bound);
     }
-    if (best.slot < 0) return std::nullopt;
-    return best;
+    if (best.task == nullptr) return std::nullopt;
+    return Choice{best.start, best.task->ready, best.task->slot, best.task->is_sure};
 }
 
 }  // namespace partita::plan

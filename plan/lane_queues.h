@@ -18,18 +18,19 @@ namespace partita::plan {
 
 class LaneQueues {
 public:
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
     struct Waiting {
         std::uint64_t key = 0;
         std::int64_t ready = 0;
         Slot slot = -1;
         bool is_sure = false;  ///< nothing keeps it waiting wrongly
     };
-    struct First {
-        std::int64_t start = 0;
-        std::uint64_t key = 0;
-        std::int64_t ready = 0;
+    struct Choice {
+        std::int64_t start = kNever;
+        std::int64_t ready = kNever;
         Slot slot = -1;
-        bool is_sure = false;
+        bool is_sure = false;  ///< nothing keeps it waiting wrongly until then
     };
 
     void forget(std::size_t lanes);
@@ -49,8 +50,8 @@ public:
 
     [[nodiscard]] bool empty() const { return active_.empty(); }
     /// The task that goes before one with this start and key, and before all others; it stays here.
-    std::optional<First> first_before(std::int64_t start, std::uint64_t key,
-                                      const ResourceQueues& queues);
+    std::optional<Choice> first_before(std::int64_t start, std::uint64_t key,
+                                       const ResourceQueues& queues);
     /// Everything that waits, in no particular order.
     template <class Visit>
     void for_each(const Visit& visit) const {
@@ -62,13 +63,18 @@ public:
     }
 
 private:
-    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::min();
 
     /// A lane with a queue.
     struct Active {
         std::int64_t bound = 0;  ///< it starts nothing before
         std::int32_t lane = -1;
+    };
+
+    /// The task that a lane would start next.
+    struct First {
+        std::int64_t start = kNever;
+        const Waiting* task = nullptr;
     };
 
     [[nodiscard]] First first_of(std::int32_t lane, const ResourceQueues& queues) const;

@@ -25,12 +25,6 @@ std::uint64_t hash_of(const Layout& layout) {
     return hash.value();
 }
 
-std::uint64_t hash_of(std::int32_t from, std::int32_t to) {
-    Hash hash;
-    hash.add((std::int64_t{from} << 32U) | to);
-    return hash.value();
-}
-
 std::uint64_t hash_of(OpId op, const OpConfig& config, int micro_batches, int micro_batch) {
     Hash hash;
     hash.add(op.value);
@@ -75,31 +69,29 @@ std::int32_t LayoutTable::intern(Layout layout) {
     return id;
 }
 
+LayoutTable::Pair& LayoutTable::pair(std::int32_t from, std::int32_t to) {
+    Hash hash;
+    hash.add((std::int64_t{from} << 32U) | to);
+    const auto at = [this](std::int32_t i) -> Pair& { return pairs_[static_cast<std::size_t>(i)]; };
+    const std::int32_t known = pair_index_.find(
+        hash.value(), [&](std::int32_t i) { return at(i).from == from && at(i).to == to; });
+    if (known >= 0) return at(known);
+    pair_index_.add(hash.value(), static_cast<std::int32_t>(pairs_.size()));
+    return pairs_.emplace_back(Pair{.from = from, .to = to, .reshard = {}, .is_local = {}});
+}
+
 const Reshard& LayoutTable::reshard(std::int32_t from, std::int32_t to, RegionTable& regions,
                                     const cost::Machine& machine) {
-    const std::pair pair{from, to};
-    const std::uint64_t hash = hash_of(from, to);
-    const std::int32_t known = reshard_index_.find(hash, [&](std::int32_t i) {
-        return reshard_layouts_[static_cast<std::size_t>(i)] == pair;
-    });
-    if (known >= 0) return reshards_[static_cast<std::size_t>(known)];
-    reshards_.push_back(planner_.plan((*this)[from], (*this)[to], regions, machine));
-    reshard_index_.add(hash, static_cast<std::int32_t>(reshard_layouts_.size()));
-    reshard_layouts_.push_back(pair);
-    return reshards_.back();
+    Pair& of = pair(from, to);
+    if (!of.reshard) of.reshard = planner_.plan((*this)[from], (*this)[to], regions, machine);
+    return *of.reshard;
 }
 
 bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable& regions) {
     if (from == to) return true;
-    const std::uint64_t hash = hash_of(from, to);
-    const std::int32_t known = local_index_.find(hash, [&](std::int32_t i) {
-        const Known& of = local_[static_cast<std::size_t>(i)];
-        return of.from == from && of.to == to;
-    });
-    if (known >= 0) return local_[static_cast<std::size_t>(known)].is_local;
-    local_index_.add(hash, static_cast<std::int32_t>(local_.size()));
-    local_.push_back({from, to, plan::is_local((*this)[from], (*this)[to], regions)});
-    return local_.back().is_local;
+    Pair& of = pair(from, to);
+    if (!of.is_local) of.is_local = plan::is_local((*this)[from], (*this)[to], regions);
+    return *of.is_local;
 }
 
 LayoutCache::LayoutCache(const Problem& problem)

@@ -12,7 +12,7 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "plan/hash_index.h"
@@ -39,20 +39,20 @@ public:
     bool is_local(std::int32_t from, std::int32_t to, const RegionTable& regions);
 
 private:
-    /// Of two layouts.
-    struct Known {
+    /// What is known of two layouts.
+    struct Pair {
         std::int32_t from = -1;
         std::int32_t to = -1;
-        bool is_local = false;
+        std::optional<Reshard> reshard;
+        std::optional<bool> is_local;
     };
+    Pair& pair(std::int32_t from, std::int32_t to);
+
     std::vector<Layout> layouts_;
     HashIndex layout_index_;
     ReshardPlanner planner_;
-    std::deque<Reshard> reshards_;  ///< those given stay where they are
-    std::vector<std::pair<std::int32_t, std::int32_t>> reshard_layouts_;
-    HashIndex reshard_index_;
-    std::vector<Known> local_;
-    HashIndex local_index_;
+    std::deque<Pair> pairs_;  ///< what is given of them stays where it is
+    HashIndex pair_index_;
 };
 
 /// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.

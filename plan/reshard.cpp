@@ -197,7 +197,8 @@ void ReshardPlanner::find_groups() {
     }
 }
 
-bool ReshardPlanner::add_collective(std::span<const std::int32_t> group) {
+/// What a group exchanges; its old pieces go into group_sources_, rising.
+Exchange ReshardPlanner::exchange_of(std::span<const std::int32_t> group) {
     group_sources_.clear();
     Exchange exchange;
     for (const std::int32_t t : group) {
@@ -213,9 +214,14 @@ bool ReshardPlanner::add_collective(std::span<const std::int32_t> group) {
         const std::int64_t given = std::exchange(given_[static_cast<std::size_t>(i)], 0);
         exchange.most_given = std::max(exchange.most_given, given);
     }
+    std::sort(group_sources_.begin(), group_sources_.end());
+    return exchange;
+}
+
+bool ReshardPlanner::add_collective(std::span<const std::int32_t> group) {
+    const Exchange exchange = exchange_of(group);
     const std::size_t sources = group_sources_.size();
     if (!may_have_name(sources, group.size())) return false;
-    std::sort(group_sources_.begin(), group_sources_.end());
     group_pieces_.clear();
     group_devices_.clear();
     for (const std::int32_t i : group_sources_) group_pieces_.push_back(source(i));
@@ -227,16 +233,8 @@ bool ReshardPlanner::add_collective(std::span<const std::int32_t> group) {
     const SideShape to = shape_of(pieces.subspan(sources), devices.subspan(sources), *regions_);
     const auto named = name_of_group(from, to, exchange);
     if (!named) return false;
-    const Collective kind = named->collective;
     lists_.sources.insert(lists_.sources.end(), group_sources_.begin(), group_sources_.end());
-    const auto& ranks = has_root_at_target(kind) ? to.devices : from.devices;
-    lists_.devices.insert(lists_.devices.end(), ranks.begin(), ranks.end());
-    if (has_root_at_source(kind) || has_root_at_target(kind)) {
-        const int root = ranks[0];
-        for (const int device : has_root_at_source(kind) ? to.devices : from.devices) {
-            if (device != root) lists_.devices.push_back(device);
-        }
-    }
+    add_ranks(named->collective, from.devices, to.devices);
     const auto id = static_cast<std::int32_t>(transfers_.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
         const Piece& piece = target(group[i]);
@@ -245,9 +243,20 @@ bool ReshardPlanner::add_collective(std::span<const std::int32_t> group) {
         lists_.items.push_back({id, static_cast<std::int32_t>(i)});
         items_of_[static_cast<std::size_t>(group[i])] = {at, at + 1};
     }
-    transfers_.push_back({.collective = kind, .elements = named->elements});
+    transfers_.push_back({.collective = named->collective, .elements = named->elements});
     close_transfer();
     return true;
+}
+
+/// The root first, if there is one.
+void ReshardPlanner::add_ranks(Collective kind, std::span<const int> from,
+                               std::span<const int> to) {
+    const std::span<const int> first = has_root_at_target(kind) ? to : from;
+    lists_.devices.insert(lists_.devices.end(), first.begin(), first.end());
+    if (!has_root_at_source(kind) && !has_root_at_target(kind)) return;
+    for (const int device : has_root_at_source(kind) ? to : from) {
+        if (device != first[0]) lists_.devices.push_back(device);
+    }
 }
 
 void ReshardPlanner::add_copies(std::int32_t t) {

@@ -11,6 +11,7 @@
 #include "cost/machine.h"
 #include "plan/layout.h"
 #include "plan/reshard.h"
+#include "plan/reshard_names.h"
 
 namespace partita::plan {
 
@@ -52,7 +53,9 @@ private:
     [[nodiscard]] int distance(int a, int b) const;
     void find_groups();
     [[nodiscard]] bool is_served_locally(std::int32_t target) const;
+    Exchange exchange_of(std::span<const std::int32_t> group);
     bool add_collective(std::span<const std::int32_t> group);
+    void add_ranks(cost::Collective kind, std::span<const int> from, std::span<const int> to);
     void add_copies(std::int32_t target);
     void add_copy(std::int32_t target, const Need& need);
     void close_transfer();

@@ -15,7 +15,7 @@ void ResourceQueues::restart(std::int64_t time, std::span<const std::int64_t> fr
     }
 }
 
-bool ResourceQueues::leave_time(std::int64_t now, std::int64_t limit) const {
+bool ResourceQueues::all_leave_time(std::int64_t now, std::int64_t limit) const {
     return std::all_of(resources_.begin(), resources_.end(),
                        [&](const Resource& r) { return std::max(now, r.free) + r.rest <= limit; });
 }

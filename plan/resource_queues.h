@@ -59,7 +59,7 @@ public:
         });
     }
     /// The same for all resources.
-    [[nodiscard]] bool leave_time(std::int64_t now, std::int64_t limit) const;
+    [[nodiscard]] bool all_leave_time(std::int64_t now, std::int64_t limit) const;
 
     /// Has everything on the resources of the lane begun before?
     [[nodiscard]] bool all_began_before(std::int32_t lane, std::int64_t moment) const {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <vector>
 
 #include "cost/collective.h"
@@ -110,17 +109,15 @@ private:
     struct Pace {
         Time launch_interval;
         Time latency;
-        std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
+        std::int64_t bandwidth = 0;
         friend bool operator==(const Pace&, const Pace&) = default;
     };
 
     std::int32_t class_of(const cost::Machine& machine, int from, int to) {
-        Pace pace{.launch_interval = machine.device(from).launch_interval};
-        for (const std::int32_t id : machine.route(from, to).channels) {
-            const cost::Channel& channel = machine.channels()[static_cast<std::size_t>(id)];
-            pace.latency += channel.latency;
-            pace.bandwidth = std::min(pace.bandwidth, channel.bandwidth);
-        }
+        const cost::Route route = machine.route(from, to);
+        const Pace pace{.launch_interval = machine.device(from).launch_interval,
+                        .latency = route.latency,
+                        .bandwidth = route.bandwidth};
         const auto known = std::find(paces_.begin(), paces_.end(), pace) - paces_.begin();
         if (known == std::ssize(paces_)) paces_.push_back(pace);
         return static_cast<std::int32_t>(known);

@@ -61,7 +61,8 @@ ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
 void ConfigTable::add_sets(const std::vector<int>& devices) {
     for (const int size : sizes_of(static_cast<int>(devices.size()), node_size(problem_))) {
         const bool wanted = options_.sizes.empty() || is_among(options_.sizes, size);
-        if (wanted && !is_too_fine(problem_, size)) add_size(size, devices);
+        if (wanted && !is_too_fine(problem_, size, problem_.policy().micro_batches))
+            add_size(size, devices);
     }
 }
 

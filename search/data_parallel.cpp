@@ -89,19 +89,13 @@ void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
     }
 }
 
-/// The problem's, and where the search may choose, more and more micro-batches: in the order 1f1b, in
-/// which the backward of one goes before the forward of the next, so that less is held.
+/// The problem's, and where the search may choose, more and more micro-batches.
 std::vector<plan::Policy> policies_to_try(const Problem& problem, const DeviceSet& devices) {
     std::vector<plan::Policy> policies = {problem.policy()};
     for (const int micro_batches : problem.micro_batch_choices()) {
         if (micro_batches <= problem.policy().micro_batches) continue;
         if (is_too_fine(problem, devices.size(), micro_batches)) break;
-        plan::Policy policy = problem.policy();
-        policy.micro_batches = micro_batches;
-        if (problem.constraints().free_schedule) {
-            policy.schedule = {.kind = plan::ScheduleKind::one_f_one_b};
-        }
-        policies.push_back(std::move(policy));
+        policies.push_back(policy_with(problem, micro_batches));
     }
     return policies;
 }
@@ -148,7 +142,9 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
     add_halves(DeviceSet::list(std::move(all)), sets);
     add_halves(DeviceSet::list(std::move(fastest)), sets);
     add_halves(DeviceSet::list(std::move(node)), sets);
-    std::erase_if(sets, [&](const DeviceSet& set) { return is_too_fine(problem, set.size()); });
+    std::erase_if(sets, [&](const DeviceSet& set) {
+        return is_too_fine(problem, set.size(), problem.policy().micro_batches);
+    });
     if (sets.empty()) sets.push_back(DeviceSet::single(best));
     std::stable_sort(sets.begin(), sets.end(),
                      [](const DeviceSet& a, const DeviceSet& b) { return a.size() > b.size(); });
@@ -162,8 +158,8 @@ Status DataParallel::step(Engine& engine) {
     const DeviceSet& devices = devices_[next_++];
     const bool shards = problem.mode() == plan::Mode::training && devices.size() > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
+    const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
     for (const Sharding sharding : {Sharding::none, Sharding::updates, Sharding::parameters}) {
-        const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
         std::optional<plan::Evaluation> evaluation;
         std::size_t tried = 0;
         do {

@@ -81,13 +81,12 @@ void Engine::check_start() const {
     }
     const plan::Policy& policy = options_.start->policy;
     if (!problem_.allows(policy)) {
-        throw UsageError(
-            fmt::format("the start plan has micro-batches {}, schedule {}, and how it trains, "
-                        "which are not all "
-                        "asked for. Give --micro-batches, --schedule, --optimizer, --loss and "
-                        "--gradient-sync as "
-                        "they are in it, or plan without --import-plan.",
-                        policy.micro_batches, to_text(policy.schedule)));
+        throw UsageError(fmt::format(
+            "the start plan is for --micro-batches {} --schedule {} --optimizer {} --loss {} "
+            "--gradient-sync {}, which is not what is asked for. Give --micro-batches and the "
+            "others as it has them, or plan without --import-plan.",
+            policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
+            name_of(policy.loss), name_of(policy.gradient_sync)));
     }
     if (const auto fault = plan::find_fault(problem_, *options_.start)) {
         throw UsageError(

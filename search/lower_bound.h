@@ -3,8 +3,8 @@
 // A number that no legal plan of the problem can beat. The larger of:
 //
 // 1. Critical path (timeline objectives): every task at its best allowed device, cut into as many
-//    parts and micro-batches as its rule, its devices and the problem allow, no communication. In training the path goes on through
-//    loss, backward and update.
+//    parts and micro-batches as its rule, its devices and the problem allow, no communication. In
+//    training the path goes on through loss, backward and update.
 //
 // 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)
 //    that devices of class c take, p[u][c] its time there, b[u][c] the bytes it keeps there, class c

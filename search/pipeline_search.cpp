@@ -7,18 +7,15 @@
 #include <utility>
 
 #include "search/engine.h"
+#include "search/expert.h"
 #include "search/split_configs.h"
 
 namespace partita::search {
 
-using plan::Policy;
 using plan::Problem;
-using plan::ScheduleKind;
 using plan::Strategy;
 
 namespace {
-
-constexpr plan::Schedule kOrdered{.kind = ScheduleKind::one_f_one_b};
 
 /// Equal estimates: fewer micro-batches first, then fewer stages, then fewer groups.
 constexpr auto kIsWorse = [](const auto& a, const auto& b) {
@@ -37,13 +34,6 @@ PipelineSearch::PipelineSearch(const GroupGraph& graph, Grids& grids)
     find_candidates();
 }
 
-Policy PipelineSearch::policy(int micro_batches) const {
-    Policy policy = graph_.problem().policy();
-    policy.micro_batches = micro_batches;
-    if (graph_.problem().constraints().free_schedule) policy.schedule = kOrdered;
-    return policy;
-}
-
 /// Grids do the same on equal devices.
 std::optional<Strategy> PipelineSearch::next_layers() {
     const Problem& problem = graph_.problem();
@@ -52,14 +42,15 @@ std::optional<Strategy> PipelineSearch::next_layers() {
     if (grids || next_layers_ == more_.size()) return std::nullopt;
     if (is_too_fine(problem, 1, more_[next_layers_])) return std::nullopt;
     Strategy strategy = graph_.strategy(place_expert(graph_));
-    strategy.policy = policy(more_[next_layers_++]);
+    strategy.policy = policy_with(problem, more_[next_layers_++]);
     accumulate_locally(problem, strategy);
     return strategy;
 }
 
 void PipelineSearch::find_candidates() {
     for (std::size_t i = 0; i < more_.size(); ++i) {
-        more_grids_.push_back(std::make_unique<Grids>(graph_, policy(more_[i])));
+        more_grids_.push_back(
+            std::make_unique<Grids>(graph_, policy_with(graph_.problem(), more_[i])));
         for (const Grid& grid : more_grids_.back()->all()) {
             if (grid.stages < 2) continue;
             candidates_.push_back(
@@ -107,7 +98,7 @@ std::optional<Strategy> PipelineSearch::next_order(const Engine& engine) {
     Strategy best = *engine.best();
     if (best.policy.micro_batches == 1) return std::nullopt;
     const bool ordered = best.policy.schedule != plan::Schedule{};
-    best.policy.schedule = ordered ? plan::Schedule{} : kOrdered;
+    best.policy.schedule = ordered ? plan::Schedule{} : kPipelineOrder;
     return best;
 }
 

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "plan/strategy.h"
-#include "search/expert.h"
+#include "search/grids.h"
 #include "search/searcher.h"
 
 namespace partita::search {
@@ -56,7 +56,6 @@ private:
     std::optional<plan::Strategy> next_order(const Engine& engine);
     void find_candidates();
     std::optional<Candidate> pop(double limit);
-    [[nodiscard]] plan::Policy policy(int micro_batches) const;
 
     const GroupGraph& graph_;
     Grids& grids_;

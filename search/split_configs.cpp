@@ -83,14 +83,17 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
     }
 }
 
-bool is_too_fine(const Problem& problem, int parts) {
-    return is_too_fine(problem, parts, problem.policy().micro_batches);
-}
-
 bool is_too_fine(const Problem& problem, int parts, int micro_batches) {
     constexpr std::int64_t kMostParts = 1'000'000;
     const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
     return ops * micro_batches * parts > kMostParts;
+}
+
+plan::Policy policy_with(const Problem& problem, int micro_batches) {
+    plan::Policy policy = problem.policy();
+    policy.micro_batches = micro_batches;
+    if (problem.constraints().free_schedule) policy.schedule = kPipelineOrder;
+    return policy;
 }
 
 void accumulate_locally(const Problem& problem, Strategy& strategy) {

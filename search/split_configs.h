@@ -32,8 +32,13 @@ void join_groups(const plan::Problem& problem, int preferred, plan::Strategy& st
 
 /// With ops in that many parts each, would there be more of them (micro-batches too) than are worth
 /// lowering? A task takes about half a kilobyte.
-bool is_too_fine(const plan::Problem& problem, int parts);
 bool is_too_fine(const plan::Problem& problem, int parts, int micro_batches);
+
+/// The backward of one micro-batch goes before the forward of the next, so that less is held; it is nearly
+/// always quicker, too.
+inline constexpr plan::Schedule kPipelineOrder{.kind = plan::ScheduleKind::one_f_one_b};
+/// The problem's, with so many micro-batches, in that order if the search may choose one.
+plan::Policy policy_with(const plan::Problem& problem, int micro_batches);
 
 /// Several micro-batches: gradients of parameters add up where they arise.
 void accumulate_locally(const plan::Problem& problem, plan::Strategy& strategy);

@@ -13,7 +13,7 @@
 #include "plan/lower.h"
 #include "plan/simulate.h"
 #include "search/data_parallel.h"
-#include "search/expert.h"
+#include "search/grids.h"
 #include "search/split_configs.h"
 #include "tests/plan/small_problems.h"
 

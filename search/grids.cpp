@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/grids.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+
+#include "plan/config.h"
+#include "plan/max_load.h"
+#include "search/layer_cut.h"
+#include "search/split_configs.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::DeviceSet;
+using plan::FactorDegree;
+using plan::OpConfig;
+using plan::Problem;
+using plan::Strategy;
+
+namespace {
+
+/// Writes the configs of a stage's ops, the groups major and the devices of a group minor.
+class GridConfigs {
+public:
+    GridConfigs(const Problem& problem, int micro_batches, const Grid& grid,
+                const std::vector<int>& devices, const GroupSplit& split)
+        : problem_(problem),
+          micro_batches_(micro_batches),
+          grid_(grid),
+          devices_(devices),
+          split_(split) {}
+
+    [[nodiscard]] OpConfig config(OpId op, int stage) const {
+        const int size = grid_.groups * grid_.group_size;
+        const DeviceSet block = some_of(devices_, stage * size, size);
+        const FactorDegree repeated{"*", grid_.groups};
+        const FactorDegree& own = split_.axes[op.index()];
+        std::vector<FactorDegree> over_groups = batch_axes(problem_, op, grid_.groups);
+        over_groups.push_back(repeated);
+        for (const FactorDegree& group : over_groups) {
+            for (const FactorDegree& inside : {own, FactorDegree{"*", grid_.group_size}}) {
+                OpConfig config{.degrees = joined(group, inside), .devices = block};
+                if (!find_fault(problem_, op, config, micro_batches_)) return config;
+            }
+        }
+        return on_one_device(problem_, op, block);
+    }
+
+private:
+    static std::vector<FactorDegree> joined(const FactorDegree& group, const FactorDegree& inside) {
+        if (group.factor == inside.factor && group.degree > 1 && inside.degree > 1) {
+            return {{group.factor, group.degree * inside.degree}};
+        }
+        std::vector<FactorDegree> degrees;
+        if (group.degree > 1) degrees.push_back(group);
+        if (inside.degree > 1) degrees.push_back(inside);
+        return degrees;
+    }
+
+    const Problem& problem_;
+    int micro_batches_;
+    Grid grid_;
+    const std::vector<int>& devices_;
+    const GroupSplit& split_;
+};
+
+/// A group shares a node, and stages have room for a layer each.
+std::vector<Grid> all_grids(const Problem& problem, const plan::Policy& policy, int devices) {
+    const int stages_at_most = static_cast<int>(problem.graph().op_count());
+    const int node = node_size(problem);
+    const bool shares = problem.graph().op_count() <= 20'000;
+    const bool chunked = policy.schedule.chunks > 1;
+    std::vector<Grid> grids;
+    for (int stages = 1; stages <= std::min(devices, stages_at_most); ++stages) {
+        if (devices % stages != 0) continue;
+        if (chunked && (stages == 1 || policy.micro_batches % stages != 0)) continue;
+        for (int group = 1; group <= devices / stages; ++group) {
+            const bool fits = group <= node ? node % group == 0 : group % node == 0;
+            if (devices / stages % group != 0 || !fits) continue;
+            if (is_too_fine(problem, devices / stages, policy.micro_batches)) continue;
+            if (group > 1 && !shares) continue;
+            grids.push_back({stages, devices / stages / group, group});
+        }
+    }
+    return grids;
+}
+
+}  // namespace
+
+Grids::Grids(const GroupGraph& graph) : Grids(graph, graph.problem().policy()) {}
+
+Grids::Grids(const GroupGraph& graph, plan::Policy policy)
+    : graph_(graph),
+      problem_(graph.problem()),
+      policy_(std::move(policy)),
+      devices_(equal_devices(graph.problem())) {}
+
+const GroupSplit& Grids::split(const Grid& grid) {
+    const auto [known, is_new] =
+        splits_.try_emplace(std::pair(grid.groups, grid.group_size), GroupSplit{});
+    if (is_new) {
+        known->second = split_over_group(
+            problem_, {.group = some_of(devices_, 0, grid.group_size),
+                       .replicas = some_of(devices_, 0, grid.groups, grid.group_size),
+                       .whole_batch = grid.groups == 1,
+                       .micro_batches = policy_.micro_batches});
+    }
+    return known->second;
+}
+
+/// What each stage computes and exchanges among its devices, and after that what each sends on.
+std::vector<Time> Grids::loads(const Grid& grid) {
+    const std::vector<Time>& times = split(grid).times;
+    const std::vector<int>& slots = slots_of_ops(grid);
+    const auto stages = static_cast<std::size_t>(grid.stages);
+    const auto stage_of = [&](OpId op) {
+        return static_cast<std::size_t>(slots[op.index()]) % stages;
+    };
+    const auto device = [&](std::size_t stage) {
+        return devices_[stage * static_cast<std::size_t>(grid.groups * grid.group_size)];
+    };
+    std::vector<Time> loads(2 * stages);
+    for (std::size_t i = 0; i < times.size(); ++i) loads[stage_of(OpId(i))] += times[i];
+    for (std::size_t i = 0; stages > 1 && i < problem_.graph().tensor_count(); ++i) {
+        const graph::TensorId t(i);
+        const std::size_t from = stage_of(problem_.graph().tensor(t).producer);
+        std::set<std::size_t> readers;
+        for (const graph::Use& use : problem_.graph().uses(t)) readers.insert(stage_of(use.op));
+        readers.erase(from);
+        if (readers.empty() || problem_.is_resident(t)) continue;
+        const int times_sent = problem_.has_gradient(t) ? 2 : 1;
+        for (const std::size_t to : readers) {
+            loads[stages + from] += times_sent * problem_.copy_time(t, device(from), device(to));
+        }
+    }
+    return loads;
+}
+
+double Grids::estimate(const Grid& grid) {
+    return estimate(grid, policy_.micro_batches);
+}
+
+double Grids::estimate(const Grid& grid, int micro_batches) {
+    const std::vector<Time> loads = this->loads(grid);
+    const auto busiest = static_cast<double>(std::max_element(loads.begin(), loads.end())->raw());
+    double others = -busiest;
+    for (const Time load : loads) others += static_cast<double>(load.raw());
+    return busiest + others / (static_cast<double>(micro_batches) * policy_.schedule.chunks);
+}
+
+std::vector<Grid> Grids::all() const {
+    if (problem_.constraints().whole_ops || plan::has_given_costs(problem_)) return {};
+    const auto count = static_cast<int>(devices_.size());
+    std::vector<Grid> grids;
+    for (const int devices : {count, std::min(count, node_size(problem_))}) {
+        for (const Grid& grid : all_grids(problem_, policy_, devices)) {
+            const bool single = grid == Grid{};
+            if (!single && std::ranges::find(grids, grid) == grids.end()) grids.push_back(grid);
+        }
+    }
+    return grids;
+}
+
+std::vector<Grid> Grids::by_estimate() {
+    const std::vector<Grid> grids = all();
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < grids.size(); ++i) order.emplace_back(estimate(grids[i]), i);
+    std::sort(order.begin(), order.end());
+    std::vector<Grid> sorted;
+    for (const auto& [time, i] : order) sorted.push_back(grids[i]);
+    return sorted;
+}
+
+const std::vector<int>& Grids::slots_of_ops(const Grid& grid) {
+    const auto [known, is_new] =
+        slots_.try_emplace(std::pair(grid.stages, grid.group_size), std::vector<int>());
+    if (is_new) known->second = find_slots(grid);
+    return known->second;
+}
+
+/// The slot of every op: that of its layer, but never before those of what it reads.
+std::vector<int> Grids::find_slots(const Grid& grid) const {
+    const int chunks = policy_.schedule.chunks;
+    const Bytes capacity = problem_.memory_capacity(devices_[0]);
+    const std::vector<Slot> slots(
+        static_cast<std::size_t>(grid.stages * chunks),
+        {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
+    const std::vector<int> of_group = cut_layers(graph_, slots);
+    const graph::OpGraph& graph = problem_.graph();
+    const auto is_source = [&](OpId op) {
+        const graph::OpKind kind = graph.op(op).kind;
+        return kind != graph::OpKind::compute && kind != graph::OpKind::output;
+    };
+    std::vector<int> slot(graph.op_count());
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const int own = of_group[static_cast<std::size_t>(graph_.groups().of[i])];
+        slot[i] = own < 0 ? static_cast<int>(slots.size()) - 1 : own;
+        for (const OpId before : graph.predecessors(OpId(i))) {
+            if (!is_source(before)) slot[i] = std::max(slot[i], slot[before.index()]);
+        }
+    }
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto readers = graph.successors(OpId(i));
+        if (is_source(OpId(i)) && !readers.empty()) slot[i] = slot[readers.front().index()];
+    }
+    return slot;
+}
+
+Strategy Grids::strategy(const Grid& grid) {
+    const GridConfigs configs(problem_, policy_.micro_batches, grid, devices_, split(grid));
+    const std::vector<int>& slot = slots_of_ops(grid);
+    Strategy strategy;
+    strategy.policy = policy_;
+    for (std::size_t i = 0; i < slot.size(); ++i) {
+        strategy.configs.push_back(configs.config(OpId(i), slot[i] % grid.stages));
+    }
+    accumulate_locally(problem_, strategy);
+    join_groups(problem_, devices_[0], strategy);
+    return strategy;
+}
+
+}  // namespace partita::search

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grids of equal devices: stages of the model x groups that share the batch x devices inside a group that
+// share each op (group_split.h),
+//
+//     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
+//     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
+//
+// groups inside a node, stages over nodes. What a grid takes is estimated as
+//
+//     busiest stage + all others / (micro-batches * chunks)    computation and communication of its ops
+//
+// Chunks are those of the schedule (interleaved:V). Grids that make more than a million parts of ops are
+// left out, and so is sharing ops in models of more than 20,000.
+//
+// Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM, SC 2021.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "graph/units.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "search/group_graph.h"
+#include "search/group_split.h"
+
+namespace partita::search {
+
+/// All devices as stages x groups x devices of a group.
+struct Grid {
+    int stages = 1;
+    int groups = 1;      ///< that share the batch
+    int group_size = 1;  ///< devices that share an op
+    friend bool operator==(const Grid&, const Grid&) = default;
+};
+
+/// The grids of a problem, over the equal devices of the fastest kind.
+class Grids {
+public:
+    /// `graph` must outlive it.
+    explicit Grids(const GroupGraph& graph);
+    /// With these micro-batches and this schedule instead of the problem's.
+    Grids(const GroupGraph& graph, plan::Policy policy);
+
+    /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on one
+    /// device.
+    [[nodiscard]] std::vector<Grid> all() const;
+    /// The same, best estimate first.
+    std::vector<Grid> by_estimate();
+    plan::Strategy strategy(const Grid& grid);
+    /// In picoseconds. With other micro-batches: if they cost nothing but the waiting that they save.
+    double estimate(const Grid& grid);
+    double estimate(const Grid& grid, int micro_batches);
+
+private:
+    const GroupSplit& split(const Grid& grid);
+    std::vector<Time> loads(const Grid& grid);
+    const std::vector<int>& slots_of_ops(const Grid& grid);
+    [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
+
+    const GroupGraph& graph_;
+    const plan::Problem& problem_;
+    plan::Policy policy_;
+    std::vector<int> devices_;
+    std::map<std::pair<int, int>, GroupSplit> splits_;       ///< by groups and devices of a group
+    std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
+};
+
+}  // namespace partita::search

@@ -22,6 +22,7 @@ Score IncrementalEvaluator::start(const Strategy& strategy) {
 }
 
 void IncrementalEvaluator::lower() {
+    memory_.reset();
     timeline_.reset();
     lowering_.reset();
     cache_.forget_if_large();
@@ -30,6 +31,7 @@ void IncrementalEvaluator::lower() {
     lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_);
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
                                                       cache_.lanes().resources());
+    memory_ = std::make_unique<IncrementalMemory>(problem_, *lowering_, capacities_);
     const auto tasks = lowering_->slots();
     put_lanes();
     timeline_->evaluate(tasks);
@@ -52,12 +54,11 @@ std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change
     ++effort_.evaluations;
     if (cache_.is_large()) lower();
     change_ = change;
-    const bool in_memory = score_.overflow == Bytes{0} && limit.overflow == Bytes{0};
     // What is fetched again for each use, and another policy, are no matter of a few ops.
     const bool refetches = std::any_of(change.updates.begin(), change.updates.end(),
                                        [](const auto& update) { return update.second.refetch; });
-    is_whole_ = lowering_ == nullptr || !in_memory || !limit.keeps_schedule || refetches ||
-                change.policy != nullptr;
+    is_whole_ =
+        lowering_ == nullptr || !limit.keeps_schedule || refetches || change.policy != nullptr;
     pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);
     return pending_;
 }
@@ -72,26 +73,22 @@ std::optional<Score> IncrementalEvaluator::evaluate_whole(const Score& limit) {
 }
 
 std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& limit) {
+    const Time most = limit.overflow == Bytes{0} ? limit.value : Time::max();
     lowering_->begin(change_);
-    if (!has_time(limit.value)) {
+    if (!has_time(most)) {
         ++effort_.rejected_by_parts;
         return drop();
     }
     lowering_->look_up();
-    if (!has_time(limit.value)) {
+    if (!has_time(most)) {
         ++effort_.rejected_by_load;
         return drop();
     }
     const auto tasks = lowering_->slots();
     put_lanes();
-    const auto makespan = timeline_->evaluate(tasks, limit.value);
+    const auto makespan = timeline_->evaluate(tasks, most);
     if (!makespan) return drop();
-    if (surely_fits()) return Score{true, Bytes{0}, *makespan};
-    ++effort_.memory;
-    Strategy next = strategy_;
-    apply(next, change_);
-    const Score score = score_of(whole_->evaluate(next));
-    assert(score.value == *makespan);
+    const Score score{true, overflow(), *makespan};
     if (limit.admits(score)) return score;
     timeline_->reject();
     return drop();
@@ -108,11 +105,13 @@ bool IncrementalEvaluator::has_time(Time limit) const {
                        [&](std::int64_t load) { return load <= limit.raw(); });
 }
 
-/// Does everything fit together that is ever held?
-bool IncrementalEvaluator::surely_fits() const {
-    const auto most = lowering_->most_bytes();
-    return std::equal(most.begin(), most.end(), capacities_.begin(),
-                      [](Bytes bytes, Bytes capacity) { return bytes <= capacity; });
+/// Of the pending change.
+Bytes IncrementalEvaluator::overflow() {
+    if (memory_->surely_fits()) return Bytes{0};
+    ++effort_.memory;
+    timeline_->write_pending_order(order_);
+    memory_->peaks(timeline_->graph(), order_);
+    return memory_->overflow();
 }
 
 void IncrementalEvaluator::accept() {

@@ -6,10 +6,13 @@
 //     loads      is some device or link busy for longer than the limit allows, whatever the order?
 //     tasks      what the change makes of the tasks around it (incremental_lowering.h)
 //     timeline   what differs of it, as far as the limit (incremental_timeline.h)
-//     memory     of what is quick enough, and only if all that is ever held would not fit together
+//     memory     of what is quick enough, and only where all that is ever held would not fit together
+//                (incremental_memory.h)
 //
-// Evaluated as a whole: what incremental lowering does not cover, other objectives than the makespan,
-// and what is compared with a strategy that overflows memory.
+// Less memory above capacity goes before less time, so against a limit that overflows memory no time is
+// too long, and nothing is rejected before its memory is known.
+//
+// Evaluated as a whole: what incremental lowering does not cover, and other objectives than the makespan.
 //
 // Threads: one object per thread.
 #pragma once
@@ -21,6 +24,7 @@
 
 #include "plan/evaluator.h"
 #include "plan/incremental_lowering.h"
+#include "plan/incremental_memory.h"
 #include "plan/incremental_timeline.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
@@ -35,7 +39,7 @@ struct EvaluatorEffort {
     std::int64_t rejected_by_parts = 0;  ///< by loads without the tensors around the change
     std::int64_t rejected_by_load = 0;   ///< by loads with them
     std::int64_t whole = 0;              ///< as a whole
-    std::int64_t memory = 0;             ///< as a whole for their memory
+    std::int64_t memory = 0;             ///< whose memory was looked at buffer by buffer
 };
 
 class IncrementalEvaluator {
@@ -65,7 +69,7 @@ private:
     std::optional<Score> evaluate_whole(const Score& limit);
     [[nodiscard]] bool has_time(Time limit) const;
     std::optional<Score> drop();
-    [[nodiscard]] bool surely_fits() const;
+    [[nodiscard]] Bytes overflow();
 
     const Problem& problem_;
     LayoutCache cache_;
@@ -75,6 +79,8 @@ private:
     Score score_;
     std::unique_ptr<IncrementalLowering> lowering_;  ///< null: evaluated as a whole
     std::unique_ptr<IncrementalTimeline> timeline_;
+    std::unique_ptr<IncrementalMemory> memory_;
+    std::vector<Slot> order_;  ///< scratch
     // The pending change.
     StrategyChange change_;
     std::optional<Score> pending_;

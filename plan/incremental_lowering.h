@@ -68,6 +68,17 @@ public:
     /// Per device: an upper bound of the bytes that it ever holds; after look_up() with the change.
     [[nodiscard]] std::span<const Bytes> most_bytes() const { return most_bytes_; }
 
+    // After slots() with the pending change; by row of layouts().
+    [[nodiscard]] const StrategyLayouts& layouts() const { return layouts_; }
+    /// Null: the tensor has none.
+    [[nodiscard]] const TensorTasks* tasks_of(std::size_t row) const { return tensors_[row].tasks; }
+    /// Where these tasks are.
+    [[nodiscard]] std::span<const Slot> slots_of(std::size_t row) const {
+        return tensors_[row].targets;
+    }
+    /// Where a task is that these refer to; a part never moves.
+    [[nodiscard]] Slot slot_of(std::size_t row, TaskRef ref) const { return resolved(row, ref); }
+
 private:
     /// A tensor in one micro-batch.
     struct Tensor {

@@ -12,6 +12,7 @@ namespace partita::plan {
 bool IncrementalTimeline::replay() {
     segments_.clear();
     log_.clear();
+    log_is_sorted_ = false;
     if (relevant_.empty()) {
         segments_.push_back({0, size(), 0, false});
         new_makespan_ = makespan_;

@@ -124,20 +124,43 @@ void IncrementalTimeline::accept() {
     keep_ends_after();
 }
 
+/// Each replayed piece by (start, key).
+void IncrementalTimeline::sort_log() {
+    if (log_is_sorted_) return;
+    log_is_sorted_ = true;
+    for (const Segment& segment : segments_) {
+        if (!segment.replayed) continue;
+        std::sort(log_.begin() + segment.begin, log_.begin() + segment.end,
+                  [&](const Started& a, const Started& b) {
+                      return a.start != b.start ? a.start < b.start
+                                                : graph_[a.slot].key < graph_[b.slot].key;
+                  });
+    }
+}
+
+void IncrementalTimeline::write_pending_order(std::vector<Slot>& order) {
+    sort_log();
+    order.clear();
+    for (const Segment& segment : segments_) {
+        if (!segment.replayed) {
+            order.insert(order.end(), order_.begin() + segment.begin, order_.begin() + segment.end);
+            continue;
+        }
+        for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+            order.push_back(log_[at(i)].slot);
+        }
+    }
+}
+
 /// Order and starts from a position on.
 void IncrementalTimeline::write_new(std::int32_t from) {
+    sort_log();
     std::vector<Started>& tasks = started_;
     tasks.clear();
     for (std::size_t s = 1; s < segments_.size(); ++s) {
         const Segment& segment = segments_[s];
         if (segment.replayed) {
-            const auto first = log_.begin() + segment.begin;
-            const auto last = log_.begin() + segment.end;
-            std::sort(first, last, [&](const Started& a, const Started& b) {
-                return a.start != b.start ? a.start < b.start
-                                          : graph_[a.slot].key < graph_[b.slot].key;
-            });
-            tasks.insert(tasks.end(), first, last);
+            tasks.insert(tasks.end(), log_.begin() + segment.begin, log_.begin() + segment.end);
             continue;
         }
         for (std::int32_t i = segment.begin; i < segment.end; ++i) {

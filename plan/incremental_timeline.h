@@ -79,6 +79,8 @@ public:
     [[nodiscard]] Time makespan() const { return Time(makespan_); }
     /// All tasks by (start, key): the order of their commits.
     [[nodiscard]] std::span<const Slot> order() const { return order_; }
+    /// The same with the change that is pending.
+    void write_pending_order(std::vector<Slot>& order);
     [[nodiscard]] Time start(Slot slot) const {
         return Time(starts_[at(marks_[at(slot)].position)]);
     }
@@ -134,6 +136,7 @@ private:
     // incremental_timeline.cpp: the accepted timeline
     void check_settled() const;
     void forget_change();
+    void sort_log();
     void write_new(std::int32_t from);
     void keep(std::int32_t from);
     void keep_ends_after();
@@ -199,7 +202,8 @@ private:
     std::vector<Window> windows_;         ///< per changed slot
     std::vector<std::int64_t> relevant_;  ///< times before that matter to changed tasks, rising
     std::vector<Segment> segments_;
-    std::vector<Started> log_;  ///< of segments that are closed
+    std::vector<Started> log_;    ///< of segments that are closed
+    bool log_is_sorted_ = false;  ///< by (start, key), in each segment
     std::int64_t new_makespan_ = 0;
     bool pending_ = false;
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/incremental_memory.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using Kind = TensorEvent::Kind;
+
+namespace {
+
+std::size_t at(std::int64_t i) {
+    return static_cast<std::size_t>(i);
+}
+
+/// Whose parts read what the event finds?
+bool is_read(const TensorEvent& event) {
+    return event.block >= 0 && event.kind != Kind::home && event.kind != Kind::give;
+}
+
+}  // namespace
+
+IncrementalMemory::IncrementalMemory(const Problem& problem, const IncrementalLowering& lowering,
+                                     std::vector<Bytes> capacities)
+    : problem_(problem),
+      lowering_(lowering),
+      capacities_(std::move(capacities)),
+      rows_(lowering.layouts().events().size()) {
+    number_rows();
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const Op& op = problem.graph().op(OpId(i));
+        if (op.kind == OpKind::compute && op.given) given_.push_back(OpId(i));
+    }
+}
+
+void IncrementalMemory::number_rows() {
+    const graph::OpGraph& graph = problem_.graph();
+    const MicroBatchRows& rows = lowering_.layouts().rows();
+    for (std::size_t i = graph.op_count(); i-- > 0;) {
+        const Op& op = graph.op(OpId(i));
+        const bool views = op.kind == OpKind::compute && problem_.rule(OpId(i)).alias &&
+                           !op.inputs.empty() && op.inputs[0].valid();
+        for (int m = 0; m < rows.micro_batches() && rows.runs_in(OpId(i), m); ++m) {
+            for (const TensorId t : op.outputs) {
+                View view{.row = rows.row(t, m), .viewed = 0, .event = 0, .is_one = views};
+                if (views) {
+                    view.viewed = rows.row(op.inputs[0], m);
+                    view.event = event_of_use(view.viewed, OpId(i), m);
+                }
+                backwards_.push_back(view);
+            }
+        }
+    }
+}
+
+/// Which event of a row is the forward use of operand 0?
+std::size_t IncrementalMemory::event_of_use(std::size_t row, OpId op, int micro_batch) const {
+    const std::vector<TensorEvent>& events = lowering_.layouts().events()[row].events;
+    const auto found = std::find_if(events.begin(), events.end(), [&](const TensorEvent& event) {
+        return event.kind == Kind::forward_use && event.op == op && event.operand == 0 &&
+               event.micro_batch == micro_batch;
+    });
+    assert(found != events.end());
+    return at(found - events.begin());
+}
+
+bool IncrementalMemory::surely_fits() const {
+    const auto most = lowering_.most_bytes();
+    return std::equal(most.begin(), most.end(), capacities_.begin(),
+                      [](Bytes bytes, Bytes capacity) { return bytes <= capacity; });
+}
+
+std::span<const Bytes> IncrementalMemory::peaks(const SlotGraph& graph,
+                                                std::span<const Slot> order) {
+    const auto most = lowering_.most_bytes();
+    in_doubt_.resize(most.size());
+    for (std::size_t d = 0; d < most.size(); ++d) in_doubt_[d] = most[d] > capacities_[d] ? 1 : 0;
+    find_spans(graph, order);
+    add_persistent();
+    lives_.clear();
+    first_begins_.assign(order.size() + 1, -1);
+    first_ends_.assign(order.size() + 1, -1);
+    for (const View& of : backwards_) {
+        if (rows_[of.row].tasks != lowering_.tasks_of(of.row)) renew(of.row);
+    }
+    for (const View& of : backwards_) add_lives(of);
+    sweep();
+    for (std::size_t d = 0; d < most.size(); ++d) {
+        if (in_doubt_[d] == 0) peaks_[d] = most[d];
+    }
+    return peaks_;
+}
+
+Bytes IncrementalMemory::overflow() const {
+    Bytes overflow;
+    for (std::size_t d = 0; d < peaks_.size(); ++d) {
+        overflow += std::max(Bytes{0}, peaks_[d] - capacities_[d]);
+    }
+    return overflow;
+}
+
+/// Takes note of a tensor's buffers, whose tasks are others.
+void IncrementalMemory::renew(std::size_t row) {
+    const TensorTasks* tasks = lowering_.tasks_of(row);
+    rows_[row].tasks = tasks;
+    rows_[row].values.clear();
+    rows_[row].users.clear();
+    rows_[row].value_of.clear();
+    if (tasks == nullptr) return;
+    add_values(row, *tasks);
+    add_users(row, *tasks);
+}
+
+/// Homes come first, and stay though they have no bytes: they may be views.
+void IncrementalMemory::add_values(std::size_t row, const TensorTasks& tasks) {
+    Row& of = rows_[row];
+    const std::size_t homes = tasks.steps[0].buffers;
+    for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
+        const Buffer& buffer = tasks.buffers[b];
+        std::int32_t value = -1;
+        if (buffer.root >= 0) {
+            value = of.value_of[at(buffer.root)];
+        } else if (buffer.writer != -1 && (b < homes || buffer.bytes != Bytes{0})) {
+            value = static_cast<std::int32_t>(of.values.size());
+            of.values.push_back({.bytes = buffer.bytes, .device = buffer.device});
+        }
+        of.value_of.push_back(value);
+    }
+}
+
+void IncrementalMemory::add_users(std::size_t row, const TensorTasks& tasks) {
+    Row& of = rows_[row];
+    const auto user_of = [&](TaskRef ref) {
+        return is_part(ref) ? ~lowering_.slot_of(row, ref) : ref;
+    };
+    uses_.clear();
+    const auto add = [&](std::int32_t buffer, User user) {
+        if (buffer < 0) return;
+        const std::int32_t value = of.value_of[at(buffer)];
+        if (value >= 0) uses_.emplace_back(value, user);
+    };
+    for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
+        const Buffer& buffer = tasks.buffers[b];
+        if (buffer.root < 0) add(static_cast<std::int32_t>(b), user_of(buffer.writer));
+    }
+    for (std::size_t i = 0; i < tasks.tasks.size(); ++i) {
+        for (const std::int32_t buffer : tasks.reads[i]) add(buffer, static_cast<User>(i));
+    }
+    const std::vector<TensorEvent>& events = lowering_.layouts().events()[row].events;
+    for (std::size_t e = 0; e < events.size(); ++e) {
+        if (!is_read(events[e])) continue;
+        const TensorStep& step = tasks.steps[e];
+        for (std::uint32_t part = 0; part < step.parts; ++part) {
+            const User user = user_of(part_ref(events[e].block, static_cast<int>(part)));
+            for (const Held& held : held_by(tasks, step, part)) add(held.buffer, user);
+        }
+    }
+    // Into the rows of values.
+    ends_.assign(of.values.size() + 1, 0);
+    for (const auto& [value, user] : uses_) ++ends_[at(value) + 1];
+    for (std::size_t v = 0; v < of.values.size(); ++v) {
+        ends_[v + 1] += ends_[v];
+        of.values[v].users = ends_[v + 1];
+    }
+    of.users.resize(uses_.size());
+    for (const auto& [value, user] : uses_) of.users[ends_[at(value)]++] = user;
+}
+
+/// Backwards, so that the next commit on a resource is known.
+void IncrementalMemory::find_spans(const SlotGraph& graph, std::span<const Slot> order) {
+    const auto count = static_cast<std::int32_t>(order.size());
+    spans_.resize(graph.slots());
+    next_.assign(graph.resource_count(), count);
+    for (std::int32_t i = count; i-- > 0;) {
+        const Slot slot = order[at(i)];
+        std::int32_t end = count;
+        for (const std::int32_t r : graph.resources(graph[slot].lane)) {
+            end = std::min(end, next_[at(r)]);
+            next_[at(r)] = i;
+        }
+        spans_[at(slot)] = {i, end};
+    }
+}
+
+void IncrementalMemory::add_persistent() {
+    bytes_.assign(capacities_.size(), Bytes{0});
+    for (const View& of : backwards_) {
+        const TensorTasks* tasks = lowering_.tasks_of(of.row);
+        if (tasks == nullptr) continue;
+        for (const auto& [device, bytes] : tasks->persistent) bytes_[at(device)] += bytes;
+    }
+    const StrategyLayouts& layouts = lowering_.layouts();
+    for (const OpId op : given_) {
+        for (int m = 0; m < layouts.rows().micro_batches() && layouts.rows().runs_in(op, m); ++m) {
+            for (const std::int32_t device : layouts.of(op, m).devices) {
+                bytes_[at(device)] += problem_.graph().op(op).given->memory;
+            }
+        }
+    }
+}
+
+/// Does this part of a result lie in what its operand holds? `root`: where, null if that has no bytes.
+bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& root) {
+    const TensorTasks& viewed = *lowering_.tasks_of(view.viewed);
+    const TensorStep& step = viewed.steps[view.event];
+    if (part >= step.parts) return false;
+    const auto held = held_by(viewed, step, part);
+    if (held.size() != 1 || held[0].buffer < 0) return false;
+    if (viewed.buffers[at(held[0].buffer)].writer == -1) return false;
+    Row& of = rows_[view.viewed];
+    const std::int32_t value = of.value_of[at(held[0].buffer)];
+    root = value < 0 ? nullptr : &of.values[at(value)];
+    return true;
+}
+
+/// From when until when does each value of the tensor lie on its device?
+void IncrementalMemory::add_lives(const View& view) {
+    Row& row = rows_[view.row];
+    const std::span<const Slot> slots = lowering_.slots_of(view.row);
+    const auto never = static_cast<std::int32_t>(first_ends_.size()) - 1;
+    const std::size_t homes = row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
+    const User* user = row.users.data();
+    for (std::size_t v = 0; v < row.values.size(); ++v) {
+        Value& value = row.values[v];
+        const User* const last = row.users.data() + value.users;
+        const User* const first = std::exchange(user, last);
+        if (in_doubt_[at(value.device)] == 0) continue;
+        const Span writer = span_of(*first, slots);
+        std::int32_t end = std::max(std::exchange(value.kept_until, 0), writer.end);
+        for (const User* other = first + 1; other < last; ++other) {
+            end = std::max(end, span_of(*other, slots).end);
+        }
+        Value* root = nullptr;
+        if (v < homes && is_viewing(view, v, root)) {
+            if (root != nullptr) root->kept_until = std::max(root->kept_until, end);
+            continue;
+        }
+        if (value.bytes == Bytes{0}) continue;
+        const auto life = static_cast<std::int32_t>(lives_.size());
+        lives_.push_back({value.bytes, value.device});
+        lives_.back().next_begin = std::exchange(first_begins_[at(writer.begin)], life);
+        if (end < never) lives_.back().next_end = std::exchange(first_ends_[at(end)], life);
+    }
+}
+
+/// What has ended is freed before anything is allocated.
+void IncrementalMemory::sweep() {
+    peaks_ = bytes_;
+    for (std::size_t i = 0; i < first_begins_.size(); ++i) {
+        for (std::int32_t life = first_ends_[i]; life >= 0; life = lives_[at(life)].next_end) {
+            bytes_[at(lives_[at(life)].device)] -= lives_[at(life)].bytes;
+        }
+        for (std::int32_t life = first_begins_[i]; life >= 0; life = lives_[at(life)].next_begin) {
+            const auto device = at(lives_[at(life)].device);
+            bytes_[device] += lives_[at(life)].bytes;
+            peaks_[device] = std::max(peaks_[device], bytes_[device]);
+        }
+    }
+}
+
+}  // namespace partita::plan

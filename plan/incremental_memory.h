@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Peak memory of a strategy that changes a little at a time: what memory.h says of the task graph that
+// lower() would give, without one.
+//
+//     order of commits      a  b  c  d  e  f        (slots)
+//     resource 1            a     c     e
+//     resource 2               b  c        f
+//     a has ended when c begins, c when e does: a buffer that a writes and c reads is there in [a, e)
+//
+// Backwards through the order: when has each task certainly ended? Then tensor by tensor: which task writes
+// a buffer, and who of its users ends last? A view keeps its root for as long; views are made later than
+// what they view, so tensors go backwards too. Then forwards through the order with what begins and ends.
+//
+// What each tensor's buffers are is kept while the tensor keeps its tasks. Devices on which everything that
+// is ever held would fit together are left out.
+//
+// Cost: proportional to the tasks; see docs/search.md. No allocation once lists have grown.
+// Threads: one object per thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/units.h"
+#include "plan/incremental_lowering.h"
+#include "plan/problem.h"
+#include "plan/slot_graph.h"
+
+namespace partita::plan {
+
+class IncrementalMemory {
+public:
+    /// Both must outlive it. A capacity per device.
+    IncrementalMemory(const Problem& problem, const IncrementalLowering& lowering,
+                      std::vector<Bytes> capacities);
+
+    /// Does everything fit together that is ever held, with the pending change?
+    [[nodiscard]] bool surely_fits() const;
+    /// Peak bytes per device with the pending change, whose tasks are committed in this order; where all
+    /// that is ever held fits together, that. Valid until the next call.
+    std::span<const Bytes> peaks(const SlotGraph& graph, std::span<const Slot> order);
+    /// Of these peaks: sum over devices of the bytes above capacity.
+    [[nodiscard]] Bytes overflow() const;
+
+private:
+    /// Bytes of a tensor that are allocated and freed as one: a buffer that lies in no other of the tensor.
+    struct Value {
+        Bytes bytes;
+        std::int32_t device = 0;
+        std::int32_t kept_until = 0;  ///< by views; 0 between calls
+        std::uint32_t users = 0;      ///< end of them in Row::users; the writer is one
+    };
+    /// A task of a tensor, or ~slot of a part.
+    using User = std::int32_t;
+    /// What is known of a tensor's buffers, in one micro-batch.
+    struct Row {
+        const TensorTasks* tasks = nullptr;  ///< of which this is known
+        std::vector<Value> values;
+        std::vector<User> users;             ///< of each value, first the writer
+        std::vector<std::int32_t> value_of;  ///< per buffer; -1: it has no bytes
+    };
+    /// A result that uses the memory of an operand: which event of the operand's row finds it.
+    struct View {
+        std::size_t row = 0;
+        std::size_t viewed = 0;
+        std::size_t event = 0;
+        bool is_one = false;
+    };
+    /// A task by position: its commit, and the first that proves that it has ended.
+    struct Span {
+        std::int32_t begin = 0;
+        std::int32_t end = 0;
+    };
+    /// A value that is held on a device in doubt. Those that begin at one position are a list, and those
+    /// that end at one.
+    struct Life {
+        Bytes bytes;
+        std::int32_t device = 0;
+        std::int32_t next_begin = -1;
+        std::int32_t next_end = -1;
+    };
+
+    void number_rows();
+    [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
+    void renew(std::size_t row);
+    void add_values(std::size_t row, const TensorTasks& tasks);
+    void add_users(std::size_t row, const TensorTasks& tasks);
+    void find_spans(const SlotGraph& graph, std::span<const Slot> order);
+    void add_persistent();
+    void add_lives(const View& view);
+    [[nodiscard]] bool is_viewing(const View& view, std::size_t part, Value*& root);
+    [[nodiscard]] Span span_of(User user, std::span<const Slot> slots) const {
+        const Slot slot = user < 0 ? ~user : slots[static_cast<std::size_t>(user)];
+        return spans_[static_cast<std::size_t>(slot)];
+    }
+    void sweep();
+
+    const Problem& problem_;
+    const IncrementalLowering& lowering_;
+    std::vector<Bytes> capacities_;
+    std::vector<View> backwards_;  ///< all tensors, those made last first
+    std::vector<Row> rows_;
+    std::vector<graph::OpId> given_;  ///< ops whose memory is given
+    // Of the latest call.
+    std::vector<Span> spans_;         ///< per slot
+    std::vector<std::int32_t> next_;  ///< per resource: position of the commit that comes next
+    std::vector<char> in_doubt_;      ///< per device
+    std::vector<Life> lives_;
+    std::vector<std::int32_t> first_begins_;  ///< per position: of lives
+    std::vector<std::int32_t> first_ends_;
+    std::vector<Bytes> bytes_;  ///< per device
+    std::vector<Bytes> peaks_;
+    std::vector<std::pair<std::int32_t, User>> uses_;  ///< scratch: value, user
+    std::vector<std::uint32_t> ends_;                  ///< the same: per value
+};
+
+}  // namespace partita::plan

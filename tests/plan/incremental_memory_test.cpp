@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Peaks of a strategy that changes equal those of one that is lowered, simulated and walked through anew.
+#include "plan/incremental_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/config.h"
+#include "plan/incremental_timeline.h"
+#include "plan/lower.h"
+#include "plan/memory.h"
+#include "plan/simulate.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using search::Random;
+
+Strategy without_refetch(Strategy strategy) {
+    for (UpdateConfig& update : strategy.updates) update.refetch = false;
+    return strategy;
+}
+
+/// A strategy that changes at random, and the peaks of its devices.
+class Changing {
+public:
+    explicit Changing(std::uint64_t seed)
+        : random_(seed),
+          micro_batches_(seed % 3 == 0 ? 1 + draw(random_, 3) : 1),
+          graph_(random_network(random_, 1 + draw(random_, 7),
+                                micro_batches_ > 1 ? Layers::samples_apart : Layers::any)),
+          machine_(switched_machine(1 + draw(random_, 6))),
+          problem_(make_problem(graph_, machine_, options(seed))),
+          cache_(problem_),
+          strategy_(without_refetch(random_strategy(random_, problem_, micro_batches_))),
+          lowering_(problem_, strategy_, cache_),
+          timeline_(resource_count_of(problem_), cache_.lanes().resources()),
+          capacities_(static_cast<std::size_t>(problem_.device_count()), capacity(seed)),
+          memory_(problem_, lowering_, capacities_) {
+        evaluate();
+        expect_equal(strategy_);
+        timeline_.accept();
+        lowering_.keep();
+    }
+
+    void step() {
+        RandomChange drawn = random_change(random_, problem_, micro_batches_);
+        for (auto& [op, update] : drawn.updates) update.refetch = false;
+        const StrategyChange change{drawn.configs, drawn.updates};
+        Strategy next = strategy_;
+        apply(next, change);
+        if (find_fault(problem_, next)) return;
+        ++changes_;
+        lowering_.begin(change);
+        lowering_.look_up();
+        evaluate();
+        // Not always: what is known of tensors may be older than the change before.
+        if (draw(random_, 4) != 0) expect_equal(next);
+        if (draw(random_, 2) == 0) {
+            timeline_.accept();
+            lowering_.keep();
+            strategy_ = std::move(next);
+        } else {
+            timeline_.reject();
+            lowering_.drop();
+        }
+    }
+
+    [[nodiscard]] int changes() const { return changes_; }
+    [[nodiscard]] int exact() const { return exact_; }
+    [[nodiscard]] int bounded() const { return bounded_; }
+    [[nodiscard]] int freed() const { return freed_; }
+    [[nodiscard]] int views() const { return views_; }
+
+private:
+    static ProblemOptions options(std::uint64_t seed) {
+        const bool training = seed % 4 != 0;
+        return {.mode = training ? Mode::training : Mode::inference,
+                .objective = training ? Objective::step_time : Objective::latency};
+    }
+    /// Of every third nothing is in doubt on some devices.
+    static Bytes capacity(std::uint64_t seed) {
+        return seed % 3 == 1 ? Bytes(static_cast<std::int64_t>(50 * seed)) : Bytes(-1);
+    }
+
+    void evaluate() {
+        const auto tasks = lowering_.slots();
+        const Csr<std::int32_t>& lanes = cache_.lanes().resources();
+        for (auto i = timeline_.graph().lanes(); i < lanes.rows(); ++i) {
+            timeline_.graph().add_lane(lanes[i]);
+        }
+        ASSERT_NE(timeline_.evaluate(tasks), std::nullopt);
+    }
+
+    void expect_equal(const Strategy& strategy) {
+        const TaskGraph graph = lower(problem_, strategy);
+        const auto expected = peak_memory(graph, simulate(graph, Scheduler::rank).commit_order);
+        timeline_.write_pending_order(order_);
+        const auto actual = memory_.peaks(timeline_.graph(), order_);
+        Bytes overflow;
+        for (std::size_t d = 0; d < expected.size(); ++d) {
+            overflow += std::max(Bytes{0}, expected[d] - capacities_[d]);
+            const Bytes most = lowering_.most_bytes()[d];
+            if (most <= capacities_[d]) {
+                EXPECT_LE(expected[d], actual[d]);
+                EXPECT_LE(actual[d], capacities_[d]);
+                ++bounded_;
+                continue;
+            }
+            EXPECT_EQ(expected[d], actual[d]) << "device " << d << "\n"
+                                              << text_of(problem_, strategy);
+            ++exact_;
+            if (actual[d] < most) ++freed_;
+        }
+        EXPECT_EQ(memory_.overflow(), overflow);
+        for (const Buffer& buffer : graph.buffers) {
+            const bool is_view =
+                buffer.root >= 0 && !buffer.gradient &&
+                graph.buffers[static_cast<std::size_t>(buffer.root)].tensor != buffer.tensor;
+            if (is_view) ++views_;
+        }
+    }
+
+    Random random_;
+    int micro_batches_;
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    Problem problem_;
+    LayoutCache cache_;
+    Strategy strategy_;
+    IncrementalLowering lowering_;
+    IncrementalTimeline timeline_;
+    std::vector<Bytes> capacities_;
+    IncrementalMemory memory_;
+    std::vector<Slot> order_;
+    int changes_ = 0;
+    int exact_ = 0;
+    int bounded_ = 0;
+    int freed_ = 0;
+    int views_ = 0;
+};
+
+TEST(IncrementalMemory, EqualsTheMemoryOfLoweringAnew) {
+    int changes = 0;
+    int exact = 0;
+    int bounded = 0;
+    int freed = 0;
+    int views = 0;
+    for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Changing changing(seed);
+        for (int i = 0; i < 40 && !HasFailure(); ++i) changing.step();
+        if (HasFailure()) return;
+        changes += changing.changes();
+        exact += changing.exact();
+        bounded += changing.bounded();
+        freed += changing.freed();
+        views += changing.views();
+    }
+    // It is about something.
+    EXPECT_GT(changes, 3'000);
+    EXPECT_GT(exact, 5'000);
+    EXPECT_GT(bounded, 500);
+    EXPECT_GT(freed, 3'000);
+    EXPECT_GT(views, 1'000);
+}
+
+}  // namespace
+}  // namespace partita::plan

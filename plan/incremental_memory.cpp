@@ -31,7 +31,8 @@ IncrementalMemory::IncrementalMemory(const Problem& problem, const IncrementalLo
     : problem_(problem),
       lowering_(lowering),
       capacities_(std::move(capacities)),
-      rows_(lowering.layouts().events().size()) {
+      rows_(lowering.layouts().events().size()),
+      persistent_(capacities_.size()) {
     number_rows();
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const Op& op = problem.graph().op(OpId(i));
@@ -82,14 +83,14 @@ std::span<const Bytes> IncrementalMemory::peaks(const SlotGraph& graph,
     in_doubt_.resize(most.size());
     for (std::size_t d = 0; d < most.size(); ++d) in_doubt_[d] = most[d] > capacities_[d] ? 1 : 0;
     find_spans(graph, order);
-    add_persistent();
-    lives_.clear();
-    first_begins_.assign(order.size() + 1, -1);
-    first_ends_.assign(order.size() + 1, -1);
     for (const View& of : backwards_) {
         if (rows_[of.row].tasks != lowering_.tasks_of(of.row)) renew(of.row);
     }
+    lives_.clear();
+    events_.assign(order.size(), {});
     for (const View& of : backwards_) add_lives(of);
+    peaks_ = persistent_;
+    add_given();
     sweep();
     for (std::size_t d = 0; d < most.size(); ++d) {
         if (in_doubt_[d] == 0) peaks_[d] = most[d];
@@ -108,6 +109,8 @@ Bytes IncrementalMemory::overflow() const {
 /// Takes note of a tensor's buffers, whose tasks are others.
 void IncrementalMemory::renew(std::size_t row) {
     const TensorTasks* tasks = lowering_.tasks_of(row);
+    if (rows_[row].tasks != nullptr) add_persistent(*rows_[row].tasks, -1);
+    if (tasks != nullptr) add_persistent(*tasks, 1);
     rows_[row].tasks = tasks;
     rows_[row].values.clear();
     rows_[row].users.clear();
@@ -188,18 +191,16 @@ void IncrementalMemory::find_spans(const SlotGraph& graph, std::span<const Slot>
     }
 }
 
-void IncrementalMemory::add_persistent() {
-    bytes_.assign(capacities_.size(), Bytes{0});
-    for (const View& of : backwards_) {
-        const TensorTasks* tasks = lowering_.tasks_of(of.row);
-        if (tasks == nullptr) continue;
-        for (const auto& [device, bytes] : tasks->persistent) bytes_[at(device)] += bytes;
-    }
+void IncrementalMemory::add_persistent(const TensorTasks& tasks, std::int64_t sign) {
+    for (const auto& [device, bytes] : tasks.persistent) persistent_[at(device)] += sign * bytes;
+}
+
+void IncrementalMemory::add_given() {
     const StrategyLayouts& layouts = lowering_.layouts();
     for (const OpId op : given_) {
         for (int m = 0; m < layouts.rows().micro_batches() && layouts.rows().runs_in(op, m); ++m) {
             for (const std::int32_t device : layouts.of(op, m).devices) {
-                bytes_[at(device)] += problem_.graph().op(op).given->memory;
+                peaks_[at(device)] += problem_.graph().op(op).given->memory;
             }
         }
     }
@@ -223,7 +224,7 @@ bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& r
 void IncrementalMemory::add_lives(const View& view) {
     Row& row = rows_[view.row];
     const std::span<const Slot> slots = lowering_.slots_of(view.row);
-    const auto never = static_cast<std::int32_t>(first_ends_.size()) - 1;
+    const auto never = static_cast<std::int32_t>(events_.size());
     const std::size_t homes = row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
     const User* user = row.users.data();
     for (std::size_t v = 0; v < row.values.size(); ++v) {
@@ -243,23 +244,25 @@ void IncrementalMemory::add_lives(const View& view) {
         }
         if (value.bytes == Bytes{0}) continue;
         const auto life = static_cast<std::int32_t>(lives_.size());
-        lives_.push_back({value.bytes, value.device});
-        lives_.back().next_begin = std::exchange(first_begins_[at(writer.begin)], life);
-        if (end < never) lives_.back().next_end = std::exchange(first_ends_[at(end)], life);
+        lives_.push_back({value.bytes.raw(), value.device});
+        lives_.back().next_begin = std::exchange(events_[at(writer.begin)].begin, life);
+        if (end < never) lives_.back().next_end = std::exchange(events_[at(end)].end, life);
     }
 }
 
-/// What has ended is freed before anything is allocated.
+/// What has ended is freed before anything is allocated. All that is ever held is known to be in range.
 void IncrementalMemory::sweep() {
-    peaks_ = bytes_;
-    for (std::size_t i = 0; i < first_begins_.size(); ++i) {
-        for (std::int32_t life = first_ends_[i]; life >= 0; life = lives_[at(life)].next_end) {
-            bytes_[at(lives_[at(life)].device)] -= lives_[at(life)].bytes;
+    held_.clear();
+    for (const Bytes bytes : peaks_) held_.push_back(bytes.raw());
+    for (const Events& events : events_) {
+        for (std::int32_t i = events.end; i >= 0; i = lives_[at(i)].next_end) {
+            held_[at(lives_[at(i)].device)] -= lives_[at(i)].bytes;
         }
-        for (std::int32_t life = first_begins_[i]; life >= 0; life = lives_[at(life)].next_begin) {
-            const auto device = at(lives_[at(life)].device);
-            bytes_[device] += lives_[at(life)].bytes;
-            peaks_[device] = std::max(peaks_[device], bytes_[device]);
+        for (std::int32_t i = events.begin; i >= 0; i = lives_[at(i)].next_begin) {
+            const Life& life = lives_[at(i)];
+            std::int64_t& held = held_[at(life.device)];
+            held += life.bytes;
+            peaks_[at(life.device)] = std::max(peaks_[at(life.device)], Bytes(held));
         }
     }
 }

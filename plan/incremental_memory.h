@@ -76,10 +76,15 @@ private:
     /// A value that is held on a device in doubt. Those that begin at one position are a list, and those
     /// that end at one.
     struct Life {
-        Bytes bytes;
+        std::int64_t bytes = 0;
         std::int32_t device = 0;
         std::int32_t next_begin = -1;
         std::int32_t next_end = -1;
+    };
+    /// The first of each list; -1: it is empty.
+    struct Events {
+        std::int32_t begin = -1;
+        std::int32_t end = -1;
     };
 
     void number_rows();
@@ -88,7 +93,8 @@ private:
     void add_values(std::size_t row, const TensorTasks& tasks);
     void add_users(std::size_t row, const TensorTasks& tasks);
     void find_spans(const SlotGraph& graph, std::span<const Slot> order);
-    void add_persistent();
+    void add_persistent(const TensorTasks& tasks, std::int64_t sign);
+    void add_given();
     void add_lives(const View& view);
     [[nodiscard]] bool is_viewing(const View& view, std::size_t part, Value*& root);
     [[nodiscard]] Span span_of(User user, std::span<const Slot> slots) const {
@@ -102,16 +108,16 @@ private:
     std::vector<Bytes> capacities_;
     std::vector<View> backwards_;  ///< all tensors, those made last first
     std::vector<Row> rows_;
+    std::vector<Bytes> persistent_;   ///< per device, of these rows
     std::vector<graph::OpId> given_;  ///< ops whose memory is given
     // Of the latest call.
     std::vector<Span> spans_;         ///< per slot
     std::vector<std::int32_t> next_;  ///< per resource: position of the commit that comes next
     std::vector<char> in_doubt_;      ///< per device
     std::vector<Life> lives_;
-    std::vector<std::int32_t> first_begins_;  ///< per position: of lives
-    std::vector<std::int32_t> first_ends_;
-    std::vector<Bytes> bytes_;  ///< per device
-    std::vector<Bytes> peaks_;
+    std::vector<Events> events_;                       ///< per position
+    std::vector<std::int64_t> held_;                   ///< per device
+    std::vector<Bytes> peaks_;                         ///< the same
     std::vector<std::pair<std::int32_t, User>> uses_;  ///< scratch: value, user
     std::vector<std::uint32_t> ends_;                  ///< the same: per value
 };

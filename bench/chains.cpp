@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -125,10 +126,11 @@ private:
     search::WrittenChange change_;
 };
 
-/// Accepts nearly everything.
+/// Accepts nearly everything, but for what needs more memory than there is.
 plan::Strategy random_state(Case& of) {
     Run run(of, of.start);
-    while (run.acceptances < 3 * static_cast<std::int64_t>(of.graph.op_count())) run.step(1e3);
+    const auto ops = static_cast<std::int64_t>(of.graph.op_count());
+    for (std::int64_t i = 0; i < 30 * ops && run.acceptances < 3 * ops; ++i) run.step(1e3);
     return run.strategy();
 }
 
@@ -147,10 +149,11 @@ double whole_rate(const plan::Problem& problem, const plan::Strategy& strategy) 
 void print(const Row& row, const char* chain, const Case& of, const Run& run, double before) {
     const auto count = static_cast<double>(run.proposals);
     const plan::EvaluatorEffort& effort = run.evaluator().effort();
-    const plan::TimelineEffort& timeline = *run.evaluator().timeline_effort();
+    const plan::TimelineEffort* const known = run.evaluator().timeline_effort();
+    const plan::TimelineEffort timeline = known != nullptr ? *known : plan::TimelineEffort{};
     const double rate = count / run.evaluating;
     const double whole = whole_rate(of.problem, run.strategy());
-    const auto tasks = static_cast<double>(run.evaluator().tasks());
+    const double tasks = std::max(1.0, static_cast<double>(run.evaluator().tasks()));
     const double by_load = static_cast<double>(effort.rejected_by_parts + effort.rejected_by_load +
                                                timeline.rejected_by_load);
     fmt::print(
@@ -195,7 +198,7 @@ int run(int argc, char** argv) {
         ->check(CLI::PositiveNumber);
     app.add_option("--machine", options.machine, "as for partita plan");
     app.add_option("--memory-gib", options.memory_gib,
-                   "of each device; with little, what is quick enough is evaluated as a whole");
+                   "of each device; with little, what is quick enough has its memory looked at");
     app.add_option("--only", options.only, "networks whose name contains this");
     CLI11_PARSE(app, argc, argv);
     fmt::print(

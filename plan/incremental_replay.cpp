@@ -12,13 +12,15 @@ namespace partita::plan {
 bool IncrementalTimeline::replay() {
     segments_.clear();
     log_.clear();
-    if (relevant_.empty()) {
+    const std::int64_t first = find_windows();
+    if (first == kNever) {
+        check_changed_started();
         segments_.push_back({0, size(), 0, false});
         new_makespan_ = makespan_;
         return true;
     }
     latest_end_ = 0;
-    restart(relevant_.front(), 0);
+    restart(first, 0);
     segments_.push_back({0, restart_position_, 0, false});
     if (!rest_fits()) return false;
     while (ready_.start_all([&](Slot slot) { return begin(slot); })) {
@@ -102,14 +104,25 @@ void IncrementalTimeline::find_ready() {
         marks_[at(changed[i])].waits = windows_[i].has_started ? kEnded : 1;
     }
     for (std::size_t i = 0; i < changed.size(); ++i) {
-        if (graph_.has(changed[i]) && !windows_[i].has_started) enter(changed[i]);
+        if (!graph_.has(changed[i])) continue;
+        if (!windows_[i].has_started) {
+            enter(changed[i]);
+            continue;
+        }
+        for (const Slot next : graph_.successors(changed[i])) {
+            const Mark& of = mark(next);
+            const bool waits = of.changed < 0 && of.position >= restart_position_;
+            if (waits && of.restart != restart_) enter(next);
+        }
     }
     for (std::int32_t block = restart_position_ / kStride; block * kStride < size(); ++block) {
         if (least_ready_at_[at(block)] > restart_position_) continue;
         const std::int32_t end = std::min(size(), (block + 1) * kStride);
         for (std::int32_t i = std::max(restart_position_, block * kStride); i < end; ++i) {
             const Slot slot = order_[at(i)];
-            if (ready_at_[at(i)] <= restart_position_ && mark(slot).changed < 0) enter(slot);
+            if (ready_at_[at(i)] <= restart_position_ && mark(slot).restart != restart_) {
+                enter(slot);
+            }
         }
     }
 }
@@ -199,11 +212,18 @@ void IncrementalTimeline::close_log() {
 
 void IncrementalTimeline::check_all_started() const {
     const auto changed = static_cast<std::int32_t>(changed_positions_.size() - settled_);
-    bool all = unchanged_ + changed == size() - restart_position_;
+    if (unchanged_ + changed != size() - restart_position_) throw_cycle();
+    check_changed_started();
+}
+
+void IncrementalTimeline::check_changed_started() const {
     for (std::size_t i = 0; i < windows_.size(); ++i) {
-        all = all && (windows_[i].has_started || !graph_.has(graph_.changed()[i]));
+        if (!windows_[i].has_started && graph_.has(graph_.changed()[i])) throw_cycle();
     }
-    if (!all) throw std::logic_error("evaluate: the graph has a cycle");
+}
+
+void IncrementalTimeline::throw_cycle() {
+    throw std::logic_error("evaluate: the graph has a cycle");
 }
 
 }  // namespace partita::plan

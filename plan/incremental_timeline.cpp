@@ -28,7 +28,6 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
         graph_.undo();
         return std::nullopt;
     }
-    find_windows();
     if (!replay() || new_makespan_ > limit_) {
         ++effort_.rejected_early;
         forget_change();

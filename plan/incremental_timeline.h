@@ -80,6 +80,7 @@ private:
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int32_t kStride = 32;      ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
+    static constexpr std::int32_t kPause = 8;        ///< positions between attempts to splice
 
     /// One slot. `end`, `position`: in the accepted timeline; the rest holds since one restart.
     struct alignas(32) Mark {
@@ -95,8 +96,8 @@ private:
     /// One changed slot, in times of the accepted timeline.
     struct Window {
         std::int64_t old_start = kNever;  ///< kNever: there was no task
-        std::int64_t relevant = kNever;   ///< the new task is not ready before; kNever: it is none
-        bool has_started = false;
+        bool has_started = false;         ///< the new task
+        bool waits_alike = false;         ///< it matters only when it starts
     };
     /// A piece of the new timeline: tasks of the log, or positions of the old one, shifted.
     struct Segment {
@@ -129,15 +130,15 @@ private:
     void keep_ends_after();
 
     // incremental_windows.cpp: what of it a change concerns, and what of it can be followed
-    void find_windows();
-    std::int64_t relevant_of(std::size_t index);
-    [[nodiscard]] bool only_lasts_longer(std::size_t index) const;
+    std::int64_t find_windows();
+    [[nodiscard]] bool waits_alike(std::size_t index) const;
     void find_running(std::int32_t position, std::int64_t time);
     enum class Splice : std::uint8_t { no, jumped, finished };
     Splice try_splice();
     [[nodiscard]] bool has_started_the_same(std::int32_t position);
     [[nodiscard]] bool runs_the_same(std::int32_t position, std::int64_t shift);
-    [[nodiscard]] bool windows_agree(std::int64_t old_start) const;
+    [[nodiscard]] std::int64_t next_relevant(std::int32_t position) const;
+    [[nodiscard]] std::int64_t ready_before(Slot slot, std::int64_t now) const;
 
     // incremental_replay.cpp: simulating
     bool replay();
@@ -153,6 +154,8 @@ private:
     [[nodiscard]] bool rest_fits() const;
     void close_log();
     void check_all_started() const;
+    void check_changed_started() const;
+    [[noreturn]] static void throw_cycle();
 
     SlotGraph graph_;
 
@@ -172,8 +175,7 @@ private:
 
     // The evaluation.
     std::int64_t limit_ = 0;
-    std::vector<Window> windows_;         ///< per changed slot
-    std::vector<std::int64_t> relevant_;  ///< times before that matter to changed tasks, rising
+    std::vector<Window> windows_;                  ///< per changed slot
     std::vector<std::int32_t> changed_positions_;  ///< of changed tasks before, rising
     std::vector<Segment> segments_;
     std::vector<Started> log_;  ///< in order of start

@@ -8,11 +8,10 @@
 
 namespace partita::plan {
 
-/// Which times of the accepted timeline matter to the changed tasks.
-void IncrementalTimeline::find_windows() {
+/// The first time of the accepted timeline that matters to a changed task; kNever: none does.
+std::int64_t IncrementalTimeline::find_windows() {
     const std::span<const Slot> changed = graph_.changed();
     windows_.assign(changed.size(), {});
-    relevant_.clear();
     changed_positions_.clear();
     for (std::size_t i = 0; i < changed.size(); ++i) {
         Mark& mark = marks_[at(changed[i])];
@@ -20,38 +19,30 @@ void IncrementalTimeline::find_windows() {
         if (mark.position < 0) continue;
         changed_positions_.push_back(mark.position);
         windows_[i].old_start = starts_[at(mark.position)];
-        relevant_.push_back(windows_[i].old_start);
     }
     std::sort(changed_positions_.begin(), changed_positions_.end());
+    std::int64_t first = kNever;
     for (std::size_t i = 0; i < changed.size(); ++i) {
-        if (!graph_.has(changed[i])) continue;
-        if (order_.empty()) windows_[i].relevant = 0;
-        relevant_.push_back(relevant_of(i));
+        windows_[i].waits_alike = waits_alike(i);
+        first = std::min(first, windows_[i].old_start);
+        if (!graph_.has(changed[i]) || windows_[i].waits_alike) continue;
+        std::int64_t ready = 0;
+        for (const Slot p : graph_[changed[i]].predecessors) {
+            ready = std::max(ready, mark(p).changed >= 0 ? kNever : mark(p).end);
+        }
+        first = std::min(first, ready);
     }
-    std::sort(relevant_.begin(), relevant_.end());
-    relevant_.erase(std::unique(relevant_.begin(), relevant_.end()), relevant_.end());
+    return first;
 }
 
-/// A task whose duration alone differs starts where it did, if nothing before differs.
-bool IncrementalTimeline::only_lasts_longer(std::size_t index) const {
+/// A task whose duration alone differs matters when it starts: until then it waits, or not, as before.
+bool IncrementalTimeline::waits_alike(std::size_t index) const {
     const SlotGraph::Before& before = graph_.before(index);
     const SlotGraph::Node& now = graph_[graph_.changed()[index]];
     return before.lane == now.lane && before.key == now.key &&
-           before.predecessors == now.predecessors;
-}
-
-/// When the new task can be ready, were nothing else different.
-std::int64_t IncrementalTimeline::relevant_of(std::size_t index) {
-    Window& window = windows_[index];
-    if (window.relevant != kNever) return window.relevant;
-    window.relevant = 0;  // ends the recursion should the change be cyclic; the replay finds that
-    if (only_lasts_longer(index)) return window.relevant = window.old_start;
-    std::int64_t latest = 0;
-    for (const Slot p : graph_[graph_.changed()[index]].predecessors) {
-        const std::int32_t changed = mark(p).changed;
-        latest = std::max(latest, changed >= 0 ? relevant_of(at(changed)) : mark(p).end);
-    }
-    return windows_[index].relevant = latest;
+           before.predecessors == now.predecessors &&
+           std::none_of(now.predecessors.begin(), now.predecessors.end(),
+                        [&](Slot p) { return mark(p).changed >= 0; });
 }
 
 std::int32_t IncrementalTimeline::lane_before(Slot slot) const {
@@ -96,25 +87,21 @@ IncrementalTimeline::Splice IncrementalTimeline::try_splice() {
     const std::int64_t old_start = starts_[at(position)];
     const std::int64_t shift = now_ - old_start;
     if (!runs_the_same(position, shift)) return Splice::no;
-    const auto target = std::lower_bound(relevant_.begin(), relevant_.end(), old_start);
-    const bool last = target == relevant_.end();
-    const std::int32_t end = last ? size() : position_at(*target);
-    if (!last && end - position < kWorthAJump) {
-        next_try_ = end;
-        return Splice::no;
-    }
-    if (!windows_agree(old_start)) {
-        next_try_ = position + 8;
+    const std::int64_t target = next_relevant(position);
+    const std::int32_t end = target == kNever ? size() : position_at(target);
+    if (target != kNever && end - position < kWorthAJump) {
+        next_try_ = std::max(end, position + kPause);
         return Splice::no;
     }
     ++effort_.spliced;
     close_log();
     segments_.push_back({position, end, shift, false});
-    if (last) {
+    if (target == kNever) {
+        check_changed_started();
         new_makespan_ = std::max(latest_end_, ends_after_[at(position)] + shift);
         return Splice::finished;
     }
-    restart(*target, shift);
+    restart(target, shift);
     return Splice::jumped;
 }
 
@@ -137,18 +124,43 @@ bool IncrementalTimeline::runs_the_same(std::int32_t position, std::int64_t shif
     return found_running_.size() == running_.size();
 }
 
-/// Have those changed tasks started, and ended, that concern what was before, and no others?
-bool IncrementalTimeline::windows_agree(std::int64_t old_start) const {
-    for (std::size_t i = 0; i < windows_.size(); ++i) {
+/// Until when the accepted timeline can be followed from a position on, where only changed tasks are in
+/// another state; kNever: to its end.
+std::int64_t IncrementalTimeline::next_relevant(std::int32_t position) const {
+    const std::int64_t now = starts_[at(position)];
+    std::int64_t first = kNever;
+    for (std::size_t i = 0; i < windows_.size() && first > now; ++i) {
         const Slot slot = graph_.changed()[i];
-        if (!graph_.has(slot)) continue;
         const Window& window = windows_[i];
-        const bool started = window.has_started;
-        if ((window.relevant < old_start) != started) return false;
-        if (window.old_start != kNever && (window.old_start < old_start) != started) return false;
-        if (!started && mark(slot).waits == 0) return false;
+        const bool starts_later = window.old_start != kNever && window.old_start >= now;
+        if (starts_later) first = std::min(first, window.old_start);
+        if (!graph_.has(slot)) continue;
+        if (!window.has_started && !(starts_later && window.waits_alike)) {
+            first = std::min(first, ready_before(slot, now));
+        }
+        for (const Slot next : graph_.successors(slot)) {
+            const Mark& of = mark(next);
+            if (of.changed >= 0 || of.position < position) continue;
+            if (!window.has_started) {
+                first = std::min(first, starts_[at(of.position)]);
+            } else if (starts_later) {  // it may be ready before it was
+                first = std::min(first, ready_before(next, now));
+            }
+        }
     }
-    return true;
+    return first;
+}
+
+/// When a task is ready, in times of the accepted timeline, which is as now; kNever: it waits for a changed
+/// one.
+std::int64_t IncrementalTimeline::ready_before(Slot slot, std::int64_t now) const {
+    std::int64_t ready = now;
+    for (const Slot p : graph_[slot].predecessors) {
+        if (has_ended(p)) continue;
+        if (mark(p).changed >= 0) return kNever;
+        ready = std::max(ready, mark(p).end);
+    }
+    return ready;
 }
 
 }  // namespace partita::plan

@@ -36,9 +36,6 @@ public:
     void release(std::int32_t lane);
     void add(Slot slot);
 
-    /// Has it a resource that no other lane has, and no others?
-    [[nodiscard]] bool is_alone(std::int32_t lane) const { return lanes_[at(lane)].is_alone; }
-
     /// Calls start(slot) for each task that starts now; its resources are occupied already. Starting
     /// makes nothing ready at once: tasks take time. Where `start` returns false it ends.
     template <class Start>

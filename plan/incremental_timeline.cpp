@@ -11,49 +11,8 @@
 
 namespace partita::plan {
 
-namespace {
-
-/// The tasks of a slot graph by key, so that a task's number is its rank.
-struct Numbered {
-    std::vector<Slot> slots;
-    TaskGraph graph;
-};
-
-Numbered numbered(const SlotGraph& slots) {
-    Numbered by_key;
-    for (std::size_t i = 0; i < slots.slots(); ++i) {
-        if (slots.has(static_cast<Slot>(i))) by_key.slots.push_back(static_cast<Slot>(i));
-    }
-    std::sort(by_key.slots.begin(), by_key.slots.end(),
-              [&](Slot a, Slot b) { return slots[a].key < slots[b].key; });
-    std::vector<TaskId> number(slots.slots(), -1);
-    for (std::size_t i = 0; i < by_key.slots.size(); ++i) {
-        number[static_cast<std::size_t>(by_key.slots[i])] = static_cast<TaskId>(i);
-    }
-    TaskGraph& graph = by_key.graph;
-    graph.device_count = 1;
-    graph.resource_count = static_cast<std::int32_t>(slots.resource_count());
-    graph.lanes = slots.lane_table();
-    for (const Slot slot : by_key.slots) {
-        const SlotGraph::Node& node = slots[slot];
-        Task task{.op = {}, .tensor = {}, .lane = node.lane};
-        task.rank = static_cast<std::int32_t>(graph.tasks.size());
-        task.duration = Time(node.duration);
-        graph.tasks.push_back(task);
-        graph.predecessor_counts.push_back(static_cast<std::int32_t>(node.predecessors.size()));
-        for (const Slot next : slots.successors(slot)) {
-            graph.successors.items.push_back(number[static_cast<std::size_t>(next)]);
-        }
-        graph.successors.offsets.push_back(
-            static_cast<std::uint32_t>(graph.successors.items.size()));
-    }
-    return by_key;
-}
-
-}  // namespace
-
 IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes)
-    : graph_(resource_count, std::move(lanes)), queues_(graph_) {}
+    : graph_(resource_count, std::move(lanes)), ready_(graph_) {}
 
 std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> tasks, Time limit) {
     check_settled();
@@ -62,7 +21,6 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     limit_ = limit.raw();
     if (marks_.size() < graph_.slots()) {
         marks_.resize(graph_.slots());
-        changed_.resize(graph_.slots(), -1);
     }
     const auto loads = graph_.loads();
     if (std::any_of(loads.begin(), loads.end(), [&](std::int64_t l) { return l > limit_; })) {
@@ -70,7 +28,6 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
         graph_.undo();
         return std::nullopt;
     }
-    find_windows();
     if (!replay() || new_makespan_ > limit_) {
         ++effort_.rejected_early;
         forget_change();
@@ -91,21 +48,8 @@ void IncrementalTimeline::reject() {
 }
 
 void IncrementalTimeline::forget_change() {
-    for (const Slot slot : graph_.changed()) changed_[at(slot)] = -1;
+    for (const Slot slot : graph_.changed()) marks_[at(slot)].changed = -1;
     graph_.undo();
-}
-
-/// Without the timeline before.
-void IncrementalTimeline::simulate_whole() {
-    ++effort_.whole;
-    const Numbered by_key = numbered(graph_);
-    const Timeline timeline = simulate(by_key.graph, Scheduler::rank);
-    log_.clear();
-    for (std::size_t i = 0; i < by_key.slots.size(); ++i) {
-        log_.push_back({by_key.slots[i], timeline.start[i].raw()});
-    }
-    segments_.assign(1, {0, static_cast<std::int32_t>(log_.size()), 0, true});
-    new_makespan_ = timeline.makespan.raw();
 }
 
 void IncrementalTimeline::accept() {
@@ -113,10 +57,12 @@ void IncrementalTimeline::accept() {
     pending_ = false;
     makespan_ = new_makespan_;
     for (const Slot slot : graph_.changed()) {
-        changed_[at(slot)] = -1;
-        marks_[at(slot)].position = -1;
-        marks_[at(slot)].end = kNever;
+        Mark& mark = marks_[at(slot)];
+        mark.changed = -1;
+        mark.position = -1;
+        mark.end = kNever;
     }
+    sort_log();
     if (segments_[0].replayed) segments_.insert(segments_.begin(), Segment{});
     const std::int32_t from = segments_[0].end;  // as before up to there
     write_new(from);
@@ -124,17 +70,17 @@ void IncrementalTimeline::accept() {
     keep_ends_after();
 }
 
-/// Each replayed piece by (start, key).
+/// By (start, key); it is in the order of starts already.
 void IncrementalTimeline::sort_log() {
-    if (log_is_sorted_) return;
-    log_is_sorted_ = true;
-    for (const Segment& segment : segments_) {
-        if (!segment.replayed) continue;
-        std::sort(log_.begin() + segment.begin, log_.begin() + segment.end,
-                  [&](const Started& a, const Started& b) {
-                      return a.start != b.start ? a.start < b.start
-                                                : graph_[a.slot].key < graph_[b.slot].key;
-                  });
+    const auto by_key = [&](const Started& a, const Started& b) {
+        return graph_[a.slot].key < graph_[b.slot].key;
+    };
+    for (auto begin = log_.begin(); begin != log_.end();) {
+        const auto end = std::find_if(begin + 1, log_.end(), [&](const Started& other) {
+            return other.start != begin->start;
+        });
+        if (end - begin > 1) std::sort(begin, end, by_key);
+        begin = end;
     }
 }
 
@@ -154,7 +100,6 @@ void IncrementalTimeline::write_pending_order(std::vector<Slot>& order) {
 
 /// Order and starts from a position on.
 void IncrementalTimeline::write_new(std::int32_t from) {
-    sort_log();
     std::vector<Started>& tasks = started_;
     tasks.clear();
     for (std::size_t s = 1; s < segments_.size(); ++s) {
@@ -180,42 +125,40 @@ void IncrementalTimeline::keep(std::int32_t from) {
     const std::size_t resources = graph_.resource_count();
     const std::int32_t first = std::max(from - 1, 0) / kStride;
     const auto blocks = at((size() + kStride - 1) / kStride);
-    free_.resize(blocks * resources);
+    const auto here = [&](std::size_t block) {
+        return static_cast<std::ptrdiff_t>(block * resources);
+    };
+    last_.resize(blocks * resources);
     done_.resize(blocks * resources);
     least_ready_at_.resize(blocks);
     ends_before_.resize(order_.size());
     ready_at_.resize(order_.size());
-    std::vector<std::int64_t>& free = scratch_free_;
-    std::vector<std::int64_t>& done = scratch_rest_;
-    free.assign(resources, 0);
-    done.assign(resources, 0);
-    std::int64_t latest = 0;
+    latest_.assign(resources, -1);
+    done_so_far_.assign(resources, 0);
+    std::int64_t latest_end = 0;
     if (first > 0) {
-        const auto here = static_cast<std::ptrdiff_t>(at(first) * resources);
-        std::copy_n(free_.begin() + here, resources, free.begin());
-        std::copy_n(done_.begin() + here, resources, done.begin());
-        latest = ends_before_[at(std::int64_t{first} * kStride)];
+        std::copy_n(last_.begin() + here(at(first)), resources, latest_.begin());
+        std::copy_n(done_.begin() + here(at(first)), resources, done_so_far_.begin());
+        latest_end = ends_before_[at(std::int64_t{first} * kStride)];
     }
     for (std::int32_t i = first * kStride; i < size(); ++i) {
         const auto block = at(i / kStride);
         if (i % kStride == 0) {
-            const auto here = static_cast<std::ptrdiff_t>(block * resources);
-            std::copy_n(free.begin(), resources, free_.begin() + here);
-            std::copy_n(done.begin(), resources, done_.begin() + here);
+            std::copy_n(latest_.begin(), resources, last_.begin() + here(block));
+            std::copy_n(done_so_far_.begin(), resources, done_.begin() + here(block));
             least_ready_at_[block] = i;
         }
         const Slot slot = order_[at(i)];
         const SlotGraph::Node& node = graph_[slot];
-        const std::int64_t end = starts_[at(i)] + node.duration;
         for (const std::int32_t r : graph_.resources(node.lane)) {
-            free[at(r)] = end;
-            done[at(r)] += node.duration;
+            latest_[at(r)] = slot;
+            done_so_far_[at(r)] += node.duration;
         }
-        ends_before_[at(i)] = latest;
-        latest = std::max(latest, end);
         Mark& mark = marks_[at(slot)];
         mark.position = i;
-        mark.end = end;
+        mark.end = starts_[at(i)] + node.duration;
+        ends_before_[at(i)] = latest_end;
+        latest_end = std::max(latest_end, mark.end);
         std::int32_t ready_at = 0;
         for (const Slot p : node.predecessors) {
             ready_at = std::max(ready_at, this->mark(p).position + 1);

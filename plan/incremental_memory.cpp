@@ -87,7 +87,9 @@ std::span<const Bytes> IncrementalMemory::peaks(const SlotGraph& graph,
         if (rows_[of.row].tasks != lowering_.tasks_of(of.row)) renew(of.row);
     }
     lives_.clear();
-    events_.assign(order.size(), {});
+    never_ = static_cast<std::int32_t>(order.size());
+    stretches_.assign((order.size() >> kStretch) + 1, {});
+    bulks_.assign(stretches_.size() * most.size(), {});
     for (const View& of : backwards_) add_lives(of);
     peaks_ = persistent_;
     add_given();
@@ -224,7 +226,6 @@ bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& r
 void IncrementalMemory::add_lives(const View& view) {
     Row& row = rows_[view.row];
     const std::span<const Slot> slots = lowering_.slots_of(view.row);
-    const auto never = static_cast<std::int32_t>(events_.size());
     const std::size_t homes = row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
     const User* user = row.users.data();
     for (std::size_t v = 0; v < row.values.size(); ++v) {
@@ -243,26 +244,64 @@ void IncrementalMemory::add_lives(const View& view) {
             continue;
         }
         if (value.bytes == Bytes{0}) continue;
-        const auto life = static_cast<std::int32_t>(lives_.size());
-        lives_.push_back({value.bytes.raw(), value.device});
-        lives_.back().next_begin = std::exchange(events_[at(writer.begin)].begin, life);
-        if (end < never) lives_.back().next_end = std::exchange(events_[at(end)].end, life);
+        add_life({.bytes = value.bytes.raw(),
+                  .device = value.device,
+                  .begin = writer.begin,
+                  .end = end});
     }
 }
 
-/// What has ended is freed before anything is allocated. All that is ever held is known to be in range.
+void IncrementalMemory::add_life(Life life) {
+    const auto number = static_cast<std::int32_t>(lives_.size());
+    const auto begins = at(life.begin >> kStretch);
+    life.next_begin = std::exchange(stretches_[begins].begins, number);
+    bulks_[begins * capacities_.size() + at(life.device)].begins += life.bytes;
+    if (life.end < never_) {
+        const auto ends = at(life.end >> kStretch);
+        life.next_end = std::exchange(stretches_[ends].ends, number);
+        bulks_[ends * capacities_.size() + at(life.device)].ends += life.bytes;
+    }
+    lives_.push_back(life);
+}
+
+/// All that is ever held is known to be in range.
 void IncrementalMemory::sweep() {
+    const std::size_t devices = capacities_.size();
     held_.clear();
     for (const Bytes bytes : peaks_) held_.push_back(bytes.raw());
-    for (const Events& events : events_) {
-        for (std::int32_t i = events.end; i >= 0; i = lives_[at(i)].next_end) {
-            held_[at(lives_[at(i)].device)] -= lives_[at(i)].bytes;
+    const Bulk* bulk = bulks_.data();
+    for (const Stretch& stretch : stretches_) {
+        bool fits = true;
+        for (std::size_t d = 0; d < devices; ++d) {
+            fits = fits && held_[d] + bulk[d].begins <= capacities_[d].raw();
         }
-        for (std::int32_t i = events.begin; i >= 0; i = lives_[at(i)].next_begin) {
-            const Life& life = lives_[at(i)];
-            std::int64_t& held = held_[at(life.device)];
-            held += life.bytes;
-            peaks_[at(life.device)] = std::max(peaks_[at(life.device)], Bytes(held));
+        if (!fits) sweep_exactly(stretch);
+        for (std::size_t d = 0; d < devices; ++d, ++bulk) {
+            if (fits) peaks_[d] = std::max(peaks_[d], Bytes(held_[d] + bulk->begins));
+            held_[d] += bulk->begins - bulk->ends;
+        }
+    }
+}
+
+/// What has ended is freed before anything is allocated, so what is held after each commit is the most.
+void IncrementalMemory::sweep_exactly(const Stretch& stretch) {
+    const std::size_t devices = capacities_.size();
+    const auto step = [&](const Life& life, std::int32_t position) -> std::int64_t& {
+        return steps_[at(position & ((1 << kStretch) - 1)) * devices + at(life.device)];
+    };
+    steps_.assign(devices << kStretch, 0);
+    for (std::int32_t i = stretch.begins; i >= 0; i = lives_[at(i)].next_begin) {
+        step(lives_[at(i)], lives_[at(i)].begin) += lives_[at(i)].bytes;
+    }
+    for (std::int32_t i = stretch.ends; i >= 0; i = lives_[at(i)].next_end) {
+        step(lives_[at(i)], lives_[at(i)].end) -= lives_[at(i)].bytes;
+    }
+    now_held_ = held_;
+    const std::int64_t* more = steps_.data();
+    for (int i = 0; i < 1 << kStretch; ++i) {
+        for (std::size_t d = 0; d < devices; ++d) {
+            now_held_[d] += *more++;
+            peaks_[d] = std::max(peaks_[d], Bytes(now_held_[d]));
         }
     }
 }

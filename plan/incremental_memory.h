@@ -10,7 +10,8 @@
 //
 // Backwards through the order: when has each task certainly ended? Then tensor by tensor: which task writes
 // a buffer, and who of its users ends last? A view keeps its root for as long; views are made later than
-// what they view, so tensors go backwards too. Then forwards through the order with what begins and ends.
+// what they view, so tensors go backwards too. Then forwards through the order with what begins and ends:
+// in stretches first, as if nothing ended before all has begun; position by position where that is too much.
 //
 // What each tensor's buffers are is kept while the tensor keeps its tasks. Devices on which everything that
 // is ever held would fit together are left out.
@@ -38,8 +39,8 @@ public:
 
     /// Does everything fit together that is ever held, with the pending change?
     [[nodiscard]] bool surely_fits() const;
-    /// Peak bytes per device with the pending change, whose tasks are committed in this order; where all
-    /// that is ever held fits together, that. Valid until the next call.
+    /// Peak bytes per device with the pending change, whose tasks are committed in this order; an upper bound
+    /// of them where that fits. Valid until the next call.
     std::span<const Bytes> peaks(const SlotGraph& graph, std::span<const Slot> order);
     /// Of these peaks: sum over devices of the bytes above capacity.
     [[nodiscard]] Bytes overflow() const;
@@ -73,19 +74,26 @@ private:
         std::int32_t begin = 0;
         std::int32_t end = 0;
     };
-    /// A value that is held on a device in doubt. Those that begin at one position are a list, and those
-    /// that end at one.
+    /// A value that is held on a device in doubt, by position.
     struct Life {
         std::int64_t bytes = 0;
         std::int32_t device = 0;
-        std::int32_t next_begin = -1;
+        std::int32_t begin = 0;
+        std::int32_t end = 0;
+        std::int32_t next_begin = -1;  ///< that begins in the same stretch
         std::int32_t next_end = -1;
     };
-    /// The first of each list; -1: it is empty.
-    struct Events {
-        std::int32_t begin = -1;
-        std::int32_t end = -1;
+    /// Some positions that follow each other: lists of lives. -1: it is empty.
+    struct Stretch {
+        std::int32_t begins = -1;
+        std::int32_t ends = -1;
     };
+    /// What begins and ends there on one device.
+    struct Bulk {
+        std::int64_t begins = 0;
+        std::int64_t ends = 0;
+    };
+    static constexpr int kStretch = 6;  ///< 2^6 positions
 
     void number_rows();
     [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
@@ -101,7 +109,9 @@ private:
         const Slot slot = user < 0 ? ~user : slots[static_cast<std::size_t>(user)];
         return spans_[static_cast<std::size_t>(slot)];
     }
+    void add_life(Life life);
     void sweep();
+    void sweep_exactly(const Stretch& stretch);
 
     const Problem& problem_;
     const IncrementalLowering& lowering_;
@@ -115,8 +125,13 @@ private:
     std::vector<std::int32_t> next_;  ///< per resource: position of the commit that comes next
     std::vector<char> in_doubt_;      ///< per device
     std::vector<Life> lives_;
-    std::vector<Events> events_;                       ///< per position
-    std::vector<std::int64_t> held_;                   ///< per device
+    std::int32_t never_ = 0;  ///< no position
+    std::vector<Stretch> stretches_;
+    std::vector<Bulk> bulks_;  ///< per stretch and device
+    std::vector<std::int64_t>
+        steps_;  ///< per position of a stretch and device: so much more is held
+    std::vector<std::int64_t> held_;  ///< per device, before a stretch
+    std::vector<std::int64_t> now_held_;
     std::vector<Bytes> peaks_;                         ///< the same
     std::vector<std::pair<std::int32_t, User>> uses_;  ///< scratch: value, user
     std::vector<std::uint32_t> ends_;                  ///< the same: per value

@@ -109,7 +109,7 @@ private:
         for (std::size_t d = 0; d < expected.size(); ++d) {
             overflow += std::max(Bytes{0}, expected[d] - capacities_[d]);
             const Bytes most = lowering_.most_bytes()[d];
-            if (most <= capacities_[d]) {
+            if (expected[d] <= capacities_[d]) {
                 EXPECT_LE(expected[d], actual[d]);
                 EXPECT_LE(actual[d], capacities_[d]);
                 ++bounded_;

@@ -243,25 +243,23 @@ void IncrementalMemory::add_lives(const View& view) {
             if (root != nullptr) root->kept_until = std::max(root->kept_until, end);
             continue;
         }
-        if (value.bytes == Bytes{0}) continue;
-        add_life({.bytes = value.bytes.raw(),
-                  .device = value.device,
-                  .begin = writer.begin,
-                  .end = end});
+        if (value.bytes != Bytes{0}) add_life(value, writer.begin, end);
     }
 }
 
-void IncrementalMemory::add_life(Life life) {
+void IncrementalMemory::add_life(const Value& value, std::int32_t begin, std::int32_t end) {
     const auto number = static_cast<std::int32_t>(lives_.size());
-    const auto begins = at(life.begin >> kStretch);
-    life.next_begin = std::exchange(stretches_[begins].begins, number);
-    bulks_[begins * capacities_.size() + at(life.device)].begins += life.bytes;
-    if (life.end < never_) {
-        const auto ends = at(life.end >> kStretch);
-        life.next_end = std::exchange(stretches_[ends].ends, number);
-        bulks_[ends * capacities_.size() + at(life.device)].ends += life.bytes;
+    const std::int64_t bytes = value.bytes.raw();
+    const auto begins = at(begin >> kStretch);
+    const std::int32_t next_begin = std::exchange(stretches_[begins].begins, number);
+    bulks_[begins * capacities_.size() + at(value.device)].begins += bytes;
+    std::int32_t next_end = -1;
+    if (end < never_) {
+        const auto ends = at(end >> kStretch);
+        next_end = std::exchange(stretches_[ends].ends, number);
+        bulks_[ends * capacities_.size() + at(value.device)].ends += bytes;
     }
-    lives_.push_back(life);
+    lives_.emplace_back(bytes, value.device, begin, end, next_begin, next_end);
 }
 
 /// All that is ever held is known to be in range.

@@ -109,7 +109,7 @@ private:
         const Slot slot = user < 0 ? ~user : slots[static_cast<std::size_t>(user)];
         return spans_[static_cast<std::size_t>(slot)];
     }
-    void add_life(Life life);
+    void add_life(const Value& value, std::int32_t begin, std::int32_t end);
     void sweep();
     void sweep_exactly(const Stretch& stretch);
 

@@ -15,6 +15,7 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -29,14 +30,33 @@ Strategy without_refetch(Strategy strategy) {
     return strategy;
 }
 
+/// Views of what has no memory of its own, of what has, and of views.
+graph::OpGraph network_of_views() {
+    NetworkBuilder build;
+    graph::TensorId t = build.source("x", graph::TensorRole::input, {5, 6});
+    t = build.add("Reshape", {t}, {{10, 3}})[0];
+    t = build.add("Reshape", {t}, {{5, 6}})[0];
+    t = build.add("MatMul", {t, build.weight({6, 6})}, {{5, 6}})[0];
+    t = build.add("Reshape", {t}, {{10, 3}})[0];
+    t = build.add("Reshape", {t}, {{5, 6}})[0];
+    t = build.add("Add", {t, build.weight({5, 6})}, {{5, 6}})[0];
+    build.add_outputs();
+    return std::move(build.graph);
+}
+
+graph::OpGraph network(Random& random, std::uint64_t seed, int micro_batches) {
+    if (seed % 10 == 0) return network_of_views();
+    return random_network(random, 1 + draw(random, 7),
+                          micro_batches > 1 ? Layers::samples_apart : Layers::any);
+}
+
 /// A strategy that changes at random, and the peaks of its devices.
 class Changing {
 public:
     explicit Changing(std::uint64_t seed)
         : random_(seed),
           micro_batches_(seed % 3 == 0 ? 1 + draw(random_, 3) : 1),
-          graph_(random_network(random_, 1 + draw(random_, 7),
-                                micro_batches_ > 1 ? Layers::samples_apart : Layers::any)),
+          graph_(network(random_, seed, micro_batches_)),
           machine_(switched_machine(1 + draw(random_, 6))),
           problem_(make_problem(graph_, machine_, options(seed))),
           cache_(problem_),
@@ -86,7 +106,7 @@ private:
         return {.mode = training ? Mode::training : Mode::inference,
                 .objective = training ? Objective::step_time : Objective::latency};
     }
-    /// Of every third nothing is in doubt on some devices.
+    /// Of every third device some fit, and are not in doubt even.
     static Bytes capacity(std::uint64_t seed) {
         return seed % 3 == 1 ? Bytes(static_cast<std::int64_t>(50 * seed)) : Bytes(-1);
     }

@@ -66,7 +66,7 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     find_running(restart_position_, relevant);
     for (const Slot slot : found_running_) {
         ready_.occupy(graph_[slot].lane);
-        run(slot, mark(slot).end + shift);
+        run(slot, end_of(slot) + shift);
     }
     find_ready();
 }
@@ -83,8 +83,7 @@ void IncrementalTimeline::find_rest() {
             rest_[r] -= done_[at(block) * rest_.size() + r];
         }
         for (std::int32_t i = block * kStride; i < restart_position_; ++i) {
-            const Slot slot = order_[at(i)];
-            add(lane_before(slot), starts_[at(i)] - mark(slot).end);
+            add(lanes_[at(i)], starts_[at(i)] - ends_[at(i)]);
         }
     }
     for (std::size_t i = 0; i < windows_.size(); ++i) {

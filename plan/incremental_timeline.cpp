@@ -57,16 +57,16 @@ void IncrementalTimeline::accept() {
     pending_ = false;
     makespan_ = new_makespan_;
     for (const Slot slot : graph_.changed()) {
-        Mark& mark = marks_[at(slot)];
-        mark.changed = -1;
-        mark.position = -1;
-        mark.end = kNever;
+        marks_[at(slot)].changed = -1;
+        marks_[at(slot)].position = -1;
     }
     sort_log();
     if (segments_[0].replayed) segments_.insert(segments_.begin(), Segment{});
     const std::int32_t from = segments_[0].end;  // as before up to there
-    write_new(from);
-    keep(from);
+    collect_placed(from);
+    put_placed(from);
+    keep_ready(from);
+    keep_occupied(from);
     keep_ends_after();
 }
 
@@ -98,73 +98,110 @@ void IncrementalTimeline::write_pending_order(std::vector<Slot>& order) {
     }
 }
 
-/// Order and starts from a position on.
-void IncrementalTimeline::write_new(std::int32_t from) {
-    std::vector<Started>& tasks = started_;
-    tasks.clear();
+/// The new timeline from a position on.
+void IncrementalTimeline::collect_placed(std::int32_t from) {
+    placed_.clear();
     for (std::size_t s = 1; s < segments_.size(); ++s) {
         const Segment& segment = segments_[s];
-        if (segment.replayed) {
-            tasks.insert(tasks.end(), log_.begin() + segment.begin, log_.begin() + segment.end);
+        if (!segment.replayed) {
+            follow(segment, from);
             continue;
         }
         for (std::int32_t i = segment.begin; i < segment.end; ++i) {
-            tasks.push_back({order_[at(i)], starts_[at(i)] + segment.shift});
+            const auto [slot, start] = log_[at(i)];
+            const SlotGraph::Node& node = graph_[slot];
+            marks_[at(slot)].position = from + static_cast<std::int32_t>(placed_.size());
+            placed_.push_back({start, start + node.duration, slot, node.lane, kNotKnown});
         }
-    }
-    order_.resize(at(from) + tasks.size());
-    starts_.resize(order_.size());
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-        order_[at(from) + i] = tasks[i].slot;
-        starts_[at(from) + i] = tasks[i].start;
     }
 }
 
-/// Everything that is kept beside order and starts and does not depend on what comes later.
-void IncrementalTimeline::keep(std::int32_t from) {
+/// A piece of the timeline before.
+void IncrementalTimeline::follow(const Segment& segment, std::int32_t from) {
+    const std::int32_t further = from + static_cast<std::int32_t>(placed_.size()) - segment.begin;
+    // What was ready after a task of this piece, or of the one that stays, still is.
+    const auto ready_at = [&](std::int32_t before) {
+        return before > segment.begin ? before + further : before <= from ? before : kNotKnown;
+    };
+    for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+        placed_.push_back({starts_[at(i)] + segment.shift, ends_[at(i)] + segment.shift,
+                           order_[at(i)], lanes_[at(i)], ready_at(ready_at_[at(i)])});
+    }
+    if (further == 0) return;
+    for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+        marks_[at(order_[at(i)])].position = i + further;
+    }
+}
+
+void IncrementalTimeline::put_placed(std::int32_t from) {
+    const std::size_t size = at(from) + placed_.size();
+    order_.resize(size);
+    starts_.resize(size);
+    ends_.resize(size);
+    lanes_.resize(size);
+    ready_at_.resize(size);
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+        const Placed& task = placed_[i];
+        order_[at(from) + i] = task.slot;
+        starts_[at(from) + i] = task.start;
+        ends_[at(from) + i] = task.end;
+        lanes_[at(from) + i] = task.lane;
+        ready_at_[at(from) + i] = task.ready_at;
+    }
+}
+
+/// From which position on tasks are ready, where that may be another one than before.
+void IncrementalTimeline::keep_ready(std::int32_t from) {
+    const auto find = [&](Slot slot) {
+        std::int32_t ready_at = 0;
+        for (const Slot p : graph_[slot].predecessors) {
+            ready_at = std::max(ready_at, mark(p).position + 1);
+        }
+        ready_at_[at(mark(slot).position)] = ready_at;
+    };
+    for (std::int32_t i = from; i < size(); ++i) {
+        if (ready_at_[at(i)] == kNotKnown) find(order_[at(i)]);
+    }
+    for (const Slot slot : graph_.changed()) {
+        for (const Slot next : graph_.successors(slot)) find(next);
+    }
+    least_ready_at_.resize(blocks());
+    for (std::int32_t block = from / kStride; at(block) < blocks(); ++block) {
+        const auto begin = ready_at_.begin() + std::ptrdiff_t{block} * kStride;
+        const auto end = std::min(begin + kStride, ready_at_.end());
+        least_ready_at_[at(block)] = *std::min_element(begin, end);
+    }
+}
+
+/// At checkpoints, and the largest ends before each position.
+void IncrementalTimeline::keep_occupied(std::int32_t from) {
     const std::size_t resources = graph_.resource_count();
     const std::int32_t first = std::max(from - 1, 0) / kStride;
-    const auto blocks = at((size() + kStride - 1) / kStride);
-    const auto here = [&](std::size_t block) {
-        return static_cast<std::ptrdiff_t>(block * resources);
+    const auto here = [&](std::int32_t block) {
+        return std::ptrdiff_t{block} * static_cast<std::ptrdiff_t>(resources);
     };
-    last_.resize(blocks * resources);
-    done_.resize(blocks * resources);
-    least_ready_at_.resize(blocks);
+    last_.resize(blocks() * resources);
+    done_.resize(blocks() * resources);
     ends_before_.resize(order_.size());
-    ready_at_.resize(order_.size());
     latest_.assign(resources, -1);
     done_so_far_.assign(resources, 0);
     std::int64_t latest_end = 0;
     if (first > 0) {
-        std::copy_n(last_.begin() + here(at(first)), resources, latest_.begin());
-        std::copy_n(done_.begin() + here(at(first)), resources, done_so_far_.begin());
+        std::copy_n(last_.begin() + here(first), resources, latest_.begin());
+        std::copy_n(done_.begin() + here(first), resources, done_so_far_.begin());
         latest_end = ends_before_[at(std::int64_t{first} * kStride)];
     }
     for (std::int32_t i = first * kStride; i < size(); ++i) {
-        const auto block = at(i / kStride);
         if (i % kStride == 0) {
-            std::copy_n(latest_.begin(), resources, last_.begin() + here(block));
-            std::copy_n(done_so_far_.begin(), resources, done_.begin() + here(block));
-            least_ready_at_[block] = i;
+            std::copy_n(latest_.begin(), resources, last_.begin() + here(i / kStride));
+            std::copy_n(done_so_far_.begin(), resources, done_.begin() + here(i / kStride));
         }
-        const Slot slot = order_[at(i)];
-        const SlotGraph::Node& node = graph_[slot];
-        for (const std::int32_t r : graph_.resources(node.lane)) {
-            latest_[at(r)] = slot;
-            done_so_far_[at(r)] += node.duration;
+        for (const std::int32_t r : graph_.resources(lanes_[at(i)])) {
+            latest_[at(r)] = order_[at(i)];
+            done_so_far_[at(r)] += ends_[at(i)] - starts_[at(i)];
         }
-        Mark& mark = marks_[at(slot)];
-        mark.position = i;
-        mark.end = starts_[at(i)] + node.duration;
         ends_before_[at(i)] = latest_end;
-        latest_end = std::max(latest_end, mark.end);
-        std::int32_t ready_at = 0;
-        for (const Slot p : node.predecessors) {
-            ready_at = std::max(ready_at, this->mark(p).position + 1);
-        }
-        ready_at_[at(i)] = ready_at;
-        least_ready_at_[block] = std::min(least_ready_at_[block], ready_at);
+        latest_end = std::max(latest_end, ends_[at(i)]);
     }
 }
 
@@ -172,7 +209,7 @@ void IncrementalTimeline::keep_ends_after() {
     ends_after_.resize(order_.size());
     std::int64_t largest = 0;
     for (std::size_t i = order_.size(); i-- > 0;) {
-        largest = std::max(largest, mark(order_[i]).end);
+        largest = std::max(largest, ends_[i]);
         ends_after_[i] = largest;
     }
 }

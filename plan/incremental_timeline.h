@@ -84,9 +84,8 @@ private:
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
     static constexpr std::int32_t kPause = 8;        ///< positions between attempts to splice
 
-    /// One slot. `end`, `position`: in the accepted timeline; the rest holds since one restart.
-    struct alignas(32) Mark {
-        std::int64_t end = kNever;
+    /// One slot.
+    struct alignas(16) Mark {
         std::int32_t position = -1;  ///< -1: of no accepted task
         std::uint32_t restart = 0;   ///< since which `waits` is known
         std::int32_t waits = 0;      ///< for so many tasks that have not ended; or as follows
@@ -112,6 +111,15 @@ private:
         Slot slot = -1;
         std::int64_t start = 0;
     };
+    /// A task of the new timeline.
+    struct Placed {
+        std::int64_t start = 0;
+        std::int64_t end = 0;
+        Slot slot = -1;
+        std::int32_t lane = -1;
+        std::int32_t ready_at = kNotKnown;
+    };
+    static constexpr std::int32_t kNotKnown = -1;
     struct Running {
         std::int64_t end = 0;
         Slot slot = -1;
@@ -120,21 +128,28 @@ private:
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     [[nodiscard]] const Mark& mark(Slot slot) const { return marks_[at(slot)]; }
     [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(order_.size()); }
-    [[nodiscard]] std::int32_t position_at(std::int64_t time) const;
-    [[nodiscard]] std::int32_t lane_before(Slot slot) const;
+    [[nodiscard]] std::size_t blocks() const { return (order_.size() + kStride - 1) / kStride; }
+    /// Of an accepted task.
+    [[nodiscard]] std::int64_t end_of(Slot slot) const { return ends_[at(mark(slot).position)]; }
 
     // incremental_timeline.cpp: the accepted timeline
     void check_settled() const;
     void forget_change();
     void sort_log();
-    void write_new(std::int32_t from);
-    void keep(std::int32_t from);
+    void collect_placed(std::int32_t from);
+    void follow(const Segment& segment, std::int32_t from);
+    void put_placed(std::int32_t from);
+    void keep_ready(std::int32_t from);
+    void keep_occupied(std::int32_t from);
     void keep_ends_after();
 
-    // incremental_windows.cpp: what of it a change concerns, and what of it can be followed
+    // incremental_windows.cpp: what of it a change concerns first, and its state at any time
     std::int64_t find_windows();
     [[nodiscard]] bool waits_alike(std::size_t index) const;
+    [[nodiscard]] std::int32_t position_at(std::int64_t time) const;
     void find_running(std::int32_t position, std::int64_t time);
+
+    // incremental_splice.cpp: where it can be followed again
     enum class Splice : std::uint8_t { no, jumped, finished };
     Splice try_splice();
     [[nodiscard]] bool has_started_the_same(std::int32_t position);
@@ -165,6 +180,8 @@ private:
     std::int64_t makespan_ = 0;
     std::vector<Slot> order_;
     std::vector<std::int64_t> starts_;
+    std::vector<std::int64_t> ends_;
+    std::vector<std::int32_t> lanes_;
     std::vector<std::int64_t> ends_before_;     ///< largest end before
     std::vector<std::int64_t> ends_after_;      ///< largest end from here on
     std::vector<std::int32_t> ready_at_;        ///< all its predecessors are before this position
@@ -193,6 +210,7 @@ private:
     std::vector<Running> running_;  ///< by end, the next one last
     std::vector<std::int64_t>
         rest_;  ///< per resource: durations of all tasks that have not started
+    std::vector<Slot> ended_;         ///< now
     std::int32_t log_begin_ = 0;
     std::int32_t last_position_ = 0;  ///< of unchanged tasks that have started
     std::int32_t unchanged_ = 0;      ///< so many have started
@@ -201,7 +219,7 @@ private:
     std::int32_t next_try_ = 0;       ///< position before which no splice is tried again
     std::vector<Slot> latest_;        ///< per resource, of find_running()
     std::vector<Slot> found_running_;
-    std::vector<Started> started_;  ///< scratch
+    std::vector<Placed> placed_;  ///< scratch
     std::vector<std::int64_t> done_so_far_;
     TimelineEffort effort_;
 };

@@ -15,6 +15,8 @@ using Kind = TensorEvent::Kind;
 
 namespace {
 
+constexpr std::int32_t kAhead = 12;  // tasks
+
 std::size_t at(std::int64_t i) {
     return static_cast<std::size_t>(i);
 }
@@ -87,9 +89,8 @@ std::span<const Bytes> IncrementalMemory::peaks(const SlotGraph& graph,
         if (rows_[of.row].tasks != lowering_.tasks_of(of.row)) renew(of.row);
     }
     lives_.clear();
-    never_ = static_cast<std::int32_t>(order.size());
-    stretches_.assign((order.size() >> kStretch) + 1, {});
-    bulks_.assign(stretches_.size() * most.size(), {});
+    stretches_.clear();
+    bulks_.assign(((order.size() >> kStretch) + 1) * most.size(), {});
     for (const View& of : backwards_) add_lives(of);
     peaks_ = persistent_;
     add_given();
@@ -183,6 +184,7 @@ void IncrementalMemory::find_spans(const SlotGraph& graph, std::span<const Slot>
     spans_.resize(graph.slots());
     next_.assign(graph.resource_count(), count);
     for (std::int32_t i = count; i-- > 0;) {
+        if (i >= kAhead) __builtin_prefetch(&graph[order[at(i - kAhead)]]);  // scattered in memory
         const Slot slot = order[at(i)];
         std::int32_t end = count;
         for (const std::int32_t r : graph.resources(graph[slot].lane)) {
@@ -248,18 +250,10 @@ void IncrementalMemory::add_lives(const View& view) {
 }
 
 void IncrementalMemory::add_life(const Value& value, std::int32_t begin, std::int32_t end) {
-    const auto number = static_cast<std::int32_t>(lives_.size());
     const std::int64_t bytes = value.bytes.raw();
-    const auto begins = at(begin >> kStretch);
-    const std::int32_t next_begin = std::exchange(stretches_[begins].begins, number);
-    bulks_[begins * capacities_.size() + at(value.device)].begins += bytes;
-    std::int32_t next_end = -1;
-    if (end < never_) {
-        const auto ends = at(end >> kStretch);
-        next_end = std::exchange(stretches_[ends].ends, number);
-        bulks_[ends * capacities_.size() + at(value.device)].ends += bytes;
-    }
-    lives_.emplace_back(bytes, value.device, begin, end, next_begin, next_end);
+    bulk(begin, value.device).begins += bytes;
+    bulk(end, value.device).ends += bytes;
+    lives_.push_back({.bytes = bytes, .device = value.device, .begin = begin, .end = end});
 }
 
 /// All that is ever held is known to be in range.
@@ -267,23 +261,37 @@ void IncrementalMemory::sweep() {
     const std::size_t devices = capacities_.size();
     held_.clear();
     for (const Bytes bytes : peaks_) held_.push_back(bytes.raw());
-    const Bulk* bulk = bulks_.data();
-    for (const Stretch& stretch : stretches_) {
+    const std::size_t stretches = bulks_.size() / devices;
+    for (std::size_t i = 0; i < stretches; ++i) {
+        const Bulk* const here = bulks_.data() + i * devices;
         bool fits = true;
         for (std::size_t d = 0; d < devices; ++d) {
-            fits = fits && held_[d] + bulk[d].begins <= capacities_[d].raw();
+            fits = fits && held_[d] + here[d].begins <= capacities_[d].raw();
         }
-        if (!fits) sweep_exactly(stretch);
-        for (std::size_t d = 0; d < devices; ++d, ++bulk) {
-            if (fits) peaks_[d] = std::max(peaks_[d], Bytes(held_[d] + bulk->begins));
-            held_[d] += bulk->begins - bulk->ends;
+        if (!fits) sweep_exactly(i);
+        for (std::size_t d = 0; d < devices; ++d) {
+            if (fits) peaks_[d] = std::max(peaks_[d], Bytes(held_[d] + here[d].begins));
+            held_[d] += here[d].begins - here[d].ends;
         }
     }
 }
 
+/// Puts what begins and ends in a stretch into lists.
+void IncrementalMemory::link_lives() {
+    stretches_.assign(bulks_.size() / capacities_.size(), {});
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+        Life& life = lives_[i];
+        const auto number = static_cast<std::int32_t>(i);
+        life.next_begin = std::exchange(stretches_[at(life.begin >> kStretch)].begins, number);
+        life.next_end = std::exchange(stretches_[at(life.end >> kStretch)].ends, number);
+    }
+}
+
 /// What has ended is freed before anything is allocated, so what is held after each commit is the most.
-void IncrementalMemory::sweep_exactly(const Stretch& stretch) {
+void IncrementalMemory::sweep_exactly(std::size_t number) {
     const std::size_t devices = capacities_.size();
+    if (stretches_.empty()) link_lives();
+    const Stretch& stretch = stretches_[number];
     const auto step = [&](const Life& life, std::int32_t position) -> std::int64_t& {
         return steps_[at(position & ((1 << kStretch) - 1)) * devices + at(life.device)];
     };

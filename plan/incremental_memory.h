@@ -69,7 +69,7 @@ private:
         std::size_t event = 0;
         bool is_one = false;
     };
-    /// A task by position: its commit, and the first that proves that it has ended.
+    /// A task by position: its commit, and the first that proves that it has ended, or the end of all.
     struct Span {
         std::int32_t begin = 0;
         std::int32_t end = 0;
@@ -111,7 +111,12 @@ private:
     }
     void add_life(const Value& value, std::int32_t begin, std::int32_t end);
     void sweep();
-    void sweep_exactly(const Stretch& stretch);
+    void link_lives();
+    void sweep_exactly(std::size_t number);
+    Bulk& bulk(std::int32_t position, std::int32_t device) {
+        const auto stretch = static_cast<std::size_t>(position >> kStretch);
+        return bulks_[stretch * capacities_.size() + static_cast<std::size_t>(device)];
+    }
 
     const Problem& problem_;
     const IncrementalLowering& lowering_;
@@ -125,9 +130,9 @@ private:
     std::vector<std::int32_t> next_;  ///< per resource: position of the commit that comes next
     std::vector<char> in_doubt_;      ///< per device
     std::vector<Life> lives_;
-    std::int32_t never_ = 0;  ///< no position
-    std::vector<Stretch> stretches_;
-    std::vector<Bulk> bulks_;  ///< per stretch and device
+    std::int32_t never_ = 0;          ///< no position
+    std::vector<Stretch> stretches_;  ///< empty: not needed so far
+    std::vector<Bulk> bulks_;         ///< per stretch and device
     std::vector<std::int64_t>
         steps_;  ///< per position of a stretch and device: so much more is held
     std::vector<std::int64_t> held_;  ///< per device, before a stretch

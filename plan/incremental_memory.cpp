@@ -38,7 +38,7 @@ IncrementalMemory::IncrementalMemory(const Problem& problem, const IncrementalLo
     number_rows();
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const Op& op = problem.graph().op(OpId(i));
-        if (op.kind == OpKind::compute && op.given) given_.push_back(OpId(i));
+        if (op.kind == OpKind::compute && op.given) given_.emplace_back(i);
     }
 }
 

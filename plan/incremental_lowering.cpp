@@ -123,7 +123,7 @@ void IncrementalLowering::begin(const StrategyChange& change) {
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
         layouts_.set(op, config);
-        devices_differ_ = devices_differ_ || layouts_.of(op, 0).devices != before;
+        if (is_staged(problem_, op) && layouts_.of(op, 0).devices != before) stages_differ_ = true;
         add_parts(op, 1);
         change_op(op);
     }
@@ -283,7 +283,7 @@ void IncrementalLowering::settle() {
     before_.clear();
     joined_before_.clear();
     renewed_.clear();
-    devices_differ_ = false;
+    stages_differ_ = false;
     next_turns_.reset();
 }
 

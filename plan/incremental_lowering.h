@@ -138,9 +138,7 @@ private:
 
     // incremental_schedule.cpp
     void find_moved_blocks();
-    [[nodiscard]] bool is_scheduled() const {
-        return policy_.schedule.kind != ScheduleKind::none;
-    }
+    [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
     /// With the pending change.
     [[nodiscard]] const Turns& turns() const { return next_turns_ ? *next_turns_ : turns_; }
 
@@ -200,7 +198,7 @@ private:
     std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
     std::vector<std::int64_t> least_loads_before_;
     std::vector<Bytes> most_bytes_before_;
-    bool devices_differ_ = false;      ///< of an op
+    bool stages_differ_ = false;       ///< maybe: an op of a stage has other devices
     std::optional<Turns> next_turns_;  ///< nothing: as before
     std::vector<SlotTask> tasks_;
     std::vector<std::int32_t> given_turns_;  ///< the same

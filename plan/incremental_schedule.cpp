@@ -11,12 +11,11 @@ namespace partita::plan {
 using graph::OpId;
 
 bool IncrementalLowering::keeps_schedule() {
-    if (!is_scheduled() || !devices_differ_) return true;
+    if (!is_scheduled() || !stages_differ_) return true;
     Pipeline pipeline = pipeline_of(problem_, layouts_);
     if (!plan::keeps_schedule(policy_, pipeline)) return false;
     const Pipeline& before = turns_.pipeline();
-    const bool is_same =
-        pipeline.stages == before.stages && pipeline.position == before.position;
+    const bool is_same = pipeline.stages == before.stages && pipeline.position == before.position;
     if (!is_same) next_turns_.emplace(problem_, policy_, std::move(pipeline));
     return true;
 }

@@ -31,7 +31,7 @@ namespace partita::plan {
 class IncrementalTurns {
 public:
     /// What callers say of a slot's turn, if they do not know it.
-    static constexpr std::int32_t kNone = -1;           ///< in no block
+    static constexpr std::int32_t kNone = -1;            ///< in no block
     static constexpr std::int32_t kOfPredecessors = -2;  ///< of theirs, if these all have one
 
     IncrementalTurns(int devices, const SlotKeys& keys);

@@ -14,12 +14,12 @@ using graph::Op;
 using graph::OpId;
 using graph::OpKind;
 
-namespace {
-
-bool is_staged(const Problem& problem, OpId id) {
-    const OpKind kind = problem.graph().op(id).kind;
-    return problem.is_batched(id) && (kind == OpKind::compute || kind == OpKind::output);
+bool is_staged(const Problem& problem, OpId op) {
+    const OpKind kind = problem.graph().op(op).kind;
+    return problem.is_batched(op) && (kind == OpKind::compute || kind == OpKind::output);
 }
+
+namespace {
 
 /// The devices of an op's parts.
 class PartDevices {

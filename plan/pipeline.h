@@ -34,6 +34,9 @@ struct Pipeline {
     [[nodiscard]] int chunk(graph::OpId op) const { return position[op.index()] / stages; }
 };
 
+/// Is the op in a stage? It depends on the problem alone.
+bool is_staged(const Problem& problem, graph::OpId op);
+
 /// Devices of every config must exist. Time: O(ops * devices of an op).
 Pipeline pipeline_of(const Problem& problem, const Strategy& strategy);
 Pipeline pipeline_of(const Problem& problem, const StrategyLayouts& layouts);

@@ -7,6 +7,7 @@
 
 #include "plan/config.h"
 #include "tests/plan/random_layouts.h"
+#include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 
@@ -52,18 +53,23 @@ Strategy any_pipeline(Random& random, const Problem& problem, const RandomStages
 
 }  // namespace
 
-RandomSchedule draw_schedule(Random& random, int devices, int micro_batches) {
+RandomPipeline::RandomPipeline(Random& random, bool training)
+    : micro_batches(std::array{2, 3, 5}[static_cast<std::size_t>(draw(random, 3))]),
+      graph(random_network(random, 3 + draw(random, 10), Layers::samples_apart)),
+      machine(switched_machine(micro_batches + draw(random, 7))),
+      options{.mode = training ? Mode::training : Mode::inference,
+              .objective = training ? Objective::step_time : Objective::latency} {
     constexpr std::array kKinds{ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
                                 ScheduleKind::eager_1f1b, ScheduleKind::interleaved};
-    RandomSchedule drawn;
-    drawn.schedule.kind = kKinds[static_cast<std::size_t>(draw(random, 4))];
-    if (drawn.schedule.kind == ScheduleKind::interleaved) {
-        drawn.schedule.chunks = 2 + draw(random, 2);
-        drawn.stages = micro_batches;
+    options.policy.micro_batches = micro_batches;
+    Schedule& schedule = options.policy.schedule;
+    schedule.kind = kKinds[static_cast<std::size_t>(draw(random, 4))];
+    if (schedule.kind == ScheduleKind::interleaved) {
+        schedule.chunks = 2 + draw(random, 2);
+        stages = micro_batches;
     } else {
-        drawn.stages = 1 + draw(random, std::min(4, devices));
+        stages = 1 + draw(random, std::min(4, machine.device_count()));
     }
-    return drawn;
 }
 
 RandomStages draw_stages(Random& random, const Problem& problem, int stages) {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "cost/machine.h"
+#include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "search/random.h"
@@ -19,15 +21,20 @@ namespace partita::plan {
 struct RandomStages {
     int stages = 1;
     int chunks = 1;
-    std::vector<std::size_t> borders;  ///< ops with which positions begin, but for the first; rising
+    std::vector<std::size_t>
+        borders;  ///< ops with which positions begin, but for the first; rising
 };
 
-/// For that many devices and micro-batches.
-struct RandomSchedule {
-    Schedule schedule;
+/// A problem in a schedule: of all kinds, as many devices and layers as give it something to do.
+struct RandomPipeline {
+    RandomPipeline(search::Random& random, bool training);
+
+    int micro_batches = 1;
     int stages = 1;
+    graph::OpGraph graph;
+    cost::Machine machine;
+    ProblemOptions options;
 };
-RandomSchedule draw_schedule(search::Random& random, int devices, int micro_batches);
 
 RandomStages draw_stages(search::Random& random, const Problem& problem, int stages);
 

@@ -66,7 +66,7 @@ public:
     [[nodiscard]] bool keeps_schedule();
     /// The tasks of all slots that may have another one or none by the pending change, each slot once.
     /// Call once per change. Valid until the next begin(). Throws OverflowError when a key does not fit
-    /// into 64 bits: a tensor of at least 65,536 messages.
+    /// into 64 bits: a tensor of 65,536 messages or, where a key has more bits left, of even more.
     std::span<const SlotTask> slots();
     void keep();
     void drop();

@@ -25,7 +25,7 @@ void IncrementalLowering::emit_tensor(std::size_t row) {
     for (std::size_t e = 0; e < tasks.steps.size(); ++e) {
         const std::size_t end = tasks.steps[e].tasks;
         if (end - begin >= keys_.most_tasks()) {
-            throw OverflowError("a tensor moves in 65,536 messages or more");
+            throw OverflowError("a tensor moves in more messages than a change can number");
         }
         for (std::size_t i = begin; i < end; ++i) {
             emit_task(row, i, event_keys_[row][e] + (i - begin));

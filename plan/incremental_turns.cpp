@@ -70,6 +70,7 @@ void IncrementalTurns::find_own() {
         State& now = change(slot);
         now.own = own;
         now.device = device;
+        if (own < 0) now.is_first = now.is_last = false;
         moved_.add(slot);
         for (const Slot next : graph_.successors(slot)) {
             if (state(next).given == kOfPredecessors) queue_.add(next);
@@ -91,35 +92,50 @@ std::int32_t IncrementalTurns::own_of(Slot slot) const {
 
 /// A slot concerns those before and after it, and through one of no block those beyond.
 void IncrementalTurns::find_ends() {
-    const auto note_around = [&](Slot slot) {
-        firsts_.add(slot);
-        lasts_.add(slot);
-        for (const Slot next : graph_.successors(slot)) {
-            firsts_.add(next);
-            if (!is_free(next)) continue;
-            for (const Slot beyond : graph_.successors(next)) firsts_.add(beyond);
-        }
-        for (const Slot before : graph_[slot].predecessors) note_before(before);
-    };
     for (const Slot slot : moved_.list) note_around(slot);
     for (std::size_t i = 0; i < graph_.changed().size(); ++i) {
         note_around(graph_.changed()[i]);
-        for (const Slot before : graph_.before(i).predecessors) note_before(before);
+        for (const Slot before : graph_.before(i).predecessors) note_last(before);
     }
     for (const Slot slot : firsts_.list) {
-        const bool is_first = !is_free(slot) && !has_before(slot);
+        const bool is_first = !has_before(slot);
         if (is_first != state(slot).is_first) change(slot).is_first = is_first;
     }
     for (const Slot slot : lasts_.list) {
-        const bool is_last = !is_free(slot) && !has_after(slot);
+        const bool is_last = !has_after(slot);
         if (is_last != state(slot).is_last) change(slot).is_last = is_last;
     }
 }
 
-void IncrementalTurns::note_before(Slot slot) {
-    lasts_.add(slot);
-    if (!is_free(slot)) return;
-    for (const Slot beyond : graph_[slot].predecessors) lasts_.add(beyond);
+void IncrementalTurns::note_around(Slot slot) {
+    if (!is_free(slot)) {
+        firsts_.add(slot);
+        lasts_.add(slot);
+    }
+    for (const Slot next : graph_.successors(slot)) note_first(next);
+    for (const Slot before : graph_[slot].predecessors) note_last(before);
+}
+
+/// That, or what comes after it if it is of no block.
+void IncrementalTurns::note_first(Slot slot) {
+    if (!is_free(slot)) {
+        firsts_.add(slot);
+        return;
+    }
+    for (const Slot beyond : graph_.successors(slot)) {
+        if (!is_free(beyond)) firsts_.add(beyond);
+    }
+}
+
+/// That, or what comes before it if it is of no block.
+void IncrementalTurns::note_last(Slot slot) {
+    if (!is_free(slot)) {
+        lasts_.add(slot);
+        return;
+    }
+    for (const Slot beyond : graph_[slot].predecessors) {
+        if (!is_free(beyond)) lasts_.add(beyond);
+    }
 }
 
 bool IncrementalTurns::are_in_one_block(Slot a, Slot b) const {

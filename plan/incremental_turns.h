@@ -78,7 +78,9 @@ private:
     void find_own();
     [[nodiscard]] std::int32_t own_of(Slot slot) const;
     void find_ends();
-    void note_before(Slot slot);
+    void note_around(Slot slot);
+    void note_first(Slot slot);
+    void note_last(Slot slot);
     [[nodiscard]] bool are_in_one_block(Slot a, Slot b) const;
     [[nodiscard]] bool has_before(Slot slot) const;
     [[nodiscard]] bool has_after(Slot slot) const;

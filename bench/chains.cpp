@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
@@ -41,9 +41,10 @@ struct Options {
     std::int64_t proposals = 0;  ///< instead, if not 0: the same work each time
     std::string machine = "p100-cluster:2";
     std::int64_t memory_gib = 1024;
-    std::string only;  ///< networks whose name contains it
     int micro_batches = 1;
     std::string schedule = "none";
+    std::string only;   ///< networks whose name contains it
+    std::string chain;  ///< the same of chains
 };
 
 struct Row {
@@ -57,10 +58,14 @@ constexpr Row kRows[] = {{"alexnet", 154'000},
                          {"densenet-121", 13'200}};
 
 constexpr double kTemperature = 0.002;
+/// After so many proposals the value is printed: what they are worth, whatever they cost.
+constexpr std::int64_t kEqualProposals = 1'000;
 
+/// Of this thread on a processor: what else runs does not count.
 double seconds_now() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(now).count();
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 plan::ProblemOptions training(const Options& options) {
@@ -113,12 +118,13 @@ public:
         if (score) evaluator_.accept();
         evaluating += seconds_now() - middle;
         ++proposals;
-        if (!score) {
+        if (score) {
+            chain_.accept(*score);
+            ++acceptances;
+        } else {
             chain_.reject(std::nullopt);
-            return;
         }
-        chain_.accept(*score);
-        ++acceptances;
+        if (proposals == kEqualProposals) value_then = value();
     }
 
     [[nodiscard]] double value() const {
@@ -129,6 +135,7 @@ public:
 
     double drawing = 0;
     double evaluating = 0;
+    double value_then = 0;  ///< after kEqualProposals; 0: there were fewer
     std::int64_t proposals = 0;
     std::int64_t acceptances = 0;
 
@@ -168,15 +175,14 @@ void print(const Row& row, const char* chain, const Case& of, const Run& run, do
     const double by_load = static_cast<double>(effort.rejected_by_parts + effort.rejected_by_load +
                                                timeline.rejected_by_load);
     fmt::print(
-        "{:16} {:5} {:6} {:9.0f} {:7.2f} {:8.1f} {:7.1f} {:7.1f} {:8.1f} {:8.2f} {:8.2f} {:7.0f} "
-        "{:7.1f} "
-        "{:8.2f} {:8.2f}\n",
-        row.network, chain, tasks, rate, rate / row.published, 1e9 * run.drawing / count / 1e3,
+        "{:16} {:5} {:6} {:9.0f} {:7.2f} {:7.1f} {:6.1f} {:6.1f} {:8.1f} {:7.2f} {:7.0f} {:7.0f} "
+        "{:7.1f} {:9.2f} {:9.2f} {:9.2f}\n",
+        row.network, chain, tasks, rate, rate / row.published, 1e6 * run.drawing / count,
         100 * static_cast<double>(run.acceptances) / count, 100 * by_load / count,
         100 * static_cast<double>(effort.memory) / count,
         100 * static_cast<double>(timeline.replayed) / count / tasks,
-        static_cast<double>(timeline.spliced) / count, whole, rate / whole, before / 1e9,
-        run.value() / 1e9);
+        1e9 * run.evaluating / static_cast<double>(timeline.replayed), whole, rate / whole,
+        before / 1e9, run.value_then / 1e9, run.value() / 1e9);
     std::fflush(stdout);
 }
 
@@ -184,6 +190,7 @@ void measure(const Row& row, const Options& options) {
     Case of(row, options);
     const plan::Strategy mixed = random_state(of);
     for (const char* const chain : {"near", "mixed", "hot"}) {
+        if (std::string_view(chain).find(options.chain) == std::string_view::npos) continue;
         const bool near = std::string_view(chain) == "near";
         const bool hot = std::string_view(chain) == "hot";
         Run run(of, near ? of.start : mixed);
@@ -215,12 +222,13 @@ int run(int argc, char** argv) {
     app.add_option("--schedule", options.schedule,
                    "of every strategy; then from expert's pipeline");
     app.add_option("--only", options.only, "networks whose name contains this");
+    app.add_option("--chain", options.chain, "near, mixed or hot alone");
     CLI11_PARSE(app, argc, argv);
     fmt::print(
-        "{:16} {:5} {:>6} {:>9} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>7} {:>8} "
-        "{:>8}\n",
+        "{:16} {:5} {:>6} {:>9} {:>7} {:>7} {:>6} {:>6} {:>8} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} "
+        "{:>9}\n",
         "network", "chain", "tasks", "1/s", "x publ.", "draw us", "acc. %", "load %", "memory %",
-        "touch %", "splices", "whole/s", "x whole", "start ms", "end ms");
+        "touch %", "ns/task", "whole/s", "x whole", "start ms", "1000th ms", "end ms");
     for (const Row& row : kRows) {
         const bool wanted =
             std::string_view(row.network).find(options.only) != std::string_view::npos;

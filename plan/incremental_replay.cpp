@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Placing tasks in the order of the accepted timeline, and in another where the rule asks for it.
+// Simulating from a state of the accepted timeline on.
 #include <algorithm>
 #include <stdexcept>
 
@@ -12,297 +12,217 @@ namespace partita::plan {
 bool IncrementalTimeline::replay() {
     segments_.clear();
     log_.clear();
-    if (relevant_.empty()) {
+    const std::int64_t first = find_windows();
+    if (first == kNever) {
+        check_changed_started();
         segments_.push_back({0, size(), 0, false});
         new_makespan_ = makespan_;
         return true;
     }
-    if (order_.empty()) {
-        simulate_whole();
-        return true;
-    }
     latest_end_ = 0;
-    restart(relevant_.front(), 0);
+    restart(first, 0);
     segments_.push_back({0, restart_position_, 0, false});
-    if (!queues_.all_leave_time(time_, limit_)) return false;
-    // In principle taking back may go on for very long.
-    const auto most = static_cast<std::int64_t>(8 * graph_.tasks() + 1'000);
-    for (std::int64_t steps = 0; steps < most; ++steps) {
-        const Step result = step();
-        if (result != Step::more) return result == Step::finished;
-    }
-    simulate_whole();
-    return true;
-}
-
-/// Places one task, or takes some back, or follows the timeline before.
-IncrementalTimeline::Step IncrementalTimeline::step() {
-    if (by_time_ > 0) {
-        if (const auto first = first_waiting({})) {
-            --by_time_;
-            return place(*first);
+    if (!rest_fits()) return false;
+    while (ready_.start_all([&](Slot slot) { return begin(slot); })) {
+        if (running_.empty()) {
+            check_all_started();
+            close_log();
+            new_makespan_ = latest_end_;
+            return true;
         }
-        by_time_ = 0;
-    }
-    Choice next = next_in_order();
-    std::optional<Choice> first = first_waiting(next);
-    if (next.slot >= 0 && look_ahead(next, first ? first->start : next.start)) {
-        first = first_waiting(next);
-    }
-    if (first) {
-        in_run_ = false;
-        return place(*first);
-    }
-    if (next.slot < 0) {
-        check_all_placed();
-        close_log();
-        new_makespan_ = std::max(settled_end_, queues_.latest_end());
-        return Step::finished;
-    }
-    if (next.start == kNever) {
-        ++cursor_;
-        put_off(next.slot);
-        return Step::more;
-    }
-    switch (try_splice(next.start)) {
-    case Splice::no: break;
-    case Splice::taken_back: return Step::more;
-    case Splice::jumped: return queues_.all_leave_time(time_, limit_) ? Step::more : Step::exceeded;
-    case Splice::finished: return Step::finished;
-    }
-    follow_run(next.start);
-    return place(next);
-}
-
-/// What comes next in the order before.
-IncrementalTimeline::Choice IncrementalTimeline::next_in_order() {
-    for (; cursor_ < size(); ++cursor_) {
-        const Slot slot = order_[at(cursor_)];
-        if (!is_new(slot)) {
-            marks_[at(slot)].waits = -1;
-            return choice_of(slot);
+        end_tasks();
+        switch (try_splice()) {
+        case Splice::no: break;
+        case Splice::finished: return true;
+        case Splice::jumped:
+            if (!rest_fits()) return false;
+            break;
         }
-        pass(slot);
     }
-    return {};
-}
-
-/// The cursor leaves a task behind that was placed, put off or changed.
-void IncrementalTimeline::pass(Slot slot) {
-    if (mark(slot).new_end == kNever && changed_index(slot) < 0) ++behind_;
-    in_run_ = false;
-}
-
-IncrementalTimeline::Choice IncrementalTimeline::choice_of(Slot slot) const {
-    Choice choice{.start = kNever, .ready = ready_time(slot), .slot = slot};
-    if (choice.ready != kNever) {
-        choice.start = queues_.earliest(graph_[slot].lane, choice.ready);
-    }
-    return choice;
-}
-
-/// What comes later than those before it, measured by the timeline before, is put off for something a little
-/// further on that can start before anything else does.
-bool IncrementalTimeline::look_ahead(Choice& next, std::int64_t bound) {
-    if (bound != kNever && bound <= starts_[at(cursor_)] + run_shift_) return false;
-    if (looked_ahead_at_ == cursor_ && --look_again_in_ > 0) return false;
-    const std::int32_t end = std::min(size(), cursor_ + kLookAhead);
-    for (std::int32_t i = cursor_ + 1; i < end; ++i) {
-        const Slot slot = order_[at(i)];
-        if (is_new(slot)) continue;
-        const Choice other = choice_of(slot);
-        if (other.start >= bound) continue;
-        while (cursor_ < i) {
-            const Slot late = order_[at(cursor_++)];
-            if (is_new(late)) {
-                pass(late);
-            } else {
-                put_off(late);
-            }
-        }
-        marks_[at(slot)].waits = -1;
-        next = other;
-        return true;
-    }
-    looked_ahead_at_ = cursor_;
-    look_again_in_ = kLookAgain;
     return false;
 }
 
-/// What was put off and goes before.
-std::optional<IncrementalTimeline::Choice> IncrementalTimeline::first_waiting(
-    const Choice& before) {
-    if (waiting_.empty()) return std::nullopt;
-    const bool is_known = before.start != kNever;
-    return waiting_.first_before(before.start,
-                                 is_known ? graph_[before.slot].key : ~std::uint64_t{0}, queues_);
+/// Goes on from the accepted timeline at a time of it, `shift` later. What began before is settled.
+void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
+    if (++restart_ == 0) {  // all numbers were used
+        for (Mark& mark : marks_) mark.restart = 0;
+        ++restart_;
+    }
+    restart_position_ = position_at(relevant);
+    now_ = relevant + shift;
+    last_position_ = restart_position_ - 1;
+    unchanged_ = 0;
+    const auto settled =
+        std::lower_bound(changed_positions_.begin(), changed_positions_.end(), restart_position_);
+    settled_ = passed_ = static_cast<std::size_t>(settled - changed_positions_.begin());
+    next_try_ = 0;
+    log_begin_ = static_cast<std::int32_t>(log_.size());
+    const bool at_end = restart_position_ == size();
+    const std::int64_t latest = at_end ? makespan_ : ends_before_[at(restart_position_)];
+    latest_end_ = std::max(latest_end_, latest + shift);
+    find_rest();
+    ready_.clear();
+    running_.clear();
+    find_running(restart_position_, relevant);
+    for (const Slot slot : found_running_) {
+        ready_.occupy(graph_[slot].lane);
+        run(slot, end_of(slot) + shift);
+    }
+    find_ready();
 }
 
-IncrementalTimeline::Step IncrementalTimeline::place(const Choice& choice) {
-    const auto [start, ready, slot, is_sure] = choice;
-    const SlotGraph::Node& node = graph_[slot];
-    const bool was_put_off = mark(slot).waits >= 0;
-    if (start > ready && !is_sure) {
-        const std::int64_t moment = queues_.blocked_until(slot, ready, start);
-        if (moment < start) {
-            take_back({slot, moment});
-            return Step::more;
+/// From the checkpoint before.
+void IncrementalTimeline::find_rest() {
+    rest_.assign(graph_.loads().begin(), graph_.loads().end());
+    const auto add = [&](std::int32_t lane, std::int64_t duration) {
+        for (const std::int32_t r : graph_.resources(lane)) rest_[at(r)] += duration;
+    };
+    if (!order_.empty()) {
+        const std::int32_t block = std::min(restart_position_, size() - 1) / kStride;
+        for (std::size_t r = 0; r < rest_.size(); ++r) {
+            rest_[r] -= done_[at(block) * rest_.size() + r];
+        }
+        for (std::int32_t i = block * kStride; i < restart_position_; ++i) {
+            add(lanes_[at(i)], starts_[at(i)] - ends_[at(i)]);
         }
     }
-    if (!queues_.leaves_time(node.lane, start, limit_)) {
-        // True only if what is placed is right.
-        const auto violation = find_violation(start);
-        if (!violation) return Step::exceeded;
-        take_back(*violation);
-        return Step::more;
-    }
-    if (was_put_off) {
-        waiting_.remove(node.lane, slot);
-    } else {
-        ++cursor_;
-    }
-    if (mark(slot).position >= cursor_) early_.push_back(slot);
-    queues_.place(slot, start);
-    latest_end_ = std::max(latest_end_, start + node.duration);
-    count_placed(slot, start + node.duration);
-    ++effort_.replayed;
-    return Step::more;
-}
-
-/// The next task comes from the order before and starts then.
-void IncrementalTimeline::follow_run(std::int64_t start) {
-    const std::int64_t shift = start - starts_[at(cursor_)];
-    if (in_run_ && shift == run_shift_) return;
-    in_run_ = true;
-    run_shift_ = shift;
-    run_old_end_ = ends_before_[at(cursor_)];
-    run_new_end_ = latest_end_;
-}
-
-/// kNever: it is not placed. Where the timeline before was followed several times only the latest shift
-/// is known, but whatever ended before the latest restart has ended.
-std::int64_t IncrementalTimeline::end_of(Slot slot) const {
-    const Mark& of = mark(slot);
-    if (of.evaluation == evaluation_) return of.new_end;
-    return of.position < restart_position_ ? of.end + shift_ : kNever;
-}
-
-/// At least the time of the restart; kNever: something that it needs is not placed.
-std::int64_t IncrementalTimeline::ready_time(Slot slot) const {
-    std::int64_t ready = time_;
-    for (const Slot p : graph_[slot].predecessors) {
-        const std::int64_t end = end_of(p);
-        if (end == kNever) return kNever;
-        ready = std::max(ready, end);
-    }
-    return ready;
-}
-
-/// It is placed when its turn by time has come.
-void IncrementalTimeline::put_off(Slot slot) {
-    Mark& of = marks_[at(slot)];
-    of.evaluation = evaluation_;
-    of.new_end = kNever;
-    in_run_ = false;
-    put_off_.push_back(slot);
-    if (changed_index(slot) < 0 && of.position < cursor_) ++behind_;
-    of.waits = 0;
-    for (const Slot p : graph_[slot].predecessors) {
-        marks_[at(p)].feeds = evaluation_;
-        if (end_of(p) == kNever) ++of.waits;
-    }
-    if (of.waits == 0) wait_in_lane(slot);
-}
-
-/// What is placed from now on goes before it by rights, so only what starts after it is ready and is there
-/// already may keep it waiting wrongly.
-void IncrementalTimeline::wait_in_lane(Slot slot) {
-    const SlotGraph::Node& node = graph_[slot];
-    const std::int64_t ready = ready_time(slot);
-    waiting_.add(node.lane, {.key = node.key,
-                             .ready = ready,
-                             .slot = slot,
-                             .is_sure = queues_.all_began_before(node.lane, ready)});
-}
-
-void IncrementalTimeline::count_placed(Slot slot, std::int64_t end) {
-    Mark& of = marks_[at(slot)];
-    of.evaluation = evaluation_;
-    of.new_end = end;
-    if (of.waits >= 0) {
-        of.waits = -1;
-        if (changed_index(slot) < 0 && of.position < cursor_) --behind_;
-    }
-    if (of.feeds != evaluation_ && by_time_ == 0) return;
-    for (const Slot next : graph_.successors(slot)) {
-        Mark& other = marks_[at(next)];
-        if (!is_new(next)) {
-            if (by_time_ > 0) put_off(next);
-        } else if (other.waits > 0) {
-            --other.waits;
-            if (other.waits == 0) wait_in_lane(next);
-        }
+    for (std::size_t i = 0; i < windows_.size(); ++i) {
+        const Slot slot = graph_.changed()[i];
+        const SlotGraph::Before& before = graph_.before(i);
+        const bool began_before = before.lane >= 0 && mark(slot).position < restart_position_;
+        if (began_before) add(before.lane, before.duration);
+        if (windows_[i].has_started) add(graph_[slot].lane, -graph_[slot].duration);
     }
 }
 
-/// What comes later on the resources of a task that should have started there is put off, with all that
-/// comes after it, and so is the task.
-void IncrementalTimeline::take_back(const Violation& violation) {
-    ++effort_.taken_back;
-    taken_back_.clear();
-    cuts_.resize(graph_.resource_count(), kNever);
-    for (const std::int32_t r : graph_.resources(graph_[violation.slot].lane)) {
-        take_back_from(r, violation.moment);
-    }
-    for (std::size_t i = 0; i < taken_back_.size(); ++i) {  // which grows
-        const auto [slot, start] = taken_back_[i];
-        for (const std::int32_t r : graph_.resources(graph_[slot].lane)) take_back_from(r, start);
-        for (const Slot next : graph_.successors(slot)) {
-            if (is_new(next) && mark(next).new_end != kNever) take_back_one(next);
-        }
-    }
-    for (const std::int32_t r : cut_resources_) queues_.cut(r, cuts_[at(r)]);
-    waiting_.look_up_again([&](std::int32_t lane) {
-        const auto resources = graph_.resources(lane);
-        return std::any_of(resources.begin(), resources.end(),
-                           [&](std::int32_t r) { return cuts_[at(r)] != kNever; });
-    });
-    for (const std::int32_t r : cut_resources_) cuts_[at(r)] = kNever;
-    cut_resources_.clear();
-    for (const Started& task : taken_back_) put_off(task.slot);
-    if (!is_new(violation.slot)) put_off(violation.slot);
-    go_by_time();
-}
-
-/// What starts on the resource then or later.
-void IncrementalTimeline::take_back_from(std::int32_t resource, std::int64_t start) {
-    if (cuts_[at(resource)] <= start) return;
-    if (cuts_[at(resource)] == kNever) cut_resources_.push_back(resource);
-    cuts_[at(resource)] = start;
-    const auto entries = queues_[at(resource)];
-    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-        if (entry->start < start) break;
-        if (mark(entry->slot).new_end != kNever) take_back_one(entry->slot);
-    }
-}
-
-void IncrementalTimeline::take_back_one(Slot slot) {
-    Mark& of = marks_[at(slot)];
-    taken_back_.push_back({slot, of.new_end - graph_[slot].duration});
-    of.new_end = kNever;
-    if (of.feeds != evaluation_) return;
-    for (const Slot next : graph_.successors(slot)) {
-        if (!is_new(next) || mark(next).waits < 0) continue;
-        if (marks_[at(next)].waits++ == 0) waiting_.remove(graph_[next].lane, next);
-    }
-}
-
-void IncrementalTimeline::check_all_placed() const {
+/// What is ready at the restart, and what waits of the changed tasks.
+void IncrementalTimeline::find_ready() {
     const auto changed = graph_.changed();
-    const bool all = behind_ == 0 && std::all_of(changed.begin(), changed.end(), [&](Slot slot) {
-                         return !graph_.has(slot) || mark(slot).new_end != kNever;
-                     });
-    if (!all) throw std::logic_error("evaluate: the graph has a cycle");
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+        marks_[at(changed[i])].restart = restart_;
+        marks_[at(changed[i])].waits = windows_[i].has_started ? kEnded : 1;
+    }
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+        if (!graph_.has(changed[i])) continue;
+        if (!windows_[i].has_started) {
+            enter(changed[i]);
+            continue;
+        }
+        for (const Slot next : graph_.successors(changed[i])) {
+            const Mark& of = mark(next);
+            const bool waits = of.changed < 0 && of.position >= restart_position_;
+            if (waits && of.restart != restart_) enter(next);
+        }
+    }
+    for (std::int32_t block = restart_position_ / kStride; block * kStride < size(); ++block) {
+        if (least_ready_at_[at(block)] > restart_position_) continue;
+        const std::int32_t end = std::min(size(), (block + 1) * kStride);
+        for (std::int32_t i = std::max(restart_position_, block * kStride); i < end; ++i) {
+            const Slot slot = order_[at(i)];
+            if (ready_at_[at(i)] <= restart_position_ && mark(slot).restart != restart_) {
+                enter(slot);
+            }
+        }
+    }
+}
+
+/// Counts what a task waits for.
+void IncrementalTimeline::enter(Slot slot) {
+    Mark& of = marks_[at(slot)];
+    of.restart = restart_;
+    of.waits = unfinished(slot);
+    if (of.waits == 0) ready_.add(slot);
+}
+
+bool IncrementalTimeline::has_ended(Slot slot) const {
+    const Mark& of = mark(slot);
+    if (of.restart == restart_) return of.waits == kEnded;
+    return of.position >= 0 && of.position < restart_position_;
+}
+
+std::int32_t IncrementalTimeline::unfinished(Slot slot) const {
+    std::int32_t count = 0;
+    for (const Slot p : graph_[slot].predecessors) count += has_ended(p) ? 0 : 1;
+    return count;
+}
+
+/// False: what its resources still have to do does not fit any more.
+bool IncrementalTimeline::begin(Slot slot) {
+    const SlotGraph::Node& node = graph_[slot];
+    for (const std::int32_t r : graph_.resources(node.lane)) {
+        std::int64_t& rest = rest_[at(r)];
+        if (now_ + rest > limit_) return false;
+        rest -= node.duration;
+    }
+    ++effort_.replayed;
+    const Mark& of = mark(slot);
+    if (of.changed < 0) {
+        ++unchanged_;
+        last_position_ = std::max(last_position_, of.position);
+    } else {
+        windows_[at(of.changed)].has_started = true;
+    }
+    log_.push_back({slot, now_});
+    const std::int64_t end = now_ + node.duration;
+    latest_end_ = std::max(latest_end_, end);
+    run(slot, end);
+    return true;
+}
+
+void IncrementalTimeline::run(Slot slot, std::int64_t end) {
+    Mark& of = marks_[at(slot)];
+    of.restart = restart_;
+    of.waits = kRuns;
+    std::size_t i = running_.size();
+    running_.push_back({end, slot});
+    for (; i > 0 && running_[i - 1].end < end; --i) running_[i] = running_[i - 1];
+    running_[i] = {end, slot};
+}
+
+/// Those that end next.
+void IncrementalTimeline::end_tasks() {
+    now_ = running_.back().end;
+    while (!running_.empty() && running_.back().end == now_) {
+        const Slot slot = running_.back().slot;
+        running_.pop_back();
+        marks_[at(slot)].waits = kEnded;
+        ready_.release(graph_[slot].lane);
+        for (const Slot next : graph_.successors(slot)) {
+            Mark& of = marks_[at(next)];
+            if (of.restart != restart_) {
+                enter(next);
+            } else if (--of.waits == 0) {
+                ready_.add(next);
+            }
+        }
+    }
+}
+
+/// Could every resource be done in time, if it never waited again?
+bool IncrementalTimeline::rest_fits() const {
+    return std::all_of(rest_.begin(), rest_.end(),
+                       [&](std::int64_t rest) { return now_ + rest <= limit_; });
+}
+
+void IncrementalTimeline::close_log() {
+    const auto end = static_cast<std::int32_t>(log_.size());
+    if (end > log_begin_) segments_.push_back({log_begin_, end, 0, true});
+}
+
+void IncrementalTimeline::check_all_started() const {
+    const auto changed = static_cast<std::int32_t>(changed_positions_.size() - settled_);
+    if (unchanged_ + changed != size() - restart_position_) throw_cycle();
+    check_changed_started();
+}
+
+void IncrementalTimeline::check_changed_started() const {
+    for (std::size_t i = 0; i < windows_.size(); ++i) {
+        if (!windows_[i].has_started && graph_.has(graph_.changed()[i])) throw_cycle();
+    }
+}
+
+void IncrementalTimeline::throw_cycle() {
+    throw std::logic_error("evaluate: the graph has a cycle");
 }
 
 }  // namespace partita::plan

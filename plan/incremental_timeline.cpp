@@ -11,49 +11,8 @@
 
 namespace partita::plan {
 
-namespace {
-
-/// The tasks of a slot graph by key, so that a task's number is its rank.
-struct Numbered {
-    std::vector<Slot> slots;
-    TaskGraph graph;
-};
-
-Numbered numbered(const SlotGraph& slots) {
-    Numbered by_key;
-    for (std::size_t i = 0; i < slots.slots(); ++i) {
-        if (slots.has(static_cast<Slot>(i))) by_key.slots.push_back(static_cast<Slot>(i));
-    }
-    std::sort(by_key.slots.begin(), by_key.slots.end(),
-              [&](Slot a, Slot b) { return slots[a].key < slots[b].key; });
-    std::vector<TaskId> number(slots.slots(), -1);
-    for (std::size_t i = 0; i < by_key.slots.size(); ++i) {
-        number[static_cast<std::size_t>(by_key.slots[i])] = static_cast<TaskId>(i);
-    }
-    TaskGraph& graph = by_key.graph;
-    graph.device_count = 1;
-    graph.resource_count = static_cast<std::int32_t>(slots.resource_count());
-    graph.lanes = slots.lane_table();
-    for (const Slot slot : by_key.slots) {
-        const SlotGraph::Node& node = slots[slot];
-        Task task{.op = {}, .tensor = {}, .lane = node.lane};
-        task.rank = static_cast<std::int32_t>(graph.tasks.size());
-        task.duration = Time(node.duration);
-        graph.tasks.push_back(task);
-        graph.predecessor_counts.push_back(static_cast<std::int32_t>(node.predecessors.size()));
-        for (const Slot next : slots.successors(slot)) {
-            graph.successors.items.push_back(number[static_cast<std::size_t>(next)]);
-        }
-        graph.successors.offsets.push_back(
-            static_cast<std::uint32_t>(graph.successors.items.size()));
-    }
-    return by_key;
-}
-
-}  // namespace
-
 IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes)
-    : graph_(resource_count, std::move(lanes)), queues_(graph_) {}
+    : graph_(resource_count, std::move(lanes)), ready_(graph_) {}
 
 std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> tasks, Time limit) {
     check_settled();
@@ -62,7 +21,6 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     limit_ = limit.raw();
     if (marks_.size() < graph_.slots()) {
         marks_.resize(graph_.slots());
-        changed_.resize(graph_.slots(), -1);
     }
     const auto loads = graph_.loads();
     if (std::any_of(loads.begin(), loads.end(), [&](std::int64_t l) { return l > limit_; })) {
@@ -70,7 +28,6 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
         graph_.undo();
         return std::nullopt;
     }
-    find_windows();
     if (!replay() || new_makespan_ > limit_) {
         ++effort_.rejected_early;
         forget_change();
@@ -91,21 +48,8 @@ void IncrementalTimeline::reject() {
 }
 
 void IncrementalTimeline::forget_change() {
-    for (const Slot slot : graph_.changed()) changed_[at(slot)] = -1;
+    for (const Slot slot : graph_.changed()) marks_[at(slot)].changed = -1;
     graph_.undo();
-}
-
-/// Without the timeline before.
-void IncrementalTimeline::simulate_whole() {
-    ++effort_.whole;
-    const Numbered by_key = numbered(graph_);
-    const Timeline timeline = simulate(by_key.graph, Scheduler::rank);
-    log_.clear();
-    for (std::size_t i = 0; i < by_key.slots.size(); ++i) {
-        log_.push_back({by_key.slots[i], timeline.start[i].raw()});
-    }
-    segments_.assign(1, {0, static_cast<std::int32_t>(log_.size()), 0, true});
-    new_makespan_ = timeline.makespan.raw();
 }
 
 void IncrementalTimeline::accept() {
@@ -113,92 +57,137 @@ void IncrementalTimeline::accept() {
     pending_ = false;
     makespan_ = new_makespan_;
     for (const Slot slot : graph_.changed()) {
-        changed_[at(slot)] = -1;
+        marks_[at(slot)].changed = -1;
         marks_[at(slot)].position = -1;
-        marks_[at(slot)].end = kNever;
     }
+    sort_log();
     if (segments_[0].replayed) segments_.insert(segments_.begin(), Segment{});
     const std::int32_t from = segments_[0].end;  // as before up to there
-    write_new(from);
-    keep(from);
+    collect_placed(from);
+    put_placed(from);
+    keep_ready(from);
+    keep_occupied(from);
     keep_ends_after();
 }
 
-/// Order and starts from a position on.
-void IncrementalTimeline::write_new(std::int32_t from) {
-    std::vector<Started>& tasks = started_;
-    tasks.clear();
-    for (std::size_t s = 1; s < segments_.size(); ++s) {
-        const Segment& segment = segments_[s];
-        if (segment.replayed) {
-            const auto first = log_.begin() + segment.begin;
-            const auto last = log_.begin() + segment.end;
-            std::sort(first, last, [&](const Started& a, const Started& b) {
-                return a.start != b.start ? a.start < b.start
-                                          : graph_[a.slot].key < graph_[b.slot].key;
-            });
-            tasks.insert(tasks.end(), first, last);
-            continue;
-        }
-        for (std::int32_t i = segment.begin; i < segment.end; ++i) {
-            tasks.push_back({order_[at(i)], starts_[at(i)] + segment.shift});
-        }
-    }
-    order_.resize(at(from) + tasks.size());
-    starts_.resize(order_.size());
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-        order_[at(from) + i] = tasks[i].slot;
-        starts_[at(from) + i] = tasks[i].start;
+/// By (start, key); it is in the order of starts already.
+void IncrementalTimeline::sort_log() {
+    const auto by_key = [&](const Started& a, const Started& b) {
+        return graph_[a.slot].key < graph_[b.slot].key;
+    };
+    for (auto begin = log_.begin(); begin != log_.end();) {
+        const auto end = std::find_if(begin + 1, log_.end(), [&](const Started& other) {
+            return other.start != begin->start;
+        });
+        if (end - begin > 1) std::sort(begin, end, by_key);
+        begin = end;
     }
 }
 
-/// Everything that is kept beside order and starts and does not depend on what comes later.
-void IncrementalTimeline::keep(std::int32_t from) {
+/// The new timeline from a position on.
+void IncrementalTimeline::collect_placed(std::int32_t from) {
+    placed_.clear();
+    for (std::size_t s = 1; s < segments_.size(); ++s) {
+        const Segment& segment = segments_[s];
+        if (!segment.replayed) {
+            follow(segment, from);
+            continue;
+        }
+        for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+            const auto [slot, start] = log_[at(i)];
+            const SlotGraph::Node& node = graph_[slot];
+            marks_[at(slot)].position = from + static_cast<std::int32_t>(placed_.size());
+            placed_.push_back({start, start + node.duration, slot, node.lane, kNotKnown});
+        }
+    }
+}
+
+/// A piece of the timeline before.
+void IncrementalTimeline::follow(const Segment& segment, std::int32_t from) {
+    const std::int32_t further = from + static_cast<std::int32_t>(placed_.size()) - segment.begin;
+    // What was ready after a task of this piece, or of the one that stays, still is.
+    const auto ready_at = [&](std::int32_t before) {
+        return before > segment.begin ? before + further : before <= from ? before : kNotKnown;
+    };
+    for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+        placed_.push_back({starts_[at(i)] + segment.shift, ends_[at(i)] + segment.shift,
+                           order_[at(i)], lanes_[at(i)], ready_at(ready_at_[at(i)])});
+    }
+    if (further == 0) return;
+    for (std::int32_t i = segment.begin; i < segment.end; ++i) {
+        marks_[at(order_[at(i)])].position = i + further;
+    }
+}
+
+void IncrementalTimeline::put_placed(std::int32_t from) {
+    const std::size_t size = at(from) + placed_.size();
+    order_.resize(size);
+    starts_.resize(size);
+    ends_.resize(size);
+    lanes_.resize(size);
+    ready_at_.resize(size);
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+        const Placed& task = placed_[i];
+        order_[at(from) + i] = task.slot;
+        starts_[at(from) + i] = task.start;
+        ends_[at(from) + i] = task.end;
+        lanes_[at(from) + i] = task.lane;
+        ready_at_[at(from) + i] = task.ready_at;
+    }
+}
+
+/// From which position on tasks are ready, where that may be another one than before.
+void IncrementalTimeline::keep_ready(std::int32_t from) {
+    const auto find = [&](Slot slot) {
+        std::int32_t ready_at = 0;
+        for (const Slot p : graph_[slot].predecessors) {
+            ready_at = std::max(ready_at, mark(p).position + 1);
+        }
+        ready_at_[at(mark(slot).position)] = ready_at;
+    };
+    for (std::int32_t i = from; i < size(); ++i) {
+        if (ready_at_[at(i)] == kNotKnown) find(order_[at(i)]);
+    }
+    for (const Slot slot : graph_.changed()) {
+        for (const Slot next : graph_.successors(slot)) find(next);
+    }
+    least_ready_at_.resize(blocks());
+    for (std::int32_t block = from / kStride; at(block) < blocks(); ++block) {
+        const auto begin = ready_at_.begin() + std::ptrdiff_t{block} * kStride;
+        const auto end = std::min(begin + kStride, ready_at_.end());
+        least_ready_at_[at(block)] = *std::min_element(begin, end);
+    }
+}
+
+/// At checkpoints, and the largest ends before each position.
+void IncrementalTimeline::keep_occupied(std::int32_t from) {
     const std::size_t resources = graph_.resource_count();
     const std::int32_t first = std::max(from - 1, 0) / kStride;
-    const auto blocks = at((size() + kStride - 1) / kStride);
-    free_.resize(blocks * resources);
-    done_.resize(blocks * resources);
-    least_ready_at_.resize(blocks);
+    const auto here = [&](std::int32_t block) {
+        return std::ptrdiff_t{block} * static_cast<std::ptrdiff_t>(resources);
+    };
+    last_.resize(blocks() * resources);
+    done_.resize(blocks() * resources);
     ends_before_.resize(order_.size());
-    ready_at_.resize(order_.size());
-    std::vector<std::int64_t>& free = scratch_free_;
-    std::vector<std::int64_t>& done = scratch_rest_;
-    free.assign(resources, 0);
-    done.assign(resources, 0);
-    std::int64_t latest = 0;
+    latest_.assign(resources, -1);
+    done_so_far_.assign(resources, 0);
+    std::int64_t latest_end = 0;
     if (first > 0) {
-        const auto here = static_cast<std::ptrdiff_t>(at(first) * resources);
-        std::copy_n(free_.begin() + here, resources, free.begin());
-        std::copy_n(done_.begin() + here, resources, done.begin());
-        latest = ends_before_[at(std::int64_t{first} * kStride)];
+        std::copy_n(last_.begin() + here(first), resources, latest_.begin());
+        std::copy_n(done_.begin() + here(first), resources, done_so_far_.begin());
+        latest_end = ends_before_[at(std::int64_t{first} * kStride)];
     }
     for (std::int32_t i = first * kStride; i < size(); ++i) {
-        const auto block = at(i / kStride);
         if (i % kStride == 0) {
-            const auto here = static_cast<std::ptrdiff_t>(block * resources);
-            std::copy_n(free.begin(), resources, free_.begin() + here);
-            std::copy_n(done.begin(), resources, done_.begin() + here);
-            least_ready_at_[block] = i;
+            std::copy_n(latest_.begin(), resources, last_.begin() + here(i / kStride));
+            std::copy_n(done_so_far_.begin(), resources, done_.begin() + here(i / kStride));
         }
-        const Slot slot = order_[at(i)];
-        const SlotGraph::Node& node = graph_[slot];
-        const std::int64_t end = starts_[at(i)] + node.duration;
-        for (const std::int32_t r : graph_.resources(node.lane)) {
-            free[at(r)] = end;
-            done[at(r)] += node.duration;
+        for (const std::int32_t r : graph_.resources(lanes_[at(i)])) {
+            latest_[at(r)] = order_[at(i)];
+            done_so_far_[at(r)] += ends_[at(i)] - starts_[at(i)];
         }
-        ends_before_[at(i)] = latest;
-        latest = std::max(latest, end);
-        Mark& mark = marks_[at(slot)];
-        mark.position = i;
-        mark.end = end;
-        std::int32_t ready_at = 0;
-        for (const Slot p : node.predecessors) {
-            ready_at = std::max(ready_at, this->mark(p).position + 1);
-        }
-        ready_at_[at(i)] = ready_at;
-        least_ready_at_[block] = std::min(least_ready_at_[block], ready_at);
+        ends_before_[at(i)] = latest_end;
+        latest_end = std::max(latest_end, ends_[at(i)]);
     }
 }
 
@@ -206,7 +195,7 @@ void IncrementalTimeline::keep_ends_after() {
     ends_after_.resize(order_.size());
     std::int64_t largest = 0;
     for (std::size_t i = order_.size(); i-- > 0;) {
-        largest = std::max(largest, mark(order_[i]).end);
+        largest = std::max(largest, ends_[i]);
         ends_after_[i] = largest;
     }
 }

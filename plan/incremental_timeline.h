@@ -9,26 +9,21 @@
 //                        kept     replayed        spliced: + d         replayed    spliced: + d'
 //
 // The scheduling rule is that of simulate.h with keys that depend on no timeline: commit the ready task
-// with the smallest (earliest feasible start, key). Replaying places tasks in the order of the timeline
-// before, each as early as its predecessors and resources let it, without asking what else is ready; then
-// it checks that the rule would have kept the task waiting until then (resource_queues.h). Where it would
-// not, because something goes first now that did not before, what was placed on its resources since then is
-// taken back, with all that depends on it:
+// with the smallest (earliest feasible start, key). Replaying simulates it from one end of a task to the
+// next, from the state of the timeline before at the first time that matters to a changed task:
 //
-//     order before    a  b  c  d  e  f          c is ready earlier than it was, and goes before b:
-//     replayed        a  b  c!                  take b back
-//                     a  c  b  d  e  f
+//     tasks end     their resources are free, and what waited for nothing else is ready
+//     splice?       are those that run the same as before, each d later, and what has started the same?
+//     tasks start   the ready ones that can (ready_lanes.h)
 //
-// What is taken back, new tasks, and what waits for either is put off, and placed when its turn by time has
-// come (lane_queues.h). For a while after the order was wrong all tasks are. Splicing: as soon as tasks start
-// d later than before, everything else has ended, and what is ready has been kept waiting rightly, the timeline
-// before is followed, until the next task that differs.
+// Splicing is exact, as nothing starts before now: what comes depends on what has started, and on what runs
+// for how much longer. Then the timeline before is followed, d later, until the next task that differs.
 //
 // A limit ends an evaluation as soon as it is proved to be exceeded: what is left to do on some
 // resource does not fit any more. The answer is the same as that of a whole simulation.
 //
-// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3, which propagates changes through
-// queues in the order before, and orders these by ready time; conservative cut-offs as in branch and bound.
+// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3; conservative cut-offs as in branch
+// and bound.
 //
 // Cost: proportional to what is replayed, plus what is rebuilt when a change is accepted: the timeline
 // from the first task that differs on. Everything takes time: durations are positive.
@@ -43,8 +38,7 @@
 #include <vector>
 
 #include "graph/units.h"
-#include "plan/lane_queues.h"
-#include "plan/resource_queues.h"
+#include "plan/ready_lanes.h"
 #include "plan/slot_graph.h"
 
 namespace partita::plan {
@@ -54,10 +48,8 @@ struct TimelineEffort {
     std::int64_t evaluations = 0;
     std::int64_t rejected_by_load = 0;  ///< before anything was replayed
     std::int64_t rejected_early = 0;    ///< later, but before the end
-    std::int64_t replayed = 0;          ///< tasks that were placed, again if taken back
-    std::int64_t taken_back = 0;        ///< times that the order before was not that of the rule
+    std::int64_t replayed = 0;          ///< tasks that were started again
     std::int64_t spliced = 0;           ///< times that the timeline before was followed
-    std::int64_t whole = 0;  ///< simulated anew: the first, and where replaying goes in circles
 };
 
 class IncrementalTimeline {
@@ -88,23 +80,23 @@ private:
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int32_t kStride = 32;      ///< positions between checkpoints
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
-    static constexpr int kLookAhead = 16;            ///< positions
-    static constexpr int kLookAgain = 6;  ///< steps until it is tried again where it was in vain
-    static constexpr int kByTime = 48;    ///< tasks, at first, and half as many more each time
+    static constexpr std::int32_t kPause = 8;        ///< positions between attempts to splice
 
-    /// One slot. `end`, `position`: in the accepted timeline; the rest holds in one evaluation.
-    struct alignas(32) Mark {
-        std::int64_t end = kNever;
-        std::int64_t new_end = kNever;  ///< kNever: not placed
-        std::int32_t position = -1;
-        std::uint32_t evaluation = 0;  ///< in which it was placed, put off or changed
-        std::uint32_t feeds = 0;       ///< evaluation in which something put off waits for it
-        std::int32_t waits = -1;       ///< put off: for so many that are not placed; -1: it is not
+    /// One slot.
+    struct alignas(16) Mark {
+        std::int32_t position = -1;  ///< -1: of no accepted task
+        std::uint32_t restart = 0;   ///< since which `waits` is known
+        std::int32_t waits = 0;      ///< for so many tasks that have not ended; or as follows
+        std::int32_t changed = -1;   ///< index of the change, or -1
     };
+    static constexpr std::int32_t kRuns = -1;
+    static constexpr std::int32_t kEnded = -2;
+
     /// One changed slot, in times of the accepted timeline.
     struct Window {
         std::int64_t old_start = kNever;  ///< kNever: there was no task
-        std::int64_t relevant = kNever;   ///< the new task is not ready before; kNever: it is none
+        bool has_started = false;         ///< the new task
+        bool waits_alike = false;         ///< it matters only when it starts
     };
     /// A piece of the new timeline: tasks of the log, or positions of the old one, shifted.
     struct Segment {
@@ -113,69 +105,72 @@ private:
         std::int64_t shift = 0;
         bool replayed = false;
     };
-    /// A task and when it would start if it were placed next; kNever: it needs what is not placed.
-    using Choice = LaneQueues::Choice;
     struct Started {
         Slot slot = -1;
         std::int64_t start = 0;
     };
-    /// Something that should have started, and when.
-    struct Violation {
+    /// A task of the new timeline.
+    struct Placed {
+        std::int64_t start = 0;
+        std::int64_t end = 0;
         Slot slot = -1;
-        std::int64_t moment = 0;
+        std::int32_t lane = -1;
+        std::int32_t ready_at = kNotKnown;
+    };
+    static constexpr std::int32_t kNotKnown = -1;
+    struct Running {
+        std::int64_t end = 0;
+        Slot slot = -1;
     };
 
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     [[nodiscard]] const Mark& mark(Slot slot) const { return marks_[at(slot)]; }
-    [[nodiscard]] bool is_new(Slot slot) const { return mark(slot).evaluation == evaluation_; }
     [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(order_.size()); }
-    [[nodiscard]] std::int32_t changed_index(Slot slot) const { return changed_[at(slot)]; }
+    [[nodiscard]] std::size_t blocks() const { return (order_.size() + kStride - 1) / kStride; }
+    /// Of an accepted task.
+    [[nodiscard]] std::int64_t end_of(Slot slot) const { return ends_[at(mark(slot).position)]; }
 
     // incremental_timeline.cpp: the accepted timeline
     void check_settled() const;
     void forget_change();
-    void write_new(std::int32_t from);
-    void keep(std::int32_t from);
+    void sort_log();
+    void collect_placed(std::int32_t from);
+    void follow(const Segment& segment, std::int32_t from);
+    void put_placed(std::int32_t from);
+    void keep_ready(std::int32_t from);
+    void keep_occupied(std::int32_t from);
     void keep_ends_after();
-    void simulate_whole();
 
-    // incremental_windows.cpp: what of it a change concerns, and what of it can be followed
-    void find_windows();
-    std::int64_t relevant_of(std::size_t index);
-    [[nodiscard]] bool only_lasts_longer(std::size_t index) const;
-    void restart(std::int64_t relevant, std::int64_t shift);
-    void find_free_and_rest();
-    void put_off_changed();
-    enum class Splice : std::uint8_t { no, taken_back, jumped, finished };
-    Splice try_splice(std::int64_t start);
-    [[nodiscard]] bool windows_agree() const;
-    template <class Visit>
-    void for_each_ready(const Visit& visit);
-    std::optional<Violation> find_violation(std::int64_t until);
-    void go_by_time();
-    [[nodiscard]] std::optional<Violation> violation_of(Slot slot, std::int64_t until) const;
-    void close_log();
+    // incremental_windows.cpp: what of it a change concerns first, and its state at any time
+    std::int64_t find_windows();
+    [[nodiscard]] bool waits_alike(std::size_t index) const;
+    [[nodiscard]] std::int32_t position_at(std::int64_t time) const;
+    void find_running(std::int32_t position, std::int64_t time);
 
-    // incremental_replay.cpp: placing tasks
-    enum class Step : std::uint8_t { more, finished, exceeded };
+    // incremental_splice.cpp: where it can be followed again
+    enum class Splice : std::uint8_t { no, jumped, finished };
+    Splice try_splice();
+    [[nodiscard]] bool has_started_the_same(std::int32_t position);
+    [[nodiscard]] bool runs_the_same(std::int32_t position, std::int64_t shift);
+    [[nodiscard]] std::int64_t next_relevant(std::int32_t position) const;
+    [[nodiscard]] std::int64_t ready_before(Slot slot, std::int64_t now) const;
+
+    // incremental_replay.cpp: simulating
     bool replay();
-    Step step();
-    Choice next_in_order();
-    void pass(Slot slot);
-    [[nodiscard]] Choice choice_of(Slot slot) const;
-    bool look_ahead(Choice& next, std::int64_t bound);
-    std::optional<Choice> first_waiting(const Choice& before);
-    Step place(const Choice& choice);
-    void follow_run(std::int64_t start);
-    [[nodiscard]] std::int64_t end_of(Slot slot) const;
-    [[nodiscard]] std::int64_t ready_time(Slot slot) const;
-    void put_off(Slot slot);
-    void wait_in_lane(Slot slot);
-    void count_placed(Slot slot, std::int64_t end);
-    void take_back(const Violation& violation);
-    void take_back_from(std::int32_t resource, std::int64_t start);
-    void take_back_one(Slot slot);
-    void check_all_placed() const;
+    void restart(std::int64_t relevant, std::int64_t shift);
+    void find_rest();
+    void find_ready();
+    void enter(Slot slot);
+    bool begin(Slot slot);
+    void run(Slot slot, std::int64_t end);
+    void end_tasks();
+    [[nodiscard]] bool has_ended(Slot slot) const;
+    [[nodiscard]] std::int32_t unfinished(Slot slot) const;
+    [[nodiscard]] bool rest_fits() const;
+    void close_log();
+    void check_all_started() const;
+    void check_changed_started() const;
+    [[noreturn]] static void throw_cycle();
 
     SlotGraph graph_;
 
@@ -183,54 +178,46 @@ private:
     std::int64_t makespan_ = 0;
     std::vector<Slot> order_;
     std::vector<std::int64_t> starts_;
+    std::vector<std::int64_t> ends_;
+    std::vector<std::int32_t> lanes_;
     std::vector<std::int64_t> ends_before_;     ///< largest end before
     std::vector<std::int64_t> ends_after_;      ///< largest end from here on
     std::vector<std::int32_t> ready_at_;        ///< all its predecessors are before this position
     std::vector<std::int32_t> least_ready_at_;  ///< of kStride positions each
-    /// At positions 0, kStride, ..., per resource: until when it is occupied, and for how long it was.
-    std::vector<std::int64_t> free_;
+    /// At positions 0, kStride, ..., per resource: the task that began there last, and for how long it was
+    /// occupied.
+    std::vector<Slot> last_;
     std::vector<std::int64_t> done_;
-    std::vector<Mark> marks_;            ///< per slot
-    std::vector<std::int32_t> changed_;  ///< per slot: index of the change, or -1
+    std::vector<Mark> marks_;  ///< per slot
 
     // The evaluation.
-    std::uint32_t evaluation_ = 0;
     std::int64_t limit_ = 0;
-    std::vector<Window> windows_;         ///< per changed slot
-    std::vector<std::int64_t> relevant_;  ///< times before that matter to changed tasks, rising
+    std::vector<Window> windows_;                  ///< per changed slot
+    std::vector<std::int32_t> changed_positions_;  ///< of changed tasks before, rising
     std::vector<Segment> segments_;
-    std::vector<Started> log_;  ///< of segments that are closed
+    std::vector<Started> log_;  ///< in order of start
+    std::int64_t latest_end_ = 0;
     std::int64_t new_makespan_ = 0;
     bool pending_ = false;
 
-    // The replay since the latest restart.
-    ResourceQueues queues_;
+    // The simulation since the latest restart.
+    std::uint32_t restart_ = 0;  ///< number of it
     std::int32_t restart_position_ = 0;
-    std::int64_t shift_ = 0;
-    std::int64_t time_ = 0;         ///< of the restart; everything before is settled
-    std::int32_t cursor_ = 0;       ///< position of the old timeline that comes next
-    std::vector<Slot> early_;       ///< that were placed before it, though they came later
-    LaneQueues waiting_;            ///< what was put off and has all that it needs
-    std::int64_t settled_end_ = 0;  ///< largest end of what began before the restart
-    std::int64_t latest_end_ = 0;   ///< no task that is placed ends later
-    std::vector<Slot> put_off_;     ///< that were, some more than once
-    std::int32_t behind_ = 0;       ///< unchanged tasks before the cursor that are not placed
-    int by_time_next_ = kByTime;    ///< when it happens the next time
-    int by_time_ = 0;               ///< so many tasks more are placed by time alone
-    // Since some position all tasks start `run_shift_` later, and those before end by ...
-    bool in_run_ = false;
-    std::int64_t run_shift_ = 0;
-    std::int64_t run_old_end_ = 0;  ///< in the timeline before
-    std::int64_t run_new_end_ = 0;
-    std::int32_t looked_ahead_at_ = -1;  ///< position from which nothing was found
-    int look_again_in_ = 0;              ///< steps
-    std::int32_t next_try_ = 0;          ///< position before which no splice is tried again
-    std::vector<Started> started_;       ///< scratch
-    std::vector<Started> taken_back_;    ///< the same, as what follows
-    std::vector<std::int64_t> cuts_;     ///< per resource
-    std::vector<std::int32_t> cut_resources_;
-    std::vector<std::int64_t> scratch_free_;  ///< per resource
-    std::vector<std::int64_t> scratch_rest_;
+    std::int64_t now_ = 0;
+    ReadyLanes ready_;
+    std::vector<Running> running_;  ///< by end, the next one last
+    std::vector<std::int64_t>
+        rest_;  ///< per resource: durations of all tasks that have not started
+    std::int32_t log_begin_ = 0;
+    std::int32_t last_position_ = 0;  ///< of unchanged tasks that have started
+    std::int32_t unchanged_ = 0;      ///< so many have started
+    std::size_t settled_ = 0;         ///< of changed_positions_: before the restart
+    std::size_t passed_ = 0;          ///< the same: before the position of the next splice
+    std::int32_t next_try_ = 0;       ///< position before which no splice is tried again
+    std::vector<Slot> latest_;        ///< per resource, of find_running()
+    std::vector<Slot> found_running_;
+    std::vector<Placed> placed_;  ///< scratch
+    std::vector<std::int64_t> done_so_far_;
     TimelineEffort effort_;
 };
 

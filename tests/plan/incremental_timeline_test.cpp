@@ -236,7 +236,6 @@ private:
 TEST(IncrementalTimeline, EqualsTheLiteralRuleAfterAnyChanges) {
     std::int64_t spliced = 0;
     std::int64_t early = 0;
-    std::int64_t taken_back = 0;
     for (std::uint64_t seed = 1; seed <= 150 && !testing::Test::HasFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Changing changing(seed);
@@ -244,11 +243,9 @@ TEST(IncrementalTimeline, EqualsTheLiteralRuleAfterAnyChanges) {
         changing.expect_equal();
         spliced += changing.effort().spliced;
         early += changing.effort().rejected_early + changing.effort().rejected_by_load;
-        taken_back += changing.effort().taken_back;
     }
     EXPECT_GT(spliced, 500);
     EXPECT_GT(early, 500);
-    EXPECT_GT(taken_back, 2'000);
 }
 
 TEST(IncrementalTimeline, AChangeIsSettledBeforeTheNext) {

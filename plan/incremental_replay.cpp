@@ -163,6 +163,7 @@ bool IncrementalTimeline::begin(Slot slot) {
         windows_[at(of.changed)].has_started = true;
     }
     log_.push_back({slot, now_});
+    __builtin_prefetch(&graph_.successors(slot));
     const std::int64_t end = now_ + node.duration;
     latest_end_ = std::max(latest_end_, end);
     run(slot, end);
@@ -182,9 +183,17 @@ void IncrementalTimeline::run(Slot slot, std::int64_t end) {
 /// Those that end next.
 void IncrementalTimeline::end_tasks() {
     now_ = running_.back().end;
-    while (!running_.empty() && running_.back().end == now_) {
+    ended_.clear();
+    for (; !running_.empty() && running_.back().end == now_; running_.pop_back()) {
         const Slot slot = running_.back().slot;
-        running_.pop_back();
+        ended_.push_back(slot);
+        // Scattered in memory, and needed below.
+        for (const Slot next : graph_.successors(slot)) {
+            __builtin_prefetch(&marks_[at(next)]);
+            __builtin_prefetch(&graph_[next]);
+        }
+    }
+    for (const Slot slot : ended_) {
         marks_[at(slot)].waits = kEnded;
         ready_.release(graph_[slot].lane);
         for (const Slot next : graph_.successors(slot)) {

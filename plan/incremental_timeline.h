@@ -207,7 +207,8 @@ private:
     ReadyLanes ready_;
     std::vector<Running> running_;  ///< by end, the next one last
     std::vector<std::int64_t>
-        rest_;  ///< per resource: durations of all tasks that have not started
+        rest_;                 ///< per resource: durations of all tasks that have not started
+    std::vector<Slot> ended_;  ///< now
     std::int32_t log_begin_ = 0;
     std::int32_t last_position_ = 0;  ///< of unchanged tasks that have started
     std::int32_t unchanged_ = 0;      ///< so many have started

@@ -27,9 +27,9 @@ namespace partita::search {
 
 /// Without a budget.
 struct AutoOptions {
-    std::int64_t work = 4'000'000;  ///< tasks of all proposals together
+    std::int64_t work = 8'000'000;  ///< tasks of all proposals together
     std::int64_t ordered = 3;       ///< a task in a schedule counts as so many
-    std::int64_t most_proposals = 2'000;
+    std::int64_t most_proposals = 6'000;
     std::int64_t fewest_proposals = 20;  ///< fewer are not worth their beginning
 };
 

@@ -5,7 +5,8 @@
 //
 //     chains_bench --seconds 10 --machine p100-cluster:2
 //
-//     near    from data parallelism, at a temperature of 0.2 % of the value
+//     near    from data parallelism (in a schedule: expert's pipeline), at a temperature of 0.2 % of
+//             the value
 //     mixed   from a random state, at 0.2 % of the value
 //     hot     from a random state, at 0.2 % of its value there: the chain stays among such states
 //
@@ -26,7 +27,9 @@
 #include "bench/networks.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
+#include "graph/error.h"
 #include "plan/incremental_evaluator.h"
+#include "plan/schedule.h"
 #include "search/chain.h"
 #include "search/engine.h"
 #include "search/written_change.h"
@@ -39,6 +42,8 @@ struct Options {
     std::int64_t proposals = 0;  ///< instead, if not 0: the same work each time
     std::string machine = "p100-cluster:2";
     std::int64_t memory_gib = 1024;
+    int micro_batches = 1;
+    std::string schedule = "none";
     std::string only;   ///< networks whose name contains it
     std::string chain;  ///< the same of chains
 };
@@ -64,15 +69,24 @@ double seconds_now() {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+plan::ProblemOptions training(const Options& options) {
+    const auto schedule = plan::schedule_from_text(options.schedule);
+    if (!schedule) throw UsageError("--schedule: one of " + plan::schedule_names());
+    return {.mode = plan::Mode::training,
+            .objective = plan::Objective::step_time,
+            .policy = {.micro_batches = options.micro_batches, .schedule = *schedule}};
+}
+
 /// Everything that one row of the table needs.
 struct Case {
     Case(const Row& row, const Options& options)
         : machine(with_memory(cost::load_machine(options.machine), options.memory_gib)),
           graph(make_network(row.network,
                              find_network(row.network).samples_per_gpu * machine.device_count())),
-          problem(graph, machine, cost::default_cost_model(),
-                  {.mode = plan::Mode::training, .objective = plan::Objective::step_time}),
-          engine(problem, {.searchers = {"data-parallel"}}),
+          problem(graph, machine, cost::default_cost_model(), training(options)),
+          engine(problem,
+                 {.searchers = {problem.policy().schedule == plan::Schedule{} ? "data-parallel"
+                                                                              : "expert"}}),
           start(engine.run().strategy),
           space(engine.groups()) {}
 
@@ -206,6 +220,10 @@ int run(int argc, char** argv) {
     app.add_option("--machine", options.machine, "as for partita plan");
     app.add_option("--memory-gib", options.memory_gib,
                    "of each device; with little, what is quick enough has its memory looked at");
+    app.add_option("--micro-batches", options.micro_batches, "of every strategy")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--schedule", options.schedule,
+                   "of every strategy; then from expert's pipeline");
     app.add_option("--only", options.only, "networks whose name contains this");
     app.add_option("--chain", options.chain, "near, mixed or hot alone");
     CLI11_PARSE(app, argc, argv);

@@ -84,6 +84,7 @@ std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& l
         ++effort_.rejected_by_load;
         return drop();
     }
+    if (!lowering_->keeps_schedule()) return drop();
     const auto tasks = lowering_->slots();
     put_lanes();
     const auto makespan = timeline_->evaluate(tasks, most);

@@ -4,6 +4,7 @@
 // neighbour. The same figures as Evaluator gives with Scheduler::rank.
 //
 //     loads      is some device or link busy for longer than the limit allows, whatever the order?
+//     schedule   does the change leave a pipeline for it? what does not is worse than any that does
 //     tasks      what the change makes of the tasks around it (incremental_lowering.h)
 //     timeline   what differs of it, as far as the limit (incremental_timeline.h)
 //     memory     of what is quick enough, and only where all that is ever held would not fit together

@@ -36,9 +36,8 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
             const std::uint64_t key = event_keys_[row][e] + i;
             const bool backward = is_backward(event);
             const auto op = static_cast<std::int64_t>(event.op.index());
-            const std::uint64_t without_priority = key & ((std::uint64_t{1} << kPriorityShift) - 1);
-            found.push_back({{backward, without_priority >> kMicroBatchShift, backward ? -op : op,
-                              without_priority},
+            found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op,
+                              keys_.without_priority(key)},
                              {row, i}});
         }
     }

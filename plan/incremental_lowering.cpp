@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/pipeline.h"
+
 namespace partita::plan {
 
 using graph::Op;
@@ -14,20 +16,7 @@ using Kind = TensorEvent::Kind;
 
 namespace {
 
-constexpr std::size_t kMostOps = std::size_t{1} << 23U;
-constexpr std::size_t kMostEvents = std::size_t{1} << 11U;
 constexpr std::size_t kMostSlots = 8'000'000;
-
-/// The place of an event among those of its op in one direction, as lower() visits them.
-std::size_t place_of(const Op& op, const TensorEvent& event) {
-    const auto operand = static_cast<std::size_t>(event.operand);
-    switch (event.kind) {
-    case Kind::backward_use: return op.outputs.size() + operand;
-    case Kind::result_use: return op.outputs.size() + op.inputs.size() + operand;
-    case Kind::update: return 1;
-    default: return operand;
-    }
-}
 
 bool has_refetch(const Strategy& strategy) {
     return std::any_of(strategy.updates.begin(), strategy.updates.end(),
@@ -44,20 +33,19 @@ void apply(Strategy& strategy, const StrategyChange& change) {
 }
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {
-    if (strategy.policy.schedule.kind != ScheduleKind::none || has_refetch(strategy)) return false;
+    if (has_refetch(strategy) || !SlotKeys::fitting(problem, strategy.policy)) return false;
     const std::size_t ops = problem.graph().op_count();
     const auto slots = 2 * ops * static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
-    if (ops > kMostOps || slots > kMostSlots) return false;
-    return std::all_of(
-        problem.graph().ops().begin(), problem.graph().ops().end(),
-        [](const Op& op) { return op.inputs.size() + 2 * op.outputs.size() < kMostEvents; });
+    return slots <= kMostSlots && !find_schedule_fault(problem, strategy);
 }
 
 IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy& strategy,
                                          LayoutCache& cache)
     : problem_(problem),
       graph_(problem.graph()),
+      policy_(strategy.policy),
+      keys_(SlotKeys::fitting(problem, strategy.policy).value()),
       layouts_(problem, strategy, cache),
       lanes_(cache.lanes()),
       tensors_(layouts_.events().size()),
@@ -67,7 +55,9 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       joined_(finds_.size()),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
-      most_bytes_(static_cast<std::size_t>(problem.device_count())) {
+      most_bytes_(static_cast<std::size_t>(problem.device_count())),
+      turns_(problem, strategy),
+      slot_turns_(problem.device_count(), keys_) {
     rows_near_.has.resize(tensors_.size());
     renewed_.has.resize(tensors_.size());
     touched_.has.resize(tensors_.size());
@@ -90,9 +80,7 @@ void IncrementalLowering::number_events() {
             const int m = own ? event.micro_batch : rows().micro_batches() - 1;
             const auto priority = problem_.priority(event.op, backward);
             event_keys_[row].push_back(
-                (static_cast<std::uint64_t>(priority) << kPriorityShift) |
-                (static_cast<std::uint64_t>(m) << kMicroBatchShift) |
-                (static_cast<std::uint64_t>(place_of(graph_.op(event.op), event)) << kEventShift));
+                keys_.of_event(priority, m, place_of(graph_.op(event.op), event)));
             const bool found =
                 event.block >= 0 && event.kind != Kind::home && event.kind != Kind::give;
             if (found) finds_[block_row(row, event.block)].push_back({row, e});
@@ -133,7 +121,9 @@ void IncrementalLowering::begin(const StrategyChange& change) {
     most_bytes_before_ = most_bytes_;
     for (const auto& [op, config] : change.configs) {
         add_parts(op, -1);
+        const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
         layouts_.set(op, config);
+        if (is_staged(problem_, op) && layouts_.of(op, 0).devices != before) stages_differ_ = true;
         add_parts(op, 1);
         change_op(op);
     }
@@ -195,6 +185,7 @@ void IncrementalLowering::change_op(OpId op) {
 
 std::span<const SlotTask> IncrementalLowering::slots() {
     tasks_.clear();
+    given_turns_.clear();
     predecessors_.clear();
     predecessor_ends_.clear();
     for (std::size_t i = 0; i < rows_near_.list.size(); ++i) {
@@ -213,6 +204,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
             emit_empty(before_[i].own[j]);
         }
     }
+    find_moved_blocks();
     for (const std::size_t block : blocks_.list) emit_block(block);
     std::size_t begin = 0;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -220,6 +212,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
                                   predecessors_.data() + predecessor_ends_[i]};
         begin = predecessor_ends_[i];
     }
+    if (is_scheduled()) return slot_turns_.change(tasks_, given_turns_);
     return tasks_;
 }
 
@@ -259,6 +252,8 @@ void IncrementalLowering::keep() {
     }
     for (const std::size_t block : blocks_.list) parts_[block] = parts_of(block);
     layouts_.settle();
+    if (next_turns_) turns_ = std::move(*next_turns_);
+    slot_turns_.keep();
     settle();
 }
 
@@ -276,6 +271,7 @@ void IncrementalLowering::drop() {
     layouts_.undo();
     std::swap(least_loads_, least_loads_before_);
     std::swap(most_bytes_, most_bytes_before_);
+    slot_turns_.drop();
     settle();
 }
 
@@ -287,6 +283,8 @@ void IncrementalLowering::settle() {
     before_.clear();
     joined_before_.clear();
     renewed_.clear();
+    stages_differ_ = false;
+    next_turns_.reset();
 }
 
 }  // namespace partita::plan

@@ -9,27 +9,35 @@
 //       joins around these are found again; they may concern one tensor more
 //
 // Everything else keeps its slots, so that an incremental timeline can follow the change. Keys order
-// tasks as Scheduler::rank does: by the frozen priority of an op, then as lower() numbers them.
+// tasks as Scheduler::rank does (slot_keys.h).
 //
-// Not covered: schedules and parameters that are fetched again for each use, whose control edges run
-// through the whole graph.
+// In a schedule a change may also move stages: parts whose turn differs are changed parts. What turns and
+// control edges of the tasks around follow is found from slot to slot (incremental_turns.h).
 //
-// Cost: proportional to the tasks around the changed ops.
+// Not covered: parameters that are fetched again for each use, whose control edges run through the whole
+// graph, and what is no pipeline for its schedule.
+//
+// Cost: proportional to the tasks around the changed ops; in a schedule also O(ops) where an op goes to
+// other devices.
 // Threads: one object per thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "plan/incremental_turns.h"
 #include "plan/join.h"
 #include "plan/lanes.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/slot_graph.h"
+#include "plan/slot_keys.h"
 #include "plan/strategy.h"
 #include "plan/strategy_layouts.h"
+#include "plan/turns.h"
 
 namespace partita::plan {
 
@@ -51,13 +59,14 @@ public:
     /// is_incremental(). All its slots are a pending change of nothing.
     IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
 
-    /// Takes up a change, pending until keep() or drop(). Three steps, each dearer than the one before;
-    /// the first two only count loads.
+    /// Takes up a change, pending until keep() or drop(). Steps, each dearer than the one before; the first
+    /// two only count loads. What does not keep its schedule must be dropped then.
     void begin(const StrategyChange& change);
     void look_up();
+    [[nodiscard]] bool keeps_schedule();
     /// The tasks of all slots that may have another one or none by the pending change, each slot once.
     /// Call once per change. Valid until the next begin(). Throws OverflowError when a key does not fit
-    /// into 64 bits: a tensor of 65,536 messages.
+    /// into 64 bits: a tensor of 65,536 messages or, where a key has more bits left, of even more.
     std::span<const SlotTask> slots();
     void keep();
     void drop();
@@ -67,6 +76,7 @@ public:
     [[nodiscard]] std::span<const std::int64_t> least_loads() const { return least_loads_; }
     /// Per device: an upper bound of the bytes that it ever holds; after look_up() with the change.
     [[nodiscard]] std::span<const Bytes> most_bytes() const { return most_bytes_; }
+    [[nodiscard]] const SlotKeys& keys() const { return keys_; }
 
     // After slots() with the pending change; by row of layouts().
     [[nodiscard]] const StrategyLayouts& layouts() const { return layouts_; }
@@ -119,12 +129,6 @@ private:
         }
     };
 
-    // A key: priority, 12 bits micro-batch, 1 bit for parts, 11 bits event of the op, 16 bits task.
-    static constexpr int kPriorityShift = 40;
-    static constexpr int kMicroBatchShift = 28;
-    static constexpr int kPartShift = 27;
-    static constexpr int kEventShift = 16;
-
     // incremental_lowering.cpp
     void number_events();
     void touch_all();
@@ -143,11 +147,17 @@ private:
     [[nodiscard]] std::vector<Joined> joins_of(const std::vector<Member>& members);
     [[nodiscard]] const Joined* join_at(std::size_t row, std::size_t task) const;
 
+    // incremental_schedule.cpp
+    void find_moved_blocks();
+    [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
+    /// With the pending change.
+    [[nodiscard]] const Turns& turns() const { return next_turns_ ? *next_turns_ : turns_; }
+
     // incremental_slots.cpp
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);
-    void emit(const SlotTask& task);
+    void emit(const SlotTask& task, std::int32_t turn = IncrementalTurns::kNone);
     void emit_empty(Slot slot) { emit({.slot = slot, .present = false, .predecessors = {}}); }
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
@@ -171,6 +181,8 @@ private:
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
+    Policy policy_;
+    SlotKeys keys_;
     StrategyLayouts layouts_;
     Lanes& lanes_;
     std::vector<Tensor> tensors_;  ///< by row
@@ -183,6 +195,8 @@ private:
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;
     std::vector<Bytes> most_bytes_;
+    Turns turns_;
+    IncrementalTurns slot_turns_;  ///< of nothing without a schedule
 
     // The pending change.
     Marked rows_near_;            ///< tensors around changed ops
@@ -195,7 +209,10 @@ private:
     std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
     std::vector<std::int64_t> least_loads_before_;
     std::vector<Bytes> most_bytes_before_;
+    bool stages_differ_ = false;       ///< maybe: an op of a stage has other devices
+    std::optional<Turns> next_turns_;  ///< nothing: as before
     std::vector<SlotTask> tasks_;
+    std::vector<std::int32_t> given_turns_;  ///< the same
     std::vector<std::size_t> predecessor_ends_;
     std::vector<Slot> predecessors_;
     std::vector<Slot> gathered_;

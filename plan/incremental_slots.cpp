@@ -9,13 +9,14 @@
 namespace partita::plan {
 
 /// Its predecessors are those gathered.
-void IncrementalLowering::emit(const SlotTask& task) {
+void IncrementalLowering::emit(const SlotTask& task, std::int32_t turn) {
     std::sort(gathered_.begin(), gathered_.end());
     const auto end = std::unique(gathered_.begin(), gathered_.end());
     predecessors_.insert(predecessors_.end(), gathered_.begin(), end);
     gathered_.clear();
     predecessor_ends_.push_back(predecessors_.size());
     tasks_.push_back(task);
+    given_turns_.push_back(turn);
 }
 
 void IncrementalLowering::emit_tensor(std::size_t row) {
@@ -23,8 +24,8 @@ void IncrementalLowering::emit_tensor(std::size_t row) {
     std::size_t begin = 0;
     for (std::size_t e = 0; e < tasks.steps.size(); ++e) {
         const std::size_t end = tasks.steps[e].tasks;
-        if (end - begin >= std::size_t{1} << kEventShift) {
-            throw OverflowError("a tensor moves in 65,536 messages or more");
+        if (end - begin >= keys_.most_tasks()) {
+            throw OverflowError("a tensor moves in more messages than a change can number");
         }
         for (std::size_t i = begin; i < end; ++i) {
             emit_task(row, i, event_keys_[row][e] + (i - begin));
@@ -47,11 +48,13 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
     } else {
         for (const Member& member : join->members) add_predecessors(member.row, member.task);
     }
+    const bool in_block = tensor.tasks->in_block[task] != 0;
     emit({.slot = slot,
           .lane = join != nullptr ? join->lane : of.lane,
           .duration = join != nullptr ? join->duration : of.duration.raw(),
           .key = key,
-          .predecessors = {}});
+          .predecessors = {}},
+         in_block ? IncrementalTurns::kOfPredecessors : IncrementalTurns::kNone);
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
@@ -69,6 +72,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
     const PartBlock of = block_at(block);
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
+    const std::int32_t turn = turns().of(of.op, of.micro_batch, of.backward);
     const bool after_forward = of.backward && graph_.op(of.op).kind == graph::OpKind::compute;
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
@@ -89,7 +93,8 @@ void IncrementalLowering::emit_block(std::size_t block) {
               .lane = device,
               .duration = (of.backward ? layouts.backward : layouts.forward)[device_class].raw(),
               .key = key_of_part(of, part),
-              .predecessors = {}});
+              .predecessors = {}},
+             turn);
     }
     for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
 }
@@ -98,10 +103,7 @@ std::uint64_t IncrementalLowering::key_of_part(const PartBlock& block, int part)
     // What is the same in all micro-batches goes backward after the last.
     const bool last = block.backward && !problem_.is_batched(block.op);
     const int m = last ? rows().micro_batches() - 1 : block.micro_batch;
-    const auto priority = problem_.priority(block.op, block.backward);
-    return (static_cast<std::uint64_t>(priority) << kPriorityShift) |
-           (static_cast<std::uint64_t>(m) << kMicroBatchShift) | (std::uint64_t{1} << kPartShift) |
-           static_cast<std::uint64_t>(part);
+    return keys_.of_part(problem_.priority(block.op, block.backward), m, part);
 }
 
 }  // namespace partita::plan

@@ -14,15 +14,34 @@ using graph::Op;
 using graph::OpId;
 using graph::OpKind;
 
+bool is_staged(const Problem& problem, OpId op) {
+    const OpKind kind = problem.graph().op(op).kind;
+    return problem.is_batched(op) && (kind == OpKind::compute || kind == OpKind::output);
+}
+
 namespace {
 
-bool is_staged(const Problem& problem, OpId id) {
-    const OpKind kind = problem.graph().op(id).kind;
-    return problem.is_batched(id) && (kind == OpKind::compute || kind == OpKind::output);
+/// The devices of an op's parts.
+class PartDevices {
+public:
+    explicit PartDevices(const std::vector<std::int32_t>& devices) : devices_(devices) {}
+    [[nodiscard]] int size() const { return static_cast<int>(devices_.size()); }
+    int operator[](int part) const { return devices_[static_cast<std::size_t>(part)]; }
+
+private:
+    const std::vector<std::int32_t>& devices_;
+};
+
+const DeviceSet& devices_of(const Strategy& strategy, OpId op) {
+    return strategy.config(op).devices;
+}
+PartDevices devices_of(const StrategyLayouts& layouts, OpId op) {
+    return PartDevices(layouts.of(op, 0).devices);
 }
 
 /// Devices that share an op are one stage, numbered by the first op on them. -1: not used.
-std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Strategy& strategy,
+template <class Placement>
+std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Placement& placement,
                                                int& stages) {
     const auto devices = static_cast<std::size_t>(problem.device_count());
     std::vector<std::int32_t> root(devices);
@@ -36,7 +55,7 @@ std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Str
     };
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
-        const DeviceSet& of = strategy.config(OpId(i)).devices;
+        const auto& of = devices_of(placement, OpId(i));
         for (int part = 1; part < of.size(); ++part) {
             root[static_cast<std::size_t>(find(of[part]))] = find(of[0]);
         }
@@ -46,7 +65,7 @@ std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Str
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
         std::int32_t& stage =
-            of_root[static_cast<std::size_t>(find(strategy.config(OpId(i)).devices[0]))];
+            of_root[static_cast<std::size_t>(find(devices_of(placement, OpId(i))[0]))];
         if (stage < 0) stage = stages++;
     }
     std::vector<std::int32_t> of_device(devices);
@@ -57,11 +76,12 @@ std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Str
 }
 
 /// Distinct pairs of stages of which the first sends to the second.
-std::set<std::pair<int, int>> links_between(const Problem& problem, const Strategy& strategy,
+template <class Placement>
+std::set<std::pair<int, int>> links_between(const Problem& problem, const Placement& placement,
                                             const std::vector<std::int32_t>& stage_of_device) {
     std::set<std::pair<int, int>> links;
     const auto stage_of = [&](OpId id) {
-        return stage_of_device[static_cast<std::size_t>(strategy.device_of(id))];
+        return stage_of_device[static_cast<std::size_t>(devices_of(placement, id)[0])];
     };
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
@@ -125,14 +145,13 @@ std::string fault_of_chunks(const Problem& problem, const Pipeline& pipeline, Sc
     return {};
 }
 
-}  // namespace
-
-Pipeline pipeline_of(const Problem& problem, const Strategy& strategy) {
+template <class Placement>
+Pipeline find_pipeline(const Problem& problem, const Placement& placement) {
     const graph::OpGraph& graph = problem.graph();
     Pipeline pipeline;
-    pipeline.stage_of_device = stages_by_appearance(problem, strategy, pipeline.stages);
+    pipeline.stage_of_device = stages_by_appearance(problem, placement, pipeline.stages);
     const std::vector<std::int32_t> place =
-        places_of(links_between(problem, strategy, pipeline.stage_of_device), pipeline.stages);
+        places_of(links_between(problem, placement, pipeline.stage_of_device), pipeline.stages);
     for (std::int32_t& stage : pipeline.stage_of_device) {
         if (stage >= 0) stage = place[static_cast<std::size_t>(stage)];
     }
@@ -145,24 +164,39 @@ Pipeline pipeline_of(const Problem& problem, const Strategy& strategy) {
         }
         if (!is_staged(problem, id)) continue;
         const std::int32_t stage =
-            pipeline.stage_of_device[static_cast<std::size_t>(strategy.device_of(id))];
+            pipeline.stage_of_device[static_cast<std::size_t>(devices_of(placement, id)[0])];
         after[i] = pipeline.position[i] = position_from(after[i], stage, pipeline.stages);
         pipeline.chunks = std::max(pipeline.chunks, after[i] / pipeline.stages + 1);
     }
     return pipeline;
 }
 
+}  // namespace
+
+Pipeline pipeline_of(const Problem& problem, const Strategy& strategy) {
+    return find_pipeline(problem, strategy);
+}
+
+Pipeline pipeline_of(const Problem& problem, const StrategyLayouts& layouts) {
+    return find_pipeline(problem, layouts);
+}
+
+bool keeps_schedule(const Policy& policy, const Pipeline& pipeline) {
+    const Schedule schedule = policy.schedule;
+    if (schedule.kind == ScheduleKind::none) return true;
+    if (pipeline.stages == 0) return true;  // nothing depends on the batch
+    const bool in_groups = schedule.chunks == 1 || policy.micro_batches % pipeline.stages == 0;
+    return pipeline.chunks == schedule.chunks && in_groups;
+}
+
 std::optional<std::string> find_schedule_fault(const Problem& problem, const Strategy& strategy) {
     const Schedule schedule = strategy.policy.schedule;
     if (schedule.kind == ScheduleKind::none) return std::nullopt;
     const Pipeline pipeline = pipeline_of(problem, strategy);
-    if (pipeline.stages == 0) return std::nullopt;  // nothing depends on the batch
+    if (keeps_schedule(strategy.policy, pipeline)) return std::nullopt;
     if (pipeline.chunks != schedule.chunks) return fault_of_chunks(problem, pipeline, schedule);
-    if (schedule.chunks > 1 && strategy.policy.micro_batches % pipeline.stages != 0) {
-        return fmt::format("schedule {}: {} micro-batches are no multiple of the {} stages",
-                           to_text(schedule), strategy.policy.micro_batches, pipeline.stages);
-    }
-    return std::nullopt;
+    return fmt::format("schedule {}: {} micro-batches are no multiple of the {} stages",
+                       to_text(schedule), strategy.policy.micro_batches, pipeline.stages);
 }
 
 }  // namespace partita::plan

@@ -19,6 +19,7 @@
 
 #include "plan/problem.h"
 #include "plan/strategy.h"
+#include "plan/strategy_layouts.h"
 
 namespace partita::plan {
 
@@ -33,8 +34,15 @@ struct Pipeline {
     [[nodiscard]] int chunk(graph::OpId op) const { return position[op.index()] / stages; }
 };
 
+/// Is the op in a stage? It depends on the problem alone.
+bool is_staged(const Problem& problem, graph::OpId op);
+
 /// Devices of every config must exist. Time: O(ops * devices of an op).
 Pipeline pipeline_of(const Problem& problem, const Strategy& strategy);
+Pipeline pipeline_of(const Problem& problem, const StrategyLayouts& layouts);
+
+/// Is that a pipeline for the schedule of the policy? Any is one for "none".
+bool keeps_schedule(const Policy& policy, const Pipeline& pipeline);
 
 /// Why the strategy is no pipeline for its schedule, naming an op; nothing when it is one. Any
 /// strategy is one for "none".

@@ -76,7 +76,7 @@ void SlotGraph::put(const SlotTask& task) {
     before.lane = node.lane;
     add_load(node, -1);
     unlink(task.slot);
-    std::swap(before.predecessors, now);
+    before.predecessors.assign(now.begin(), now.end());
     now.clear();
     node.duration = task.duration;
     node.key = task.key;
@@ -90,10 +90,10 @@ void SlotGraph::put(const SlotTask& task) {
 void SlotGraph::undo() {
     for (std::size_t i = count_; i-- > 0;) {
         Node& node = nodes_[static_cast<std::size_t>(changed_[i])];
-        Before& before = before_[i];
+        const Before& before = before_[i];
         add_load(node, -1);
         unlink(changed_[i]);
-        std::swap(before.predecessors, node.predecessors);
+        node.predecessors.assign(before.predecessors.begin(), before.predecessors.end());
         node.duration = before.duration;
         node.key = before.key;
         node.lane = before.lane;

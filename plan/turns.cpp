@@ -9,11 +9,22 @@
 
 namespace partita::plan {
 
+namespace {
+
+Pipeline pipeline_in(const Problem& problem, const Strategy& strategy) {
+    const bool scheduled = strategy.policy.schedule.kind != ScheduleKind::none;
+    return scheduled ? pipeline_of(problem, strategy) : Pipeline{};
+}
+
+}  // namespace
+
 Turns::Turns(const Problem& problem, const Strategy& strategy)
-    : micro_batches_(strategy.policy.micro_batches) {
-    const Schedule schedule = strategy.policy.schedule;
+    : Turns(problem, strategy.policy, pipeline_in(problem, strategy)) {}
+
+Turns::Turns(const Problem& problem, const Policy& policy, Pipeline pipeline)
+    : micro_batches_(policy.micro_batches), pipeline_(std::move(pipeline)) {
+    const Schedule schedule = policy.schedule;
     if (schedule.kind == ScheduleKind::none) return;
-    pipeline_ = pipeline_of(problem, strategy);
     const PipelineShape shape{.stages = pipeline_.stages,
                               .micro_batches = micro_batches_,
                               .training = problem.mode() == Mode::training};

@@ -24,7 +24,10 @@ class Turns {
 public:
     /// The strategy must keep its schedule: find_schedule_fault().
     Turns(const Problem& problem, const Strategy& strategy);
+    /// The same; `pipeline` may be empty if there is no schedule.
+    Turns(const Problem& problem, const Policy& policy, Pipeline pipeline);
 
+    [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
     /// -1: the op is in no block, or there is no schedule.
     [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, bool backward) const;
 

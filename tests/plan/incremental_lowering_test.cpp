@@ -6,16 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <ostream>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "plan/config.h"
 #include "plan/incremental_timeline.h"
 #include "plan/lower.h"
+#include "plan/pipeline.h"
 #include "plan/simulate.h"
 #include "tests/plan/random_layouts.h"
+#include "tests/plan/random_pipelines.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
@@ -30,20 +33,30 @@ Strategy without_refetch(Strategy strategy) {
 }
 
 /// One task as both say it.
-using Row = std::tuple<std::int64_t, std::int64_t, std::uint64_t, std::vector<std::int32_t>>;
+struct Row {
+    std::int64_t start = 0;
+    std::int64_t duration = 0;
+    std::uint64_t turn = 0;
+    std::uint64_t priority = 0;
+    std::size_t predecessors = 0;
+    std::vector<std::int32_t> resources;
+    friend bool operator==(const Row&, const Row&) = default;
+};
 
-/// A strategy that changes at random.
+std::ostream& operator<<(std::ostream& out, const Row& row) {
+    return out << row.start << " for " << row.duration << ", turn " << row.turn << ", priority "
+               << row.priority << ", after " << row.predecessors << " tasks, on "
+               << testing::PrintToString(row.resources) << "\n";
+}
+
+/// A strategy that changes.
 class Changing {
 public:
-    explicit Changing(std::uint64_t seed)
-        : random_(seed),
-          micro_batches_(seed % 3 == 0 ? 1 + draw(random_, 3) : 1),
-          graph_(random_network(random_, 1 + draw(random_, 7),
-                                micro_batches_ > 1 ? Layers::samples_apart : Layers::any)),
-          machine_(switched_machine(1 + draw(random_, 6))),
-          problem_(make_problem(graph_, machine_, options(seed))),
+    Changing(Random& random, const Problem& problem, Strategy start)
+        : random_(random),
+          problem_(problem),
           cache_(problem_),
-          strategy_(without_refetch(random_strategy(random_, problem_, micro_batches_))),
+          strategy_(std::move(start)),
           lowering_(problem_, strategy_, cache_),
           timeline_(resource_count_of(problem_), cache_.lanes().resources()) {
         EXPECT_NE(evaluated(), std::nullopt);
@@ -51,18 +64,25 @@ public:
         lowering_.keep();
     }
 
-    void step() {
-        RandomChange drawn = random_change(random_, problem_, micro_batches_);
-        for (auto& [op, update] : drawn.updates) update.refetch = false;
+    void step(const RandomChange& drawn) {
         const StrategyChange change{drawn.configs, drawn.updates};
         Strategy next = strategy_;
         apply(next, change);
-        if (find_fault(problem_, next)) return;
-        ++changes_;
+        Strategy unscheduled = next;
+        unscheduled.policy.schedule = {};
+        if (find_fault(problem_, unscheduled)) return;
         lowering_.begin(change);
         const std::vector<std::int64_t> loads = least_loads();
         lowering_.look_up();
         expect_less_or_equal(loads, least_loads());
+        const bool keeps = lowering_.keeps_schedule();
+        ASSERT_EQ(keeps, !find_schedule_fault(problem_, next)) << text_of(problem_, next);
+        if (!keeps) {
+            lowering_.drop();
+            ++broken_;
+            return;
+        }
+        ++changes_;
         const auto makespan = evaluated();
         ASSERT_EQ(makespan, simulate(lower(problem_, next), Scheduler::rank).makespan)
             << text_of(problem_, next);
@@ -92,7 +112,9 @@ public:
         for (std::size_t d = 0; d < most.size(); ++d) EXPECT_LE(most[d], lowering_.most_bytes()[d]);
     }
 
+    [[nodiscard]] const Strategy& strategy() const { return strategy_; }
     [[nodiscard]] int changes() const { return changes_; }
+    [[nodiscard]] int broken() const { return broken_; }
     [[nodiscard]] int joins() const { return joins_; }
     [[nodiscard]] const TimelineEffort& effort() const { return timeline_.effort(); }
 
@@ -103,12 +125,6 @@ private:
     static void expect_less_or_equal(const std::vector<std::int64_t>& a,
                                      const std::vector<std::int64_t>& b) {
         for (std::size_t i = 0; i < a.size(); ++i) EXPECT_LE(a[i], b[i]) << "resource " << i;
-    }
-
-    static ProblemOptions options(std::uint64_t seed) {
-        const bool training = seed % 4 != 0;
-        return {.mode = training ? Mode::training : Mode::inference,
-                .objective = training ? Objective::step_time : Objective::latency};
     }
 
     std::optional<Time> evaluated() {
@@ -126,9 +142,13 @@ private:
         for (const TaskId id : timeline.commit_order) {
             const auto i = static_cast<std::size_t>(id);
             const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
-            rows.emplace_back(timeline.start[i].raw(), graph.tasks[i].duration.raw(),
-                              static_cast<std::uint64_t>(graph.tasks[i].rank),
-                              std::vector<std::int32_t>(lane.begin(), lane.end()));
+            const Task& task = graph.tasks[i];
+            rows.push_back({.start = timeline.start[i].raw(),
+                            .duration = task.duration.raw(),
+                            .turn = static_cast<std::uint64_t>(std::max(0, task.turn)),
+                            .priority = static_cast<std::uint64_t>(task.rank),
+                            .predecessors = static_cast<std::size_t>(graph.predecessor_counts[i]),
+                            .resources = {lane.begin(), lane.end()}});
         }
         return rows;
     }
@@ -138,24 +158,32 @@ private:
         for (const Slot slot : timeline_.order()) {
             const SlotGraph::Node& node = timeline_.graph()[slot];
             const auto lane = timeline_.graph().resources(node.lane);
-            rows.emplace_back(timeline_.start(slot).raw(), node.duration, node.key >> 40U,
-                              std::vector<std::int32_t>(lane.begin(), lane.end()));
+            rows.push_back({.start = timeline_.start(slot).raw(),
+                            .duration = node.duration,
+                            .turn = lowering_.keys().turn(node.key),
+                            .priority = lowering_.keys().priority(node.key),
+                            .predecessors = node.predecessors.size(),
+                            .resources = {lane.begin(), lane.end()}});
         }
         return rows;
     }
 
-    Random random_;
-    int micro_batches_;
-    graph::OpGraph graph_;
-    cost::Machine machine_;
-    Problem problem_;
+    Random& random_;
+    const Problem& problem_;
     LayoutCache cache_;
     Strategy strategy_;
     IncrementalLowering lowering_;
     IncrementalTimeline timeline_;
     int changes_ = 0;
+    int broken_ = 0;
     int joins_ = 0;
 };
+
+ProblemOptions options(std::uint64_t seed) {
+    const bool training = seed % 4 != 0;
+    return {.mode = training ? Mode::training : Mode::inference,
+            .objective = training ? Objective::step_time : Objective::latency};
+}
 
 TEST(IncrementalLowering, EqualsLoweringAnew) {
     int changes = 0;
@@ -163,10 +191,19 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
     std::int64_t spliced = 0;
     for (std::uint64_t seed = 1; seed <= 250; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Changing changing(seed);
+        Random random(seed);
+        const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
+        const graph::OpGraph graph = random_network(
+            random, 1 + draw(random, 7), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const cost::Machine machine = switched_machine(1 + draw(random, 6));
+        const Problem problem = make_problem(graph, machine, options(seed));
+        Changing changing(random, problem,
+                          without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
-            changing.step();
+            RandomChange change = random_change(random, problem, micro_batches);
+            for (auto& [op, update] : change.updates) update.refetch = false;
+            changing.step(change);
             if (i % 4 == 0) changing.expect_equal();
         }
         changing.expect_equal();
@@ -179,6 +216,43 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
     EXPECT_GT(changes, 3'000);
     EXPECT_GT(joins, 50);
     EXPECT_GT(spliced, 100);
+}
+
+TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
+    std::map<ScheduleKind, int> changes;
+    int broken = 0;
+    int joins = 0;
+    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const RandomPipeline of(random, seed % 4 != 0);
+        const Problem problem = make_problem(of.graph, of.machine, of.options);
+        const RandomStages stages = draw_stages(random, problem, of.stages);
+        const auto start = random_pipeline(random, problem, stages);
+        if (!start) continue;
+        Changing changing(random, problem, *start);
+        changing.expect_equal();
+        for (int i = 0; i < 60 && !HasFailure(); ++i) {
+            changing.step(random_pipeline_change(random, problem, stages));
+            if (i % 4 == 0) changing.expect_equal();
+        }
+        changing.expect_equal();
+        if (HasFailure()) {
+            ADD_FAILURE() << to_text(problem.policy().schedule) << ", "
+                          << text_of(problem, changing.strategy());
+            return;
+        }
+        changes[problem.policy().schedule.kind] += changing.changes();
+        broken += changing.broken();
+        joins += changing.joins();
+    }
+    // It is about something.
+    for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
+                                    ScheduleKind::eager_1f1b, ScheduleKind::interleaved}) {
+        EXPECT_GT(changes[kind], 500) << to_text({.kind = kind, .chunks = 2});
+    }
+    EXPECT_GT(broken, 100);
+    EXPECT_GT(joins, 500);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an incremental lowering asks of the pipeline.
+#include <utility>
+
+#include "plan/incremental_lowering.h"
+#include "plan/pipeline.h"
+
+namespace partita::plan {
+
+using graph::OpId;
+
+bool IncrementalLowering::keeps_schedule() {
+    if (!is_scheduled() || !stages_differ_) return true;
+    Pipeline pipeline = pipeline_of(problem_, layouts_);
+    if (!plan::keeps_schedule(policy_, pipeline)) return false;
+    const Pipeline& before = turns_.pipeline();
+    const bool is_same = pipeline.stages == before.stages && pipeline.position == before.position;
+    if (!is_same) next_turns_.emplace(problem_, policy_, std::move(pipeline));
+    return true;
+}
+
+/// Those whose turn differs, too.
+void IncrementalLowering::find_moved_blocks() {
+    if (!next_turns_) return;
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        const OpId op(i);
+        for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
+            for (const bool backward : {false, true}) {
+                if (next_turns_->of(op, m, backward) == turns_.of(op, m, backward)) continue;
+                blocks_.add(block_row({op, m, backward}));
+            }
+        }
+    }
+}
+
+}  // namespace partita::plan

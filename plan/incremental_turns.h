@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A schedule in a task graph that changes a little at a time: the turns and control edges that turns.h
+// gives a whole graph, by slot.
+//
+//     changed slots  ─▶  turns of their blocks    of parts as the caller says; of sums and packs in a block
+//                                                 the latest of what they wait for
+//                    ─▶  ends of blocks           of these slots, of those before and after them, and of
+//                                                 those that only a task of no block lies between
+//                    ─▶  control edges            to where a block begins whose previous one ends elsewhere
+//                    ─▶  turns of all others      passed on forward, and backward where nothing before has
+//                                                 one, for as long as they differ
+//
+// A slot whose turn or control edges differ is a changed slot too.
+//
+// Cost: proportional to the slots that differ and those around them.
+// Threads: one object per thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "plan/block_ends.h"
+#include "plan/slot_graph.h"
+#include "plan/slot_keys.h"
+
+namespace partita::plan {
+
+class IncrementalTurns {
+public:
+    /// What callers say of a slot's turn, if they do not know it.
+    static constexpr std::int32_t kNone = -1;            ///< in no block
+    static constexpr std::int32_t kOfPredecessors = -2;  ///< of theirs, if these all have one
+
+    IncrementalTurns(int devices, const SlotKeys& keys);
+
+    /// Slots that may hold something else now, each once, with keys of turn 0 and without control edges;
+    /// `turns`: of each of them, from 0 to SlotKeys::turns() - 1, or one of the above. Lanes of tasks that
+    /// have turns are those of their devices. Returns all that differs, as it is to be. The change is
+    /// pending until keep() or drop(); what is returned holds as long.
+    std::span<const SlotTask> change(std::span<const SlotTask> tasks,
+                                     std::span<const std::int32_t> turns);
+    void keep();
+    void drop();  ///< nothing, if nothing is pending
+
+private:
+    struct State {
+        std::int32_t given = kNone;  ///< by the caller
+        std::int32_t own = -1;       ///< of its block; -1: of none
+        std::int32_t device = -1;    ///< the same
+        std::int32_t before = -1;    ///< of no block: the latest turn before it; -1: there is none
+        std::int32_t turn = 0;
+        bool is_first = false;  ///< of its block
+        bool is_last = false;   ///< the same
+    };
+    /// Slots, each once. What is taken from the front may come again.
+    struct Slots {
+        std::vector<Slot> list;
+        std::vector<char> has;
+        void add(Slot slot) {
+            char& known = has[static_cast<std::size_t>(slot)];
+            if (known == 0) list.push_back(slot);
+            known = 1;
+        }
+        Slot take(std::size_t i) {
+            has[static_cast<std::size_t>(list[i])] = 0;
+            return list[i];
+        }
+        void clear() {
+            for (const Slot slot : list) has[static_cast<std::size_t>(slot)] = 0;
+            list.clear();
+        }
+    };
+
+    void put(std::span<const SlotTask> tasks, std::span<const std::int32_t> turns);
+    void find_own();
+    [[nodiscard]] std::int32_t own_of(Slot slot) const;
+    void find_ends();
+    void note_around(Slot slot);
+    void note_first(Slot slot);
+    void note_last(Slot slot);
+    [[nodiscard]] bool are_in_one_block(Slot a, Slot b) const;
+    [[nodiscard]] bool has_before(Slot slot) const;
+    [[nodiscard]] bool has_after(Slot slot) const;
+    void move_in_blocks();
+    void find_turns_before();
+    void find_turns();
+    [[nodiscard]] std::int32_t turn_of(Slot slot) const;
+    void emit(Slot slot);
+
+    [[nodiscard]] const State& state(Slot slot) const {
+        return states_[static_cast<std::size_t>(slot)];
+    }
+    State& change(Slot slot);
+    [[nodiscard]] bool is_free(Slot slot) const { return state(slot).own < 0; }
+    /// Of no block, and nothing before it is of one.
+    [[nodiscard]] bool is_early(Slot slot) const { return is_free(slot) && state(slot).before < 0; }
+    [[nodiscard]] BlockEnds::Number block_of(const State& state) const {
+        return blocks_.number(state.device, state.own);
+    }
+
+    SlotKeys keys_;
+    SlotGraph graph_;  ///< as callers give it; its lanes have no resources
+    std::vector<State> states_;
+    BlockEnds blocks_;
+
+    // The pending change.
+    bool pending_ = false;
+    Slots touched_;  ///< whose state may differ
+    std::vector<State> states_before_;
+    Slots moved_;   ///< whose own turn or device differs
+    Slots firsts_;  ///< that may begin a block now, or not any more
+    Slots lasts_;   ///< the same of its end
+    Slots queue_;
+    Slots turn_queue_;
+    Slots given_back_;  ///< that may be others than before
+    std::vector<SlotTask> tasks_;
+    std::vector<std::size_t> predecessor_ends_;
+    std::vector<Slot> predecessors_;
+};
+
+}  // namespace partita::plan

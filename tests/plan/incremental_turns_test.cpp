@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns and control edges that are found slot by slot equal those of a whole graph (turns.h), however it
+// changes.
+#include "plan/incremental_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/to_csr.h"
+#include "plan/turns.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using search::Random;
+
+constexpr int kSlots = 24;
+constexpr int kDevices = 3;
+constexpr int kMicroBatches = 4;
+constexpr std::int32_t kTurns = 2 * kMicroBatches;
+
+/// What a caller says of a slot; predecessors have smaller numbers.
+struct Given {
+    bool present = false;
+    std::int32_t lane = 0;
+    std::uint64_t key = 0;
+    std::int32_t turn = IncrementalTurns::kNone;
+    std::vector<Slot> predecessors;
+    friend bool operator==(const Given&, const Given&) = default;
+};
+using Slots = std::vector<Given>;
+
+/// Of a slot, as it comes out.
+struct Found {
+    bool present = false;
+    std::uint64_t turn = 0;
+    std::vector<Slot> predecessors;
+    friend bool operator==(const Found&, const Found&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Found& found) {
+    return out << (found.present ? "turn " : "none ") << found.turn << " after "
+               << testing::PrintToString(found.predecessors);
+}
+
+std::size_t at(Slot slot) {
+    return static_cast<std::size_t>(slot);
+}
+
+class Changing {
+public:
+    explicit Changing(std::uint64_t seed)
+        : random_(seed),
+          turns_(kDevices, keys()),
+          graph_(0, {}),
+          limits_(kSlots, 0),
+          slots_(kSlots) {
+        while (graph_.lanes() < kDevices + 1) graph_.add_lane({});
+        const Slots nothing(kSlots);
+        draw_limits();
+        for (Slot slot = 0; slot < kSlots; ++slot) redraw(slot);
+        change(nothing);
+        turns_.keep();
+        expect_equal();
+    }
+
+    void step() {
+        const Slots before = slots_;
+        const std::vector<std::int32_t> limits = limits_;
+        if (draw(random_, 3) == 0) draw_limits();
+        for (int i = draw(random_, 4); i > 0; --i) redraw(draw(random_, kSlots));
+        follow_limits();
+        change(before);
+        expect_equal();
+        if (draw(random_, 2) == 0) {
+            turns_.keep();
+            return;
+        }
+        turns_.drop();
+        graph_.undo();
+        slots_ = before;
+        limits_ = limits;
+        expect_equal();
+    }
+
+private:
+    static SlotKeys keys() {
+        const graph::OpGraph graph = two_layers();
+        const cost::Machine machine = switched_machine(kDevices);
+        const Problem problem = make_problem(graph, machine, {.mode = Mode::training});
+        return SlotKeys::fitting(problem, {.micro_batches = kMicroBatches,
+                                           .schedule = {.kind = ScheduleKind::gpipe}})
+            .value();
+    }
+
+    /// Turns rise with slots, so that control edges make no circle.
+    void draw_limits() {
+        for (std::int32_t& limit : limits_) limit = draw(random_, kTurns);
+        std::sort(limits_.begin(), limits_.end());
+    }
+
+    void redraw(Slot slot) {
+        Given& given = slots_[at(slot)];
+        given = {};
+        if (draw(random_, 8) == 0) return;
+        given.present = true;
+        given.lane = draw(random_, kDevices + 1);
+        given.key = static_cast<std::uint64_t>(draw(random_, 100));
+        if (given.lane < kDevices) {
+            const int kind = draw(random_, 4);
+            given.turn = kind == 0   ? IncrementalTurns::kNone
+                         : kind == 1 ? IncrementalTurns::kOfPredecessors
+                                     : 0;
+        }
+        for (int i = slot > 0 ? draw(random_, 4) : 0; i > 0; --i) {
+            given.predecessors.push_back(draw(random_, slot));
+        }
+    }
+
+    void follow_limits() {
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            Given& given = slots_[at(slot)];
+            if (given.turn >= 0) given.turn = limits_[at(slot)];
+            std::erase_if(given.predecessors, [&](Slot p) { return !slots_[at(p)].present; });
+            std::sort(given.predecessors.begin(), given.predecessors.end());
+            const auto end = std::unique(given.predecessors.begin(), given.predecessors.end());
+            given.predecessors.erase(end, given.predecessors.end());
+        }
+    }
+
+    /// All that differs is given, and some that does not.
+    void change(const Slots& before) {
+        follow_limits();
+        std::vector<SlotTask> tasks;
+        std::vector<std::int32_t> turns;
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            const Given& given = slots_[at(slot)];
+            if (given == before[at(slot)] && draw(random_, 4) != 0) continue;
+            tasks.push_back({.slot = slot,
+                             .present = given.present,
+                             .lane = given.lane,
+                             .duration = 1,
+                             .key = given.key,
+                             .predecessors = given.predecessors});
+            turns.push_back(given.turn);
+        }
+        graph_.change(turns_.change(tasks, turns));
+    }
+
+    [[nodiscard]] std::vector<Found> found() const {
+        std::vector<Found> found(kSlots);
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            if (at(slot) >= graph_.slots() || !graph_.has(slot)) continue;
+            const SlotGraph::Node& node = graph_[slot];
+            found[at(slot)] = {
+                true, keys_.turn(node.key), {node.predecessors.begin(), node.predecessors.end()}};
+        }
+        return found;
+    }
+
+    /// Tasks are numbered as slots; what is in none has its own.
+    [[nodiscard]] std::vector<Found> expected() const {
+        TaskGraph graph;
+        graph.tasks.resize(kSlots);
+        std::vector<std::pair<TaskId, TaskId>> edges;
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            const Given& given = slots_[at(slot)];
+            Task& task = graph.tasks[at(slot)];
+            task.device = given.lane;
+            task.turn = given.turn;
+            if (given.turn == IncrementalTurns::kOfPredecessors) {
+                task.turn = -1;
+                for (const Slot p : given.predecessors) {
+                    task.turn = std::max(task.turn, graph.tasks[at(p)].turn);
+                }
+                for (const Slot p : given.predecessors) {
+                    if (graph.tasks[at(p)].turn < 0) task.turn = -1;
+                }
+            }
+            for (const Slot p : given.predecessors) edges.emplace_back(p, slot);
+        }
+        add_control_edges(graph.tasks, edges);
+        graph.successors = to_csr(edges, kSlots);
+        graph.predecessor_counts.assign(kSlots, 0);
+        std::vector<Found> found(kSlots);
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            for (const Slot next : graph.successors[at(slot)]) {
+                ++graph.predecessor_counts[at(next)];
+                found[at(next)].predecessors.push_back(slot);
+            }
+        }
+        spread_turns(graph);
+        for (Slot slot = 0; slot < kSlots; ++slot) {
+            found[at(slot)].present = slots_[at(slot)].present;
+            if (!found[at(slot)].present) continue;
+            found[at(slot)].turn = static_cast<std::uint64_t>(graph.tasks[at(slot)].turn);
+        }
+        return found;
+    }
+
+    void expect_equal() const { ASSERT_EQ(found(), expected()); }
+
+    Random random_;
+    SlotKeys keys_ = keys();
+    IncrementalTurns turns_;
+    SlotGraph graph_;
+    std::vector<std::int32_t> limits_;  ///< turns of slots that have one
+    Slots slots_;
+};
+
+TEST(IncrementalTurns, EqualThoseOfAWholeGraph) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Changing changing(seed);
+        for (int i = 0; i < 60 && !testing::Test::HasFatalFailure(); ++i) changing.step();
+        if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace partita::plan

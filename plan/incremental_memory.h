@@ -130,7 +130,6 @@ private:
     std::vector<std::int32_t> next_;  ///< per resource: position of the commit that comes next
     std::vector<char> in_doubt_;      ///< per device
     std::vector<Life> lives_;
-    std::int32_t never_ = 0;          ///< no position
     std::vector<Stretch> stretches_;  ///< empty: not needed so far
     std::vector<Bulk> bulks_;         ///< per stretch and device
     std::vector<std::int64_t>

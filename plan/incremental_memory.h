@@ -95,6 +95,7 @@ private:
     };
     static constexpr int kStretch = 6;  ///< 2^6 positions
 
+    // incremental_memory.cpp: the life of each value
     void number_rows();
     [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
     void renew(std::size_t row);
@@ -109,6 +110,8 @@ private:
         const Slot slot = user < 0 ? ~user : slots[static_cast<std::size_t>(user)];
         return spans_[static_cast<std::size_t>(slot)];
     }
+
+    // incremental_memory_sweep.cpp: all of them together
     void add_life(const Value& value, std::int32_t begin, std::int32_t end);
     void sweep();
     void link_lives();

@@ -28,7 +28,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
 #include "graph/error.h"
-#include "plan/incremental_evaluator.h"
+#include "plan/incremental/evaluator.h"
 #include "plan/schedule.h"
 #include "search/chain.h"
 #include "search/engine.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A chain of Metropolis-Hastings that walks by itself: its own tables, and an evaluator that prices
-// proposals by what they change (plan/incremental_evaluator.h).
+// proposals by what they change (plan/incremental/evaluator.h).
 //
 // It prices with frozen priorities (Scheduler::rank), so that one change stays local; whoever takes its
 // best strategy prices that once more as plans are.
@@ -14,7 +14,7 @@
 #include <optional>
 #include <span>
 
-#include "plan/incremental_evaluator.h"
+#include "plan/incremental/evaluator.h"
 #include "plan/strategy.h"
 #include "search/chain.h"
 #include "search/group_graph.h"

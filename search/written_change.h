@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 #include "search/changes.h"
 #include "search/config_table.h"
 

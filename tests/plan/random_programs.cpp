@@ -271,6 +271,11 @@ OpGraph random_network(Random& random, int layers, Layers kind) {
     return std::move(build.graph);
 }
 
+Strategy without_refetch(Strategy strategy) {
+    for (UpdateConfig& update : strategy.updates) update.refetch = false;
+    return strategy;
+}
+
 Strategy random_strategy(Random& random, const Problem& problem, int micro_batches) {
     const std::size_t ops = problem.graph().op_count();
     Strategy strategy = whole_ops(std::vector<int>(ops, 0), problem.policy());

@@ -26,6 +26,9 @@ graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
 
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
 
+/// No parameter is fetched again for each use.
+Strategy without_refetch(Strategy strategy);
+
 /// What differs between two strategies.
 struct RandomChange {
     std::vector<std::pair<graph::OpId, OpConfig>> configs;

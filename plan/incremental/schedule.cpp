@@ -3,7 +3,7 @@
 // What an incremental lowering asks of the pipeline.
 #include <utility>
 
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 #include "plan/pipeline.h"
 
 namespace partita::plan {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule in a task graph that changes a little at a time: the turns and control edges that turns.h
+// A schedule in a task graph that changes a little at a time: the turns and control edges that plan/turns.h
 // gives a whole graph, by slot.
 //
 //     changed slots  ─▶  turns of their blocks    of parts as the caller says; of sums and packs in a block
@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/block_ends.h"
-#include "plan/slot_graph.h"
-#include "plan/slot_keys.h"
+#include "plan/incremental/block_ends.h"
+#include "plan/incremental/slot_graph.h"
+#include "plan/incremental/slot_keys.h"
 
 namespace partita::plan {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 
 namespace partita::plan {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Incremental lowering and its timeline equal those of a strategy that is lowered and simulated anew.
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plan/config.h"
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 #include "plan/lower.h"
 #include "plan/pipeline.h"
 #include "plan/simulate.h"
@@ -26,11 +26,6 @@ namespace partita::plan {
 namespace {
 
 using search::Random;
-
-Strategy without_refetch(Strategy strategy) {
-    for (UpdateConfig& update : strategy.updates) update.refetch = false;
-    return strategy;
-}
 
 /// One task as both say it.
 struct Row {

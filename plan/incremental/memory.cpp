@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental_memory.h"
+#include "plan/incremental/memory.h"
 
 #include <algorithm>
 #include <cassert>

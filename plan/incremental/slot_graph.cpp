@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/slot_graph.h"
+#include "plan/incremental/slot_graph.h"
 
 #include <algorithm>
 #include <cassert>

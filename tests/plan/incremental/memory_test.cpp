@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Peaks of a strategy that changes equal those of one that is lowered, simulated and walked through anew.
-#include "plan/incremental_memory.h"
+#include "plan/incremental/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plan/config.h"
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
@@ -24,11 +24,6 @@ namespace partita::plan {
 namespace {
 
 using search::Random;
-
-Strategy without_refetch(Strategy strategy) {
-    for (UpdateConfig& update : strategy.updates) update.refetch = false;
-    return strategy;
-}
 
 /// Views of what has no memory of its own, of what has, and of views.
 graph::OpGraph network_of_views() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peak memory of a strategy that changes a little at a time: what memory.h says of the task graph that
+// Peak memory of a strategy that changes a little at a time: what plan/memory.h says of the task graph that
 // lower() would give, without one.
 //
 //     order of commits      a  b  c  d  e  f        (slots)
@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "graph/units.h"
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
+#include "plan/incremental/slot_graph.h"
 #include "plan/problem.h"
-#include "plan/slot_graph.h"
 
 namespace partita::plan {
 
@@ -95,7 +95,7 @@ private:
     };
     static constexpr int kStretch = 6;  ///< 2^6 positions
 
-    // incremental_memory.cpp: the life of each value
+    // memory.cpp: the life of each value
     void number_rows();
     [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
     void renew(std::size_t row);
@@ -111,7 +111,7 @@ private:
         return spans_[static_cast<std::size_t>(slot)];
     }
 
-    // incremental_memory_sweep.cpp: all of them together
+    // memory_sweep.cpp: all of them together
     void add_life(const Value& value, std::int32_t begin, std::int32_t end);
     void sweep();
     void link_lives();

@@ -3,7 +3,7 @@
 // What of an accepted timeline a change concerns first, and its state at any time.
 #include <algorithm>
 
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 
 namespace partita::plan {
 

@@ -10,7 +10,7 @@
 // resources. Among mixed states something nearly always does.
 #include <algorithm>
 
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 
 namespace partita::plan {
 

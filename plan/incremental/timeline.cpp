@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The accepted timeline.
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -2,7 +2,7 @@
 //
 // Turns and control edges that are found slot by slot equal those of a whole graph (turns.h), however it
 // changes.
-#include "plan/incremental_turns.h"
+#include "plan/incremental/turns.h"
 
 #include <gtest/gtest.h>
 

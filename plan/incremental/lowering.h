@@ -12,7 +12,7 @@
 // tasks as Scheduler::rank does (slot_keys.h).
 //
 // In a schedule a change may also move stages: parts whose turn differs are changed parts. What turns and
-// control edges of the tasks around follow is found from slot to slot (incremental_turns.h).
+// control edges of the tasks around follow is found from slot to slot (turns.h).
 //
 // Not covered: parameters that are fetched again for each use, whose control edges run through the whole
 // graph, and what is no pipeline for its schedule.
@@ -28,13 +28,13 @@
 #include <utility>
 #include <vector>
 
-#include "plan/incremental_turns.h"
+#include "plan/incremental/slot_graph.h"
+#include "plan/incremental/slot_keys.h"
+#include "plan/incremental/turns.h"
 #include "plan/join.h"
 #include "plan/lanes.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/slot_graph.h"
-#include "plan/slot_keys.h"
 #include "plan/strategy.h"
 #include "plan/strategy_layouts.h"
 #include "plan/turns.h"
@@ -129,7 +129,7 @@ private:
         }
     };
 
-    // incremental_lowering.cpp
+    // lowering.cpp
     void number_events();
     void touch_all();
     void add_parts(graph::OpId op, std::int64_t sign);
@@ -139,7 +139,7 @@ private:
     Tensor& touch(std::size_t row);
     void settle();
 
-    // incremental_joins.cpp
+    // joins.cpp
     void touch_joins(std::size_t row, const TensorTasks& tasks);
     void find_joins_around(std::size_t block);
     void put_joins(std::size_t block, std::vector<Joined> joins);
@@ -147,13 +147,13 @@ private:
     [[nodiscard]] std::vector<Joined> joins_of(const std::vector<Member>& members);
     [[nodiscard]] const Joined* join_at(std::size_t row, std::size_t task) const;
 
-    // incremental_schedule.cpp
+    // schedule.cpp
     void find_moved_blocks();
     [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
     /// With the pending change.
     [[nodiscard]] const Turns& turns() const { return next_turns_ ? *next_turns_ : turns_; }
 
-    // incremental_slots.cpp
+    // slots.cpp
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);

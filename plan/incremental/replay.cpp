@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 
 namespace partita::plan {
 

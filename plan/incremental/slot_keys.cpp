@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/slot_keys.h"
+#include "plan/incremental/slot_keys.h"
 
 #include <algorithm>
 #include <bit>

@@ -5,15 +5,18 @@
 //
 //     loads      is some device or link busy for longer than the limit allows, whatever the order?
 //     schedule   does the change leave a pipeline for it? what does not is worse than any that does
-//     tasks      what the change makes of the tasks around it (incremental_lowering.h)
-//     timeline   what differs of it, as far as the limit (incremental_timeline.h)
+//     tasks      what the change makes of the tasks around it (lowering.h)
+//     timeline   what differs of it, as far as the limit (timeline.h)
 //     memory     of what is quick enough, and only where all that is ever held would not fit together
-//                (incremental_memory.h)
+//                (memory.h)
 //
 // Less memory above capacity goes before less time, so against a limit that overflows memory no time is
 // too long, and nothing is rejected before its memory is known.
 //
 // Evaluated as a whole: what incremental lowering does not cover, and other objectives than the makespan.
+//
+// This folder holds what follows a strategy from change to change: keeps what lowering, schedule, timeline and
+// memory were, and finds what differs, exactly. What they are is said in plan/, for whole strategies.
 //
 // Threads: one object per thread.
 #pragma once
@@ -21,12 +24,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/incremental_lowering.h"
-#include "plan/incremental_memory.h"
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/lowering.h"
+#include "plan/incremental/memory.h"
+#include "plan/incremental/timeline.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/score.h"
@@ -47,7 +51,7 @@ class IncrementalEvaluator {
 public:
     explicit IncrementalEvaluator(const Problem& problem);
 
-    /// Begins anew with this strategy, which must be legal.
+    /// Goes on from this strategy, which must be legal.
     Score start(const Strategy& strategy);
     /// After a change of a legal strategy to a legal one; nullopt: it is worse than the limit, and
     /// dropped. Else it is pending until accept() or reject(), and must not go before.
@@ -64,6 +68,7 @@ public:
     [[nodiscard]] const TimelineEffort* timeline_effort() const;
 
 private:
+    bool go_to(const Strategy& strategy);
     void lower();
     void put_lanes();
     std::optional<Score> evaluate_incrementally(const Score& limit);
@@ -81,7 +86,10 @@ private:
     std::unique_ptr<IncrementalLowering> lowering_;  ///< null: evaluated as a whole
     std::unique_ptr<IncrementalTimeline> timeline_;
     std::unique_ptr<IncrementalMemory> memory_;
-    std::vector<Slot> order_;  ///< scratch
+    // Scratch.
+    std::vector<Slot> order_;
+    std::vector<std::pair<graph::OpId, OpConfig>> differing_configs_;
+    std::vector<std::pair<graph::OpId, UpdateConfig>> differing_updates_;
     // The pending change.
     StrategyChange change_;
     std::optional<Score> pending_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/block_ends.h"
+#include "plan/incremental/block_ends.h"
 
 #include <algorithm>
 #include <cassert>

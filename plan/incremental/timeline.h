@@ -8,7 +8,7 @@
 //     after             ════════╪▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓╪════════════════════╪▓▓▓▓▓▓▓▓▓╪══════════════▶
 //                        kept     replayed        spliced: + d         replayed    spliced: + d'
 //
-// The scheduling rule is that of simulate.h with keys that depend on no timeline: commit the ready task
+// The scheduling rule is that of plan/simulate.h with keys that depend on no timeline: commit the ready task
 // with the smallest (earliest feasible start, key). Replaying simulates it from one end of a task to the
 // next, from the state of the timeline before at the first time that matters to a changed task:
 //
@@ -38,8 +38,8 @@
 #include <vector>
 
 #include "graph/units.h"
-#include "plan/ready_lanes.h"
-#include "plan/slot_graph.h"
+#include "plan/incremental/ready_lanes.h"
+#include "plan/incremental/slot_graph.h"
 
 namespace partita::plan {
 
@@ -132,7 +132,7 @@ private:
     /// Of an accepted task.
     [[nodiscard]] std::int64_t end_of(Slot slot) const { return ends_[at(mark(slot).position)]; }
 
-    // incremental_timeline.cpp: the accepted timeline
+    // timeline.cpp: the accepted timeline
     void check_settled() const;
     void forget_change();
     void sort_log();
@@ -143,13 +143,13 @@ private:
     void keep_occupied(std::int32_t from);
     void keep_ends_after();
 
-    // incremental_windows.cpp: what of it a change concerns first, and its state at any time
+    // windows.cpp: what of it a change concerns first, and its state at any time
     std::int64_t find_windows();
     [[nodiscard]] bool waits_alike(std::size_t index) const;
     [[nodiscard]] std::int32_t position_at(std::int64_t time) const;
     void find_running(std::int32_t position, std::int64_t time);
 
-    // incremental_splice.cpp: where it can be followed again
+    // splice.cpp: where it can be followed again
     enum class Splice : std::uint8_t { no, jumped, finished };
     Splice try_splice();
     [[nodiscard]] bool has_started_the_same(std::int32_t position);
@@ -157,7 +157,7 @@ private:
     [[nodiscard]] std::int64_t next_relevant(std::int32_t position) const;
     [[nodiscard]] std::int64_t ready_before(Slot slot, std::int64_t now) const;
 
-    // incremental_replay.cpp: simulating
+    // replay.cpp: simulating
     bool replay();
     void restart(std::int64_t relevant, std::int64_t shift);
     void find_rest();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental_turns.h"
+#include "plan/incremental/turns.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Incremental timelines equal those of a whole simulation, however the graph changes.
-#include "plan/incremental_timeline.h"
+#include "plan/incremental/timeline.h"
 
 #include <gtest/gtest.h>
 

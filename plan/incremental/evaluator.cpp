@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental_evaluator.h"
+#include "plan/incremental/evaluator.h"
 
 #include <algorithm>
 #include <cassert>
 
 namespace partita::plan {
+
+namespace {
+
+/// Admits all that keeps its schedule.
+constexpr Score kAny{.keeps_schedule = true, .overflow = Bytes::max(), .value = Time::max()};
+
+}  // namespace
 
 IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
     : problem_(problem), cache_(problem), whole_(make_evaluator(problem, Scheduler::rank)) {
@@ -14,13 +21,42 @@ IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
 }
 
 Score IncrementalEvaluator::start(const Strategy& strategy) {
-    strategy_ = strategy;
-    score_ = score_of(whole_->evaluate(strategy));
     pending_.reset();
+    if (go_to(strategy)) return score_;
+    strategy_ = strategy;
     lower();
+    if (!lowering_) score_ = score_of(whole_->evaluate(strategy));
     return score_;
 }
 
+/// As one change of the strategy before, if that is no more work. False: it is not there.
+bool IncrementalEvaluator::go_to(const Strategy& strategy) {
+    if (!lowering_ || cache_.is_large() || strategy.policy != strategy_.policy) return false;
+    differing_configs_.clear();
+    differing_updates_.clear();
+    const graph::OpGraph& graph = problem_.graph();
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::OpId op(i);
+        if (strategy.config(op) != strategy_.config(op)) {
+            differing_configs_.emplace_back(op, strategy.config(op));
+        }
+        if (graph.op(op).kind != graph::OpKind::parameter) continue;
+        if (strategy.update(op).refetch) return false;
+        if (strategy.update(op) != strategy_.update(op)) {
+            differing_updates_.emplace_back(op, strategy.update(op));
+        }
+    }
+    if (2 * differing_configs_.size() > graph.op_count()) return false;
+    change_ = {differing_configs_, differing_updates_};
+    is_whole_ = false;
+    pending_ = evaluate_incrementally(kAny);
+    if (!pending_) return false;
+    accept();
+    strategy_ = strategy;  // lists that say the same may differ
+    return true;
+}
+
+/// Everything but the strategy anew; the score too, unless that is evaluated as a whole.
 void IncrementalEvaluator::lower() {
     memory_.reset();
     timeline_.reset();
@@ -34,10 +70,10 @@ void IncrementalEvaluator::lower() {
     memory_ = std::make_unique<IncrementalMemory>(problem_, *lowering_, capacities_);
     const auto tasks = lowering_->slots();
     put_lanes();
-    timeline_->evaluate(tasks);
+    const auto makespan = timeline_->evaluate(tasks);
+    score_ = {true, overflow(), *makespan};
     timeline_->accept();
     lowering_->keep();
-    assert(timeline_->makespan() == score_.value);
 }
 
 /// Those that lowering found since.

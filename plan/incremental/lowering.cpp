@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 
 #include <algorithm>
 #include <utility>

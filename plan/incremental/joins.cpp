@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/incremental_lowering.h"
+#include "plan/incremental/lowering.h"
 
 namespace partita::plan {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Incremental evaluations equal whole ones, whatever the limit, the memory, the schedule and the policy.
-#include "plan/incremental_evaluator.h"
+#include "plan/incremental/evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -85,6 +85,20 @@ public:
         ASSERT_EQ(evaluator_.strategy().configs, strategy_.configs);
     }
 
+    /// Goes on from another strategy.
+    void restart(const Strategy& next) {
+        if (find_fault(problem_, next)) return;
+        ASSERT_EQ(evaluator_.start(next), score_of(whole_->evaluate(next)));
+        ASSERT_EQ(evaluator_.strategy().configs, next.configs);
+        strategy_ = next;
+    }
+    /// From one that differs by this.
+    void restart(const RandomChange& drawn) {
+        Strategy next = strategy_;
+        apply(next, {drawn.configs, drawn.updates});
+        restart(next);
+    }
+
     void count(Counts& counts) const {
         counts.effort.evaluations += evaluator_.effort().evaluations;
         counts.effort.rejected_by_parts += evaluator_.effort().rejected_by_parts;
@@ -119,13 +133,17 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
         }
         const Problem problem = make_problem(graph, machine, options);
         const bool refetches = seed % 4 == 0;
-        Strategy strategy = random_strategy(random, problem, micro_batches);
-        for (UpdateConfig& update : strategy.updates) update.refetch &= refetches;
-        Comparison comparison(random, problem, strategy);
+        const Strategy start = random_strategy(random, problem, micro_batches);
+        Comparison comparison(random, problem, refetches ? start : without_refetch(start));
         for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
             RandomChange drawn = random_change(random, problem, micro_batches);
             for (auto& [op, update] : drawn.updates) update.refetch &= refetches;
             comparison.step(drawn, counts);
+            if (i % 10 == 7) comparison.restart(drawn);
+            if (i == 20) {
+                const Strategy other = random_strategy(random, problem, micro_batches);
+                comparison.restart(refetches ? other : without_refetch(other));
+            }
         }
         if (HasFatalFailure()) return;
         comparison.count(counts);
@@ -192,6 +210,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
         Comparison comparison(random, problem, *start);
         for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
             comparison.step(random_pipeline_change(random, problem, stages), counts);
+            if (i % 10 == 7) comparison.restart(random_pipeline_change(random, problem, stages));
         }
         if (HasFatalFailure()) return;
         comparison.count(counts);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/incremental_memory.h"
+#include "plan/incremental/memory.h"
 
 namespace partita::plan {
 

@@ -21,7 +21,7 @@
 #include <functional>
 #include <vector>
 
-#include "plan/slot_graph.h"
+#include "plan/incremental/slot_graph.h"
 
 namespace partita::plan {
 

@@ -2,14 +2,14 @@
 //
 // Where the blocks of a schedule begin and end on each device, in an incremental lowering: by device and
 // turn the slots that nothing of their block comes before, and those that nothing of it comes after.
-// Control edges go from the latter to the former of the next block there (turns.h).
+// Control edges go from the latter to the former of the next block there (plan/turns.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "plan/slot_graph.h"
+#include "plan/incremental/slot_graph.h"
 
 namespace partita::plan {
 

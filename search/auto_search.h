@@ -7,7 +7,7 @@
 //     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks;
 //                             not at all where these would be too few
 //
-// One proposal costs about as many units of work as the best plan so far has tasks, thrice that where
+// One proposal costs about as many units of work as the best plan so far has tasks, twice that where
 // these are in a schedule, where changes differ in all micro-batches: the same number on every host, so
 // that without a budget a seed gives the same plan each time, in a few seconds.
 // The plan carries the name of the searcher that found it.
@@ -28,7 +28,7 @@ namespace partita::search {
 /// Without a budget.
 struct AutoOptions {
     std::int64_t work = 8'000'000;  ///< tasks of all proposals together
-    std::int64_t ordered = 3;       ///< a task in a schedule counts as so many
+    std::int64_t ordered = 2;       ///< a task in a schedule counts as so many
     std::int64_t most_proposals = 6'000;
     std::int64_t fewest_proposals = 20;  ///< fewer are not worth their beginning
 };

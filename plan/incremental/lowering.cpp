@@ -81,9 +81,7 @@ void IncrementalLowering::number_events() {
             const auto priority = problem_.priority(event.op, backward);
             event_keys_[row].push_back(
                 keys_.of_event(priority, m, place_of(graph_.op(event.op), event)));
-            const bool found =
-                event.block >= 0 && event.kind != Kind::home && event.kind != Kind::give;
-            if (found) finds_[block_row(row, event.block)].push_back({row, e});
+            if (is_for_parts(event)) finds_[block_row(row, event.block)].push_back({row, e});
         }
     }
 }

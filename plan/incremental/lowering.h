@@ -53,6 +53,12 @@ void apply(Strategy& strategy, const StrategyChange& change);
 /// Can strategies be lowered a change at a time, from this one on?
 bool is_incremental(const Problem& problem, const Strategy& strategy);
 
+/// Do the parts of the event's block wait for, or read, what it finds?
+constexpr bool is_for_parts(const TensorEvent& event) {
+    return event.block >= 0 && event.kind != TensorEvent::Kind::home &&
+           event.kind != TensorEvent::Kind::give;
+}
+
 class IncrementalLowering {
 public:
     /// The cache must outlive it and not forget while it is used. `strategy` must be legal and

@@ -17,15 +17,6 @@ namespace {
 
 constexpr std::int32_t kAhead = 12;  // tasks
 
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-/// Whose parts read what the event finds?
-bool is_read(const TensorEvent& event) {
-    return event.block >= 0 && event.kind != Kind::home && event.kind != Kind::give;
-}
-
 }  // namespace
 
 IncrementalMemory::IncrementalMemory(const Problem& problem, const IncrementalLowering& lowering,
@@ -160,7 +151,7 @@ void IncrementalMemory::add_users(std::size_t row, const TensorTasks& tasks) {
     }
     const std::vector<TensorEvent>& events = lowering_.layouts().events()[row].events;
     for (std::size_t e = 0; e < events.size(); ++e) {
-        if (!is_read(events[e])) continue;
+        if (!is_for_parts(events[e])) continue;
         const TensorStep& step = tasks.steps[e];
         for (std::uint32_t part = 0; part < step.parts; ++part) {
             const User user = user_of(part_ref(events[e].block, static_cast<int>(part)));

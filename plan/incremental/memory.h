@@ -96,6 +96,7 @@ private:
     static constexpr int kStretch = 6;  ///< 2^6 positions
 
     // memory.cpp: the life of each value
+    static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     void number_rows();
     [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
     void renew(std::size_t row);

@@ -8,14 +8,6 @@
 
 namespace partita::plan {
 
-namespace {
-
-std::size_t at(std::int64_t i) {
-    return static_cast<std::size_t>(i);
-}
-
-}  // namespace
-
 void IncrementalMemory::add_life(const Value& value, std::int32_t begin, std::int32_t end) {
     const std::int64_t bytes = value.bytes.raw();
     bulk(begin, value.device).begins += bytes;

@@ -7,6 +7,8 @@
                          plan  <-  runtime
     api, include/partita -> all but cli        cli -> all        tests, bench: free
 
+plan/incremental knows the rest of plan, which does not know it.
+
 Also fails when a header of graph, cost, plan or search shows a third-party type other than
 Boost.Graph's and Boost.Container's, a public header shows anything but the standard library and what
 is installed with it, a header says `using namespace`, or a quoted include is not
@@ -30,6 +32,7 @@ ARROWS = {
     "include": ["graph", "importers", "cost", "plan", "search", "rl", "runtime"],
     "cli": ["graph", "importers", "cost", "plan", "search", "rl", "runtime", "api", "include"],
 }
+PARTS = ("plan/incremental/",)
 PLAIN_HEADERS = ("graph", "cost", "plan", "search")
 ALLOWED_LIBRARY = ("boost/graph/", "boost/property_map/", "boost/container/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -76,6 +79,17 @@ def faults_of_line(folder, is_header, line):
     return None
 
 
+def fault_of_part(inside, line):
+    """The same for a part of a folder that its rest does not know."""
+    match = INCLUDE.match(line)
+    for part in PARTS:
+        if not match or not (match.group(1) or "").startswith(part):
+            continue
+        if inside.split("/")[0] == part.split("/")[0] and not inside.startswith(part):
+            return f"'{match.group(1)}': {inside} may not include {part}. Move the code, not the arrow."
+    return None
+
+
 def faults(repository):
     """All faults of a repository, as FILE:LINE: what."""
     found = []
@@ -83,9 +97,10 @@ def faults(repository):
         for file in sorted((repository / folder).rglob("*")):
             if file.suffix not in (".h", ".cpp", ".cu", ".cuh"):
                 continue
+            inside = f"{file.parent.relative_to(repository)}/"
             is_header = file.suffix in (".h", ".cuh")
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-                fault = faults_of_line(folder, is_header, line)
+                fault = faults_of_line(folder, is_header, line) or fault_of_part(inside, line)
                 if fault:
                     found.append(f"{file.relative_to(repository)}:{number}: {fault}")
     return found

@@ -42,6 +42,17 @@ class CheckIncludes(unittest.TestCase):
                 self.assertEqual(len(found), 1, (folder, target))
                 self.assertTrue(found[0].startswith(f"{folder}/file.{kind}:2: "), found)
 
+    def test_a_part_of_a_folder_is_not_known_to_its_rest(self):
+        line = '#include "plan/incremental/timeline.h"'
+        self.assertEqual(len(faults(plan=line)), 1)
+        self.assertEqual(len(faults(plan_cpp=line)), 1)
+        self.assertEqual(faults(search=line), [])
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            (root / "plan/incremental").mkdir(parents=True)
+            (root / "plan/incremental/file.h").write_text(line, encoding="utf-8")
+            self.assertEqual(check_includes.faults(root), [])
+
     def test_a_public_header_is_not_for_those_below(self):
         self.assertEqual(len(faults(plan_cpp="#include <partita/plan.h>")), 1)
 

@@ -7,6 +7,7 @@
 #     ONNX::onnx                 the ONNX library; linked into libpartita and nowhere else
 #     partita_onnx_headers       ONNX's headers without its library, for tests that use its messages
 #     CUDA::cudart               only with PARTITA_CUDA
+#     LibTorch::LibTorch         only if it was found; without it there is no runtime (FindLibTorch.cmake)
 
 if(DEFINED ENV{PARTITA_CACHE})
     set(default_cache "$ENV{PARTITA_CACHE}")
@@ -56,6 +57,14 @@ target_include_directories(partita_onnx_headers SYSTEM INTERFACE
 target_compile_definitions(partita_onnx_headers INTERFACE
     "$<TARGET_PROPERTY:ONNX::onnx,INTERFACE_COMPILE_DEFINITIONS>")
 target_link_libraries(partita_onnx_headers INTERFACE protobuf::libprotobuf)
+
+find_package(LibTorch 2.11 QUIET)
+if(LibTorch_FOUND)
+    message(STATUS "LibTorch ${LibTorch_VERSION}: ${LibTorch_LIBRARY_DIR}")
+else()
+    message(STATUS "No LibTorch >= 2.11: the program plans, but cannot execute. Run scripts/setup, "
+        "or name one in CMAKE_PREFIX_PATH.")
+endif()
 
 if(PARTITA_CUDA)
     find_package(CUDAToolkit REQUIRED)

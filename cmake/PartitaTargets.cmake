@@ -55,10 +55,10 @@ function(partita_folder name)
     target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
 endfunction()
 
-# One shared library from the folders that exist. What they link stays inside it; users of the target
+# One shared library from the folders that exist, and LINK. What they link stays inside it; users of the target
 # partita::<OUTPUT_NAME>, here or after an installation, see the public headers.
 function(partita_shared_library target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "FOLDERS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_NAME" "FOLDERS;LINK")
     set(objects "")
     foreach(folder IN LISTS arg_FOLDERS)
         if(TARGET partita_${folder})
@@ -67,7 +67,7 @@ function(partita_shared_library target)
     endforeach()
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${target}.cpp" CONTENT "")
     add_library(${target} SHARED "${PROJECT_BINARY_DIR}/${target}.cpp")
-    target_link_libraries(${target} PRIVATE partita_flags ${objects} Threads::Threads)
+    target_link_libraries(${target} PRIVATE partita_flags ${objects} ${arg_LINK} Threads::Threads)
     # Whoever links the library must find every symbol in it: report a missing one here.
     if(NOT PARTITA_SANITIZE AND NOT PARTITA_FUZZ)
         target_link_options(${target} PRIVATE -Wl,--no-undefined)

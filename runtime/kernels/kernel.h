@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A kernel runs one operator on ATen tensors, the same code on CPU and CUDA. What it is given is a part
+// of an op (graph/part_op.h): the part's own attributes, and operands that have the extents of the part's
+// regions and no others.
+//
+//     forward    operands -> results, the op's own number of them; an undefined operand is left out, an
+//                undefined result nobody wants
+//     backward   the vector-Jacobian product: gradients of the results -> gradients of the operands that
+//                are wanted. Without one, autograd differentiates the forward
+//
+// A kernel that declares a backward is given only what its op's row says is saved (OpRule::saves_operands,
+// saves_results), so that the memory model and the execution cannot disagree.
+//
+// Adding one: a row in the table of its family, e.g. pointwise_kernels.cpp. Kernels are pure: they change
+// no operand, keep nothing, and may run in any number of threads. They throw c10::Error or
+// std::exception when ATen refuses; who calls adds the task's name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "graph/op_graph.h"
+#include "graph/part_op.h"
+
+namespace partita::runtime {
+
+using Tensors = std::vector<at::Tensor>;
+
+struct KernelCall {
+    const graph::PartOp& op;
+    std::span<const at::Tensor> operands;
+    std::span<const graph::Body> bodies;  ///< of If, Loop and Scan
+
+    /// Undefined when it is left out or there is no such operand.
+    [[nodiscard]] const at::Tensor& operand(std::size_t index) const;
+    [[nodiscard]] bool has(std::size_t index) const { return operand(index).defined(); }
+    /// The elements of an operand that holds integers: shape targets, axes, pads. Waits for the device
+    /// if they lie there.
+    [[nodiscard]] std::vector<std::int64_t> integers(std::size_t index) const;
+    /// An attribute of older opsets that is an operand of newer ones, e.g. axes of a reduction.
+    [[nodiscard]] std::vector<std::int64_t> integers_of(std::size_t operand,
+                                                        std::string_view attribute) const;
+
+    [[nodiscard]] std::int64_t integer(std::string_view attribute, std::int64_t fallback) const {
+        return op.attributes.get_int(attribute, fallback);
+    }
+    [[nodiscard]] double real(std::string_view attribute, double fallback) const {
+        return op.attributes.get_float(attribute, fallback);
+    }
+    [[nodiscard]] std::string text(std::string_view attribute, std::string_view fallback) const {
+        return op.attributes.get_string(attribute, fallback);
+    }
+};
+
+struct BackwardCall : KernelCall {
+    std::span<const at::Tensor> results;              ///< undefined: not saved
+    std::span<const at::Tensor> gradients;            ///< of the results; undefined: nobody gave one
+    std::span<const graph::Shape> operand_shapes;     ///< of saved operands or not
+    std::span<const char> wanted;                     ///< per operand: its gradient is asked for
+
+    [[nodiscard]] bool wants(std::size_t index) const {
+        return index < wanted.size() && wanted[index] != 0;
+    }
+};
+
+using ForwardKernel = Tensors (*)(const KernelCall& call);
+/// One gradient per operand, undefined where it is not wanted.
+using BackwardKernel = Tensors (*)(const BackwardCall& call);
+
+struct KernelRow {
+    std::string_view type;
+    ForwardKernel forward = nullptr;
+    BackwardKernel backward = nullptr;  ///< absent: autograd
+    std::string_view domain = {};
+};
+
+/// The gradient of a result summed over the dims that broadcasting added or stretched: what an operand of
+/// that shape gets.
+at::Tensor unbroadcast(const at::Tensor& gradient, const graph::Shape& shape);
+
+}  // namespace partita::runtime

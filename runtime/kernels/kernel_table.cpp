@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernels/kernel_table.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "graph/error.h"
+
+namespace partita::runtime {
+
+namespace {
+
+using Key = std::pair<std::string_view, std::string_view>;
+
+Key key_of(const KernelRow& row) {
+    return {row.domain, row.type};
+}
+
+const std::vector<const KernelRow*>& table() {
+    static const std::vector<const KernelRow*> kTable = [] {
+        std::vector<const KernelRow*> rows;
+        for (const auto family : {pointwise_kernels}) {
+            for (const KernelRow& row : family()) rows.push_back(&row);
+        }
+        std::ranges::sort(rows, {}, [](const KernelRow* row) { return key_of(*row); });
+        return rows;
+    }();
+    return kTable;
+}
+
+/// Those of the bodies too.
+void collect_missing(const graph::OpGraph& graph,
+                     std::map<std::pair<std::string, std::string>, std::string>& missing) {
+    for (const graph::Op& op : graph.ops()) {
+        if (op.kind != graph::OpKind::compute) continue;
+        if (find_kernel(op.domain, op.type) == nullptr) {
+            missing.emplace(std::pair(op.domain, op.type), op.name);
+        }
+        for (const graph::Body& body : op.bodies) collect_missing(*body.graph, missing);
+    }
+}
+
+}  // namespace
+
+const KernelRow* find_kernel(std::string_view domain, std::string_view type) {
+    const Key key{domain, type};
+    const auto found = std::ranges::lower_bound(
+        table(), key, {}, [](const KernelRow* row) { return key_of(*row); });
+    return found != table().end() && key_of(**found) == key ? *found : nullptr;
+}
+
+std::vector<const KernelRow*> all_kernels() {
+    return table();
+}
+
+void check_kernels(const graph::OpGraph& graph) {
+    std::map<std::pair<std::string, std::string>, std::string> missing;
+    collect_missing(graph, missing);
+    if (missing.empty()) return;
+    std::string list;
+    for (const auto& [key, op] : missing) {
+        list += (list.empty() ? "" : ", ") + (key.first.empty() ? "" : key.first + ".") +
+                key.second + " ('" + op + "')";
+    }
+    throw UsageError(graph.name + ": no kernel for " + list +
+                     ". Such a model can be planned, not executed.");
+}
+
+}  // namespace partita::runtime

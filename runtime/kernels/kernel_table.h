@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All kernels, by families: each family is one file with one table of rows, sorted by type, and adding a
+// row there is the whole registration. Looking one up is done once per op, before anything runs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+#include "runtime/kernels/kernel.h"
+
+namespace partita::runtime {
+
+// The families.
+std::span<const KernelRow> pointwise_kernels();
+
+/// The row for an operator, or null.
+const KernelRow* find_kernel(std::string_view domain, std::string_view type);
+
+/// Every kernel, sorted by (domain, type).
+std::vector<const KernelRow*> all_kernels();
+
+/// Throws UsageError naming the ops that no kernel runs, each type once, with the first op of its kind;
+/// before anything is loaded or run.
+void check_kernels(const graph::OpGraph& graph);
+
+}  // namespace partita::runtime

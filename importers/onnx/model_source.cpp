@@ -2,7 +2,6 @@
 #include "importers/onnx/model_source.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "graph/error.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/onnx_types.h"
+#include "importers/onnx/tensor_bytes.h"
 
 namespace partita::importers {
 
@@ -20,37 +20,6 @@ using graph::DType;
 using graph::Shape;
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "raw data is little-endian");
-
-template <class T>
-void append(std::vector<std::byte>& bytes, T value) {
-    const std::size_t at = bytes.size();
-    bytes.resize(at + sizeof value);
-    std::memcpy(bytes.data() + at, &value, sizeof value);
-}
-
-/// Bytes of a tensor whose elements are in a typed field: each entry narrowed to its width.
-std::vector<std::byte> typed_bytes(const onnx::TensorProto& tensor) {
-    std::vector<std::byte> bytes;
-    for (const float value : tensor.float_data()) append(bytes, value);
-    for (const double value : tensor.double_data()) append(bytes, value);
-    for (const std::int64_t value : tensor.int64_data()) append(bytes, value);
-    const int bits = graph::bits_of(dtype_from_onnx(tensor.data_type()));
-    for (const std::uint64_t value : tensor.uint64_data()) {
-        bits == 32 ? append(bytes, static_cast<std::uint32_t>(value)) : append(bytes, value);
-    }
-    for (const std::int32_t value : tensor.int32_data()) {
-        if (bits <= 8) {
-            append(bytes, static_cast<std::uint8_t>(value));
-        } else if (bits == 16) {
-            append(bytes, static_cast<std::uint16_t>(value));
-        } else {
-            append(bytes, value);
-        }
-    }
-    return bytes;
-}
 
 struct External {
     std::string location;
@@ -72,13 +41,6 @@ External external_of(const onnx::TensorProto& tensor) {
         if (entry.key() == "length") external.length = to_number(entry.value());
     }
     return external;
-}
-
-std::vector<std::byte> inline_bytes(const onnx::TensorProto& tensor) {
-    if (!tensor.has_raw_data()) return typed_bytes(tensor);
-    std::vector<std::byte> bytes(tensor.raw_data().size());
-    if (!bytes.empty()) std::memcpy(bytes.data(), tensor.raw_data().data(), bytes.size());
-    return bytes;
 }
 
 /// Fills `out`, which starts at byte `offset` of the dense tensor.
@@ -161,7 +123,7 @@ void ModelSource::read(const std::string& name, Bytes offset, std::span<std::byt
     } else if (tensor.has_raw_data()) {
         copy(name, std::as_bytes(std::span(tensor.raw_data())), offset.raw(), out);
     } else {
-        copy(name, typed_bytes(tensor), offset.raw(), out);
+        copy(name, inline_bytes(tensor), offset.raw(), out);
     }
 }
 

@@ -58,10 +58,10 @@ struct KernelCall {
 };
 
 struct BackwardCall : KernelCall {
-    std::span<const at::Tensor> results;              ///< undefined: not saved
-    std::span<const at::Tensor> gradients;            ///< of the results; undefined: nobody gave one
-    std::span<const graph::Shape> operand_shapes;     ///< of saved operands or not
-    std::span<const char> wanted;                     ///< per operand: its gradient is asked for
+    std::span<const at::Tensor> results;           ///< undefined: not saved
+    std::span<const at::Tensor> gradients;         ///< of the results; undefined: nobody gave one
+    std::span<const graph::Shape> operand_shapes;  ///< of saved operands or not
+    std::span<const char> wanted;                  ///< per operand: its gradient is asked for
 
     [[nodiscard]] bool wants(std::size_t index) const {
         return index < wanted.size() && wanted[index] != 0;

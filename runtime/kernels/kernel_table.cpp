@@ -47,8 +47,8 @@ void collect_missing(const graph::OpGraph& graph,
 
 const KernelRow* find_kernel(std::string_view domain, std::string_view type) {
     const Key key{domain, type};
-    const auto found = std::ranges::lower_bound(
-        table(), key, {}, [](const KernelRow* row) { return key_of(*row); });
+    const auto found = std::ranges::lower_bound(table(), key, {},
+                                                [](const KernelRow* row) { return key_of(*row); });
     return found != table().end() && key_of(**found) == key ? *found : nullptr;
 }
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernels/part_kernel.h"
+
+#include <cassert>
+#include <utility>
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "runtime/kernels/tensors.h"
+
+namespace partita::runtime {
+
+using graph::PartOperand;
+
+namespace {
+
+graph::Shape extents_of(const graph::Region& region) {
+    graph::Shape extents;
+    for (const graph::Positions& positions : region.dims) extents.push_back(count(positions));
+    return extents;
+}
+
+at::Tensor cropped(at::Tensor result, const std::vector<graph::Range>& crop) {
+    for (std::size_t dim = 0; dim < crop.size(); ++dim) {
+        result = result.narrow(static_cast<std::int64_t>(dim), crop[dim].begin,
+                               crop[dim].end - crop[dim].begin);
+    }
+    return result;
+}
+
+}  // namespace
+
+PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
+                       const graph::Box& box)
+    : row_(find_kernel(graph.op(id).domain, graph.op(id).type)),
+      op_(graph::part_op(graph, id, rule, box)),
+      bodies_(&graph.op(id).bodies) {
+    assert(row_ != nullptr);
+    for (const PartOperand& operand : op_.operands) {
+        integers_.emplace_back();
+        if (operand.source == PartOperand::Source::integers) {
+            const auto type = scalar_type_of(operand.dtype);
+            integers_.back() = integer_tensor(operand.integers, operand.shape).to(*type);
+        }
+        shapes_.push_back(operand.source == PartOperand::Source::region ? extents_of(operand.region)
+                                                                        : operand.shape);
+    }
+    for (const graph::PartResult& result : op_.results) {
+        is_cropped_ = is_cropped_ || !result.crop.empty();
+    }
+}
+
+/// The kernel's operands: the part's own integers, regions, or nothing.
+Tensors PartKernel::taken(std::span<const at::Tensor> operands) const {
+    Tensors result;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+        if (op_.operands[i].source == PartOperand::Source::region) {
+            result.push_back(i < operands.size() ? operands[i] : at::Tensor());
+        } else {
+            result.push_back(integers_[i]);
+        }
+    }
+    if (op_.row_mask) {
+        at::Tensor& indices = result[static_cast<std::size_t>(op_.row_mask->operand)];
+        if (indices.defined()) indices = indices_of(indices);
+    }
+    return result;
+}
+
+/// Into the rows that the part holds; those of other parts become row 0.
+at::Tensor PartKernel::indices_of(const at::Tensor& indices) const {
+    const graph::RowMask& mask = *op_.row_mask;
+    const at::Tensor global = at::where(indices.lt(0), indices + mask.extent, indices);
+    const at::Tensor inside = global.ge(mask.rows.begin).logical_and(global.lt(mask.rows.end));
+    return at::where(inside, global - mask.rows.begin, at::zeros_like(global));
+}
+
+/// Zero where `indices`, the op's own, name a row of another part.
+at::Tensor PartKernel::masked(const at::Tensor& result, const at::Tensor& indices) const {
+    const graph::RowMask& mask = *op_.row_mask;
+    const at::Tensor global = at::where(indices.lt(0), indices + mask.extent, indices);
+    at::Tensor outside = global.lt(mask.rows.begin).logical_or(global.ge(mask.rows.end));
+    for (std::int64_t d = 0; d < mask.result_dim; ++d) outside = outside.unsqueeze(0);
+    while (outside.dim() < result.dim()) outside = outside.unsqueeze(-1);
+    return result.masked_fill(outside, 0);
+}
+
+Tensors PartKernel::run(std::span<const at::Tensor> operands) const {
+    const Tensors found = taken(operands);
+    Tensors results = row_->forward({.op = op_, .operands = found, .bodies = *bodies_});
+    results.resize(op_.results.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        const graph::PartResult& wanted = op_.results[i];
+        if (!wanted.is_wanted || !results[i].defined()) continue;
+        if (!wanted.crop.empty()) results[i] = cropped(results[i], wanted.crop);
+        if (wanted.weight != 1.0) results[i] = results[i] * wanted.weight;
+        if (op_.row_mask && i == 0) {
+            const auto indices = static_cast<std::size_t>(op_.row_mask->operand);
+            results[i] = masked(results[i], operands[indices]);
+        }
+        if (!results[i].is_contiguous()) results[i] = results[i].contiguous();
+    }
+    return results;
+}
+
+Tensors PartKernel::forward(std::span<const at::Tensor> operands) const {
+    const at::NoGradGuard no_grad;
+    return run(operands);
+}
+
+Tensors PartKernel::forward(std::span<const at::Tensor> operands, std::span<const char> wanted,
+                            Tape& tape) const {
+    if (!needs_tape()) return forward(operands);
+    const at::AutoGradMode grad(true);
+    tape.operands.assign(operands.begin(), operands.end());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (wanted[i] == 0 || !operands[i].defined()) continue;
+        tape.operands[i] = operands[i].detach();
+        tape.operands[i].requires_grad_(true);
+    }
+    tape.results = run(tape.operands);
+    Tensors detached;
+    for (const at::Tensor& result : tape.results) {
+        detached.push_back(result.defined() ? result.detach() : result);
+    }
+    return detached;
+}
+
+Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
+                                 std::span<const at::Tensor> results,
+                                 std::span<const at::Tensor> gradients,
+                                 std::span<const char> wanted) const {
+    const at::NoGradGuard no_grad;
+    Tensors found = taken(operands);
+    Tensors given(gradients.begin(), gradients.end());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        if (!given[i].defined()) continue;
+        if (op_.results[i].weight != 1.0) given[i] = given[i] * op_.results[i].weight;
+        if (op_.row_mask && i == 0) {
+            given[i] = masked(given[i], operands[static_cast<std::size_t>(op_.row_mask->operand)]);
+        }
+    }
+    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_}};
+    call.results = results;
+    call.gradients = given;
+    call.operand_shapes = shapes_;
+    call.wanted = wanted;
+    return row_->backward(call);
+}
+
+Tensors PartKernel::backward(const Tape& tape, std::span<const at::Tensor> operands,
+                             std::span<const at::Tensor> results,
+                             std::span<const at::Tensor> gradients,
+                             std::span<const char> wanted) const {
+    if (!needs_tape()) return own_backward(operands, results, gradients, wanted);
+    Tensors outputs;
+    Tensors given;
+    for (std::size_t i = 0; i < tape.results.size(); ++i) {
+        if (!tape.results[i].defined() || !tape.results[i].requires_grad()) continue;
+        if (!gradients[i].defined()) continue;
+        outputs.push_back(tape.results[i]);
+        given.push_back(gradients[i]);
+    }
+    Tensors leaves;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i] != 0) leaves.push_back(tape.operands[i]);
+    }
+    Tensors found(leaves.size());
+    if (!outputs.empty() && !leaves.empty()) {
+        found = torch::autograd::grad(outputs, leaves, given, /*retain_graph=*/std::nullopt,
+                                      /*create_graph=*/false, /*allow_unused=*/true);
+    }
+    Tensors all(wanted.size());
+    for (std::size_t i = 0, next = 0; i < wanted.size(); ++i) {
+        if (wanted[i] != 0) all[i] = found[next++];
+    }
+    return all;
+}
+
+}  // namespace partita::runtime

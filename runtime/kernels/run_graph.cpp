@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernels/run_graph.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "graph/op_rule.h"
+#include "graph/part.h"
+#include "runtime/kernels/part_kernel.h"
+
+namespace partita::runtime {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+
+namespace {
+
+class GraphRun {
+public:
+    explicit GraphRun(const graph::OpGraph& graph) : graph_(graph), values_(graph.tensor_count()) {
+        for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
+            uses_.push_back(graph.uses(TensorId(t)).size());
+        }
+    }
+
+    void give(TensorId t, at::Tensor value) {
+        if (uses_[t.index()] > 0) values_[t.index()] = std::move(value);
+    }
+    at::Tensor take(TensorId t) {
+        if (!t.valid()) return {};
+        at::Tensor value = values_[t.index()];
+        if (--uses_[t.index()] == 0) values_[t.index()] = at::Tensor();
+        return value;
+    }
+
+    void compute(OpId id) {
+        const graph::Op& op = graph_.op(id);
+        const graph::OpRule rule = graph::rule_of(graph_, id);
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule));
+        Tensors operands;
+        for (const TensorId t : op.inputs) operands.push_back(take(t));
+        Tensors results = kernel.forward(operands);
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));
+        }
+    }
+
+private:
+    const graph::OpGraph& graph_;
+    std::vector<at::Tensor> values_;
+    std::vector<std::size_t> uses_;
+};
+
+}  // namespace
+
+Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
+                  const SourceValue& source) {
+    GraphRun run(graph);
+    Tensors outputs;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::Op& op = graph.op(OpId(i));
+        switch (op.kind) {
+        case OpKind::input: run.give(op.outputs[0], inputs[next++]); break;
+        case OpKind::parameter:
+        case OpKind::constant: run.give(op.outputs[0], source(graph.tensor(op.outputs[0]))); break;
+        case OpKind::output: outputs.push_back(run.take(op.inputs[0])); break;
+        case OpKind::compute: try { run.compute(OpId(i));
+            } catch (const c10::Error& error) {
+                throw std::runtime_error("'" + op.name + "' (" + op.type +
+                                         "): " + error.what_without_backtrace());
+            }
+            break;
+        }
+    }
+    return outputs;
+}
+
+}  // namespace partita::runtime

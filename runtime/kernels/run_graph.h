@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole graph on one device, op after op and no op in parts: bodies of control flow, and the reference
+// that executions of plans are compared with.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "graph/op_graph.h"
+#include "runtime/kernels/kernel.h"
+
+namespace partita::runtime {
+
+/// The value of a parameter or constant.
+using SourceValue = std::function<at::Tensor(const graph::Tensor&)>;
+
+/// `inputs` in order of the Input ops; results in order of the Output ops. Values are dropped after their
+/// last use. Every op must have a kernel. An exception of a kernel gets the op's name in front.
+Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
+                  const SourceValue& source);
+
+}  // namespace partita::runtime

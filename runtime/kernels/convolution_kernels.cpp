@@ -28,7 +28,8 @@ graph::Shape negated(graph::Shape numbers) {
     return numbers;
 }
 
-/// A convolution whose padding is alike on both sides, and its operand.
+/// A convolution whose padding is alike on both sides, and its operand. Strides often read nothing of
+/// the padding behind: then it may be as long as that in front.
 struct Convolution {
     at::Tensor x;
     Windows windows;
@@ -50,8 +51,8 @@ Convolution convolution_of(const KernelCall& call, const at::Tensor& x, const at
                             .groups = call.integer("group", 1)};
     const Windows& windows = convolution.windows;
     convolution.padding = windows.before;
-    const auto least = std::ranges::min(windows.before);
-    convolution.pads_first = !windows.is_symmetric() || least < 0;
+    const graph::Shape outputs = spatial_of(result_extents(call, 0));
+    convolution.pads_first = !windows.may_pad_alike(x.sizes().slice(2), outputs);
     if (convolution.pads_first) {
         convolution.x = padded(x, windows.before, windows.after);
         convolution.padding.assign(windows.rank(), 0);

@@ -34,17 +34,22 @@ Tensors bitwise_not(const KernelCall& call) {
     return {at::bitwise_not(call.operand(0))};
 }
 
-/// Zeros come in from both sides; a shift by all bits or more leaves 0.
+at::Tensor shifted_right(const at::Tensor& bits, const at::Tensor& by, bool is_uint64) {
+    constexpr std::int64_t kMost = 63;  // leaves nothing but the sign
+    if (!is_uint64) return at::bitwise_right_shift(bits, by.clamp_max(kMost));
+    return at::where(by.gt(kMost), 0, shift_right_unsigned(bits, by));
+}
+
+/// All bits may be shifted out: that leaves 0, or the sign.
 Tensors bit_shift(const KernelCall& call) {
     const auto type = call.operand(0).scalar_type();
     const at::Tensor bits = call.operand(0).to(at::kLong);
     const at::Tensor by = second_operand(call).to(at::kLong);
-    const bool is_left = call.text("direction", "LEFT") == "LEFT";
-    const at::Tensor shifted = is_left               ? at::bitwise_left_shift(bits, by)
-                               : type == at::kUInt64 ? shift_right_unsigned(bits, by)
-                                                     : at::bitwise_right_shift(bits, by);
+    if (call.text("direction", "LEFT") != "LEFT") {
+        return {shifted_right(bits, by, type == at::kUInt64).to(type)};
+    }
     const auto width = static_cast<std::int64_t>(c10::elementSize(type)) * 8;
-    return {at::where(by.ge(width), 0, shifted).to(type)};
+    return {at::where(by.ge(width), 0, at::bitwise_left_shift(bits, by)).to(type)};
 }
 
 Tensors is_infinite(const KernelCall& call) {

@@ -71,18 +71,20 @@ Tensors trained_batch_norm(const KernelCall& call) {
     return results;
 }
 
-bool is_uniform(const KernelCall& call) {
+/// ATen's own has parameters of the elements' type, and no gradients of statistics.
+bool is_plain(const KernelCall& call) {
     for (std::size_t i = 1; i < 5; ++i) {
         if (call.operand(i).scalar_type() != call.operand(0).scalar_type()) return false;
     }
-    return true;
+    const bool has_gradients = call.operand(3).requires_grad() || call.operand(4).requires_grad();
+    return call.operand(1).dim() == 1 && !has_gradients;
 }
 
 Tensors batch_norm(const KernelCall& call) {
     if (takes_statistics(call)) return trained_batch_norm(call);
     const at::Tensor& x = call.operand(0);
     const double epsilon = call.real("epsilon", 1e-5);
-    if (is_uniform(call) && call.operand(1).dim() == 1) {
+    if (is_plain(call)) {
         return {std::get<0>(at::native_batch_norm(x, call.operand(1), call.operand(2),
                                                   call.operand(3), call.operand(4),
                                                   /*training=*/false, 0.1, epsilon))};

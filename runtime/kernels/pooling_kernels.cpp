@@ -4,9 +4,8 @@
 // region of the result, so the operand is padded or cropped to what their windows read, and pooled
 // without padding:
 //
-//     5 wide, pads 1 1, kernel 3, stride 2, ceil_mode     . x x x x x .
-//                                                         -----  -----      3 outputs read 7
-//                                                            -----
+//     5 wide, kernel 2, stride 2, ceil_mode     x x x x x       3 outputs read 6 positions:
+//                                               --- --- ---     one has to be added
 //
 // That also says what ceil_mode means: windows may hang over the padding, and an average does not
 // count what hangs over. Plain cases go to ATen as they are.
@@ -44,12 +43,11 @@ graph::Shape missing_after(const Windows& windows, const graph::Shape& data,
 }
 
 /// ATen pads half a window at most, both sides alike.
-bool is_plain(const KernelCall& call, const Windows& windows) {
-    if (!windows.is_symmetric() || call.integer("ceil_mode", 0) != 0) return false;
+bool is_plain(const Windows& windows, const graph::Shape& data, const graph::Shape& outputs) {
     for (std::size_t i = 0; i < windows.rank(); ++i) {
-        if (windows.before[i] < 0 || windows.before[i] > windows.kernel[i] / 2) return false;
+        if (windows.before[i] > windows.kernel[i] / 2) return false;
     }
-    return true;
+    return windows.may_pad_alike(data, outputs);
 }
 
 std::runtime_error too_many_dims(const Windows& windows) {
@@ -121,11 +119,12 @@ Tensors max_pool(const KernelCall& call) {
     const graph::Shape sizes = call.operand(0).sizes().vec();
     at::Tensor x = call.operand(0);
     graph::Shape padding = windows.before;
-    if (is_plain(call, windows)) {
+    const graph::Shape data = spatial_of(sizes);
+    const graph::Shape outputs = spatial_of(result_extents(call, 0));
+    if (is_plain(windows, data, outputs)) {
         windows.before.assign(windows.rank(), 0);  // ATen's indices are in the operand already
     } else {
-        const graph::Shape outputs = spatial_of(result_extents(call, 0));
-        x = padded(x, windows.before, missing_after(windows, spatial_of(sizes), outputs),
+        x = padded(x, windows.before, missing_after(windows, data, outputs),
                    padding_of_max(x, call.op.operands[0].dtype));
         padding.assign(windows.rank(), 0);
     }
@@ -174,28 +173,41 @@ at::Tensor mean_pool(const at::Tensor& x, const Windows& windows) {
     return mean_pool(x, windows, graph::Shape(windows.rank(), 0), /*counts_padding=*/true);
 }
 
+/// Does a window hang over the padding?
+bool hangs_over(const graph::Shape& missing, const Windows& windows) {
+    for (std::size_t i = 0; i < windows.rank(); ++i) {
+        if (missing[i] > windows.after[i]) return true;
+    }
+    return false;
+}
+
+/// 1 where an element or padding counts, 0 elsewhere, for one image.
+at::Tensor counted(const Windows& windows, const graph::Shape& data, graph::Shape missing,
+                   bool counts_padding, const at::TensorOptions& options) {
+    graph::Shape image{1, 1};
+    image.insert(image.end(), data.begin(), data.end());
+    const at::Tensor ones = at::ones(image, options);
+    if (!counts_padding) return padded(ones, windows.before, missing);
+    for (std::size_t i = 0; i < missing.size(); ++i) missing[i] -= windows.after[i];
+    const graph::Shape none(windows.rank(), 0);
+    return padded(padded(ones, windows.before, windows.after, 1), none, missing);
+}
+
 /// The mean over the window, divided by the share of the window that counts.
 Tensors average_pool(const KernelCall& call) {
     const Windows windows = windows_of(call);
     const at::Tensor& x = call.operand(0);
     const bool counts_padding = call.integer("count_include_pad", 0) != 0;
-    if (is_plain(call, windows) && !windows.is_dilated()) {
+    const graph::Shape data = spatial_of(x.sizes().vec());
+    const graph::Shape outputs = spatial_of(result_extents(call, 0));
+    const graph::Shape missing = missing_after(windows, data, outputs);
+    if (is_plain(windows, data, outputs) && !windows.is_dilated() &&
+        !(counts_padding && hangs_over(missing, windows))) {
         return {mean_pool(x, windows, windows.before, counts_padding)};
     }
-    const graph::Shape data = spatial_of(x.sizes().vec());
-    const graph::Shape after = missing_after(windows, data, spatial_of(result_extents(call, 0)));
-    const graph::Shape none(windows.rank(), 0);
-    graph::Shape image{1, 1};
-    image.insert(image.end(), data.begin(), data.end());
-    at::Tensor counted = at::ones(image, x.options());
-    graph::Shape hanging = after;
-    if (counts_padding) {
-        counted = padded(counted, windows.before, windows.after, 1);
-        for (std::size_t i = 0; i < hanging.size(); ++i) hanging[i] -= windows.after[i];
-    }
-    counted = padded(counted, counts_padding ? none : windows.before, hanging);
-    const at::Tensor sums = mean_pool(padded(x, windows.before, after), windows);
-    return {sums / mean_pool(counted, windows)};
+    const at::Tensor share =
+        mean_pool(counted(windows, data, missing, counts_padding, x.options()), windows);
+    return {mean_pool(padded(x, windows.before, missing), windows) / share};
 }
 
 Tensors average_pool_backward(const BackwardCall& call) {

@@ -20,6 +20,14 @@ bool Windows::is_dilated() const {
     return std::ranges::any_of(dilations, [](std::int64_t dilation) { return dilation != 1; });
 }
 
+bool Windows::may_pad_alike(at::IntArrayRef data, at::IntArrayRef outputs) const {
+    for (std::size_t i = 0; i < rank(); ++i) {
+        const std::int64_t spare = data[i] + 2 * before[i] - reach(i, outputs[i]);
+        if (before[i] < 0 || spare < 0 || spare >= strides[i]) return false;
+    }
+    return true;
+}
+
 Windows windows_of(const KernelCall& call, graph::Shape kernel) {
     Windows windows;
     windows.kernel = kernel.empty() ? call.op.attributes.get_ints("kernel_shape") : kernel;

@@ -21,12 +21,14 @@ struct Windows {
     graph::Shape after;
 
     [[nodiscard]] std::size_t rank() const { return kernel.size(); }
-    [[nodiscard]] bool is_symmetric() const { return before == after; }
     [[nodiscard]] bool is_dilated() const;
     /// Positions that the windows of `outputs` positions read.
     [[nodiscard]] std::int64_t reach(std::size_t dim, std::int64_t outputs) const {
         return (outputs - 1) * strides[dim] + (kernel[dim] - 1) * dilations[dim] + 1;
     }
+    /// May ATen pad both ends of `data` as much as before it, which gives `outputs`? Then the last
+    /// windows read no more of it than they should.
+    [[nodiscard]] bool may_pad_alike(at::IntArrayRef data, at::IntArrayRef outputs) const;
 };
 
 /// `kernel`: of the weight; empty: attribute kernel_shape.

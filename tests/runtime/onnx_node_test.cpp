@@ -2,6 +2,7 @@
 //
 // The ONNX conformance node tests on our kernels. A test that is not passed names an operator
 // without a kernel, a type that ATen does not have, or stands in a short list with its reason.
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <map>
@@ -15,21 +16,26 @@
 namespace partita::runtime {
 namespace {
 
-constexpr std::size_t kFloor = 100;
+constexpr std::size_t kFloor = 1078;
 
 struct Known {
-    std::string_view name;  ///< of the test, or its beginning
+    std::string_view part;  ///< of the test's name
     std::string_view reason;
 };
 constexpr std::array kKnown = {
+    Known{"FLOAT4E2M1", "ATen has no 4-bit floats"},
+    Known{"float4e2m1", "ATen has no 4-bit floats"},
     Known{"test_bernoulli", "random: values cannot be compared"},
+    Known{"test_equal_string", "strings"},
+    Known{"test_identity_opt", "an optional, no tensor"},
+    Known{"test_identity_sequence", "a sequence, no tensor"},
+    Known{"test_training_dropout", "random: values cannot be compared"},
 };
 
-std::string_view known_reason(std::string_view test) {
-    for (const Known& known : kKnown) {
-        if (test.substr(0, known.name.size()) == known.name) return known.reason;
-    }
-    return {};
+bool is_known(std::string_view test) {
+    return std::ranges::any_of(kKnown, [&](const Known& known) {
+        return test.find(known.part) != std::string_view::npos;
+    });
 }
 
 std::string_view name_of(Outcome outcome) {
@@ -56,7 +62,7 @@ TEST(OnnxNodeTest, EveryResultIsRightOrItsReasonIsKnown) {
         if (result.outcome == Outcome::passed) continue;
         rest[{result.outcome, test}] = result.reason;
         if (result.outcome == Outcome::wrong || result.outcome == Outcome::failed) {
-            EXPECT_FALSE(known_reason(test).empty()) << test << ": " << result.reason;
+            EXPECT_TRUE(is_known(test)) << test << ": " << result.reason;
         }
     }
     for (const auto& [key, reason] : rest) {

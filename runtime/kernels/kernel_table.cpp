@@ -13,6 +13,13 @@ namespace partita::runtime {
 
 namespace {
 
+constexpr std::array kFamilies = {
+    activation_kernels, axis_kernels,      cast_kernels,     convolution_kernels,
+    logic_kernels,      loss_kernels,      matrix_kernels,   normalization_kernels,
+    optimizer_kernels,  pointwise_kernels, pooling_kernels,  quantization_kernels,
+    random_kernels,     reduction_kernels, variadic_kernels,
+};
+
 using Key = std::pair<std::string_view, std::string_view>;
 
 Key key_of(const KernelRow& row) {
@@ -22,7 +29,7 @@ Key key_of(const KernelRow& row) {
 const std::vector<const KernelRow*>& table() {
     static const std::vector<const KernelRow*> kTable = [] {
         std::vector<const KernelRow*> rows;
-        for (const auto family : {pointwise_kernels}) {
+        for (const auto family : kFamilies) {
             for (const KernelRow& row : family()) rows.push_back(&row);
         }
         std::ranges::sort(rows, {}, [](const KernelRow* row) { return key_of(*row); });

@@ -68,6 +68,7 @@ PartBuilder::PartBuilder(const OpGraph& graph, const Op& op, const OpRule& rule,
         if (result.is_wanted) {
             result.region =
                 region_of(rule, rule.results[i], graph.tensor(op.outputs[i]).shape, box);
+            result.dtype = graph.tensor(op.outputs[i]).dtype;
             result.combine = combine_of(rule, rule.results[i], box);
         }
         part_.results.push_back(std::move(result));

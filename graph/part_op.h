@@ -50,6 +50,7 @@ struct PartOperand {
 
 struct PartResult {
     bool is_wanted = true;  ///< false: the op leaves this result out
+    DType dtype = DType::undefined;
     Region region;          ///< of the op's result, that the part writes
     /// Per dim the positions of what the operator returns that are the region; empty: all of it.
     std::vector<Range> crop;

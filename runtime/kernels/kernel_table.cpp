@@ -22,7 +22,14 @@ Key key_of(const KernelRow& row) {
 const std::vector<const KernelRow*>& table() {
     static const std::vector<const KernelRow*> kTable = [] {
         std::vector<const KernelRow*> rows;
-        for (const auto family : {pointwise_kernels}) {
+        for (const auto family : {
+                 pointwise_kernels,
+                 control_kernels,
+                 index_kernels,
+                 movement_kernels,
+                 reshape_kernels,
+                 shape_kernels,
+             }) {
             for (const KernelRow& row : family()) rows.push_back(&row);
         }
         std::ranges::sort(rows, {}, [](const KernelRow* row) { return key_of(*row); });

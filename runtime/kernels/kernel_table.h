@@ -16,6 +16,11 @@ namespace partita::runtime {
 
 // The families.
 std::span<const KernelRow> pointwise_kernels();
+std::span<const KernelRow> control_kernels();
+std::span<const KernelRow> index_kernels();
+std::span<const KernelRow> movement_kernels();
+std::span<const KernelRow> reshape_kernels();
+std::span<const KernelRow> shape_kernels();
 
 /// The row for an operator, or null.
 const KernelRow* find_kernel(std::string_view domain, std::string_view type);

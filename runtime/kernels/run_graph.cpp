@@ -22,7 +22,8 @@ namespace {
 
 class GraphRun {
 public:
-    explicit GraphRun(const graph::OpGraph& graph) : graph_(graph), values_(graph.tensor_count()) {
+    GraphRun(const graph::OpGraph& graph, const SourceValue& source)
+        : graph_(graph), source_(source), values_(graph.tensor_count()) {
         for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
             uses_.push_back(graph.uses(TensorId(t)).size());
         }
@@ -41,10 +42,10 @@ public:
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule));
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), &source_);
         Tensors operands;
         for (const TensorId t : op.inputs) operands.push_back(take(t));
-        Tensors results = kernel.forward(operands);
+        Tensors results = kernel.run(operands);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));
         }
@@ -52,6 +53,7 @@ public:
 
 private:
     const graph::OpGraph& graph_;
+    const SourceValue& source_;
     std::vector<at::Tensor> values_;
     std::vector<std::size_t> uses_;
 };
@@ -60,7 +62,7 @@ private:
 
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source) {
-    GraphRun run(graph);
+    GraphRun run(graph, source);
     Tensors outputs;
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {

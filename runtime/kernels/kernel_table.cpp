@@ -24,11 +24,16 @@ const std::vector<const KernelRow*>& table() {
         std::vector<const KernelRow*> rows;
         for (const auto family : {
                  pointwise_kernels,
+                 attention_kernels,
                  control_kernels,
                  index_kernels,
                  movement_kernels,
+                 recurrent_kernels,
                  reshape_kernels,
+                 resize_kernels,
                  shape_kernels,
+                 signal_kernels,
+                 vision_kernels,
              }) {
             for (const KernelRow& row : family()) rows.push_back(&row);
         }

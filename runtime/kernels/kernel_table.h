@@ -16,11 +16,16 @@ namespace partita::runtime {
 
 // The families.
 std::span<const KernelRow> pointwise_kernels();
+std::span<const KernelRow> attention_kernels();
 std::span<const KernelRow> control_kernels();
 std::span<const KernelRow> index_kernels();
 std::span<const KernelRow> movement_kernels();
+std::span<const KernelRow> recurrent_kernels();
 std::span<const KernelRow> reshape_kernels();
+std::span<const KernelRow> resize_kernels();
 std::span<const KernelRow> shape_kernels();
+std::span<const KernelRow> signal_kernels();
+std::span<const KernelRow> vision_kernels();
 
 /// The row for an operator, or null.
 const KernelRow* find_kernel(std::string_view domain, std::string_view type);

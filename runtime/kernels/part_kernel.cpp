@@ -153,6 +153,9 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
         std::ranges::any_of(given, [](const at::Tensor& g) { return g.defined(); });
     Tensors found_gradients = is_given ? row_->backward(call) : Tensors();
     found_gradients.resize(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i] == 0) found_gradients[i] = at::Tensor();
+    }
     return found_gradients;
 }
 

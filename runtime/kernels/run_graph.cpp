@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
 #include "graph/op_rule.h"
@@ -19,6 +20,24 @@ using graph::OpKind;
 using graph::TensorId;
 
 namespace {
+
+/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on data.
+at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positions& positions) {
+    if (positions.empty()) return tensor.narrow(dim, 0, 0);
+    Tensors pieces;
+    for (const graph::Range& range : positions) {
+        pieces.push_back(tensor.slice(dim, range.begin, range.end));
+    }
+    return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
+}
+
+/// What even a whole op reads of an operand may be less than all: Slice.
+at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
+    for (std::size_t dim = 0; dim < region.dims.size(); ++dim) {
+        tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
+    }
+    return tensor;
+}
 
 class GraphRun {
 public:
@@ -44,7 +63,12 @@ public:
         const graph::OpRule rule = graph::rule_of(graph_, id);
         const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), &source_);
         Tensors operands;
-        for (const TensorId t : op.inputs) operands.push_back(take(t));
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            operands.push_back(take(op.inputs[i]));
+            const graph::PartOperand& wanted = kernel.op().operands[i];
+            if (wanted.source != graph::PartOperand::Source::region) continue;
+            operands.back() = taken(operands.back(), wanted.region);
+        }
         Tensors results = kernel.run(operands);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));

@@ -13,7 +13,6 @@
 
 #include "graph/dtype.h"
 #include "runtime/kernels/kernel_table.h"
-#include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -152,51 +151,30 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }
 
+/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and aligns
+/// causal queries with the first keys, as ONNX does where there are no past ones.
+bool is_plain(const KernelCall& call) {
+    const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
+    const bool has_window =
+        call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
+    const bool has_past = call.has(kPastKey) && call.integer("is_causal", 0) != 0;
+    return !shows_scores && !has_window && !has_past && !call.has(kMask) &&
+           !call.has(kKeyLengths) && call.real("softcap", 0.0) == 0 &&
+           call.integer("softmax_precision", 0) == 0;
+}
+
 Tensors attention(const KernelCall& call) {
     const AttentionOperands o = attention_operands(call);
-    const at::Tensor bias = attention_bias(call, o);
-    const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
-    // The fused function knows no capped scores and no queries without keys.
-    const bool is_plain = !shows_scores && !bias.defined() && call.real("softcap", 0.0) == 0 &&
-                          call.integer("softmax_precision", 0) == 0;
     Attended y;
-    if (is_plain) {
-        y.result = at::scaled_dot_product_attention(
-            o.query, repeated(o.key, o.query.size(1)), repeated(o.value, o.query.size(1)),
-            /*attn_mask=*/std::nullopt, /*dropout_p=*/0.0, /*is_causal=*/false, o.scale);
+    if (is_plain(call)) {
+        y.result = at::scaled_dot_product_attention(o.query, repeated(o.key, o.query.size(1)),
+                                                    repeated(o.value, o.query.size(1)),
+                                                    /*attn_mask=*/std::nullopt, /*dropout_p=*/0.0,
+                                                    call.integer("is_causal", 0) != 0, o.scale);
     } else {
-        y = attended(call, o, bias);
+        y = attended(call, o, attention_bias(call, o));
     }
     return {o.is_packed ? packed(y.result) : y.result, o.key, o.value, y.shown};
-}
-
-// --- FlexAttention -----------------------------------------------------------------------------
-
-/// Scores or weights as the body of that name makes them.
-at::Tensor modified(const KernelCall& call, std::string_view name, const at::Tensor& values) {
-    for (const graph::Body& body : call.bodies) {
-        if (body.name != name) continue;
-        static const SourceValue kNone;
-        Tensors inputs{values};
-        const auto captures = call.operands.last(body.captures);
-        inputs.insert(inputs.end(), captures.begin(), captures.end());
-        return run_graph(*body.graph, inputs, call.source == nullptr ? kNone : *call.source)[0];
-    }
-    return values;
-}
-
-Tensors flex_attention(const KernelCall& call) {
-    const at::Tensor& query = call.operand(0);
-    const double root = std::sqrt(call.real("scale", 1 / std::sqrt(double(query.size(3)))));
-    const at::Tensor key = repeated(call.operand(1), query.size(1));
-    const at::Tensor value = repeated(call.operand(2), query.size(1));
-    const bool is_narrow = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
-    const at::ScalarType precision =
-        type_of(call.integer("softmax_precision", 0), is_narrow ? at::kFloat : query.scalar_type());
-    const at::Tensor scores = at::matmul(query * root, (key * root).transpose(2, 3)).to(precision);
-    const at::Tensor weights = at::softmax(modified(call, "score_mod", scores), -1);
-    const at::Tensor result = at::matmul(modified(call, "prob_mod", weights), value.to(precision));
-    return {result.to(value.scalar_type())};
 }
 
 // --- LinearAttention ---------------------------------------------------------------------------
@@ -280,7 +258,6 @@ Tensors rotary_embedding(const KernelCall& call) {
 std::span<const KernelRow> attention_kernels() {
     static constexpr std::array kRows = {
         KernelRow{.type = "Attention", .forward = attention},
-        KernelRow{.type = "FlexAttention", .forward = flex_attention, .domain = "ai.onnx.preview"},
         KernelRow{.type = "LinearAttention", .forward = linear_attention},
         KernelRow{.type = "RotaryEmbedding", .forward = rotary_embedding},
     };

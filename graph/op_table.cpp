@@ -78,7 +78,7 @@ constexpr std::array kOpTable = {
     OpRow{.type = "DequantizeLinear", .saves = "1", .make = quantize_rule},
     OpRow{.type = "Det", .factors = "... . . -> ...", .saves = "0 y0"},
     OpRow{.type = "Div", .factors = kBinary, .linear = "0", .saves = "0 1"},
-    OpRow{.type = "Dropout", .factors = "..., .., .. -> ..., ...", .linear = "0", .saves = "y1"},
+    OpRow{.type = "Dropout", .factors = "..., .., .. -> ..., ...", .linear = "0", .saves = "1 2"},
     OpRow{.type = "DynamicQuantizeLinear", .factors = "... -> ..., .., ..", .whole = "...",
           .saves = "", .flops_per_point = 3},
     OpRow{.type = "Einsum", .linear = "all", .saves = "all", .make = einsum_rule},

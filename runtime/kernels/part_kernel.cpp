@@ -26,6 +26,17 @@ at::Tensor cropped(at::Tensor result, const std::vector<graph::Range>& crop) {
     return result;
 }
 
+/// Of an operand that the part takes whole: axes, repeats, a shape; undefined when it is not known.
+at::Tensor known_value(const graph::OpGraph& graph, graph::TensorId id,
+                       const PartOperand& operand) {
+    if (operand.source != PartOperand::Source::region) return {};
+    const graph::Tensor& tensor = graph.tensor(id);
+    const auto type = scalar_type_of(tensor.dtype);
+    if (!tensor.known_integers || !type) return {};
+    if (extents_of(operand.region) != tensor.shape) return {};
+    return integer_tensor(*tensor.known_integers, tensor.shape).to(*type);
+}
+
 }  // namespace
 
 PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
@@ -33,12 +44,15 @@ PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph:
     : op_(graph::part_op(graph, id, rule, box)), bodies_(&graph.op(id).bodies), source_(source) {
     row_ = find_kernel(op_.domain, op_.type);  // a part may be of another operator
     assert(row_ != nullptr);
-    for (const PartOperand& operand : op_.operands) {
+    const std::vector<graph::TensorId>& inputs = graph.op(id).inputs;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+        const PartOperand& operand = op_.operands[i];
         integers_.emplace_back();
         if (operand.source == PartOperand::Source::integers) {
             const auto type = scalar_type_of(operand.dtype);
             integers_.back() = integer_tensor(operand.integers, operand.shape).to(*type);
         }
+        known_.push_back(i < inputs.size() ? known_value(graph, inputs[i], operand) : at::Tensor());
         shapes_.push_back(operand.source == PartOperand::Source::region ? extents_of(operand.region)
                                                                         : operand.shape);
     }
@@ -130,6 +144,9 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
                                  std::span<const char> wanted) const {
     const at::NoGradGuard no_grad;
     Tensors found = taken(operands);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!found[i].defined()) found[i] = known_[i];
+    }
     Tensors given(gradients.begin(), gradients.end());
     for (std::size_t i = 0; i < given.size(); ++i) {
         if (!given[i].defined()) continue;

@@ -73,6 +73,7 @@ private:
     const std::vector<graph::Body>* bodies_ = nullptr;
     const SourceValue* source_ = nullptr;
     Tensors integers_;  ///< per operand the part's own value; undefined: of a region, or left out
+    Tensors known_;  ///< per operand its value where the graph has it: a backward need not save it
     std::vector<graph::Shape> shapes_;  ///< per operand
     bool is_cropped_ = false;           ///< the operator returns more than the part's results
 };

@@ -19,14 +19,6 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-Tensors identity(const KernelCall& call) {
-    return {call.operand(0)};
-}
-
-Tensors identity_backward(const BackwardCall& call) {
-    return only_first(call, call.gradients[0]);
-}
-
 Tensors reshape(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     Ints target = call.integers_of(1, "shape");
@@ -151,7 +143,6 @@ std::span<const KernelRow> reshape_kernels() {
         KernelRow{.type = "DepthToSpace", .forward = any_type<depth_to_space>},
         KernelRow{.type = "Expand", .forward = any_type<expand>, .backward = expand_backward},
         KernelRow{.type = "Flatten", .forward = any_type<flatten>, .backward = reshape_backward},
-        KernelRow{.type = "Identity", .forward = identity, .backward = identity_backward},
         KernelRow{.type = "Reshape", .forward = any_type<reshape>, .backward = reshape_backward},
         KernelRow{.type = "SpaceToDepth", .forward = any_type<space_to_depth>},
         KernelRow{.type = "Squeeze", .forward = any_type<squeeze>, .backward = reshape_backward},

@@ -4,6 +4,8 @@
 //
 //     backward, given only what the op's row says is saved   ==   autograd of the forward
 //     parts of every factor, put together or added up        ==   the whole
+#include "tests/runtime/kernel_parts_test.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -372,4 +374,11 @@ INSTANTIATE_TEST_SUITE_P(, KernelParts, ::testing::ValuesIn(cases()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
+
+std::vector<std::string> types_in_parts() {
+    std::vector<std::string> types;
+    for (const Case& each : cases()) types.push_back(each.type);
+    return types;
+}
+
 }  // namespace partita::runtime

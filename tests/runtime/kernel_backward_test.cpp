@@ -20,6 +20,7 @@
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/runtime/kernel_parts_test.h"
 
 namespace partita::runtime {
 namespace {
@@ -349,6 +350,7 @@ TEST(KernelBackward, OfLayerNormalizationKnowsItsStatistics) {
 TEST(KernelBackward, EveryOneHasAnExample) {
     std::set<std::string> seen;
     for (const Example& example : examples()) seen.insert(example.type);
+    for (const std::string& type : types_in_parts()) seen.insert(type);
     for (const KernelRow* row : all_kernels()) {
         if (row->backward == nullptr) continue;
         EXPECT_TRUE(seen.contains(std::string(row->type))) << row->type;

@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "graph/part.h"
+
 namespace partita::runtime {
 
 namespace {
@@ -46,11 +48,7 @@ Tensors to_operands(const BackwardCall& call,
 }
 
 graph::Shape result_extents(const KernelCall& call, std::size_t result) {
-    graph::Shape extents;
-    for (const graph::Positions& positions : call.op.results[result].region.dims) {
-        extents.push_back(count(positions));
-    }
-    return extents;
+    return graph::extents_of(call.op.results[result].region);
 }
 
 Tensors differentiate_again(const BackwardCall& call, ForwardKernel forward) {

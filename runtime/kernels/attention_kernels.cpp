@@ -142,9 +142,14 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     if (mode == 2) shown = scores;
     const at::ScalarType precision =
         type_of(call.integer("softmax_precision", 0), scores.scalar_type());
-    at::Tensor weights = at::softmax(scores, -1, precision);
+    at::Tensor weights;
     if (bias.defined()) {
-        weights = weights.masked_fill(bias.eq(-kInfinity).all(-1, /*keepdim=*/true), 0);
+        // Filled before too: a softmax of nothing but minus infinity has no gradient.
+        const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
+        weights = at::softmax(scores.masked_fill(sees_nothing, 0), -1, precision);
+        weights = weights.masked_fill(sees_nothing, 0);
+    } else {
+        weights = at::softmax(scores, -1, precision);
     }
     weights = weights.to(o.query.scalar_type());
     if (mode == 3) shown = weights;

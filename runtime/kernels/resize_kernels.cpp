@@ -220,7 +220,8 @@ void set_sizes(std::vector<ResizeAxis>& axes, const Ints& sizes, const std::stri
     const double scale = policy == "not_larger" ? least->scale : most->scale;
     for (ResizeAxis& a : axes) {
         a.scale = scale;
-        a.target = static_cast<std::int64_t>(scale * static_cast<double>(a.extent) + 0.5);
+        const double target = std::floor(scale * static_cast<double>(a.extent) + 0.5);
+        a.target = static_cast<std::int64_t>(target);
     }
 }
 

@@ -61,7 +61,7 @@ public:
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), &source_);
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), source_);
         Tensors operands;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             operands.push_back(take(op.inputs[i]));

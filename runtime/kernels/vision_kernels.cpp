@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <string>
 
 #include <ATen/Functions.h>
@@ -145,9 +144,9 @@ at::Tensor roi_result(const at::Tensor& image, const double* box, const RoiOptio
         roi_samples(edge(1), edge(3), options.height, image.size(1), options, image.options());
     const RoiSamples x =
         roi_samples(edge(0), edge(2), options.width, image.size(2), options, image.options());
-    const at::Tensor zeros =
-        at::zeros({image.size(0), options.height, options.width}, image.options());
-    if (y.per_bin == 0 || x.per_bin == 0) return zeros;
+    if (y.per_bin == 0 || x.per_bin == 0) {
+        return at::zeros({image.size(0), options.height, options.width}, image.options());
+    }
     const at::Tensor bins =
         roi_values(image, y, x, options.is_max)
             .reshape({image.size(0), options.height, y.per_bin, options.width, x.per_bin});
@@ -218,11 +217,14 @@ struct Suppression {
 Ints selected(const std::vector<Box>& boxes, const float* scores, const Suppression& limits) {
     Ints order;
     for (std::size_t i = 0; i < boxes.size(); ++i) {
+        if (std::isnan(scores[i])) continue;
         if (!limits.has_score || scores[i] > limits.score) {
             order.push_back(static_cast<std::int64_t>(i));
         }
     }
-    std::ranges::stable_sort(order, std::greater<>(), [&](std::int64_t i) { return scores[i]; });
+    std::ranges::sort(order, [scores](std::int64_t i, std::int64_t j) {
+        return scores[i] != scores[j] ? scores[i] > scores[j] : i < j;
+    });
     Ints chosen;
     for (const std::int64_t i : order) {
         if (static_cast<std::int64_t>(chosen.size()) >= limits.most) break;

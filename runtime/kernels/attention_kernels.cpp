@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims, [n s (h e)], are
-// seen as [n h s e] while they are worked on.
+// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims, [n s (h
+// e)], are seen as [n h s e] while they are worked on.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -128,7 +128,8 @@ struct Attended {
     at::Tensor shown;
 };
 
-// Queries that may attend no key get zeros; the mask decides that, as their scores may be no numbers.
+// Queries that may attend no key get zeros; the mask decides that, as their scores may be no
+// numbers.
 Attended attended(const KernelCall& call, const AttentionOperands& o, const at::Tensor& bias) {
     const std::int64_t mode = call.integer("qk_matmul_output_mode", 0);
     const double cap = call.real("softcap", 0.0);
@@ -156,8 +157,8 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }
 
-/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and aligns
-/// causal queries with the first keys, as ONNX does where there are no past ones.
+/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and
+/// aligns causal queries with the first keys, as ONNX does where there are no past ones.
 bool is_plain(const KernelCall& call) {
     const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
     const bool has_window =
@@ -184,8 +185,8 @@ Tensors attention(const KernelCall& call) {
 
 // --- LinearAttention ---------------------------------------------------------------------------
 
-// A state S [n h k v] runs through the steps: it decays, loses what the key finds in it (delta), gains
-// key x value, and is read by the queries of its head.
+// A state S [n h k v] runs through the steps: it decays, loses what the key finds in it (delta),
+// gains key x value, and is read by the queries of its head.
 Tensors linear_attention(const KernelCall& call) {
     constexpr std::size_t kState = 3;
     constexpr std::size_t kDecay = 4;

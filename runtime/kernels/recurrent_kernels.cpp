@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LSTM, GRU, RNN. The inputs of all steps are projected by one matrix product; each step adds another, of
-// the hidden state. Autograd differentiates all of them.
+// LSTM, GRU, RNN. The inputs of all steps are projected by one matrix product; each step adds
+// another, of the hidden state. Autograd differentiates all of them.
 #include <array>
 
 #include <ATen/Functions.h>
@@ -61,9 +61,10 @@ State lstm_direction(const KernelCall& call, const Recurrence& r, const Directio
 
 // --- the default LSTM --------------------------------------------------------------------------
 //
-// ATen has it as one function, on oneDNN or cuDNN, with gates in the order input, forget, candidate,
-// output. Measured on one core against a loop over steps with a backward of its own, which needs one
-// product per weight: 2.3 to 4.4 times as fast, forward and backward, for 48 to 1024 units.
+// ATen has it as one function, on oneDNN or cuDNN, with gates in the order input, forget,
+// candidate, output. Measured on one core against a loop over steps with a backward of its own,
+// which needs one product per weight: 2.3 to 4.4 times as fast, forward and backward, for 48 to
+// 1024 units.
 
 bool is_default_lstm(const KernelCall& call, const Recurrence& r) {
     constexpr std::size_t kLengths = 4;

@@ -21,7 +21,8 @@ using graph::TensorId;
 
 namespace {
 
-/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on data.
+/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on
+/// data.
 at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positions& positions) {
     if (positions.empty()) return tensor.narrow(dim, 0, 0);
     Tensors pieces;

@@ -42,8 +42,8 @@ Ints ints_of(const KernelCall& call, std::string_view attribute, std::size_t cou
     return values;
 }
 
-// data [n (c k...) l...]: each position of the block adds its columns to a strided grid of the padded
-// image, which is cropped at the end.
+// data [n (c k...) l...]: each position of the block adds its columns to a strided grid of the
+// padded image, which is cropped at the end.
 Tensors col2im(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const Ints image = call.integers(1);
@@ -153,8 +153,8 @@ at::Tensor roi_result(const at::Tensor& image, const double* box, const RoiOptio
     return options.is_max ? bins.amax({2, 4}) : bins.mean({2, 4});
 }
 
-// data [n c h w], rois [r 4], batch indices [r]: one region after the other, as each may have another
-// number of samples.
+// data [n c h w], rois [r 4], batch indices [r]: one region after the other, as each may have
+// another number of samples.
 Tensors roi_align(const KernelCall& call) {
     constexpr int kFirstWithMode = 16;
     const bool has_mode = call.op.opset == 0 || call.op.opset >= kFirstWithMode;

@@ -246,7 +246,8 @@ std::string text_of(const Problem& problem, const Strategy& strategy) {
         const graph::Op& op = problem.graph().ops()[i];
         text += "\n" + op.name + "(";
         for (const TensorId t : op.inputs) {
-            text += (text.back() == '(' ? "" : ", ") + problem.graph().tensor(t).name;
+            text += text.back() == '(' ? "" : ", ";
+            text += t.valid() ? problem.graph().tensor(t).name : "-";
         }
         text += ")" + text_of(strategy.configs[i]);
         const UpdateConfig& update = strategy.update(OpId(i));

@@ -162,12 +162,6 @@ at::Tensor spread_gradient(const BackwardCall& call) {
     return spread(call.gradients[0], reduction).expand(shape);
 }
 
-Tensors only_first(const BackwardCall& call, at::Tensor gradient) {
-    Tensors gradients(call.wanted.size());
-    if (call.wants(0)) gradients[0] = std::move(gradient);
-    return gradients;
-}
-
 Tensors reduce_sum_backward(const BackwardCall& call) {
     return only_first(call, spread_gradient(call));
 }

@@ -192,6 +192,12 @@ void Communicator::barrier() {
     });
 }
 
+void Communicator::wait() {
+    run("wait", [&] {
+        if (size_ > 1) do_wait();
+    });
+}
+
 void Communicator::abort(std::string_view reason) {
     options_.abort->raise(std::string(reason));
 }

@@ -104,7 +104,7 @@ public:
     /// No rank returns before all have come.
     void barrier();
     /// Returns when what was begun has also ended on the device, or throws after the time-out.
-    virtual void wait() {}
+    void wait();
 
     /// Stops everyone who waits in a group with the same Abort: for failures elsewhere in a rank.
     void abort(std::string_view reason);
@@ -124,6 +124,7 @@ protected:
                                    graph::Combine how);
     virtual void do_reduce(const at::Tensor& tensor, graph::Combine how, int root);
     virtual void do_barrier();
+    virtual void do_wait() {}
 
     // For whoever waits in a do_...():
     [[nodiscard]] bool is_late() const;  ///< is the operation's time over?

@@ -5,6 +5,7 @@
 // that each rank knows what it must get.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -21,6 +22,10 @@ std::span<const Conformance> conformance_checks();
 
 /// All element types of ATen that are not quantized.
 std::span<const at::ScalarType> all_types();
+
+/// `all_reduce` against the plain sum, product, ..., with all types and odd lengths.
+void check_all_reduce(Communicator& communicator,
+                      const std::function<void(const at::Tensor&, graph::Combine)>& all_reduce);
 
 /// Every check with every type.
 void check_conformance(Communicator& communicator, const Conformance& row);

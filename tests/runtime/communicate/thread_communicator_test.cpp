@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/communicate/thread_communicator.h"
 
-#include <functional>
-#include <thread>
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "conformance.h"
-#include "graph/error.h"
+#include "ranks.h"
 
 namespace partita::runtime {
 namespace {
@@ -18,25 +15,6 @@ using graph::Combine;
 using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
-
-using Ranks = std::vector<std::unique_ptr<Communicator>>;
-
-// Each rank on a thread; what each threw, or "".
-std::vector<std::string> run(const Ranks& ranks, const std::function<void(Communicator&)>& work) {
-    std::vector<std::string> errors(ranks.size());
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-        threads.emplace_back([&, rank] {
-            try {
-                work(*ranks[rank]);
-            } catch (const DeviceError& error) {
-                errors[rank] = error.what();
-            }
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return errors;
-}
 
 class ThreadCommunicator : public testing::TestWithParam<std::tuple<int, Conformance>> {};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduces whose algorithm a plan names, from nothing but exchanges between two ranks. n ranks, d
-// bytes; what the busiest rank sends, and how often it waits for another:
+// All-reduces whose algorithm a plan names, from nothing but exchanges between two ranks. n ranks,
+// d bytes; what the busiest rank sends, and how often it waits for another:
 //
 //     algorithm           amount            rounds
 //     ring                2 (n-1) d/n       2 (n-1)
@@ -18,7 +18,8 @@
 // All ranks get the same bits. They depend on the algorithm: floats add in another order.
 //
 // Fails as Communicator does; its time-out is then one round's. Threads: as the communicator.
-// Source: Patarasuk, Yuan, JPDC 69(2), 2009 (ring); Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005.
+// Source: Patarasuk, Yuan, JPDC 69(2), 2009 (ring); Thakur, Rabenseifner, Gropp, IJHPCA 19(1),
+// 2005.
 #pragma once
 
 #include <span>

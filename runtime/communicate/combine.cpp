@@ -91,8 +91,7 @@ void copy_tensor(const at::Tensor& to, const at::Tensor& from) {
         return;
     }
     const at::NoGradGuard no_grad;
-    at::Tensor result = to;
-    result.view(-1).copy_(from.view(-1));
+    to.view(-1).copy_(from.view(-1));
 }
 
 }  // namespace partita::runtime

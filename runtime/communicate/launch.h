@@ -10,7 +10,8 @@
 //
 // None: one process alone. SLURM counts only inside srun (SLURM_STEP_ID): a batch script has
 // SLURM_NTASKS too, and is one process. MASTER_ADDR and MASTER_PORT, which torchrun sets, say where
-// processes without MPI meet; with TORCHELASTIC_USE_AGENT_STORE=True somebody listens there already.
+// processes without MPI meet; with TORCHELASTIC_USE_AGENT_STORE=True somebody listens there
+// already.
 //
 // Pure: the environment is a function handed in. Errors: UsageError names the variable that is
 // missing, no number, or out of range.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MPI point to point, non-blocking and polled, so that a time-out can fire; collectives are those of
-// Communicator. No MPI communicator but MPI_COMM_WORLD: a tag tells groups apart, and within a group
-// which of a process's ranks are meant:
+// MPI point to point, non-blocking and polled, so that a time-out can fire; collectives are those
+// of Communicator. No MPI communicator but MPI_COMM_WORLD: a tag tells groups apart, and within a
+// group which of a process's ranks are meant:
 //
-//     tag = group x 1024 + (sender's number in its process) x 32 + (receiver's number in its process)
+//     tag = 1024 group + 32 (sender's number in its process) + receiver's number in its process
 //
 // One lock around every call (MPI_THREAD_SERIALIZED): tests are short, and no library's own
 // locking is relied on. Tensors on a GPU pass through the host's memory.
 //
-// After a failure requests may still be under way, so their tensors are kept until the process ends,
-// and MPI_Finalize, which would wait for the others, is left out: mpirun then ends the job.
+// After a failure requests may still be under way, so their tensors are kept until the process
+// ends, and MPI_Finalize, which would wait for the others, is left out: mpirun then ends the job.
 #include <algorithm>
 #include <array>
 #include <atomic>

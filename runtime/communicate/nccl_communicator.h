@@ -11,14 +11,14 @@
 // which then aborts it (ncclCommAbort). It connects at the first operation, where all ranks have to
 // come.
 //
-// Rounding: NCCL adds half floats hop by hop and rounds at each hop, unlike the other communicators.
-// Types that NCCL cannot combine (16-bit integers, bool, complex, float8) are exchanged and combined
-// by ATen as everywhere else.
+// Rounding: NCCL adds half floats hop by hop and rounds at each hop, unlike the other
+// communicators. Types that NCCL cannot combine (16-bit integers, bool, complex, float8) are
+// exchanged and combined by ATen as everywhere else.
 //
 // NCCL refuses two ranks on one GPU: thread_communicators() for those.
 //
-// This file was compiled and linked, and never run: no GPU was there. Its conformance test waits for
-// one (thread_communicator_test.cpp shows the suite).
+// This file was compiled and linked, and never run: no GPU was there. Its conformance test waits
+// for one (thread_communicator_test.cpp shows the suite).
 #pragma once
 
 #include <memory>
@@ -32,8 +32,8 @@ namespace partita::runtime {
 /// Has this program NCCL?
 bool has_nccl();
 
-/// An id for one new group: made by one rank, given to all (processes.h: share()). Throws UsageError
-/// when the program has no NCCL, DeviceError when NCCL fails.
+/// An id for one new group: made by one rank, given to all (processes.h: share()). Throws
+/// UsageError when the program has no NCCL, DeviceError when NCCL fails.
 std::string nccl_unique_id();
 
 /// `device`: the rank's GPU, where all its tensors lie. No communication yet. Throws as above.

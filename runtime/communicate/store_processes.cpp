@@ -33,10 +33,11 @@ constexpr auto kNap = std::chrono::microseconds(100);
 constexpr auto kFarewell = std::chrono::seconds(1);
 constexpr auto kGlance = std::chrono::milliseconds(10);
 constexpr int kNapsBetweenLooks = 50;
-const std::string kLeft = "partita/left";
-const std::string kFailed = "partita/failed";
+constexpr const char* kLeft = "partita/left";
+constexpr const char* kFailed = "partita/failed";
 
-// Makes calls one after the other on a thread of its own, which is left behind if one never returns.
+// Makes calls one after the other on a thread of its own, which is left behind if one never
+// returns.
 class Caller {
 public:
     Caller() : thread_([queue = queue_] { queue->run(); }) {}

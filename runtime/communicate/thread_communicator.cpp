@@ -18,7 +18,7 @@
 namespace partita::runtime {
 namespace {
 
-constexpr int kSpins = 2'000;  // some 10 us, about what it costs to wake a thread
+constexpr int kSpins = 500;  // 5 to 20 us, about what it costs to wake a thread
 constexpr auto kSlice = std::chrono::milliseconds(5);
 
 // A moment on the stream that a thread uses on a device. On the CPU nothing: there the threads'
@@ -88,7 +88,7 @@ struct alignas(128) Channel {
 };
 
 struct Group {
-    explicit Group(int ranks) : slots(ranks), channels(ranks * ranks), size(ranks) {}
+    explicit Group(int ranks) : slots(ranks), channels(slots.size() * slots.size()), size(ranks) {}
 
     Channel& channel(int from, int to) { return channels[from * size + to]; }
 

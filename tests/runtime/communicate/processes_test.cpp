@@ -87,7 +87,7 @@ private:
 };
 
 constexpr auto kPatience = std::chrono::seconds(120);
-const std::string kProgram = PARTITA_PROCESSES_PROGRAM;
+constexpr const char* kProgram = PARTITA_PROCESSES_PROGRAM;
 
 Ended mpirun(int ranks, const std::string& what, int timeout_ms = 60'000) {
     Process process({PARTITA_MPIRUN, "--allow-run-as-root", "--oversubscribe", "-x",
@@ -100,7 +100,7 @@ int free_port() {
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof address;
-    auto* const generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
     EXPECT_EQ(bind(listener, generic, size), 0);
     EXPECT_EQ(getsockname(listener, generic, &size), 0);
     close(listener);
@@ -127,55 +127,52 @@ std::vector<Ended> torchrun(int ranks, const std::string& what, int timeout_ms =
     return ended;
 }
 
-#define PARTITA_SKIP_WITHOUT_MPI() \
-    if (!has_mpi()) GTEST_SKIP() << "built without MPI: scripts/setup installs it"
+class MpiProcesses : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!has_mpi()) GTEST_SKIP() << "built without MPI: scripts/setup installs it";
+    }
+};
 
-class MpiRanks : public testing::TestWithParam<int> {};
+class MpiRanks : public MpiProcesses, public testing::WithParamInterface<int> {};
 
 TEST_P(MpiRanks, Conform) {
-    PARTITA_SKIP_WITHOUT_MPI();
     const Ended ended = mpirun(GetParam(), "conform");
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
 }
 
 TEST_P(MpiRanks, ConformInGroupsSideBySide) {
-    PARTITA_SKIP_WITHOUT_MPI();
     const Ended ended = mpirun(GetParam(), "groups");
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, MpiRanks, testing::Values(2, 4));
 
-TEST(MpiProcesses, SendMoreThanOneMessageHolds) {
-    PARTITA_SKIP_WITHOUT_MPI();
+TEST_F(MpiProcesses, SendMoreThanOneMessageHolds) {
     const Ended ended = mpirun(2, "send_much");
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
 }
 
-TEST(MpiProcesses, NoticeAStoppedOneWithinTheTimeOut) {
-    PARTITA_SKIP_WITHOUT_MPI();
+TEST_F(MpiProcesses, NoticeAStoppedOneWithinTheTimeOut) {
     const Ended ended = mpirun(3, "second_stopped", /*timeout_ms=*/500);
     EXPECT_EQ(ended.exit_code, 5);
     EXPECT_THAT(ended.output, HasSubstr("of 3, task 417 'all-reduce fc.grad': all-reduce: rank 1 "
                                         "did not come within 0.5 s"));
 }
 
-TEST(MpiProcesses, EndWithAKilledOne) {
-    PARTITA_SKIP_WITHOUT_MPI();
+TEST_F(MpiProcesses, EndWithAKilledOne) {
     const Ended ended = mpirun(3, "second_killed");
     EXPECT_NE(ended.exit_code, 0);
     EXPECT_NE(ended.exit_code, -SIGALRM);
 }
 
-TEST(MpiProcesses, NoticeAnotherSize) {
-    PARTITA_SKIP_WITHOUT_MPI();
+TEST_F(MpiProcesses, NoticeAnotherSize) {
     const Ended ended = mpirun(3, "another_size");
     EXPECT_EQ(ended.exit_code, 5);
     EXPECT_THAT(ended.output, HasSubstr("Give all ranks the same plan"));
 }
 
-TEST(MpiProcesses, NoticeAnotherPlan) {
-    PARTITA_SKIP_WITHOUT_MPI();
+TEST_F(MpiProcesses, NoticeAnotherPlan) {
     const Ended ended = mpirun(3, "another_plan");
     EXPECT_EQ(ended.exit_code, 6);
     EXPECT_THAT(ended.output, HasSubstr("rank 1: its plan is not that of rank 0: 'b' against 'a'"));

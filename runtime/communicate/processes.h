@@ -2,8 +2,8 @@
 //
 // The processes of one run, on one or several hosts, and the groups of ranks that reach over them.
 //
-//     MPI          started by mpirun or srun; bulk data                          mpi_processes.cpp
-//     TCP store    LibTorch's TCPStore; started by whatever says where           store_processes.cpp
+//     MPI          started by mpirun or srun; bulk data                     mpi_processes.cpp
+//     TCP store    LibTorch's TCPStore; started by whatever says where      store_processes.cpp
 //                  rank 0 listens. All bytes pass through rank 0: enough for
 //                  digests, NCCL's unique ids and small tests, slow for tensors
 //

@@ -36,6 +36,9 @@ public:
     /// cannot be had.
     [[nodiscard]] at::Tensor read(graph::TensorId id, const graph::Region& region) const;
 
+    /// A parameter or constant of a body (If, Loop, Scan), whole, on the CPU: always from the model.
+    [[nodiscard]] at::Tensor read_inner(const graph::Tensor& tensor) const;
+
 private:
     /// How made-up values of a tensor are spread: integers in [low, high), or reals.
     struct Spread {

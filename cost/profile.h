@@ -2,9 +2,9 @@
 //
 // Measured times, as they lie in a profile database and as a cost model reads them.
 //
-// The time of a work is what the executor sees of its task: from the moment at which the task can start
-// on its device to the moment at which what it writes is there, with all that the executor does for it.
-// That of a transfer is the same of a copy or a collective, of the slowest rank.
+// The time of a work is what the executor sees of its task: from the moment at which the task can
+// start on its device to the moment at which what it writes is there, with all that the executor
+// does for it. That of a transfer is the same of a copy or a collective, of the slowest rank.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct DeviceKey {
     friend auto operator<=>(const DeviceKey&, const DeviceKey&) = default;
 };
 
-/// The key under which a device of a machine finds its rows: a CPU device is one core, so one thread.
+/// The key under which a device of a machine finds its rows: a CPU device is one core, so one
+/// thread.
 DeviceKey device_key(const Device& device);
 
 /// One measured time and where it comes from.
@@ -90,6 +91,7 @@ struct Profile {
     std::string file;                    ///< without folder
     std::string date;                    ///< day of the latest row, "2026-11-22"; "" without rows
     std::vector<DeviceProfile> devices;  ///< keys that have rows, rising
+    std::vector<DeviceKey> keys;         ///< all that have rows in the file, rising
 
     [[nodiscard]] const DeviceProfile* find(const DeviceKey& device) const;
     /// SHA-256 of all rows: keys, works and medians; not of spreads, versions and dates.

@@ -331,7 +331,8 @@ Profile read_profile(const fs::path& file, const Machine& machine) {
     const ProfileDatabase database = ProfileDatabase::open(file);
     std::set<DeviceKey> keys;
     for (const Device& device : machine.devices()) keys.insert(device_key(device));
-    Profile profile{.file = file.filename().string(), .date = {}, .devices = {}};
+    Profile profile{
+        .file = file.filename().string(), .date = {}, .devices = {}, .keys = database.devices()};
     const auto note_date = [&](const auto& rows) {
         constexpr std::size_t kDay = 10;
         for (const auto& row : rows) {

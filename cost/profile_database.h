@@ -10,13 +10,13 @@
 // A row that is written again is kept if it is the newer one; of one date, if it has no more
 // repetitions. So the order in which writers come does not matter.
 //
-// Several processes may write and read at once: each add() is one transaction, and who finds the file
-// locked waits for up to kBusyTimeout. The journal is SQLite's rollback journal, not its write-ahead log:
-// that one leaves files beside the database even for those who only read it.
+// Several processes may write and read at once: each add() is one transaction, and who finds the
+// file locked waits for up to kBusyTimeout. The journal is SQLite's rollback journal, not its
+// write-ahead log: that one leaves files beside the database even for those who only read it.
 //
-// Threads: one object per thread. Errors: InputError naming the file, what is wrong with it and what to do
-// (no database, of a newer version, damaged, with tables or values that this version does not write,
-// locked for too long); UsageError when it cannot be created.
+// Threads: one object per thread. Errors: InputError naming the file, what is wrong with it and
+// what to do (no database, of a newer version, damaged, with tables or values that this version
+// does not write, locked for too long); UsageError when it cannot be created.
 #pragma once
 
 #include <chrono>

@@ -5,8 +5,8 @@
 //     SqliteStatement rows(file, "SELECT name FROM overheads WHERE model = ?");
 //     for (rows.bind(model); rows.step();) names.push_back(rows.text("a name"));
 //
-// Threads: one object per thread. Errors: InputError naming the file (damaged, no database, a value of
-// another type, locked for too long), UsageError when it cannot be created or written.
+// Threads: one object per thread. Errors: InputError naming the file (damaged, no database, a value
+// of another type, locked for too long), UsageError when it cannot be created or written.
 #pragma once
 
 #include <chrono>

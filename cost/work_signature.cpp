@@ -29,7 +29,7 @@ WorkSignature backward_signature(const graph::PartSignature& part, std::span<con
 
 WorkSignature element_signature(const Work& work) {
     assert(work.elements >= 0);
-    std::string family(name_of(work.phase));
+    std::string family(work.phase == Phase::backward ? "loss" : name_of(work.phase));
     for (const std::string_view word : {work.variant, name_of(work.dtype)}) {
         if (!word.empty()) family.append(1, ' ').append(word);
     }

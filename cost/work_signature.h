@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a measured time is the time of. Works with equal texts take equal time on a device; those of one
-// family differ in size alone (graph/part_signature.h).
+// What a measured time is the time of. Works with equal texts take equal time on a device; those of
+// one family differ in size alone (graph/part_signature.h).
 //
 //     forward MatMul.13 (float32[8,64], float32[64,32]) -> (float32[8,32])
 //     backward 11 MatMul.13 (...) -> (...)      1: the gradient of that operand is wanted
 //     accumulate float32 4096                   work on that many elements of any tensor
 //     update adam float32 4096
-//     backward loss mse float32 4096
+//     loss mse float32 4096
 //
 // Pure; any number of threads. Errors: none.
 #pragma once

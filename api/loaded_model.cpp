@@ -65,6 +65,7 @@ LoadedModel to_loaded(importers::OnnxModel imported, const std::filesystem::path
     model.bindings = std::move(imported.bindings);
     model.input_sample_dims = std::move(imported.input_sample_dims);
     model.notes = std::move(imported.notes);
+    model.source = std::move(imported.source);
     return model;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct LoadedModel {
     bool unroll = false;
     std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
     std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined
+    std::unique_ptr<graph::TensorSource> source;  ///< contents of parameters and constants
 
     // Of a workload:
     std::optional<cost::Machine> machine;            ///< the one it was costed for

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cli/compare_command.h"
+#include "cli/execute_command.h"
 #include "cli/export_command.h"
 #include "cli/inspect_command.h"
 #include "cli/machine_command.h"
@@ -20,6 +21,11 @@ std::span<const CommandRow> command_table() {
                    .example = "build/release/partita plan examples/models/resnet50.onnx --batch 8 "
                               "--machine dgx-a100 -o plan.json",
                    .make = make_plan_command},
+        CommandRow{.name = "execute",
+                   .summary = "run a plan; compare measured with predicted",
+                   .example = "build/release/partita execute plan.json "
+                              "examples/models/resnet50.onnx --devices cpu:2 --random-weights 1",
+                   .make = make_execute_command},
         CommandRow{.name = "simulate",
                    .summary = "price a plan again: another machine or policy",
                    .example = "build/release/partita simulate plan.json "

@@ -143,6 +143,8 @@ ExitCode run_program(int argc, const char* const* argv) {
         return fail(ExitCode::wrong_usage, "", error.what());
     } catch (const InputError& error) {
         return fail(ExitCode::bad_input, "", error.what());
+    } catch (const DeviceError& error) {
+        return fail(ExitCode::device_failure, "", error.what());
     } catch (const MismatchError& error) {
         return fail(ExitCode::check_failed, "", error.what());
     } catch (const std::bad_alloc&) {

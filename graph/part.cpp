@@ -122,6 +122,12 @@ bool Region::empty() const {
     return std::any_of(dims.begin(), dims.end(), [](const Positions& p) { return p.empty(); });
 }
 
+Shape extents_of(const Region& region) {
+    Shape extents;
+    for (const Positions& positions : region.dims) extents.push_back(count(positions));
+    return extents;
+}
+
 Region whole_region(const Shape& shape) {
     Region region;
     for (const std::int64_t extent : shape) region.dims.push_back(all_positions(extent));

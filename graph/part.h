@@ -50,6 +50,8 @@ struct Region {
 };
 
 Region whole_region(const Shape& shape);
+/// How many positions of each dim.
+Shape extents_of(const Region& region);
 Region intersection(const Region& a, const Region& b);
 bool contains(const Region& outer, const Region& inner);
 /// Does `inner` lie in one piece of memory when `outer`, which contains it, is stored row by row?

@@ -11,12 +11,6 @@ namespace {
 
 const Shape kNoShape;
 
-Shape extents_of(const Region& region) {
-    Shape extents;
-    for (const Positions& positions : region.dims) extents.push_back(graph::count(positions));
-    return extents;
-}
-
 bool has_factor(const TensorRule& tensor, int factor) {
     return std::any_of(tensor.dims.begin(), tensor.dims.end(), [factor](const DimRule& dim) {
         return std::find(dim.factors.begin(), dim.factors.end(), factor) != dim.factors.end();

@@ -17,12 +17,6 @@ using graph::PartOperand;
 
 namespace {
 
-graph::Shape extents_of(const graph::Region& region) {
-    graph::Shape extents;
-    for (const graph::Positions& positions : region.dims) extents.push_back(count(positions));
-    return extents;
-}
-
 at::Tensor cropped(at::Tensor result, const std::vector<graph::Range>& crop) {
     for (std::size_t dim = 0; dim < crop.size(); ++dim) {
         result = result.narrow(static_cast<std::int64_t>(dim), crop[dim].begin,

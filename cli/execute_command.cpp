@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/execute_command.h"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "api/pricing.h"
+#include "api/runtime_library.h"
+#include "cli/execute_summary.h"
+#include "cli/outputs.h"
+#include "cli/planned.h"
+#include "cli/table.h"
+#include "graph/error.h"
+#include "importers/onnx/tensor_file.h"
+#include "plan/exporter.h"
+#include "plan/verify.h"
+
+namespace partita::cli {
+namespace {
+
+using graph::HostTensor;
+using graph::OpKind;
+
+/// Names of what ops of that kind hold, in order: of inputs or outputs.
+std::vector<std::string> names_of(const graph::OpGraph& graph, OpKind kind) {
+    std::vector<std::string> names;
+    for (const graph::Op& op : graph.ops()) {
+        if (op.kind != kind) continue;
+        names.push_back(graph.tensor(kind == OpKind::output ? op.inputs[0] : op.outputs[0]).name);
+    }
+    return names;
+}
+
+class ExecuteCommand final : public Command {
+public:
+    void add_options(CLI::App& app) override {
+        add_planned_options(app, options_);
+        app.add_option("--devices", devices_, "cpu:N or cuda:I,J,... (default: the plan's machine)")
+            ->type_name("D");
+        app.add_option("--random-weights", random_weights_,
+                       "make up the weights, when the model comes without")
+            ->type_name("SEED");
+        app.add_flag("--check", check_, "run the model on one device too, and compare");
+        app.add_option("--iterations", iterations_, "how often it is measured")
+            ->check(CLI::Range(1, 1'000'000))
+            ->capture_default_str();
+        app.add_option("--warmup", warmup_, "iterations before that")
+            ->check(CLI::Range(0, 1'000'000))
+            ->capture_default_str();
+        app.add_option("--learning-rate", learning_rate_, "of the optimizer")
+            ->capture_default_str();
+        app.add_option("--timeout", timeout_, "seconds that a task may wait for another device")
+            ->check(CLI::Range(0.001, 1e6))
+            ->capture_default_str();
+        app.add_option("--trace", trace_file_,
+                       "predicted and measured timeline for ui.perfetto.dev")
+            ->type_name("FILE")
+            ->group("Output");
+    }
+
+    ExitCode run(Console& console) override {
+        check_outputs({{"--trace", trace_file_}},
+                      {options_.plan, options_.model.file, options_.machine});
+        const Planned planned = load(console);
+        const plan::Problem& problem = *planned.loaded->problem;
+        check_plan(planned);
+        const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
+        const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
+        const runtime::ExecuteResult result = execute(planned, strategy, priced, console);
+        if (!trace_file_.empty()) {
+            plan::write_file(trace_file_,
+                             plan::export_as("chrome-trace", {.problem = problem,
+                                                              .strategy = strategy,
+                                                              .tasks = &priced.tasks,
+                                                              .timeline = &*priced.timeline}));
+        }
+        const Executed executed{problem, priced, result, warmup_};
+        console.json(execute_json(executed));
+        console.print(execute_text(executed));
+        if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
+        return check_passed(result) ? ExitCode::done : failed(result, console);
+    }
+
+private:
+    /// The plan says which model it is of; a data set binds dims only where the plan was made with it.
+    Planned load(Console& console) const {
+        PlannedOptions without = options_;
+        without.model.inputs.clear();
+        try {
+            return load_planned(without, console);
+        } catch (const MismatchError&) {
+            if (options_.model.inputs.empty()) throw;
+            return load_planned(options_, console);
+        }
+    }
+
+    void check_plan(const Planned& planned) const {
+        if (planned.loaded->model.is_workload()) {
+            throw UsageError(
+                fmt::format("{}: a workload has costs and no operators. Execute the "
+                            "plan of an ONNX model.",
+                            options_.model.file.string()));
+        }
+        const auto findings = plan::verify(*planned.loaded->problem, planned.plan,
+                                           {.ignore_digests = options_.ignore_digest});
+        if (findings.empty()) return;
+        throw MismatchError(fmt::format("{}: not legal: {}{}", options_.plan.string(), findings[0],
+                                        findings.size() == 1
+                                            ? ""
+                                            : fmt::format(" And {} more: `partita verify` lists "
+                                                          "them.",
+                                                          findings.size() - 1)));
+    }
+
+    runtime::ExecuteResult execute(const Planned& planned, const plan::Strategy& strategy,
+                                   const api::Priced& priced, Console& console) const {
+        runtime::ExecuteRequest request{.problem = &*planned.loaded->problem,
+                                        .strategy = &strategy,
+                                        .tasks = &priced.tasks,
+                                        .order = planned.plan.commit_order,
+                                        .devices = devices_,
+                                        .sources = {},
+                                        .warmup = warmup_,
+                                        .iterations = iterations_,
+                                        .learning_rate = learning_rate_,
+                                        .check = check_,
+                                        .expected = {}};
+        request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_ * 1e3));
+        request.sources.model = planned.loaded->model.source.get();
+        request.sources.random_weights = random_weights_;
+        read_data_set(planned.loaded->model.graph, request);
+        runtime::Runtime& runtime = api::load_runtime();
+        console.detail(fmt::format("loaded the runtime: {}", runtime.versions()));
+        return runtime.execute(request);
+    }
+
+    void read_data_set(const graph::OpGraph& graph, runtime::ExecuteRequest& request) const {
+        const std::filesystem::path& folder = options_.model.inputs;
+        if (folder.empty()) return;
+        const auto named = [&](std::string_view stem, OpKind kind) {
+            std::vector<HostTensor> tensors = importers::read_tensor_files(folder, stem);
+            const std::vector<std::string> names = names_of(graph, kind);
+            if (tensors.size() != names.size() && (kind == OpKind::input || !tensors.empty())) {
+                throw UsageError(fmt::format("--inputs {}: expected {} of {}, there are {}.",
+                                             folder.string(), count_of(std::ssize(names), "file"),
+                                             stem, tensors.size()));
+            }
+            for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].name = names[i];
+            return tensors;
+        };
+        for (HostTensor& input : named("input", OpKind::input)) {
+            std::string name = input.name;
+            request.sources.inputs.emplace(std::move(name), std::move(input));
+        }
+        if (request.problem->mode() == plan::Mode::inference) {
+            request.expected = named("output", OpKind::output);
+        }
+    }
+
+    static ExitCode failed(const runtime::ExecuteResult& result, Console& console) {
+        Table table({{"differs"},
+                     {"largest", Align::right},
+                     {"relative", Align::right},
+                     {"at most", Align::right}});
+        for (const runtime::Difference& each : result.differences) {
+            if (each.ok()) continue;
+            table.add_row({each.what, fmt::format("{:.3g}", each.absolute),
+                           fmt::format("{:.3g}", each.relative),
+                           fmt::format("{:.3g}", each.tolerance)});
+        }
+        console.err() << "partita: the check failed\n" << table.to_text(2);
+        return ExitCode::check_failed;
+    }
+
+    PlannedOptions options_;
+    std::string devices_;
+    std::optional<std::uint64_t> random_weights_;
+    bool check_ = false;
+    int iterations_ = 10;
+    int warmup_ = 3;
+    double learning_rate_ = 1e-2;
+    double timeout_ = 60.0;
+    std::filesystem::path trace_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_execute_command() {
+    return std::make_unique<ExecuteCommand>();
+}
+
+}  // namespace partita::cli

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/execute_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/summary.h"
+#include "cli/table.h"
+
+namespace partita::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWorstTasks = 5;
+constexpr std::size_t kNameWidth = 60;
+
+Time predicted(const Executed& executed) {
+    return executed.priced.timeline ? executed.priced.timeline->makespan
+                                    : executed.priced.evaluation.value;
+}
+
+Time median(const Executed& executed) {
+    return quantile(executed.result.iterations, 0.5);
+}
+
+/// predicted / measured - 1.
+double error_of(Time predicted, Time measured) {
+    return measured > Time{0} ? predicted / measured - 1.0 : 0.0;
+}
+
+std::string signed_percent(double ratio) {
+    return (ratio >= 0 ? "+" : "-") + percent(std::abs(ratio));
+}
+
+/// Tasks by how far off their prediction is, in time.
+std::vector<std::size_t> worst_tasks(const Executed& executed) {
+    const auto& tasks = executed.priced.tasks.tasks;
+    std::vector<std::size_t> order(tasks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto gap = [&](std::size_t t) {
+        return std::abs(tasks[t].duration.raw() - executed.result.durations[t].raw());
+    };
+    std::ranges::stable_sort(order, std::greater{}, gap);
+    order.resize(std::min(order.size(), kWorstTasks));
+    return order;
+}
+
+std::string worst_table(const Executed& executed) {
+    Table table({{"largest errors"},
+                 {"device"},
+                 {"predicted", Align::right},
+                 {"measured", Align::right},
+                 {"error", Align::right}});
+    for (const std::size_t t : worst_tasks(executed)) {
+        const plan::Task& task = executed.priced.tasks.tasks[t];
+        const Time measured = executed.result.durations[t];
+        table.add_row({shortened(task_name(executed.problem, task), kNameWidth),
+                       executed.problem.machine().device(task.device).name, to_text(task.duration),
+                       to_text(measured), signed_percent(error_of(task.duration, measured))});
+    }
+    return table.to_text();
+}
+
+std::string memory_table(const Executed& executed) {
+    Table table({{"device"},
+                 {"busy, predicted", Align::right},
+                 {"busy, measured", Align::right},
+                 {"memory, predicted", Align::right},
+                 {"memory, measured", Align::right}});
+    const auto& uses = executed.priced.evaluation.devices;
+    std::vector<Time> busy(uses.size());
+    for (std::size_t t = 0; t < executed.priced.tasks.size(); ++t) {
+        const plan::Task& task = executed.priced.tasks.tasks[t];
+        if (is_communication(task.kind)) continue;
+        busy[static_cast<std::size_t>(task.device)] += executed.result.durations[t];
+    }
+    for (std::size_t d = 0; d < uses.size(); ++d) {
+        table.add_row({executed.problem.machine().device(static_cast<int>(d)).name,
+                       to_text(uses[d].busy), to_text(busy[d]), to_text(uses[d].memory),
+                       to_text(executed.result.memory[d])});
+    }
+    return table.to_text();
+}
+
+const runtime::Difference* worst_difference(const runtime::ExecuteResult& result) {
+    const auto worst =
+        std::ranges::max_element(result.differences, {}, [](const runtime::Difference& each) {
+            return each.ok() ? each.relative : each.relative + 1e6;
+        });
+    return worst == result.differences.end() ? nullptr : &*worst;
+}
+
+std::string check_text(const runtime::ExecuteResult& result) {
+    const runtime::Difference* const worst = worst_difference(result);
+    const std::string most = fmt::format("largest relative difference {:.2g} (at most {:.2g}), {}",
+                                         worst->relative, worst->tolerance, worst->what);
+    const auto compared = count_of(static_cast<std::int64_t>(result.differences.size()), "tensor");
+    return check_passed(result) ? fmt::format("passed, {}; {}", compared, most)
+                                : fmt::format("FAILED, {}; {}", compared, most);
+}
+
+}  // namespace
+
+Time quantile(std::vector<Time> times, double share) {
+    std::ranges::sort(times);
+    const auto rank =
+        static_cast<std::size_t>(std::ceil(share * static_cast<double>(times.size())));
+    return times[std::min(times.size(), std::max<std::size_t>(rank, 1)) - 1];
+}
+
+bool check_passed(const runtime::ExecuteResult& result) {
+    return std::ranges::all_of(result.differences, &runtime::Difference::ok);
+}
+
+std::string execute_text(const Executed& executed) {
+    const runtime::ExecuteResult& result = executed.result;
+    std::string text = fact_line(
+        "measured",
+        fmt::format("{} median, {} p95, {} p99 of {} after {} to warm up",
+                    to_text(median(executed)), to_text(quantile(result.iterations, 0.95)),
+                    to_text(quantile(result.iterations, 0.99)),
+                    count_of(static_cast<std::int64_t>(result.iterations.size()), "iteration"),
+                    executed.warmup));
+    text += fact_line("predicted",
+                      fmt::format("{} ({} of the median)", to_text(predicted(executed)),
+                                  signed_percent(error_of(predicted(executed), median(executed)))));
+    text += fact_line("devices", result.devices);
+    if (result.loss) text += fact_line("loss", fmt::format("{:.6g}", *result.loss));
+    if (!result.differences.empty()) text += fact_line("check", check_text(result));
+    text += '\n' + memory_table(executed) + '\n' + worst_table(executed);
+    return text;
+}
+
+std::string execute_json(const Executed& executed) {
+    const runtime::ExecuteResult& result = executed.result;
+    Json devices = Json::array();
+    Bytes predicted_bytes{0};
+    Bytes measured_bytes{0};
+    for (std::size_t d = 0; d < executed.priced.evaluation.devices.size(); ++d) {
+        const plan::DeviceUse& use = executed.priced.evaluation.devices[d];
+        predicted_bytes = std::max(predicted_bytes, use.memory);
+        measured_bytes = std::max(measured_bytes, result.memory[d]);
+        devices.push_back({{"name", executed.problem.machine().device(static_cast<int>(d)).name},
+                           {"predicted_bytes", use.memory.raw()},
+                           {"measured_bytes", result.memory[d].raw()}});
+    }
+    Json json = {
+        {"predicted_ps", predicted(executed).raw()},
+        {"measured_ps",
+         {{"median", median(executed).raw()},
+          {"p95", quantile(result.iterations, 0.95).raw()},
+          {"p99", quantile(result.iterations, 0.99).raw()}}},
+        {"error", error_of(predicted(executed), median(executed))},
+        {"memory",
+         {{"predicted_bytes", predicted_bytes.raw()}, {"measured_bytes", measured_bytes.raw()}}},
+        {"tasks", executed.priced.tasks.size()},
+        {"check", nullptr},
+        {"loss", nullptr},
+        {"devices", devices}};
+    if (result.loss) json["loss"] = *result.loss;
+    if (!result.differences.empty()) {
+        double absolute = 0.0;
+        double relative = 0.0;
+        for (const runtime::Difference& each : result.differences) {
+            absolute = std::max(absolute, each.absolute);
+            relative = std::max(relative, each.relative);
+        }
+        json["check"] = {
+            {"max_abs_error", absolute}, {"max_rel_error", relative}, {"ok", check_passed(result)}};
+    }
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace partita::cli

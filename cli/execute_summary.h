@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an execution showed, for people and for programs: measured beside predicted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/pricing.h"
+#include "plan/plan_file.h"
+#include "plan/problem.h"
+#include "runtime/runtime.h"
+
+namespace partita::cli {
+
+struct Executed {
+    const plan::Problem& problem;
+    const api::Priced& priced;
+    const runtime::ExecuteResult& result;
+    int warmup = 0;
+};
+
+/// Nearest rank: the smallest value that at least that share of all values do not exceed. `times` is not
+/// empty.
+Time quantile(std::vector<Time> times, double share);
+
+/// Do all differences stay within their tolerance? True when nothing was compared.
+bool check_passed(const runtime::ExecuteResult& result);
+
+std::string execute_text(const Executed& executed);
+std::string execute_json(const Executed& executed);
+
+}  // namespace partita::cli

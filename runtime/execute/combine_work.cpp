@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/combine_work.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <ATen/Functions.h>
+
+#include "runtime/execute/fetch.h"
+#include "runtime/kernels/tensors.h"
+
+namespace partita::runtime {
+
+using graph::Combine;
+using plan::TaskGraph;
+
+namespace {
+
+/// What changes nothing when it is combined with something.
+double neutral(Combine combine) {
+    switch (combine) {
+    case Combine::none:
+    case Combine::sum: return 0.0;
+    case Combine::max: return -std::numeric_limits<double>::infinity();
+    case Combine::min: return std::numeric_limits<double>::infinity();
+    case Combine::product: return 1.0;
+    }
+    return 0.0;
+}
+
+/// Does no other tensor lie in its memory?
+bool is_alone(const at::Tensor& tensor) {
+    return tensor.is_contiguous() && tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+}  // namespace
+
+CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, plan::TaskId task,
+                         const std::vector<std::int32_t>& results,
+                         std::vector<std::vector<Home>> homes, at::Device device)
+    : combine_(tasks.tasks[static_cast<std::size_t>(task)].combine) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        const plan::Buffer& made = tasks.buffers[static_cast<std::size_t>(results[i])];
+        const graph::Region& region = (*tasks.regions)[made.region];
+        const auto type = scalar_type_of(graph.tensor(made.tensor).dtype).value_or(at::kFloat);
+        Result result{.buffer = results[i],
+                      .root = made.root,
+                      .homes = std::move(homes[i]),
+                      .extents = extents_of(region),
+                      .as = at::TensorOptions().dtype(type).device(device)};
+        std::int64_t found = 0;
+        for (const std::int32_t b : buffers_of(tasks, task, made.tensor, made.gradient)) {
+            const graph::Region& held =
+                (*tasks.regions)[tasks.buffers[static_cast<std::size_t>(b)].region];
+            Patch patch(held, region);
+            if (patch.empty()) continue;
+            found += patch.volume();
+            result.sources.push_back({b, held == region, std::move(patch)});
+        }
+        result.has_gaps = found < region.volume();
+        results_.push_back(std::move(result));
+    }
+}
+
+at::Tensor CombineWork::copied(const Result& result, const Store& store) const {
+    for (const Source& source : result.sources) {
+        if (source.same) {
+            return store[source.buffer]
+                .to(result.as, /*non_blocking=*/false, /*copy=*/true)
+                .contiguous();
+        }
+    }
+    const at::Tensor whole = result.has_gaps ? at::zeros(result.extents, result.as)
+                                             : at::empty(result.extents, result.as);
+    for (const Source& source : result.sources) source.patch.copy(whole, store[source.buffer]);
+    return whole;
+}
+
+at::Tensor CombineWork::combined(const Result& result, const Store& store) const {
+    const auto& sources = result.sources;
+    if (sources.size() == 2 && sources[0].same && sources[1].same && result.root < 0 &&
+        combine_ == Combine::sum) {
+        return at::add(store[sources[0].buffer], store[sources[1].buffer].to(result.as));
+    }
+    // What the first one holds needs no neutral element.
+    const auto first = std::ranges::find_if(sources, [](const Source& each) { return each.same; });
+    at::Tensor whole;
+    if (first == sources.end()) {
+        whole = result.has_gaps || combine_ == Combine::sum
+                    ? at::zeros(result.extents, result.as)
+                    : at::full(result.extents, neutral(combine_), result.as);
+    } else if (result.root == first->buffer && is_alone(store[first->buffer])) {
+        whole = store[first->buffer];
+    } else {
+        whole = store[first->buffer].to(result.as, /*non_blocking=*/false, /*copy=*/true);
+    }
+    for (auto source = sources.begin(); source != sources.end(); ++source) {
+        if (source == first) continue;
+        source->patch.combine(whole, store[source->buffer], combine_);
+    }
+    return whole;
+}
+
+void CombineWork::run(Store& store) {
+    for (const Result& result : results_) {
+        at::Tensor made =
+            combine_ == Combine::none ? copied(result, store) : combined(result, store);
+        for (const Home& home : result.homes) home.patch.copy(store[home.buffer], made);
+        store[result.buffer] = std::move(made);
+    }
+}
+
+}  // namespace partita::runtime

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Accumulations, packs, copies and collectives within a process. Whatever their name, they mean one thing:
+// every element of a result is the combination of the elements at its position in what the task reads
+// (plan/task_graph.h). A device's worker makes what the task writes on that device and reads the other
+// devices' memory directly, so who only gives has nothing to do, and nobody waits for anybody but the tasks
+// before.
+//
+//     all-reduce over 2 devices     each adds both summands          all-gather   each copies all pieces
+//
+// In place, where the plan says so (Buffer::root) and nothing else lies in that memory. New values of a
+// parameter are written where the old one lies.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/op_graph.h"
+#include "plan/task_graph.h"
+#include "runtime/execute/patch.h"
+#include "runtime/execute/store.h"
+
+namespace partita::runtime {
+
+/// Where the old value of a parameter lies that a new one replaces.
+struct Home {
+    std::int32_t buffer = -1;
+    Patch patch;  ///< from the new value into the buffer
+};
+
+class CombineWork final : public Work {
+public:
+    /// `results`: those of the task's buffers that this worker makes. `homes`: per result.
+    CombineWork(const graph::OpGraph& graph, const plan::TaskGraph& tasks, plan::TaskId task,
+                const std::vector<std::int32_t>& results, std::vector<std::vector<Home>> homes,
+                at::Device device);
+    void run(Store& store) override;
+
+private:
+    struct Source {
+        std::int32_t buffer = -1;
+        bool same = false;  ///< it holds exactly the result's region
+        Patch patch;
+    };
+    struct Result {
+        std::int32_t buffer = -1;
+        std::int32_t root = -1;
+        bool has_gaps = false;
+        std::vector<Source> sources;
+        std::vector<Home> homes;
+        graph::Shape extents;
+        at::TensorOptions as;
+    };
+    [[nodiscard]] at::Tensor copied(const Result& result, const Store& store) const;
+    [[nodiscard]] at::Tensor combined(const Result& result, const Store& store) const;
+
+    graph::Combine combine_ = graph::Combine::none;
+    std::vector<Result> results_;
+};
+
+}  // namespace partita::runtime

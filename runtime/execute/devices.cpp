@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/devices.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include <ATen/Context.h>
+
+#include "graph/error.h"
+
+namespace partita::runtime {
+
+namespace {
+
+constexpr int kMostWorkers = 1'024;
+
+std::optional<int> number_of(std::string_view text) {
+    int number = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+    return number;
+}
+
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+    throw UsageError("--devices " + std::string(text) + ": " + why);
+}
+
+std::vector<at::Device> cpu_devices(std::string_view text, std::string_view count) {
+    const auto number = number_of(count);
+    if (!number || *number < 1 || *number > kMostWorkers) {
+        refuse(text, "expected cpu:N with N from 1 to " + std::to_string(kMostWorkers) + ".");
+    }
+    return std::vector<at::Device>(static_cast<std::size_t>(*number), at::Device(at::kCPU));
+}
+
+std::vector<at::Device> cuda_devices(std::string_view text, std::string_view list) {
+    std::vector<at::Device> devices;
+    const int there =
+        at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+    while (!list.empty()) {
+        const std::size_t comma = std::min(list.find(','), list.size());
+        const auto number = number_of(list.substr(0, comma));
+        if (!number) refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
+        if (*number >= there) {
+            refuse(text,
+                   "this host has " + std::to_string(there) +
+                       " GPUs that LibTorch can use. Run on CPU devices with --devices cpu:N.");
+        }
+        devices.emplace_back(at::kCUDA, static_cast<at::DeviceIndex>(*number));
+        list.remove_prefix(std::min(list.size(), comma + 1));
+    }
+    if (devices.empty()) refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
+    return devices;
+}
+
+std::string default_text(const cost::Machine& machine) {
+    const bool gpus = std::ranges::any_of(machine.devices(), [](const cost::Device& device) {
+        return device.kind == cost::DeviceKind::gpu;
+    });
+    if (!gpus) return "cpu:" + std::to_string(machine.device_count());
+    std::string text = "cuda:";
+    for (int d = 0; d < machine.device_count(); ++d) text += (d > 0 ? "," : "") + std::to_string(d);
+    return text;
+}
+
+}  // namespace
+
+RealDevices real_devices(std::string_view given, const cost::Machine& machine, int cores) {
+    const std::string text = given.empty() ? default_text(machine) : std::string(given);
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view kind = std::string_view(text).substr(0, colon);
+    const std::string_view rest = std::string_view(text).substr(std::min(text.size(), colon + 1));
+    std::vector<at::Device> devices;
+    if (kind == "cpu") {
+        devices = cpu_devices(text, rest);
+    } else if (kind == "cuda") {
+        devices = cuda_devices(text, rest);
+    } else {
+        refuse(text, "expected cpu:N or cuda:I,J,...");
+    }
+    RealDevices real;
+    const int workers = std::min(static_cast<int>(devices.size()), machine.device_count());
+    for (int d = 0; d < machine.device_count(); ++d) {
+        const int worker = static_cast<int>(std::int64_t{d} * workers / machine.device_count());
+        real.placement.worker.push_back(worker);
+        real.placement.device.push_back(devices[static_cast<std::size_t>(worker)]);
+    }
+    const auto count = static_cast<int>(devices.size());
+    real.threads_per_worker = std::max(1, cores / count);
+    real.own_cores = count <= cores;
+    real.text = text;
+    if (kind == "cpu") {
+        real.text += ", " + std::to_string(real.threads_per_worker) +
+                     (real.threads_per_worker == 1 ? " thread each" : " threads each");
+    }
+    return real;
+}
+
+}  // namespace partita::runtime

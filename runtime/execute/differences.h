@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far tensors are from what they should be. Sums in another order differ in their last digits, and by
+// more where they nearly cancel; so a difference counts by the largest magnitude of its tensor:
+//
+//     relative = max |a - b| / max |b|       at most    float64 1e-9   float32 1e-3
+//                                                       float16 2e-2   bfloat16 1e-1   integers 0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/host_tensor.h"
+#include "runtime/runtime.h"
+
+namespace partita::runtime {
+
+double tolerance_of(graph::DType dtype);
+
+/// One per tensor of `expected`, in its order: "`kind` 'name'". A tensor that is missing, of another shape, or
+/// not a number where one is expected, differs by infinity.
+std::vector<Difference> differences(const std::string& kind,
+                                    const std::vector<graph::HostTensor>& actual,
+                                    const std::vector<graph::HostTensor>& expected);
+
+}  // namespace partita::runtime

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/execute.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cost/host.h"
+#include "graph/error.h"
+#include "plan/lower.h"
+#include "plan/simulate.h"
+#include "runtime/execute/devices.h"
+#include "runtime/execute/differences.h"
+#include "runtime/execute/executor.h"
+#include "runtime/execute/memory_meter.h"
+#include "runtime/kernels/kernel_table.h"
+
+namespace partita::runtime {
+
+namespace {
+
+/// Iterations that are compared with one device: enough that an update shows in the next one.
+constexpr int kCheckedIterations = 3;
+
+struct Outcome {
+    std::vector<graph::HostTensor> outputs;
+    std::vector<graph::HostTensor> gradients;
+    std::vector<graph::HostTensor> parameters;
+};
+
+ExecutorOptions executor_options(const RealDevices& devices, const ExecuteRequest& request) {
+    ExecutorOptions options{.threads_per_worker = devices.threads_per_worker,
+                            .timeout = request.timeout};
+    if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
+    return options;
+}
+
+Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy,
+                   const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
+                   const Sources& sources, const RealDevices& devices, int iterations) {
+    const ProgramOptions options{
+        .optimizer = {.rate = request.learning_rate}, .keep_outputs = true, .keep_gradients = true};
+    Executor executor(
+        *request.problem, tasks,
+        make_program(*request.problem, strategy, tasks, order, sources, devices.placement, options),
+        devices.placement, executor_options(devices, request));
+    executor.run(iterations);
+    return {executor.outputs(), executor.gradients(), executor.parameters()};
+}
+
+/// The same model, whole on one device, in one batch.
+Outcome on_one_device(const ExecuteRequest& request, const Sources& sources, int iterations) {
+    plan::Policy policy = request.strategy->policy;
+    policy.micro_batches = 1;
+    policy.schedule = {};
+    const plan::Strategy whole =
+        plan::whole_ops(std::vector<int>(request.problem->graph().op_count(), 0), policy);
+    const plan::TaskGraph tasks = plan::lower(*request.problem, whole);
+    const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
+    RealDevices one =
+        real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
+    std::ranges::fill(one.placement.worker, 0);
+    std::ranges::fill(one.placement.device, at::Device(one.placement.device[0]));
+    return outcome_of(request, whole, tasks, timeline.commit_order, sources, one, iterations);
+}
+
+void append(std::vector<Difference>& all, std::vector<Difference> more) {
+    std::ranges::move(more, std::back_inserter(all));
+}
+
+std::vector<Difference> compared(const ExecuteRequest& request, const Sources& sources,
+                                 const RealDevices& devices) {
+    std::vector<Difference> all;
+    const bool training = request.problem->mode() == plan::Mode::training;
+    const int iterations = request.check && training ? kCheckedIterations : 1;
+    if (!request.check && request.expected.empty()) return all;
+    const Outcome actual = outcome_of(request, *request.strategy, *request.tasks, request.order,
+                                      sources, devices, iterations);
+    append(all, differences("expected output", actual.outputs, request.expected));
+    if (!request.check) return all;
+    const Outcome expected = on_one_device(request, sources, iterations);
+    append(all, differences("output", actual.outputs, expected.outputs));
+    append(all, differences("gradient of", actual.gradients, expected.gradients));
+    append(all, differences("updated", actual.parameters, expected.parameters));
+    return all;
+}
+
+/// What the plan's devices need in all must be there before anything is loaded.
+void check_memory(const ExecuteRequest& request, const RealDevices& devices) {
+    const cost::HostLimits limits = cost::host_limits();
+    Bytes needed{0};
+    for (std::size_t d = 0; d < request.tasks->persistent.size(); ++d) {
+        if (devices.placement.device[d].is_cpu()) needed += request.tasks->persistent[d];
+    }
+    if (needed <= limits.memory) return;
+    throw DeviceError("parameters, constants and inputs need " + to_text(needed) +
+                      ", this host has " + to_text(limits.memory) +
+                      ". Execute on a larger one, or a smaller model.");
+}
+
+std::vector<Time> median_durations(const Executor& executor,
+                                   const std::vector<Iteration>& iterations, std::size_t tasks) {
+    std::vector<std::vector<Time>> all(tasks);
+    for (const Iteration& iteration : iterations) {
+        const auto times = executor.task_times(iteration);
+        for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(times.durations[t]);
+    }
+    std::vector<Time> medians;
+    for (auto& durations : all) {
+        const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+        std::nth_element(durations.begin(), middle, durations.end());
+        medians.push_back(*middle);
+    }
+    return medians;
+}
+
+const Iteration& median_iteration(const std::vector<Iteration>& iterations) {
+    std::vector<const Iteration*> sorted;
+    for (const Iteration& each : iterations) sorted.push_back(&each);
+    std::ranges::stable_sort(sorted, {}, [](const Iteration* each) { return each->duration; });
+    return *sorted[(sorted.size() - 1) / 2];
+}
+
+void measure(const ExecuteRequest& request, const Sources& sources, const RealDevices& devices,
+             ExecuteResult& result) {
+    const ProgramOptions options{.optimizer = {.rate = request.learning_rate},
+                                 .keep_outputs = false};
+    Executor executor(*request.problem, *request.tasks,
+                      make_program(*request.problem, *request.strategy, *request.tasks,
+                                   request.order, sources, devices.placement, options),
+                      devices.placement, executor_options(devices, request));
+    executor.run(request.warmup);
+    reset_peaks();
+    const std::vector<Iteration> iterations = executor.run(request.iterations);
+    for (int d = 0; d < request.problem->device_count(); ++d) {
+        result.memory.push_back(peak_bytes(d));
+    }
+    for (const Iteration& each : iterations) result.iterations.push_back(each.duration);
+    result.durations = median_durations(executor, iterations, request.tasks->size());
+    result.intervals = executor.task_times(median_iteration(iterations)).intervals;
+    if (request.problem->mode() == plan::Mode::training) result.loss = iterations.back().loss;
+}
+
+}  // namespace
+
+ExecuteResult execute(const ExecuteRequest& request) {
+    check_kernels(request.problem->graph());
+    const RealDevices devices =
+        real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
+    check_memory(request, devices);
+    install_memory_meter();
+    const Sources sources(request.problem->graph(), request.sources);
+    ExecuteResult result;
+    result.devices = devices.text;
+    result.differences = compared(request, sources, devices);
+    measure(request, sources, devices, result);
+    release_kept_memory();
+    return result;
+}
+
+}  // namespace partita::runtime

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loss of an output, or of the part of it that a device sees, and its gradient:
+//
+//     sum             L = sum of y                                  dL/dy = 1
+//     mse             L = mean of (y - t)^2                         2 (y - t) / elements
+//     cross-entropy   L = mean over rows of -log softmax(y)[t]      (softmax(y) - one_hot(t)) / rows
+//
+// Means are over the whole output: parts and micro-batches add up (RULES.md 9, 15). The last dim holds the
+// classes, and is never split. Targets are made up (made_up_values.h), by the position of the element in
+// the whole output.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/problem.h"
+#include "plan/task_graph.h"
+#include "runtime/execute/fetch.h"
+#include "runtime/execute/store.h"
+
+namespace partita::runtime {
+
+class LossWork final : public Work {
+public:
+    /// `counts`: false where another task sees the same part of the output.
+    LossWork(const plan::Problem& problem, plan::LossKind kind, const plan::TaskGraph& tasks,
+             plan::TaskId task, const graph::Region& region, bool counts, at::Device device);
+    void run(Store& store) override;
+
+    [[nodiscard]] const Fetch& seen() const { return seen_; }
+    /// Of the latest run; 0 where it does not count.
+    [[nodiscard]] double value() const;
+
+private:
+    [[nodiscard]] at::Tensor gradient_of(const at::Tensor& output);
+
+    plan::LossKind kind_;
+    Fetch seen_;
+    std::int32_t gradient_ = -1;  ///< buffer
+    bool counts_ = true;
+    double share_ = 1.0;  ///< of an element or row in a mean
+    at::Tensor target_;
+    at::Tensor value_;
+};
+
+}  // namespace partita::runtime

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/part_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/Functions.h>
+
+#include "plan/batch.h"
+#include "plan/layout.h"
+#include "plan/tensor_events.h"
+#include "runtime/kernels/tensors.h"
+
+namespace partita::runtime {
+
+using graph::PartOperand;
+using graph::TensorId;
+using plan::TaskGraph;
+
+namespace {
+
+at::TensorOptions options_of(const graph::Tensor& tensor, at::Device device) {
+    return at::TensorOptions()
+        .dtype(scalar_type_of(tensor.dtype).value_or(at::kFloat))
+        .device(device);
+}
+
+/// What a task finds of operand `index`, of the region that the part reads.
+Fetch operand_of(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
+                 const graph::PartOp& part, std::size_t index, at::Device device) {
+    const graph::Op& op = problem.graph().op(tasks.tasks[static_cast<std::size_t>(task)].op);
+    const PartOperand& operand = part.operands[index];
+    if (operand.source != PartOperand::Source::region) return {};
+    const TensorId t = op.inputs[index];
+    return {tasks, buffers_of(tasks, task, t, false), operand.region,
+            options_of(problem.graph().tensor(t), device)};
+}
+
+}  // namespace
+
+graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
+                  const plan::Task& task) {
+    const graph::Box base = micro_batch_box(problem, task.op, strategy.policy.micro_batches,
+                                            std::max(task.micro_batch, 0));
+    return plan::Parts(problem.rule(task.op), strategy.config(task.op), base)
+        .box(std::max(task.part, 0));
+}
+
+ForwardWork::ForwardWork(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
+                         std::shared_ptr<PartState> state, at::Device device)
+    : state_(std::move(state)) {
+    const graph::Op& op = problem.graph().op(tasks.tasks[static_cast<std::size_t>(task)].op);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        operands_.push_back(operand_of(problem, tasks, task, state_->kernel.op(), i, device));
+    }
+    leaves_tape_ = state_->kernel.needs_tape() &&
+                   std::ranges::any_of(state_->wanted, [](char wanted) { return wanted != 0; });
+    for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
+        const TensorId t = tasks.buffers[static_cast<std::size_t>(b)].tensor;
+        const auto found = std::ranges::find(op.outputs, t);
+        results_.emplace_back(static_cast<std::size_t>(found - op.outputs.begin()), b);
+    }
+}
+
+void ForwardWork::run(Store& store) {
+    Tensors operands;
+    for (const Fetch& fetch : operands_) operands.push_back(fetch.get(store));
+    Tensors results = leaves_tape_ ? state_->kernel.forward(operands, state_->wanted, state_->tape)
+                                   : state_->kernel.forward(operands);
+    for (const auto& [result, buffer] : results_) store[buffer] = results[result];
+}
+
+BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
+                           std::shared_ptr<PartState> state, at::Device device)
+    : state_(std::move(state)) {
+    const graph::OpGraph& graph = problem.graph();
+    const graph::OpId id = tasks.tasks[static_cast<std::size_t>(task)].op;
+    const graph::Op& op = graph.op(id);
+    const graph::OpRule& rule = problem.rule(id);
+    const graph::PartOp& part = state_->kernel.op();
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const bool saved = op.inputs[i].valid() && plan::saves_operand(rule, i);
+        operands_.push_back(saved ? operand_of(problem, tasks, task, part, i, device) : Fetch());
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        const TensorId t = op.outputs[i];
+        const auto fetch = [&](bool gradient) -> Fetch {
+            return {tasks, buffers_of(tasks, task, t, gradient), part.results[i].region,
+                    options_of(graph.tensor(t), device)};
+        };
+        const bool saved = t.valid() && plan::saves_result(rule, i);
+        results_.push_back(saved ? fetch(false) : Fetch());
+        gradients_.push_back(t.valid() && problem.has_gradient(t) ? fetch(true) : Fetch());
+    }
+    for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
+        const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(b)];
+        if (buffer.region < 0) continue;
+        gifts_.push_back({.operand = static_cast<std::size_t>(buffer.operand),
+                          .buffer = b,
+                          .extents = extents_of((*tasks.regions)[buffer.region]),
+                          .as = options_of(graph.tensor(buffer.tensor), device)});
+    }
+}
+
+void BackwardWork::run(Store& store) {
+    const auto all = [&](const std::vector<Fetch>& fetches) {
+        Tensors found;
+        for (const Fetch& fetch : fetches) found.push_back(fetch.get(store));
+        return found;
+    };
+    const Tape tape = std::exchange(state_->tape, {});
+    const Tensors gradients = state_->kernel.backward(tape, all(operands_), all(results_),
+                                                      all(gradients_), state_->wanted);
+    for (const Gift& gift : gifts_) {
+        const at::Tensor& gradient = gradients[gift.operand];
+        store[gift.buffer] =
+            gradient.defined() ? gradient.contiguous() : at::zeros(gift.extents, gift.as);
+    }
+}
+
+}  // namespace partita::runtime

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Forward and backward of a part of an op. Both share the part's kernel and, where autograd does the
+// backward, the tape that the forward leaves.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "plan/task_graph.h"
+#include "runtime/execute/fetch.h"
+#include "runtime/execute/store.h"
+#include "runtime/kernels/part_kernel.h"
+
+namespace partita::runtime {
+
+/// What forward and backward of a part share.
+struct PartState {
+    PartKernel kernel;
+    std::vector<char> wanted;  ///< per operand: its gradient is
+    Tape tape;
+};
+
+/// Of the part, as `task` (its forward or backward) names it.
+graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
+                  const plan::Task& task);
+
+class ForwardWork final : public Work {
+public:
+    ForwardWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
+                std::shared_ptr<PartState> state, at::Device device);
+    void run(Store& store) override;
+
+private:
+    std::shared_ptr<PartState> state_;  ///< shared with the backward
+    std::vector<Fetch> operands_;
+    bool leaves_tape_ = false;
+    std::vector<std::pair<std::size_t, std::int32_t>> results_;  ///< number of the result, buffer
+};
+
+class BackwardWork final : public Work {
+public:
+    BackwardWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
+                 std::shared_ptr<PartState> state, at::Device device);
+    void run(Store& store) override;
+
+private:
+    std::shared_ptr<PartState> state_;  ///< shared with the forward
+    std::vector<Fetch> operands_;       ///< those that are saved
+    std::vector<Fetch> results_;        ///< the same
+    std::vector<Fetch> gradients_;      ///< of the results
+    struct Gift {
+        std::size_t operand = 0;
+        std::int32_t buffer = -1;
+        graph::Shape extents;
+        at::TensorOptions as;
+    };
+    std::vector<Gift> gifts_;
+};
+
+}  // namespace partita::runtime

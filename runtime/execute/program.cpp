@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/program.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "plan/batch.h"
+#include "plan/layout.h"
+#include "runtime/execute/combine_work.h"
+#include "runtime/execute/memory_meter.h"
+#include "runtime/execute/part_work.h"
+#include "runtime/kernels/tensors.h"
+
+namespace partita::runtime {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using graph::TensorRole;
+using plan::Buffer;
+using plan::Task;
+using plan::TaskGraph;
+using plan::TaskId;
+using plan::TaskKind;
+
+int Placement::workers() const {
+    return worker.empty() ? 0 : 1 + *std::ranges::max_element(worker);
+}
+
+namespace {
+
+class Builder {
+public:
+    Builder(const plan::Problem& problem, const plan::Strategy& strategy, const TaskGraph& tasks,
+            const Sources& sources, const Placement& placement, const ProgramOptions& options)
+        : problem_(problem),
+          graph_(problem.graph()),
+          strategy_(strategy),
+          tasks_(tasks),
+          sources_(sources),
+          placement_(placement),
+          options_(options) {}
+
+    Program run(std::span<const TaskId> order) {
+        position_.assign(tasks_.size(), -1);
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            position_[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+        }
+        program_.steps.resize(static_cast<std::size_t>(placement_.workers()));
+        program_.shares.assign(tasks_.size(), 0);
+        program_.uses.assign(tasks_.buffers.size(), 0);
+        program_.lasting.assign(tasks_.buffers.size(), 0);
+        program_.store.values.resize(tasks_.buffers.size());
+        find_predecessors();
+        load_sources();
+        for (const TaskId task : order) add_task(task);
+        meter_device(-1);
+        count_uses();
+        if (options_.keep_outputs) find_outputs();
+        find_parameters();
+        return std::move(program_);
+    }
+
+private:
+    [[nodiscard]] const Task& task_of(TaskId id) const {
+        return tasks_.tasks[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] const Buffer& buffer_of(std::int32_t id) const {
+        return tasks_.buffers[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] std::span<const std::int32_t> writes(TaskId task) const {
+        return tasks_.writes[static_cast<std::size_t>(task)];
+    }
+    [[nodiscard]] const graph::Region& region_of(const Buffer& buffer) const {
+        return (*tasks_.regions)[buffer.region];
+    }
+    [[nodiscard]] at::Device device_of(int device) const {
+        return placement_.device[static_cast<std::size_t>(device)];
+    }
+
+    void find_predecessors() {
+        std::vector<std::vector<TaskId>> before(tasks_.size());
+        for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            for (const TaskId after : tasks_.successors[t]) {
+                before[static_cast<std::size_t>(after)].push_back(static_cast<TaskId>(t));
+            }
+        }
+        for (const auto& list : before) {
+            auto& csr = program_.predecessors;
+            csr.items.insert(csr.items.end(), list.begin(), list.end());
+            csr.offsets.push_back(static_cast<std::uint32_t>(csr.items.size()));
+        }
+    }
+
+    // What lies there from the start.
+
+    /// Largest first, so that what never changes is loaded once per device.
+    void load_sources() {
+        std::vector<std::int32_t> there;
+        for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
+            const Buffer& buffer = tasks_.buffers[b];
+            if (buffer.writer < 0 && buffer.region >= 0) {
+                there.push_back(static_cast<std::int32_t>(b));
+            }
+        }
+        std::ranges::stable_sort(there, [&](std::int32_t a, std::int32_t b) {
+            return tasks_.regions->volume(buffer_of(a).region) >
+                   tasks_.regions->volume(buffer_of(b).region);
+        });
+        for (const std::int32_t b : there) {
+            const Buffer& buffer = buffer_of(b);
+            program_.lasting[static_cast<std::size_t>(b)] = 1;
+            auto& known = homes_[{buffer.tensor.value, buffer.device}];
+            meter_device(buffer.device);
+            program_.store[b] = loaded(buffer, known);
+            known.push_back(b);
+        }
+    }
+
+    at::Tensor loaded(const Buffer& buffer, const std::vector<std::int32_t>& known) {
+        if (problem_.is_resident(buffer.tensor)) {
+            for (const std::int32_t other : known) {
+                const Patch patch(region_of(buffer_of(other)), region_of(buffer));
+                if (patch.volume() != tasks_.regions->volume(buffer.region)) continue;
+                if (patch.is_box()) return patch.view_of(program_.store[other]);
+            }
+        }
+        return sources_.read(buffer.tensor, region_of(buffer)).to(device_of(buffer.device));
+    }
+
+    /// Pieces of a source that lie on a device, as seen from a new value of that region.
+    [[nodiscard]] std::vector<Home> homes_of(TensorId tensor, int device,
+                                             const graph::Region& region) const {
+        std::vector<Home> homes;
+        const auto known = homes_.find({tensor.value, device});
+        if (known == homes_.end()) return homes;
+        for (const std::int32_t b : known->second) {
+            Patch patch(region, region_of(buffer_of(b)));
+            if (!patch.empty()) homes.push_back({b, std::move(patch)});
+        }
+        return homes;
+    }
+
+    // Tasks.
+
+    void add_step(TaskId task, int device, std::unique_ptr<Work> work) {
+        ++program_.shares[static_cast<std::size_t>(task)];
+        const int worker = placement_.worker[static_cast<std::size_t>(device)];
+        program_.steps[static_cast<std::size_t>(worker)].push_back({task, device, std::move(work)});
+    }
+
+    void add_task(TaskId id) {
+        const Task& task = task_of(id);
+        const at::Device device = device_of(task.device);
+        switch (task.kind) {
+        case TaskKind::forward:
+            add_step(id, task.device,
+                     std::make_unique<ForwardWork>(problem_, tasks_, id, state_of(task), device));
+            break;
+        case TaskKind::backward:
+            add_step(id, task.device,
+                     std::make_unique<BackwardWork>(problem_, tasks_, id, state_of(task), device));
+            break;
+        case TaskKind::loss: add_loss(id, task, device); break;
+        case TaskKind::update: add_update(id, task, device); break;
+        case TaskKind::accumulate:
+        case TaskKind::pack:
+        case TaskKind::copy:
+        case TaskKind::collective: add_combination(id, task); break;
+        }
+    }
+
+    /// Forward and backward find the same.
+    std::shared_ptr<PartState> state_of(const Task& task) {
+        auto& state = states_[{task.op.value, task.part, task.micro_batch}];
+        if (state) return state;
+        const graph::Op& op = graph_.op(task.op);
+        state = std::make_shared<PartState>(PartState{
+            .kernel = {graph_, task.op, problem_.rule(task.op), box_of(problem_, strategy_, task)},
+            .wanted = std::vector<char>(op.inputs.size(), 0),
+            .tape = {}});
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const bool wanted = problem_.has_backward(task.op) && op.inputs[i].valid() &&
+                                problem_.has_gradient(op.inputs[i]);
+            state->wanted[i] = wanted ? 1 : 0;
+        }
+        return state;
+    }
+
+    void add_loss(TaskId id, const Task& task, at::Device device) {
+        const graph::OpRule& rule = problem_.rule(task.op);
+        const graph::Shape& shape = graph_.tensor(graph_.op(task.op).inputs[0]).shape;
+        const graph::Region region =
+            graph::region_of(rule, rule.operands[0], shape, box_of(problem_, strategy_, task));
+        auto& seen = losses_seen_[{task.op.value, task.micro_batch}];
+        const bool counts = std::ranges::find(seen, region) == seen.end();
+        if (counts) seen.push_back(region);
+        auto work = std::make_unique<LossWork>(problem_, strategy_.policy.loss, tasks_, id, region,
+                                               counts, device);
+        program_.losses.push_back(work.get());
+        add_step(id, task.device, std::move(work));
+    }
+
+    void add_update(TaskId id, const Task& task, at::Device device) {
+        for (const std::int32_t b : writes(id)) {
+            const Buffer& buffer = buffer_of(b);
+            if (buffer.gradient) continue;
+            const graph::Region& region = region_of(buffer);
+            UpdateWork::Target target{.buffer = b, .kept = {}, .homes = {}, .own = {}};
+            for (Home& home : homes_of(task.tensor, task.device, region)) {
+                Patch from_home(region_of(buffer_of(home.buffer)), region);
+                const bool holds = from_home.volume() == region.volume() && from_home.is_box();
+                if (holds && !target.kept) {
+                    target.kept = Home{home.buffer, std::move(from_home)};
+                } else {
+                    target.homes.push_back(std::move(home));
+                }
+            }
+            if (!target.kept) target.own = sources_.read(task.tensor, region).to(device);
+            const auto type = scalar_type_of(graph_.tensor(task.tensor).dtype).value_or(at::kFloat);
+            Fetch gradient(tasks_, buffers_of(tasks_, id, task.tensor, true), region,
+                           at::TensorOptions().dtype(type).device(device));
+            auto work = std::make_unique<UpdateWork>(strategy_.policy.optimizer, options_.optimizer,
+                                                     std::move(gradient), std::move(target));
+            if (options_.keep_gradients) {
+                work->keep_gradient();
+                program_.gradients.push_back({work.get(), task.tensor, buffer.region});
+            }
+            add_step(id, task.device, std::move(work));
+        }
+    }
+
+    /// One share for each device that gets something.
+    void add_combination(TaskId id, const Task& task) {
+        std::map<int, std::vector<std::int32_t>> by_device;
+        for (const std::int32_t b : writes(id)) {
+            if (buffer_of(b).region >= 0) by_device[buffer_of(b).device].push_back(b);
+        }
+        if (by_device.empty())
+            by_device[task.device];  // moves nothing, and must be done all the same
+        for (const auto& [device, results] : by_device) {
+            std::vector<std::vector<Home>> homes(results.size());
+            for (std::size_t i = 0; i < results.size(); ++i) {
+                const Buffer& buffer = buffer_of(results[i]);
+                if (!task.updated || buffer.message) continue;
+                homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
+            }
+            add_step(id, device,
+                     std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
+                                                   device_of(device)));
+        }
+    }
+
+    void count_uses() {
+        for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            for (const std::int32_t b : tasks_.reads[t])
+                ++program_.uses[static_cast<std::size_t>(b)];
+        }
+    }
+
+    // What comes out.
+
+    /// When the value of a buffer is there.
+    [[nodiscard]] std::int64_t time_of(const Buffer& buffer) const {
+        return buffer.writer < 0 ? -1 : position_[static_cast<std::size_t>(buffer.writer)];
+    }
+
+    void find_outputs() {
+        std::map<std::uint32_t, std::vector<std::int32_t>> buffers;
+        for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
+            const Buffer& buffer = tasks_.buffers[b];
+            if (buffer.region < 0 || buffer.gradient || buffer.message) continue;
+            buffers[buffer.tensor.value].push_back(static_cast<std::int32_t>(b));
+        }
+        const int micro_batches = strategy_.policy.micro_batches;
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            if (graph_.op(OpId(i)).kind != OpKind::output) continue;
+            const int own = problem_.is_batched(OpId(i)) ? micro_batches : 1;
+            for (int m = 0; m < own; ++m) {
+                find_output(OpId(i), m, own > 1 ? m : -1,
+                            buffers[graph_.op(OpId(i)).inputs[0].value]);
+            }
+        }
+    }
+
+    /// The latest value on the device of each part that holds all of it: what lies there before may be a
+    /// summand.
+    void find_output(OpId id, int micro_batch, int label,
+                     const std::vector<std::int32_t>& buffers) {
+        const graph::OpRule& rule = problem_.rule(id);
+        const plan::OpConfig& config = strategy_.config(id);
+        const TensorId t = graph_.op(id).inputs[0];
+        const plan::Parts parts(
+            rule, config,
+            micro_batch_box(problem_, id, strategy_.policy.micro_batches, micro_batch));
+        for (int p = 0; p < parts.size(); ++p) {
+            const graph::Region region =
+                graph::region_of(rule, rule.operands[0], graph_.tensor(t).shape, parts.box(p));
+            std::vector<std::int32_t> here;
+            for (const std::int32_t b : buffers) {
+                const Buffer& buffer = buffer_of(b);
+                const bool mine = buffer.device == config.devices[p] &&
+                                  (buffer.micro_batch == label || buffer.micro_batch < 0);
+                if (mine && !Patch(region_of(buffer), region).empty()) here.push_back(b);
+            }
+            std::ranges::stable_sort(here, {},
+                                     [&](std::int32_t b) { return time_of(buffer_of(b)); });
+            const auto whole = std::find_if(here.rbegin(), here.rend(), [&](std::int32_t b) {
+                return contains(region_of(buffer_of(b)), region);
+            });
+            if (whole != here.rend()) here = {*whole};
+            for (const std::int32_t b : here) {
+                ++program_.uses[static_cast<std::size_t>(b)];
+                program_.outputs.push_back({b, t, buffer_of(b).region});
+            }
+        }
+    }
+
+    void find_parameters() {
+        for (const auto& [key, buffers] : homes_) {
+            const TensorId t{key.first};
+            if (graph_.tensor(t).role != TensorRole::parameter || problem_.is_resident(t)) continue;
+            for (const std::int32_t b : buffers) {
+                program_.parameters.push_back({b, t, buffer_of(b).region});
+            }
+        }
+    }
+
+    const plan::Problem& problem_;
+    const graph::OpGraph& graph_;
+    const plan::Strategy& strategy_;
+    const TaskGraph& tasks_;
+    const Sources& sources_;
+    const Placement& placement_;
+    const ProgramOptions& options_;
+    std::vector<std::int64_t> position_;  ///< in the order, per task
+    std::map<std::pair<std::uint32_t, int>, std::vector<std::int32_t>>
+        homes_;  ///< (tensor, device)
+    std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
+    std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
+    Program program_;
+};
+
+}  // namespace
+
+Program make_program(const plan::Problem& problem, const plan::Strategy& strategy,
+                     const TaskGraph& tasks, std::span<const TaskId> order, const Sources& sources,
+                     const Placement& placement, const ProgramOptions& options) {
+    return Builder(problem, strategy, tasks, sources, placement, options).run(order);
+}
+
+}  // namespace partita::runtime

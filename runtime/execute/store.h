@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an iteration of a plan holds: the value of every buffer of its task graph, as long as somebody
+// needs it.
+//
+// Threads: a buffer is written by one task and read by tasks that come after it, so values need no lock;
+// who waits for a task (worker.h) sees what it wrote.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace partita::runtime {
+
+struct Store {
+    std::vector<at::Tensor> values;  ///< per buffer; undefined: not written, or given back
+
+    [[nodiscard]] at::Tensor& operator[](std::int32_t buffer) {
+        return values[static_cast<std::size_t>(buffer)];
+    }
+    [[nodiscard]] const at::Tensor& operator[](std::int32_t buffer) const {
+        return values[static_cast<std::size_t>(buffer)];
+    }
+};
+
+/// What one worker does of one task.
+class Work {
+public:
+    virtual ~Work() = default;
+    virtual void run(Store& store) = 0;
+};
+
+}  // namespace partita::runtime

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/execute/update_work.h"
+
+#include <cmath>
+#include <utility>
+
+#include <ATen/Functions.h>
+
+namespace partita::runtime {
+
+using plan::Optimizer;
+
+UpdateWork::UpdateWork(Optimizer optimizer, const OptimizerOptions& options, Fetch gradient,
+                       Target target)
+    : optimizer_(optimizer),
+      options_(options),
+      gradient_(std::move(gradient)),
+      target_(std::move(target)) {}
+
+void UpdateWork::start(const at::Tensor& value) {
+    const auto as = value.options().dtype(at::kFloat);
+    if (value.scalar_type() != at::kFloat && value.scalar_type() != at::kDouble) {
+        master_ = value.to(at::kFloat);
+    }
+    const auto zeros = [&] { return at::zeros(value.sizes(), as); };
+    if (optimizer_ != Optimizer::sgd) first_ = zeros();
+    if (optimizer_ == Optimizer::adam) second_ = zeros();
+}
+
+at::Tensor UpdateWork::direction(const at::Tensor& gradient) {
+    switch (optimizer_) {
+    case Optimizer::sgd: return gradient;
+    case Optimizer::momentum: first_.mul_(options_.momentum).add_(gradient); return first_;
+    case Optimizer::adam: break;
+    }
+    first_.mul_(options_.first_decay).add_(gradient, 1.0 - options_.first_decay);
+    second_.mul_(options_.second_decay).addcmul_(gradient, gradient, 1.0 - options_.second_decay);
+    const auto t = static_cast<double>(steps_);
+    const double first_share = 1.0 - std::pow(options_.first_decay, t);
+    const double second_share = 1.0 - std::pow(options_.second_decay, t);
+    const at::Tensor spread =
+        at::sqrt(second_).mul_(1.0 / std::sqrt(second_share)).add_(options_.epsilon);
+    return at::div(first_, spread).mul_(1.0 / first_share);
+}
+
+void UpdateWork::run(Store& store) {
+    const at::Tensor value =
+        target_.kept ? target_.kept->patch.view_of(store[target_.kept->buffer]) : target_.own;
+    if (steps_++ == 0) start(value);
+    const at::Tensor gradient = gradient_.get(store);
+    if (keeps_gradient_) latest_gradient_ = gradient.clone();
+    const at::Tensor exact = master_.defined() ? master_ : value;
+    exact.add_(direction(gradient.to(exact.scalar_type())), -options_.rate);
+    if (master_.defined()) value.copy_(master_);
+    for (const Home& home : target_.homes) home.patch.copy(store[home.buffer], value);
+    store[target_.buffer] = value;
+}
+
+}  // namespace partita::runtime

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shared library shows to who loads it.
+#include <string>
+
+#include <torch/headeronly/version.h>
+
+#include "runtime/execute/execute.h"
+#include "runtime/runtime.h"
+
+namespace partita::runtime {
+namespace {
+
+class LibTorchRuntime final : public Runtime {
+public:
+    ExecuteResult execute(const ExecuteRequest& request) override {
+        return runtime::execute(request);
+    }
+    std::string versions() const override { return "LibTorch " TORCH_VERSION; }
+};
+
+}  // namespace
+}  // namespace partita::runtime
+
+extern "C" partita::runtime::Runtime* partita_make_runtime() {
+    return new partita::runtime::LibTorchRuntime;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runtime as the rest of Partita sees it: a library that is loaded only when something runs
+// (api/runtime_library.h), because it brings LibTorch with it. Nothing in this header needs that.
+//
+//     plan ── tasks in the plan's order ──▶ execute() ──▶ times per task, memory, outputs
+//
+// Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for ops
+// without a kernel, both before anything is loaded; InputError for values that cannot be had; DeviceError
+// for what fails while it runs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/host_tensor.h"
+#include "graph/units.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "plan/task_graph.h"
+#include "runtime/source_options.h"
+
+namespace partita::runtime {
+
+struct ExecuteRequest {
+    const plan::Problem* problem = nullptr;
+    const plan::Strategy* strategy = nullptr;
+    const plan::TaskGraph* tasks = nullptr;
+    std::span<const plan::TaskId> order;  ///< all tasks
+    std::string devices;  ///< "cpu:2", "cuda:0,1"; "": those of the problem's machine
+    SourceOptions sources;
+    int warmup = 3;
+    int iterations = 10;
+    std::chrono::milliseconds timeout{60'000};
+    double learning_rate = 1e-2;
+    bool check = false;  ///< compare with one device
+    /// What the outputs must be, by name: compared after the first iteration.
+    std::vector<graph::HostTensor> expected;
+};
+
+/// When a task ran: since the start of its iteration.
+struct Interval {
+    Time start;
+    Time end;
+};
+
+struct Difference {
+    std::string what;        ///< "output 'y'", "gradient of 'w'", ...
+    double absolute = 0.0;   ///< the largest over all elements
+    double relative = 0.0;   ///< that, over the largest magnitude of the tensor
+    double tolerance = 0.0;  ///< of `relative`, by dtype
+    [[nodiscard]] bool ok() const { return relative <= tolerance; }
+};
+
+struct ExecuteResult {
+    std::string devices;                  ///< what it ran on: "cpu:2, 1 thread each"
+    std::vector<Time> iterations;         ///< after the warm-up, in their order
+    std::vector<Time> durations;          ///< per task, median over the iterations
+    std::vector<Interval> intervals;      ///< per task, of the iteration whose time is the median
+    std::vector<Bytes> memory;            ///< per plan device: peak
+    std::optional<double> loss;           ///< of the last iteration, in training
+    std::vector<Difference> differences;  ///< from one device, and from what was expected
+};
+
+class Runtime {
+public:
+    virtual ~Runtime() = default;
+    [[nodiscard]] virtual ExecuteResult execute(const ExecuteRequest& request) = 0;
+    /// Of the libraries that do the work, e.g. "LibTorch 2.11.0".
+    [[nodiscard]] virtual std::string versions() const = 0;
+};
+
+/// What the library gives to who loads it: `extern "C" partita::runtime::Runtime* partita_make_runtime()`.
+using MakeRuntime = Runtime* (*)();
+inline constexpr const char* kMakeRuntime = "partita_make_runtime";
+
+}  // namespace partita::runtime

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategies executed on CPU devices, and what comes out of them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "graph/host_tensor.h"
+#include "importers/onnx/onnx_importer.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "runtime/execute/sources.h"
+
+namespace partita::runtime {
+
+struct Executed {
+    std::vector<graph::HostTensor> outputs;
+    std::vector<graph::HostTensor> parameters;  ///< trained ones, after the last iteration
+    std::vector<graph::HostTensor> gradients;   ///< of the last iteration
+    std::vector<double> losses;                 ///< per iteration
+};
+
+/// Lowers, orders and runs on `workers` threads, devices dealt out in turn.
+Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
+                  const Sources& sources, int workers, int iterations);
+
+/// Largest |a - b| / (1 + |b|) over all elements of tensors of equal names; infinity where a tensor is
+/// missing or of another shape. Floating-point and integer tensors.
+double largest_difference(const std::vector<graph::HostTensor>& a,
+                          const std::vector<graph::HostTensor>& b);
+
+}  // namespace partita::runtime

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever a strategy is, what runs computes what one device computes: outputs, losses, gradients and
+// updated parameters, for the runnable models under random splits of everything, in training and inference.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "plan/config.h"
+#include "search/random.h"
+#include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
+#include "tests/runtime/execute/executed.h"
+
+namespace partita::runtime {
+namespace {
+
+using importers::OnnxModel;
+
+struct Example {
+    const char* name;
+    std::map<std::string, std::int64_t> bindings;
+};
+
+std::string name_of(const testing::TestParamInfo<Example>& info) {
+    std::string name = info.param.name;
+    std::erase(name, '-');
+    return name;
+}
+
+constexpr int kDevices = 6;
+constexpr double kTolerance = 2e-4;  // of float32 sums in another order
+
+class Splits : public testing::TestWithParam<Example> {
+protected:
+    Splits()
+        : model_(importers::import_onnx(std::filesystem::path(PARTITA_SOURCE_DIR) / "examples" /
+                                            "runnable" / GetParam().name / "model.onnx",
+                                        {.bindings = GetParam().bindings})),
+          machine_(plan::switched_machine(kDevices)),
+          sources_(model_.graph, {.model = model_.source.get(), .inputs = {}}) {}
+
+    plan::Problem problem(plan::Mode mode, plan::Policy policy = {}) {
+        return plan::make_problem(
+            model_.graph, machine_,
+            {.mode = mode,
+             .objective = mode == plan::Mode::training ? plan::Objective::step_time
+                                                       : plan::Objective::latency,
+             .policy = policy,
+             .constraints = {},
+             .input_sample_dims = model_.input_sample_dims});
+    }
+
+    Executed alone(const plan::Problem& problem, plan::Policy policy, int iterations) {
+        policy.micro_batches = 1;
+        const auto whole = plan::whole_ops(std::vector<int>(model_.graph.op_count(), 0), policy);
+        return executed(problem, whole, sources_, 1, iterations);
+    }
+
+    OnnxModel model_;
+    cost::Machine machine_;
+    Sources sources_;
+};
+
+TEST_P(Splits, InferenceGivesTheSameOutputs) {
+    const plan::Problem problem = this->problem(plan::Mode::inference);
+    const Executed expected = alone(problem, {}, 1);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        search::Random random(seed);
+        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual = executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
+            << "seed " << seed << ", " << text_of(problem, strategy);
+    }
+}
+
+TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
+    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
+    const plan::Problem problem = this->problem(plan::Mode::training, policy);
+    constexpr int kIterations = 3;
+    const Executed expected = alone(problem, policy, kIterations);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        search::Random random(seed);
+        plan::Strategy strategy = plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
+        const int micro_batches = strategy.policy.micro_batches;
+        strategy.policy = policy;
+        strategy.policy.micro_batches = micro_batches;
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual =
+            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), kIterations);
+        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
+        for (int i = 0; i < kIterations; ++i) {
+            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
+                << text;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runnable, Splits,
+                         testing::Values(Example{"mlp", {{"batch", 6}}},
+                                         Example{"convnet", {{"batch", 4}}},
+                                         Example{"encoder-layer", {{"batch", 4}, {"sequence", 6}}},
+                                         Example{"lstm", {{"batch", 4}, {"sequence", 5}}},
+                                         Example{"dlrm-tiny", {{"batch", 6}}}),
+                         name_of);
+
+}  // namespace
+}  // namespace partita::runtime

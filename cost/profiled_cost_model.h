@@ -14,17 +14,15 @@
 //     not known       nothing near: the next model answers
 //
 // Interpolating the ratio keeps what the roofline knows of growth, and has no extreme of its own:
-// no time is outside of what the neighbours say. Leaving one row out and predicting it from the
-// others, on made-up kernels with an overhead and an efficiency that grows with the size, it is off
-// by 4 % in the median for products of matrices (the nearest row's ratio by 5 %, the roofline by
-// 35 %); tests/cost/profiled_cost_model_test.cpp holds it to that.
+// no time is outside of what the neighbours say. Made-up products of matrices, with an overhead and
+// an efficiency that grows with each extent, are predicted from all others to 4 % in the median; by
+// the roofline alone to 38 % (tests/cost/profiled_cost_model_test.cpp).
 //
 // least_share() is the least ratio of any row of that operator and phase, so that bounds hold
 // whatever sizes are asked for.
 //
-// A work without a signature is known only if it is on elements alone. Threads: const. Errors:
-// none. Source of the weights: Shepard, Proc. 23rd ACM National Conference, 1968 (inverse
-// distance).
+// A work without a signature is known only if it is on elements alone. Threads: const.
+// Errors: none. Source of the weights: Shepard, Proc. 23rd ACM National Conference, 1968.
 #pragma once
 
 #include <optional>

@@ -103,7 +103,8 @@ public:
 
     /// Proves the plan legal for a model on the plan's machine: digests, placement, degrees, order,
     /// memory and every prediction are computed anew. What is wrong, one sentence each; empty =
-    /// legal. Throws InputError when the plan's mode or policy is impossible for the model.
+    /// legal. `profile`: the database it was made with, if any. Throws InputError when that cannot
+    /// be read, or the plan's mode or policy is impossible for the model.
     [[nodiscard]] std::vector<std::string> verify(const Model& model,
                                                   const std::filesystem::path& profile = {}) const;
 

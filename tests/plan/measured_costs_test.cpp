@@ -2,7 +2,9 @@
 //
 // Problems whose costs are measured: what parts are priced by, and that nothing else changes.
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -11,8 +13,10 @@
 #include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/incremental/evaluator.h"
+#include "plan/layout_cache.h"
 #include "plan/lower.h"
 #include "plan/op_costs.h"
+#include "plan/task_works.h"
 #include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -123,6 +127,111 @@ TEST(MeasuredCosts, AreTheSameIncrementally) {
         }
     }
     EXPECT_GT(compared, 200);
+}
+
+/// What all parts of an op take in all micro-batches.
+std::pair<Time, Time> sums_of(const Problem& problem, LayoutCache& cache, OpId op,
+                              const Strategy& strategy) {
+    const int micro_batches = strategy.policy.micro_batches;
+    const MicroBatchRows rows(problem, micro_batches);
+    Time forward;
+    Time backward;
+    for (int m = 0; m < micro_batches && rows.runs_in(op, m); ++m) {
+        const OpLayouts& layouts = cache.of(op, strategy.config(op), micro_batches, m);
+        forward += layouts.parts * layouts.forward[0];
+        backward += layouts.parts * layouts.backward[0];
+    }
+    return {forward, backward};
+}
+
+TEST(MeasuredCosts, OfAllPartsAreNoLessThanWhatBoundsCountOn) {
+    int less_than_whole = 0;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
+        const graph::OpGraph graph = random_network(
+            random, 1 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const cost::Machine machine = switched_machine(4);
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.micro_batches = micro_batches;
+        const Problem analytic = make_problem(graph, machine, options);
+        const Problem problem =
+            support::with_profile(analytic, support::random_profile(random, analytic), options);
+        LayoutCache cache(problem);
+        for (int i = 0; i < 5; ++i) {
+            const Strategy strategy = random_strategy(random, problem, micro_batches);
+            if (find_fault(problem, strategy)) continue;
+            for (std::size_t o = 0; o < graph.op_count(); ++o) {
+                const OpId op(o);
+                const auto [forward, backward] = sums_of(problem, cache, op, strategy);
+                if (problem.has_forward(op)) {
+                    EXPECT_GE(forward, problem.least_forward_time(op, 0)) << graph.op(op).name;
+                    less_than_whole += forward < problem.forward_time(op, 0) ? 1 : 0;
+                }
+                if (problem.has_backward(op)) {
+                    EXPECT_GE(backward, problem.least_backward_time(op, 0)) << graph.op(op).name;
+                }
+            }
+        }
+    }
+    EXPECT_GT(less_than_whole, 100);
+}
+
+/// A time of its own for each text.
+cost::Measurement time_of(const std::string& text) {
+    std::int64_t sum = 1'000;
+    for (const char letter : text) sum = (31 * sum + letter) % 1'000'003;
+    const Time time(1 + sum);
+    return {.median = time, .lower = time, .upper = time, .versions = {}, .date = {}};
+}
+
+cost::Profile profile_of_tasks(const Problem& problem, const Strategy& strategy) {
+    const TaskGraph tasks = lower(problem, strategy);
+    const TaskWorks works(problem, strategy, tasks);
+    std::map<std::string, cost::MeasuredWork> rows;
+    cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}, .overheads = {}};
+    for (TaskId task = 0; task < static_cast<TaskId>(tasks.size()); ++task) {
+        device.device = works.device(task);
+        if (auto row = works.work(task, time_of(""))) {
+            row->time = time_of(row->signature.text);
+            rows.emplace(row->signature.text, *row);
+        }
+        if (auto row = works.transfer(task, time_of(""), "threads")) {
+            device.transfers.push_back(*std::move(row));
+        }
+    }
+    for (auto& [text, row] : rows) device.works.push_back(std::move(row));
+    return {.file = "tasks.sqlite", .date = {}, .devices = {std::move(device)}, .keys = {}};
+}
+
+TEST(MeasuredCosts, OfAllTasksOfAPlanPriceAllOfThem) {
+    int compared = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const int micro_batches = seed % 3 == 0 ? 1 + draw(random, 3) : 1;
+        const graph::OpGraph graph = random_network(
+            random, 1 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const cost::Machine machine = switched_machine(4);
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.micro_batches = micro_batches;
+        const Problem analytic = make_problem(graph, machine, options);
+        const Strategy strategy = random_strategy(random, analytic, micro_batches);
+        if (find_fault(analytic, strategy)) continue;
+        const Problem problem =
+            support::with_profile(analytic, profile_of_tasks(analytic, strategy), options);
+        const TaskGraph tasks = lower(problem, strategy);
+        for (const Task& task : tasks.tasks) {
+            if (task.joined > 0) continue;  // joined otherwise than before: another size
+            EXPECT_NE(task.source, cost::CostSource::analytic) << task_name(problem, task);
+            if (!is_communication(task.kind)) {
+                EXPECT_EQ(task.source, cost::CostSource::measured) << task_name(problem, task);
+                ++compared;
+            }
+        }
+    }
+    EXPECT_GT(compared, 1000);
 }
 
 TEST(MeasuredCosts, AreThoseOfTheSourcesThatTasksName) {

@@ -313,6 +313,31 @@ TEST(LowerBound, IsBelowRandomStrategiesOfMeasuredCosts) {
     }
 }
 
+TEST(LowerBound, IsBelowHalvesThatWereMeasuredToTakeLessThanHalf) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        Random random(seed);
+        const graph::OpGraph graph = support::chain_network(2 + plan::draw(random, 6));
+        const cost::Machine slow = plan::switched_machine(2);
+        std::vector<cost::Link> links(slow.links().begin(), slow.links().end());
+        for (cost::Link& link : links) {
+            link.bandwidth = std::int64_t{1} << 50U;
+            link.latency = Time{1};
+        }
+        std::vector<cost::Device> devices(slow.devices().begin(), slow.devices().end());
+        for (cost::Device& device : devices) device.launch_interval = Time{1};
+        const cost::Machine machine("fast links", devices, {"switch"}, links);
+        const Problem analytic = plan::make_problem(graph, machine);
+        const Problem problem =
+            support::with_profile(analytic, support::random_profile(random, analytic), {});
+        const Time bound = lower_bound(problem).value;
+        const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+        for (const plan::DeviceSet& set : data_parallel_devices(problem)) {
+            const auto strategy = data_parallel_strategy(problem, set, Sharding::none);
+            EXPECT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
+        }
+    }
+}
+
 TEST(LowerBound, CountsMeasuredCostsOfWholeOpsInFull) {
     // Whole ops: what was measured counts in full.
     const graph::OpGraph graph = plan::two_layers();

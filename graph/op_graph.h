@@ -49,6 +49,8 @@ struct GivenCosts {
 struct Body {
     std::string name;                      ///< attribute: then_branch, else_branch, body
     std::shared_ptr<const OpGraph> graph;  ///< shared by copies of the outer graph; never changed
+    /// How many of its last inputs are values from outside, which are the op's last operands.
+    std::size_t captures = 0;
 };
 
 struct Op {

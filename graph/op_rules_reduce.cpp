@@ -55,6 +55,8 @@ OpRule reduce_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const auto reduced = reduced_dims(b);
     if (reduced) set_reduced(b, *reduced);
     OpRule rule = b.finish();
+    // A backward knows axes that the graph knows; others it has to be given.
+    if (!reduced) rule.saves_operands |= 0b10;
     if (op.type != "ReduceMean" || is_floating_point(graph.tensor(op.inputs[0]).dtype)) return rule;
     // Means of parts are rounded to integers, and so do not add up.
     rule.operands[0].linear = false;

@@ -42,6 +42,7 @@ Combine combine_of(const OpRule& rule, const TensorRule& result, const Box& box)
 
 PartBuilder::PartBuilder(const OpGraph& graph, const Op& op, const OpRule& rule, const Box& box)
     : graph_(graph), op_(op), rule_(rule), box_(box) {
+    part_.name = op.name;
     part_.type = op.type;
     part_.domain = op.domain;
     part_.opset = op.opset;
@@ -51,6 +52,7 @@ PartBuilder::PartBuilder(const OpGraph& graph, const Op& op, const OpRule& rule,
         PartOperand operand;
         if (op.inputs[i].valid() && (applies || !rule.operands[i].apply_once)) {
             operand.source = PartOperand::Source::region;
+            operand.dtype = graph.tensor(op.inputs[i]).dtype;
             operand.region =
                 region_of(rule, rule.operands[i], graph.tensor(op.inputs[i]).shape, box);
         }
@@ -60,6 +62,7 @@ PartBuilder::PartBuilder(const OpGraph& graph, const Op& op, const OpRule& rule,
         PartResult result;
         result.is_wanted = op.outputs[i].valid();
         if (result.is_wanted) {
+            result.dtype = graph.tensor(op.outputs[i]).dtype;
             result.region =
                 region_of(rule, rule.results[i], graph.tensor(op.outputs[i]).shape, box);
             result.combine = combine_of(rule, rule.results[i], box);

@@ -43,14 +43,15 @@ struct PartOperand {
     };
     Source source = Source::left_out;
     Region region;                       ///< Source::region
-    DType dtype = DType::int64;          ///< Source::integers
+    DType dtype = DType::int64;          ///< of its elements, unless it is left out
     Shape shape;                         ///< Source::integers
     std::vector<std::int64_t> integers;  ///< Source::integers, row-major
 };
 
 struct PartResult {
     bool is_wanted = true;  ///< false: the op leaves this result out
-    Region region;          ///< of the op's result, that the part writes
+    DType dtype = DType::undefined;
+    Region region;  ///< of the op's result, that the part writes
     /// Per dim the positions of what the operator returns that are the region; empty: all of it.
     std::vector<Range> crop;
     /// Multiplies what the operator returns: the share of a mean that the part has.
@@ -71,6 +72,7 @@ struct RowMask {
 };
 
 struct PartOp {
+    std::string name;  ///< of the op
     std::string type;
     std::string domain;
     int opset = 0;

@@ -175,9 +175,11 @@ void resize_part(PartBuilder& b) {
     const std::size_t rank = b.shape(0).size();
     const Shape extents = b.extents(0);
     Shape made = b.result_extents(0);
+    bool is_windowed = false;
     for (std::size_t i = 0; i < rank; ++i) {
         const int dim = static_cast<int>(i);
         if (!b.dim_rule(0, dim).window) continue;
+        is_windowed = true;
         const Window& window = *b.dim_rule(0, dim).window;
         const PartWindow part = window_of(b, 0, dim);
         const bool is_longer = window.divisor > 1;
@@ -186,7 +188,8 @@ void resize_part(PartBuilder& b) {
             is_longer ? part.inside.begin * window.divisor : part.inside.begin / window.stride;
         b.crop(0, dim, {part.outputs.begin - first, part.outputs.end - first});
     }
-    if (!b.has_operand(kSizes)) return;
+    // Else the sizes stay: what keeps the aspect ratio would choose another one for those it chose.
+    if (!is_windowed || !b.has_operand(kSizes)) return;
     std::vector<std::int64_t> axes = b.attributes().get_ints("axes");
     if (axes.empty()) {
         for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));

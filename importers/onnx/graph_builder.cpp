@@ -357,8 +357,9 @@ private:
         for (std::size_t b = 0; b < node.bodies.size(); ++b) {
             const std::string body_name = fmt::format("{}/{}", op.name, node.bodies[b].attribute);
             op.bodies.push_back({node.bodies[b].attribute,
-                                 std::make_shared<const OpGraph>(graph_of(
-                                     *node.bodies[b].draft, live[b], ordered, body_name))});
+                                 std::make_shared<const OpGraph>(
+                                     graph_of(*node.bodies[b].draft, live[b], ordered, body_name)),
+                                 ordered.size()});
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/kernels/kernel.h"
 
+#include <utility>
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 
@@ -26,6 +28,12 @@ std::vector<std::int64_t> KernelCall::integers_of(std::size_t operand,
 
 at::Tensor unbroadcast(const at::Tensor& gradient, const graph::Shape& shape) {
     return at::sum_to(gradient, shape);
+}
+
+Tensors only_first(const BackwardCall& call, at::Tensor gradient) {
+    Tensors gradients(call.operand_shapes.size());
+    gradients.front() = std::move(gradient);
+    return gradients;
 }
 
 }  // namespace partita::runtime

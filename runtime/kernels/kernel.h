@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -31,10 +32,14 @@ namespace partita::runtime {
 
 using Tensors = std::vector<at::Tensor>;
 
+/// The value of a parameter or constant.
+using SourceValue = std::function<at::Tensor(const graph::Tensor&)>;
+
 struct KernelCall {
     const graph::PartOp& op;
     std::span<const at::Tensor> operands;
     std::span<const graph::Body> bodies;  ///< of If, Loop and Scan
+    const SourceValue* source = nullptr;  ///< of what their bodies hold; null: no op has bodies
 
     /// Undefined when it is left out or there is no such operand.
     [[nodiscard]] const at::Tensor& operand(std::size_t index) const;
@@ -82,5 +87,8 @@ struct KernelRow {
 /// The gradient of a result summed over the dims that broadcasting added or stretched: what an operand of
 /// that shape gets.
 at::Tensor unbroadcast(const at::Tensor& gradient, const graph::Shape& shape);
+
+/// The gradients of a call whose only operand with one is the first.
+Tensors only_first(const BackwardCall& call, at::Tensor gradient);
 
 }  // namespace partita::runtime

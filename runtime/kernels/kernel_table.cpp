@@ -13,6 +13,16 @@ namespace partita::runtime {
 
 namespace {
 
+constexpr std::array kFamilies = {
+    activation_kernels,    attention_kernels,   axis_kernels,        cast_kernels,
+    control_kernels,       convolution_kernels, deform_conv_kernels, index_kernels,
+    logic_kernels,         loss_kernels,        matrix_kernels,      movement_kernels,
+    normalization_kernels, optimizer_kernels,   pointwise_kernels,   pooling_kernels,
+    quantization_kernels,  random_kernels,      recurrent_kernels,   reduction_kernels,
+    reshape_kernels,       resize_kernels,      roi_pooling_kernels, shape_kernels,
+    signal_kernels,        variadic_kernels,    vision_kernels,
+};
+
 using Key = std::pair<std::string_view, std::string_view>;
 
 Key key_of(const KernelRow& row) {
@@ -22,7 +32,7 @@ Key key_of(const KernelRow& row) {
 const std::vector<const KernelRow*>& table() {
     static const std::vector<const KernelRow*> kTable = [] {
         std::vector<const KernelRow*> rows;
-        for (const auto family : {pointwise_kernels}) {
+        for (const auto family : kFamilies) {
             for (const KernelRow& row : family()) rows.push_back(&row);
         }
         std::ranges::sort(rows, {}, [](const KernelRow* row) { return key_of(*row); });

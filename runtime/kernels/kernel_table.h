@@ -15,7 +15,33 @@
 namespace partita::runtime {
 
 // The families.
+std::span<const KernelRow> activation_kernels();
+std::span<const KernelRow> attention_kernels();
+std::span<const KernelRow> axis_kernels();
+std::span<const KernelRow> cast_kernels();
+std::span<const KernelRow> control_kernels();
+std::span<const KernelRow> convolution_kernels();
+std::span<const KernelRow> deform_conv_kernels();
+std::span<const KernelRow> index_kernels();
+std::span<const KernelRow> logic_kernels();
+std::span<const KernelRow> loss_kernels();
+std::span<const KernelRow> matrix_kernels();
+std::span<const KernelRow> movement_kernels();
+std::span<const KernelRow> normalization_kernels();
+std::span<const KernelRow> optimizer_kernels();
 std::span<const KernelRow> pointwise_kernels();
+std::span<const KernelRow> pooling_kernels();
+std::span<const KernelRow> quantization_kernels();
+std::span<const KernelRow> random_kernels();
+std::span<const KernelRow> recurrent_kernels();
+std::span<const KernelRow> reduction_kernels();
+std::span<const KernelRow> reshape_kernels();
+std::span<const KernelRow> resize_kernels();
+std::span<const KernelRow> roi_pooling_kernels();
+std::span<const KernelRow> shape_kernels();
+std::span<const KernelRow> signal_kernels();
+std::span<const KernelRow> variadic_kernels();
+std::span<const KernelRow> vision_kernels();
 
 /// The row for an operator, or null.
 const KernelRow* find_kernel(std::string_view domain, std::string_view type);

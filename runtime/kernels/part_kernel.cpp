@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/kernels/part_kernel.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -25,20 +26,33 @@ at::Tensor cropped(at::Tensor result, const std::vector<graph::Range>& crop) {
     return result;
 }
 
+/// Of an operand that the part takes whole: axes, repeats, a shape; undefined when it is not known.
+at::Tensor known_value(const graph::OpGraph& graph, graph::TensorId id,
+                       const PartOperand& operand) {
+    if (operand.source != PartOperand::Source::region) return {};
+    const graph::Tensor& tensor = graph.tensor(id);
+    const auto type = scalar_type_of(tensor.dtype);
+    if (!tensor.known_integers || !type) return {};
+    if (extents_of(operand.region) != tensor.shape) return {};
+    return integer_tensor(*tensor.known_integers, tensor.shape).to(*type);
+}
+
 }  // namespace
 
 PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-                       const graph::Box& box)
-    : row_(find_kernel(graph.op(id).domain, graph.op(id).type)),
-      op_(graph::part_op(graph, id, rule, box)),
-      bodies_(&graph.op(id).bodies) {
+                       const graph::Box& box, const SourceValue* source)
+    : op_(graph::part_op(graph, id, rule, box)), bodies_(&graph.op(id).bodies), source_(source) {
+    row_ = find_kernel(op_.domain, op_.type);  // a part may be of another operator
     assert(row_ != nullptr);
-    for (const PartOperand& operand : op_.operands) {
+    const std::vector<graph::TensorId>& inputs = graph.op(id).inputs;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+        const PartOperand& operand = op_.operands[i];
         integers_.emplace_back();
         if (operand.source == PartOperand::Source::integers) {
             const auto type = scalar_type_of(operand.dtype);
             integers_.back() = integer_tensor(operand.integers, operand.shape).to(*type);
         }
+        known_.push_back(i < inputs.size() ? known_value(graph, inputs[i], operand) : at::Tensor());
         shapes_.push_back(operand.source == PartOperand::Source::region ? extents_of(operand.region)
                                                                         : operand.shape);
     }
@@ -84,7 +98,8 @@ at::Tensor PartKernel::masked(const at::Tensor& result, const at::Tensor& indice
 
 Tensors PartKernel::run(std::span<const at::Tensor> operands) const {
     const Tensors found = taken(operands);
-    Tensors results = row_->forward({.op = op_, .operands = found, .bodies = *bodies_});
+    Tensors results =
+        row_->forward({.op = op_, .operands = found, .bodies = *bodies_, .source = source_});
     results.resize(op_.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
         const graph::PartResult& wanted = op_.results[i];
@@ -129,6 +144,9 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
                                  std::span<const char> wanted) const {
     const at::NoGradGuard no_grad;
     Tensors found = taken(operands);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        if (!found[i].defined()) found[i] = known_[i];
+    }
     Tensors given(gradients.begin(), gradients.end());
     for (std::size_t i = 0; i < given.size(); ++i) {
         if (!given[i].defined()) continue;
@@ -137,12 +155,19 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
             given[i] = masked(given[i], operands[static_cast<std::size_t>(op_.row_mask->operand)]);
         }
     }
-    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_}};
+    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_, .source = source_}};
     call.results = results;
     call.gradients = given;
     call.operand_shapes = shapes_;
     call.wanted = wanted;
-    return row_->backward(call);
+    const bool is_given =
+        std::ranges::any_of(given, [](const at::Tensor& g) { return g.defined(); });
+    Tensors found_gradients = is_given ? row_->backward(call) : Tensors();
+    found_gradients.resize(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i] == 0) found_gradients[i] = at::Tensor();
+    }
+    return found_gradients;
 }
 
 Tensors PartKernel::backward(const Tape& tape, std::span<const at::Tensor> operands,

@@ -34,9 +34,10 @@ struct Tape {
 
 class PartKernel {
 public:
-    /// The op must have a kernel: check_kernels(). `box` as part_op() wants it.
+    /// The op must have a kernel: check_kernels(). `box` as part_op() wants it. `source`, which must
+    /// outlive this, is asked only by ops with bodies.
     PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-               const graph::Box& box);
+               const graph::Box& box, const SourceValue* source = nullptr);
 
     [[nodiscard]] const graph::PartOp& op() const { return op_; }
     /// Does a backward need the tape of its forward?
@@ -45,6 +46,8 @@ public:
     /// `operands`: as the op's inputs, of the extents of the part's regions; those that the part leaves
     /// out are not looked at. Results are contiguous, or views of an operand.
     [[nodiscard]] Tensors forward(std::span<const at::Tensor> operands) const;
+    /// The same in the caller's grad mode: with history where that is on.
+    [[nodiscard]] Tensors run(std::span<const at::Tensor> operands) const;
     /// The same, and leaves what backward() needs: `wanted` per operand.
     [[nodiscard]] Tensors forward(std::span<const at::Tensor> operands,
                                   std::span<const char> wanted, Tape& tape) const;
@@ -58,7 +61,6 @@ public:
 
 private:
     [[nodiscard]] Tensors taken(std::span<const at::Tensor> operands) const;
-    [[nodiscard]] Tensors run(std::span<const at::Tensor> operands) const;
     [[nodiscard]] at::Tensor indices_of(const at::Tensor& indices) const;
     [[nodiscard]] at::Tensor masked(const at::Tensor& result, const at::Tensor& indices) const;
     [[nodiscard]] Tensors own_backward(std::span<const at::Tensor> operands,
@@ -69,7 +71,9 @@ private:
     const KernelRow* row_ = nullptr;
     graph::PartOp op_;
     const std::vector<graph::Body>* bodies_ = nullptr;
+    const SourceValue* source_ = nullptr;
     Tensors integers_;  ///< per operand the part's own value; undefined: of a region, or left out
+    Tensors known_;  ///< per operand its value where the graph has it: a backward need not save it
     std::vector<graph::Shape> shapes_;  ///< per operand
     bool is_cropped_ = false;           ///< the operator returns more than the part's results
 };

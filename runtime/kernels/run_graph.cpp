@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
 #include "graph/op_rule.h"
@@ -20,9 +21,28 @@ using graph::TensorId;
 
 namespace {
 
+/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on data.
+at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positions& positions) {
+    if (positions.empty()) return tensor.narrow(dim, 0, 0);
+    Tensors pieces;
+    for (const graph::Range& range : positions) {
+        pieces.push_back(tensor.slice(dim, range.begin, range.end));
+    }
+    return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
+}
+
+/// What even a whole op reads of an operand may be less than all: Slice.
+at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
+    for (std::size_t dim = 0; dim < region.dims.size(); ++dim) {
+        tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
+    }
+    return tensor;
+}
+
 class GraphRun {
 public:
-    explicit GraphRun(const graph::OpGraph& graph) : graph_(graph), values_(graph.tensor_count()) {
+    GraphRun(const graph::OpGraph& graph, const SourceValue& source)
+        : graph_(graph), source_(source), values_(graph.tensor_count()) {
         for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
             uses_.push_back(graph.uses(TensorId(t)).size());
         }
@@ -41,10 +61,15 @@ public:
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule));
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), &source_);
         Tensors operands;
-        for (const TensorId t : op.inputs) operands.push_back(take(t));
-        Tensors results = kernel.forward(operands);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            operands.push_back(take(op.inputs[i]));
+            const graph::PartOperand& wanted = kernel.op().operands[i];
+            if (wanted.source != graph::PartOperand::Source::region) continue;
+            operands.back() = taken(operands.back(), wanted.region);
+        }
+        Tensors results = kernel.run(operands);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));
         }
@@ -52,6 +77,7 @@ public:
 
 private:
     const graph::OpGraph& graph_;
+    const SourceValue& source_;
     std::vector<at::Tensor> values_;
     std::vector<std::size_t> uses_;
 };
@@ -60,7 +86,7 @@ private:
 
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source) {
-    GraphRun run(graph);
+    GraphRun run(graph, source);
     Tensors outputs;
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {

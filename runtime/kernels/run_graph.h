@@ -4,7 +4,6 @@
 // that executions of plans are compared with.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +13,9 @@
 
 namespace partita::runtime {
 
-/// The value of a parameter or constant.
-using SourceValue = std::function<at::Tensor(const graph::Tensor&)>;
-
 /// `inputs` in order of the Input ops; results in order of the Output ops. Values are dropped after their
-/// last use. Every op must have a kernel. An exception of a kernel gets the op's name in front.
+/// last use. Every op must have a kernel. An exception of a kernel gets the op's name in front. Autograd
+/// can differentiate the results where the caller's grad mode is on.
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source);
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace partita::runtime {
+
+/// Operators whose backward kernel_parts_test.cpp compares with autograd.
+std::vector<std::string> types_in_parts();
+
+}  // namespace partita::runtime

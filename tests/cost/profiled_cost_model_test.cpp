@@ -219,7 +219,7 @@ TEST(ProfiledCostModel, PredictsAProductThatIsLeftOut) {
     }
     const double interpolated = leave_one_out(rows, products, /*analytic=*/false);
     const double analytic = leave_one_out(rows, products, /*analytic=*/true);
-    EXPECT_LT(interpolated, 0.06) << "analytic " << analytic;
+    EXPECT_LT(interpolated, 0.07) << "analytic " << analytic;
     EXPECT_GT(analytic, 3 * interpolated);
 }
 

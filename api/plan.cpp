@@ -41,8 +41,10 @@ OpPlan to_public(const plan::PlannedOp& op) {
             .update_devices = devices_of(op.update.update)};
 }
 
-plan::Problem problem_of(const plan::Plan& plan, const Model& model) {
-    return api::make_problem(model.impl().loaded, *plan.machine, api::problem_options(plan));
+plan::Problem problem_of(const plan::Plan& plan, const Model& model,
+                         const std::filesystem::path& profile = {}) {
+    return api::make_problem(model.impl().loaded, *plan.machine, api::problem_options(plan),
+                             api::load_costs(profile, *plan.machine));
 }
 
 }  // namespace
@@ -126,8 +128,9 @@ void Plan::save(const std::filesystem::path& file) const {
     plan::write_file(file, json());
 }
 
-std::vector<std::string> Plan::verify(const Model& model) const {
-    return plan::verify(problem_of(impl_->plan, model), impl_->plan);
+std::vector<std::string> Plan::verify(const Model& model,
+                                      const std::filesystem::path& profile) const {
+    return plan::verify(problem_of(impl_->plan, model, profile), impl_->plan);
 }
 
 std::string Plan::export_as(std::string_view format, const Model& model) const {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "api/constraints_file.h"
-#include "cost/cost_model.h"
 #include "graph/error.h"
 
 namespace partita::api {
@@ -88,18 +87,19 @@ plan::ProblemOptions problem_options(const plan::Plan& plan) {
 }
 
 plan::Problem make_problem(const LoadedModel& model, const cost::Machine& machine,
-                           plan::ProblemOptions options) {
+                           plan::ProblemOptions options, const Costs& costs) {
     options.input_sample_dims = model.input_sample_dims;
-    return {model.graph, machine, cost::default_cost_model(), std::move(options)};
+    return {model.graph, machine, costs.model, std::move(options), costs.transfers};
 }
 
 plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
-                     const search::SearchResult& result) {
+                     const search::SearchResult& result, const Costs& costs) {
     plan::Plan plan = search::make_plan(problem, result);
     plan.model_file = model.file.filename().string();
     plan.bindings = model.bindings;
     plan.shapes = model.shapes;
     plan.unroll = model.unroll;
+    if (!costs.measured.empty()) plan.cost_sources.push_back(costs.measured);
     return plan;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/costs.h"
 #include "api/loaded_model.h"
 #include "cost/machine.h"
 #include "graph/soap.h"
@@ -48,6 +49,7 @@ struct GoalOptions {
     TrainingOptions training;
     std::optional<plan::Objective> objective;  ///< empty: the default of mode and model
     std::filesystem::path fix;                 ///< empty: none
+    std::filesystem::path profile;             ///< of measured costs; empty: none
     std::optional<Bytes> memory_limit;
     bool whole_ops = false;                 ///< --dims O
     std::vector<graph::SoapClass> unsplit;  ///< classes that --dims leaves out
@@ -79,12 +81,12 @@ void check_objective(plan::Objective objective, plan::Mode mode);
 /// What a plan says of the problem that it solves; constraints are not part of a plan.
 plan::ProblemOptions problem_options(const plan::Plan& plan);
 
-/// With the costs that this version knows. Keeps references to graph and machine.
+/// Keeps references to graph and machine.
 plan::Problem make_problem(const LoadedModel& model, const cost::Machine& machine,
-                           plan::ProblemOptions options);
+                           plan::ProblemOptions options, const Costs& costs = {});
 
-/// The plan that a search found, with what only the model knows.
+/// The plan that a search found, with what only model and costs know.
 plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
-                     const search::SearchResult& result);
+                     const search::SearchResult& result, const Costs& costs = {});
 
 }  // namespace partita::api

@@ -26,7 +26,7 @@ Progress to_public(const search::Progress& progress) {
             .searcher = progress.searcher};
 }
 
-SearchResult to_public(const Model& model, const plan::Problem& problem,
+SearchResult to_public(const Model& model, const plan::Problem& problem, const api::Costs& costs,
                        const search::SearchResult& found) {
     SearchResult result{.status = api::to_public(found.status),
                         .best = std::nullopt,
@@ -42,7 +42,7 @@ SearchResult to_public(const Model& model, const plan::Problem& problem,
     }
     if (found.status != search::Status::infeasible) {
         result.best = Plan(std::make_shared<const Plan::Impl>(
-            Plan::Impl{api::make_plan(model.impl().loaded, problem, found)}));
+            Plan::Impl{api::make_plan(model.impl().loaded, problem, found, costs)}));
     }
     return result;
 }
@@ -67,9 +67,10 @@ const Plan& SearchResult::plan() const {
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
     search::EngineOptions engine = api::engine_options(options);
     const cost::Machine& hardware = machine.impl().machine;
+    const api::Costs costs = api::load_costs(options.profile, hardware);
     const plan::Problem problem =
         api::make_problem(model.impl().loaded, hardware,
-                          api::problem_options(options, model.impl().loaded, hardware));
+                          api::problem_options(options, model.impl().loaded, hardware), costs);
     if (options.start) engine.start = plan::strategy_of(options.start->impl().plan, problem);
     if (options.progress) {
         engine.progress = [&options](const search::Progress& progress) {
@@ -79,7 +80,7 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
     std::atomic<bool> cancelled{false};
     const std::stop_callback on_stop(options.stop, [&cancelled] { cancelled.store(true); });
     engine.cancelled = &cancelled;
-    return to_public(model, problem, search::search(problem, std::move(engine)));
+    return to_public(model, problem, costs, search::search(problem, std::move(engine)));
 }
 
 std::vector<SearcherInfo> searchers() {

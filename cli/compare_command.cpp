@@ -99,6 +99,7 @@ private:
         std::string result = fact_line("model", model_line(loaded.model, facts));
         result += fact_line("machine", machine_line(loaded.machine));
         result += fact_line("objective", goal_line(problem));
+        if (!loaded.costs.measured.empty()) result += fact_line("costs", loaded.costs.measured);
         if (!rows.empty()) {
             result += fact_line("bound", to_text(rows.front().result.lower_bound));
         }

@@ -16,11 +16,8 @@ struct LaterOption {
     const char* name;
     bool takes_value;
     const char* instead;  ///< what there is now
-    bool policy = false;  ///< says how a plan runs
 };
 constexpr std::array kLaterOptions = {
-    LaterOption{"--profile", true,
-                "Costs come from the analytic model or the workload file: leave it out.", true},
     LaterOption{"--contiguous", false, "--fix can keep ops together."},
     LaterOption{"--reward", true, "No searcher learns: leave it out."},
     LaterOption{"--save-policy", true, "No searcher learns: leave it out."},
@@ -45,12 +42,6 @@ void add_later_option(CLI::App& app, const LaterOption& later) {
 
 void add_later_options(CLI::App& app) {
     for (const LaterOption& later : kLaterOptions) add_later_option(app, later);
-}
-
-void add_later_policy_options(CLI::App& app) {
-    for (const LaterOption& later : kLaterOptions) {
-        if (later.policy) add_later_option(app, later);
-    }
 }
 
 }  // namespace partita::cli

@@ -9,7 +9,5 @@
 namespace partita::cli {
 
 void add_later_options(CLI::App& app);
-/// Those of them that say how a plan runs, for commands that do not search.
-void add_later_policy_options(CLI::App& app);
 
 }  // namespace partita::cli

@@ -26,10 +26,14 @@ LoadedModel load_model(const ModelOptions& options) {
 }
 
 std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
-                                    plan::ProblemOptions options) {
-    auto loaded = std::unique_ptr<Loaded>(
-        new Loaded{.model = std::move(model), .machine = std::move(machine), .problem = {}});
-    loaded->problem.emplace(api::make_problem(loaded->model, loaded->machine, std::move(options)));
+                                    const std::filesystem::path& profile,
+                                    plan::ProblemOptions options, Console& console) {
+    auto loaded = std::unique_ptr<Loaded>(new Loaded{
+        .model = std::move(model), .machine = std::move(machine), .costs = {}, .problem = {}});
+    loaded->costs = api::load_costs(profile, loaded->machine);
+    for (const std::string& note : loaded->costs.notes) console.note(note);
+    loaded->problem.emplace(
+        api::make_problem(loaded->model, loaded->machine, std::move(options), loaded->costs));
     return loaded;
 }
 
@@ -45,7 +49,8 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     cost::Machine chosen = machine_for(machine, model, console);
     goal.apply(model, chosen, options.constraints);
     goal.training.open(options);
-    return make_loaded(std::move(model), std::move(chosen), std::move(options));
+    return make_loaded(std::move(model), std::move(chosen), goal.profile, std::move(options),
+                       console);
 }
 
 }  // namespace partita::cli

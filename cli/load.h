@@ -6,10 +6,12 @@
 // Throws the importers' InputError and UsageError.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "api/costs.h"
 #include "api/loaded_model.h"
 #include "cli/console.h"
 #include "cli/options.h"
@@ -25,7 +27,8 @@ using api::LoadedModel;
 struct Loaded {
     LoadedModel model;
     cost::Machine machine;
-    std::optional<plan::Problem> problem;  ///< refers to the two above
+    api::Costs costs;
+    std::optional<plan::Problem> problem;  ///< refers to model and machine
 };
 
 LoadedModel load_model(const ModelOptions& options);
@@ -34,8 +37,9 @@ LoadedModel load_model(const ModelOptions& options);
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model, const std::string& machine,
                                      const GoalOptions& goal, Console& console);
 
-/// Puts the parts in their place and makes the problem.
+/// Puts the parts in their place and makes the problem. `profile`: "" for none.
 std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
-                                    plan::ProblemOptions options);
+                                    const std::filesystem::path& profile,
+                                    plan::ProblemOptions options, Console& console);
 
 }  // namespace partita::cli

@@ -265,6 +265,15 @@ void add_goal_options(CLI::App& app, GoalOptions& options) {
                        std::array{Objective::latency, Objective::throughput, Objective::step_time});
         });
     add_constraint_options(app, options);
+    add_profile_option(app, options);
+}
+
+void add_profile_option(CLI::App& app, GoalOptions& options) {
+    app.add_option("--profile", options.profile,
+                   "measured costs, a database that `partita profile` wrote; what it lacks is "
+                   "priced by the analytic model")
+        ->type_name("DB")
+        ->group(kGoalGroup);
 }
 
 void add_budget_options(CLI::App& app, SearchOptions& options) {

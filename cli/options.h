@@ -36,7 +36,8 @@ void add_binding_options(CLI::App& app, ModelOptions& options);
 void add_machine_option(CLI::App& app, std::string& machine);
 void add_training_options(CLI::App& app, TrainingOptions& options);
 void add_constraint_options(CLI::App& app, GoalOptions& options);
-/// Training, objective and constraints.
+void add_profile_option(CLI::App& app, GoalOptions& options);
+/// Training, objective, constraints and costs.
 void add_goal_options(CLI::App& app, GoalOptions& options);
 void add_budget_options(CLI::App& app, SearchOptions& options);
 void add_scheduler_option(CLI::App& app, std::optional<plan::Scheduler>& scheduler);

@@ -50,7 +50,7 @@ public:
         search::EngineOptions options = search_.engine_options();
         options.searchers = search::parse_searchers(search_.searcher);
         check_outputs({{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}},
-                      {model_.file, machine_, goal_.fix, start_});
+                      {model_.file, machine_, goal_.fix, goal_.profile, start_});
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
@@ -65,18 +65,18 @@ public:
         const search::SearchResult result = run_search(problem, std::move(options), console);
         PlanSummary summary(*loaded, result);
         if (result.status == search::Status::infeasible) {
-            console.json(summary.json(""));
+            console.json(summary.json("", nullptr));
             console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
             return ExitCode::infeasible;
         }
-        const plan::Plan plan = api::make_plan(loaded->model, problem, result);
+        const plan::Plan plan = api::make_plan(loaded->model, problem, result, loaded->costs);
         const api::Priced priced = api::price_as_planned(problem, result.strategy, plan);
         const plan::ExportInput planned{.problem = problem,
                                         .strategy = result.strategy,
                                         .tasks = &priced.tasks,
                                         .timeline = priced.timeline ? &*priced.timeline : nullptr};
         write_files(plan, planned, report_file_.empty() ? std::string() : summary.page(priced));
-        console.json(summary.json(plan_file_.string()));
+        console.json(summary.json(plan_file_.string(), &priced));
         console.print(summary.text(priced, Console::stdout_terminal()));
         for (const auto& file : {plan_file_, trace_file_, report_file_}) {
             if (!file.empty()) console.print(fmt::format("wrote {}\n", file.string()));

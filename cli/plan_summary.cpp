@@ -54,16 +54,10 @@ Json devices_json(const plan::Problem& problem, const search::SearchResult& resu
     return json;
 }
 
-Json costs_json(const plan::Problem& problem, const search::SearchResult& result) {
-    CostCounts counts{};
-    if (!result.strategy.configs.empty()) counts = count_costs(problem, result.strategy);
-    const auto count = [&](cost::CostSource source) {
-        return counts[static_cast<std::size_t>(source)];
-    };
-    return {{"measured", count(cost::CostSource::measured)},
-            {"interpolated", count(cost::CostSource::interpolated)},
-            {"analytic", count(cost::CostSource::analytic)},
-            {"given", count(cost::CostSource::given)}};
+Json costs_json(const plan::CostCounts& counts) {
+    Json json = Json::object();
+    for (const auto& [source, count] : named_counts(counts)) json[std::string(source)] = count;
+    return json;
 }
 
 std::string one_line(std::string_view text) {
@@ -120,7 +114,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     text += fact_line("objective", goal_line(problem, result_.strategy.policy));
     text += fact_line("plan", result_line() + "\n" + search_line());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
-    text += fact_line("costs", costs_line(count_costs(problem, result_.strategy)));
+    text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
     const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
     text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
@@ -130,7 +124,11 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     return text + '\n' + picture + '\n';
 }
 
-std::string PlanSummary::json(const std::string& plan_file) const {
+plan::CostCounts PlanSummary::counts_of(const api::Priced& priced) const {
+    return count_costs(loaded_, result_.strategy, priced.tasks);
+}
+
+std::string PlanSummary::json(const std::string& plan_file, const api::Priced* priced) const {
     const plan::Problem& problem = *loaded_.problem;
     const bool found = result_.status != search::Status::infeasible;
     const plan::Policy& policy = result_.strategy.policy;
@@ -156,7 +154,7 @@ std::string PlanSummary::json(const std::string& plan_file) const {
                  {"acceptance_rate", or_null(result_.acceptance_rate)},
                  {"baselines", baselines_json(result_)},
                  {"devices", devices_json(problem, result_)},
-                 {"costs", costs_json(problem, result_)},
+                 {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
                  {"unsupported_ops", unsupported},
                  {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
     if (!found) json["shortage"] = result_.shortage;
@@ -184,7 +182,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"scheduler", std::string(name_of(result_.scheduler))},
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
-                   {"costs", costs_line(count_costs(problem, result_.strategy))}};
+                   {"costs", costs_line(loaded_, counts_of(priced))}};
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {
         input.facts.emplace_back("micro-batches", std::to_string(policy.micro_batches));

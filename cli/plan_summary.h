@@ -19,14 +19,16 @@ public:
     PlanSummary(const Loaded& loaded, const search::SearchResult& result);
 
     [[nodiscard]] std::string text(const api::Priced& priced, const Terminal& terminal) const;
-    /// The keys that `--json` promises. `plan_file` is "" when none was written.
-    [[nodiscard]] std::string json(const std::string& plan_file) const;
+    /// The keys that `--json` promises. `plan_file` is "" when none was written, `priced` null when
+    /// there is no plan.
+    [[nodiscard]] std::string json(const std::string& plan_file, const api::Priced* priced) const;
     [[nodiscard]] std::string page(const api::Priced& priced) const;
 
 private:
     [[nodiscard]] std::string result_line() const;
     [[nodiscard]] std::string search_line() const;
     [[nodiscard]] std::string baselines_line() const;
+    [[nodiscard]] plan::CostCounts counts_of(const api::Priced& priced) const;
 
     const Loaded& loaded_;
     const search::SearchResult& result_;

@@ -42,6 +42,7 @@ void add_planned_options(CLI::App& app, PlannedOptions& options) {
     app.add_option("--machine", options.machine, "another machine than the plan's")->type_name("M");
     app.add_flag("--ignore-digest", options.ignore_digest,
                  "accept a plan of another version of model, machine or costs");
+    add_profile_option(app, options.goal);
 }
 
 Planned load_planned(const PlannedOptions& options, Console& console) {
@@ -70,7 +71,8 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     const bool as_planned = problem.mode == plan.mode && problem.policy == plan.policy;
     try {
         api::check_objective(problem.objective, problem.mode);
-        planned.loaded = make_loaded(std::move(model), std::move(machine), std::move(problem));
+        planned.loaded = make_loaded(std::move(model), std::move(machine), options.goal.profile,
+                                     std::move(problem), console);
     } catch (const UsageError& error) {
         // Nothing else was asked for than what the file says.
         if (!as_planned) throw;

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "api/pricing.h"
-#include "cli/later_options.h"
 #include "cli/outputs.h"
 #include "cli/planned.h"
 #include "cli/summary.h"
@@ -33,13 +32,13 @@ public:
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
             ->group("Output");
-        add_later_policy_options(app);
     }
 
     ExitCode run(Console& console) override {
-        check_outputs({{"--trace", trace_file_}},
-                      {options_.plan, options_.model.file, options_.machine});
+        check_outputs({{"--trace", trace_file_}}, {options_.plan, options_.model.file,
+                                                   options_.machine, options_.goal.profile});
         const Planned planned = load_planned(options_, console);
+        note_costs(planned, console);
         const plan::Problem& problem = *planned.loaded->problem;
         plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         check_policy(planned.plan.policy, problem.policy());
@@ -59,7 +58,7 @@ public:
                                  .tasks = &priced.tasks,
                                  .timeline = priced.timeline ? &*priced.timeline : nullptr}));
         }
-        console.json(json(planned, priced));
+        console.json(json(planned, strategy, priced));
         console.print(text(planned, strategy, priced));
         if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
         if (priced.evaluation.feasible()) return ExitCode::done;
@@ -69,6 +68,14 @@ public:
     }
 
 private:
+    void note_costs(const Planned& planned, Console& console) const {
+        const std::string measured = api::measured_costs_of(planned.plan);
+        if (measured.empty() || !options_.goal.profile.empty()) return;
+        console.note(fmt::format(
+            "the plan was made with measured costs of {}. Give --profile to price it by them.",
+            measured));
+    }
+
     /// How gradients are summed is part of where a plan puts parameters and updates.
     static void check_policy(const plan::Policy& planned, const plan::Policy& wanted) {
         if (wanted.gradient_sync == planned.gradient_sync) return;
@@ -117,14 +124,24 @@ private:
         result += fact_line("machine", machine_line(planned.loaded->machine));
         result += fact_line("objective", goal_line(problem));
         result += fact_line("simulated", value);
+        if (!planned.loaded->costs.measured.empty()) {
+            const auto counts = count_costs(*planned.loaded, strategy, priced.tasks);
+            result += fact_line("costs", costs_line(*planned.loaded, counts));
+        }
         result += '\n' + device_table(problem, strategy, priced.evaluation, whole) + '\n';
         return result + (priced.timeline
                              ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
                              : load_picture(problem, priced.evaluation, terminal));
     }
 
-    static std::string json(const Planned& planned, const api::Priced& priced) {
+    static std::string json(const Planned& planned, const plan::Strategy& strategy,
+                            const api::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
+        Json costs = Json::object();
+        for (const auto& [source, count] :
+             named_counts(count_costs(*planned.loaded, strategy, priced.tasks))) {
+            costs[std::string(source)] = count;
+        }
         Json devices = Json::array();
         for (std::size_t d = 0; d < priced.evaluation.devices.size(); ++d) {
             const plan::DeviceUse& use = priced.evaluation.devices[d];
@@ -140,6 +157,7 @@ private:
                            {"fits", priced.evaluation.feasible()},
                            {"machine", problem.machine().name()},
                            {"tasks", priced.tasks.size()},
+                           {"costs", costs},
                            {"devices", devices}};
         return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
     }

@@ -150,8 +150,11 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
     return text;
 }
 
-CostCounts count_costs(const plan::Problem& problem, const plan::Strategy& strategy) {
-    CostCounts counts{};
+plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,
+                             const plan::TaskGraph& tasks) {
+    const plan::Problem& problem = *loaded.problem;
+    if (!loaded.costs.measured.empty()) return plan::count_costs(tasks);
+    plan::CostCounts counts{};
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
         if (!problem.has_forward(op)) continue;
@@ -160,14 +163,26 @@ CostCounts count_costs(const plan::Problem& problem, const plan::Strategy& strat
     return counts;
 }
 
-std::string costs_line(const CostCounts& counts) {
-    std::string text;
-    for (std::size_t s = 0; s < counts.size(); ++s) {
-        if (counts[s] == 0) continue;
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count_of(counts[s], "op"),
-                            source_name(static_cast<cost::CostSource>(s)));
+std::vector<std::pair<std::string_view, std::int64_t>> named_counts(
+    const plan::CostCounts& counts) {
+    std::vector<std::pair<std::string_view, std::int64_t>> named;
+    for (const auto source : {cost::CostSource::measured, cost::CostSource::interpolated,
+                              cost::CostSource::analytic, cost::CostSource::given}) {
+        named.emplace_back(source_name(source), counts[static_cast<std::size_t>(source)]);
     }
-    return text.empty() ? "none needed" : text;
+    return named;
+}
+
+std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts) {
+    const bool measured = !loaded.costs.measured.empty();
+    std::string text;
+    for (const auto& [source, count] : named_counts(counts)) {
+        if (count == 0) continue;
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ",
+                            measured ? with_commas(count) : count_of(count, "op"), source);
+    }
+    if (text.empty()) return "none needed";
+    return measured ? fmt::format("{} tasks ({})", text, loaded.costs.measured) : text;
 }
 
 std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation) {

@@ -4,18 +4,18 @@
 // devices, counts of where costs came from.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/load.h"
 #include "cli/model_facts.h"
-#include "cost/cost_model.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
+#include "plan/task_graph.h"
 
 namespace partita::cli {
 
@@ -40,10 +40,13 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
 std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
                          const plan::Evaluation& evaluation, Time whole);
 
-/// Ops that run forward, by the source of their price; indexed by CostSource.
-using CostCounts = std::array<std::int64_t, cost::kCostSourceCount>;
-CostCounts count_costs(const plan::Problem& problem, const plan::Strategy& strategy);
-std::string costs_line(const CostCounts& counts);
+/// By the source of their price: tasks where costs are measured, else ops that run forward.
+plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,
+                             const plan::TaskGraph& tasks);
+/// Each count with the name of its source.
+std::vector<std::pair<std::string_view, std::int64_t>> named_counts(const plan::CostCounts& counts);
+/// "412 measured, 31 interpolated, 7 analytic tasks (profile.sqlite 2026-11-22)", "9 ops analytic".
+std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts);
 
 /// What is short, per device that is: "gpu0 needs 3.2 GiB of 2 GiB (1.2 GiB short)"; "" if nothing.
 std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation);

@@ -74,6 +74,14 @@ std::optional<CollectivePrice> FirstCollectiveMatch::price(const CollectiveCall&
     return std::nullopt;
 }
 
+std::optional<Price> FirstCollectiveMatch::copy_price(int from, int to, Bytes bytes,
+                                                      const Machine& machine) const {
+    for (const auto& model : models_) {
+        if (auto price = model->copy_price(from, to, bytes, machine)) return price;
+    }
+    return std::nullopt;
+}
+
 std::string FirstCollectiveMatch::name() const {
     std::vector<std::string> names;
     for (const auto& model : models_) names.push_back(model->name());

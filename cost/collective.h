@@ -98,6 +98,11 @@ public:
     virtual ~CollectiveModel() = default;
     [[nodiscard]] virtual std::optional<CollectivePrice> price(const CollectiveCall& call,
                                                                const Machine& machine) const = 0;
+    /// Of a copy from one device to another; nullopt: as the machine's links say.
+    [[nodiscard]] virtual std::optional<Price> copy_price(int /*from*/, int /*to*/, Bytes /*bytes*/,
+                                                          const Machine& /*machine*/) const {
+        return std::nullopt;
+    }
     /// Identifies model and calibration in a plan's costs.sources.
     [[nodiscard]] virtual std::string name() const = 0;
 };
@@ -108,6 +113,8 @@ public:
     explicit FirstCollectiveMatch(std::vector<std::shared_ptr<const CollectiveModel>> models);
     [[nodiscard]] std::optional<CollectivePrice> price(const CollectiveCall& call,
                                                        const Machine& machine) const override;
+    [[nodiscard]] std::optional<Price> copy_price(int from, int to, Bytes bytes,
+                                                  const Machine& machine) const override;
     [[nodiscard]] std::string name() const override;
 
 private:

@@ -34,6 +34,10 @@ std::string_view name_of(Phase phase) {
     std::abort();
 }
 
+Time Share::of(Time time) const {
+    return Time(static_cast<std::int64_t>((static_cast<Int128>(time.raw()) * raw) >> 32U));
+}
+
 std::optional<Price> Roofline::price(const Work& work, const Device& device) const {
     if (work.alias) return Price{.time = Time{0}};
     const std::int64_t peak =
@@ -63,6 +67,16 @@ std::optional<Price> FirstMatch::price(const Work& work, const Device& device) c
     return std::nullopt;
 }
 
+bool FirstMatch::uses_signatures() const {
+    return std::ranges::any_of(models_, [](const auto& model) { return model->uses_signatures(); });
+}
+
+Share FirstMatch::least_share(const Work& work, const Device& device) const {
+    Share least;
+    for (const auto& model : models_) least = std::min(least, model->least_share(work, device));
+    return least;
+}
+
 std::string FirstMatch::name() const {
     std::vector<std::string> names;
     for (const auto& model : models_) names.push_back(model->name());
@@ -83,6 +97,12 @@ std::optional<Price> Scaled::price(const Work& work, const Device& device) const
     if (scaled > Time::max().raw()) detail::throw_overflow(detail::TimeTag::kName);
     price->time = Time(static_cast<std::int64_t>(scaled));
     return price;
+}
+
+Share Scaled::least_share(const Work& work, const Device& device) const {
+    const Share share = model_->least_share(work, device);
+    const Int128 scaled = static_cast<Int128>(share.raw) * numerator_ / denominator_;
+    return std::min(Share{}, Share{static_cast<std::int64_t>(std::min<Int128>(scaled, share.raw))});
 }
 
 std::string Scaled::name() const {

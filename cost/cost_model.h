@@ -10,6 +10,7 @@
 // Source: Williams, Waterman, Patterson, CACM 52(4), 2009 (roofline); REFERENCES.md 2, 9.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,7 +25,10 @@
 namespace partita::cost {
 
 enum class Phase : std::uint8_t { forward, backward, accumulate, pack, update };
+inline constexpr int kPhaseCount = 5;
 std::string_view name_of(Phase phase);
+
+struct WorkSignature;
 
 /// What a task does, apart from where.
 struct Work {
@@ -36,6 +40,10 @@ struct Work {
     bool matrix_product = false;
     bool alias = false;  ///< moves no bytes (Reshape): free on every device
     const graph::GivenCosts* given = nullptr;
+    // What measured works are found by; priced by size alone without it.
+    const WorkSignature* signature = nullptr;  ///< null: not asked for (CostModel::uses_signatures)
+    std::int64_t elements = -1;  ///< of work on elements alone: how many; -1: of an op
+    std::string_view variant;    ///< of such work: optimizer, or loss
 };
 
 enum class CostSource : std::uint8_t { given, measured, interpolated, analytic };
@@ -47,6 +55,16 @@ struct Price {
     friend bool operator==(Price, Price) = default;
 };
 
+/// Up to 1, in 2^-32.
+struct Share {
+    std::int64_t raw = std::int64_t{1} << 32U;
+
+    [[nodiscard]] bool is_whole() const { return *this == Share{}; }
+    /// Of a time; rounded down.
+    [[nodiscard]] Time of(Time time) const;
+    friend auto operator<=>(Share, Share) = default;
+};
+
 class CostModel {
 public:
     virtual ~CostModel() = default;
@@ -54,6 +72,14 @@ public:
                                                      const Device& device) const = 0;
     /// Identifies model and calibration in a plan's costs.sources; part of its costs digest.
     [[nodiscard]] virtual std::string name() const = 0;
+
+    /// Does Work::signature change what it says?
+    [[nodiscard]] virtual bool uses_signatures() const { return false; }
+    /// No work of this operator and phase, large or small, costs less there than this share of what
+    /// the roofline says of it: what lower bounds may count on. Of given costs the whole.
+    [[nodiscard]] virtual Share least_share(const Work& /*work*/, const Device& /*device*/) const {
+        return {};
+    }
 };
 
 /// Analytic roofline; knows every work. An alias costs nothing.
@@ -77,6 +103,8 @@ public:
     explicit FirstMatch(std::vector<std::shared_ptr<const CostModel>> models);
     [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override;
+    [[nodiscard]] bool uses_signatures() const override;
+    [[nodiscard]] Share least_share(const Work& work, const Device& device) const override;
 
 private:
     /// Shared: one roofline may stand in several chains of decorators.
@@ -90,6 +118,8 @@ public:
            std::int64_t denominator);
     [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
     [[nodiscard]] std::string name() const override;
+    [[nodiscard]] bool uses_signatures() const override { return model_->uses_signatures(); }
+    [[nodiscard]] Share least_share(const Work& work, const Device& device) const override;
 
 private:
     std::shared_ptr<const CostModel> model_;

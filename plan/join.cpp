@@ -131,7 +131,7 @@ void become(Task& first, const Join& join) {
     first.collective = join.kind;
     first.joined = static_cast<std::int32_t>(join.members.size()) - 1;
     first.bytes = join.bytes;
-    first.duration = join.price.time;
+    set_price(first, {join.price.time, join.price.source});
     first.algorithm = join.price.algorithm;
     first.protocol = join.price.protocol;
     first.device = join.devices[0];

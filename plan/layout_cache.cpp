@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "graph/part_op.h"
+#include "graph/part_signature.h"
 #include "plan/batch.h"
 #include "plan/tensor_lowering.h"
 
@@ -217,18 +219,38 @@ void LayoutCache::fill(Entry& entry) {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         add(Side::result, i, op.outputs[i], rule.results[i], of.results, of.result_gradients);
     }
-    if (whole) {
-        for (const int device : class_devices_) {  // priced already
-            of.forward.push_back(problem_.forward_time(entry.op, device));
-            of.backward.push_back(problem_.backward_time(entry.op, device));
-        }
-        return;
-    }
-    const PartSize size = size_of(entry.op, parts, of);
+    price(entry.op, parts, whole, of);
+}
+
+void LayoutCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) const {
+    PartSize size;
+    if (!whole) size = size_of(op, parts, of);
     for (const int device : class_devices_) {
-        of.forward.push_back(problem_.forward_time(entry.op, size, device));
-        of.backward.push_back(problem_.backward_time(entry.op, size, device));
+        const cost::Price forward = whole ? problem_.forward_price(op, device)  // known already
+                                          : problem_.forward_price(op, size, device);
+        const cost::Price backward =
+            whole ? problem_.backward_price(op, device) : problem_.backward_price(op, size, device);
+        of.forward.push_back(forward.time);
+        of.backward.push_back(backward.time);
+        if (!problem_.uses_signatures()) continue;
+        of.forward_sources.push_back(forward.source);
+        of.backward_sources.push_back(backward.source);
     }
+}
+
+/// The part that handles most in sum; the first of several.
+int LayoutCache::largest_part(const OpLayouts& of) const {
+    std::vector<std::int64_t> volumes(static_cast<std::size_t>(of.parts), 0);
+    for (const auto* side : {&of.operands, &of.results}) {
+        for (const std::int32_t layout : *side) {
+            if (layout < 0) continue;
+            const std::vector<Piece>& pieces = layouts_[layout].pieces;
+            for (std::size_t p = 0; p < pieces.size(); ++p) {
+                if (pieces[p].region >= 0) volumes[p] += regions_->volume(pieces[p].region);
+            }
+        }
+    }
+    return static_cast<int>(std::max_element(volumes.begin(), volumes.end()) - volumes.begin());
 }
 
 /// The largest part.
@@ -246,6 +268,11 @@ PartSize LayoutCache::size_of(OpId id, const Parts& parts, const OpLayouts& of) 
         size.operands.push_back(layout >= 0 ? largest(layout) : 0);
     }
     for (const std::int32_t layout : of.results) size.results.push_back(largest(layout));
+    if (problem_.uses_signatures() && problem_.has_forward(id)) {
+        const graph::OpRule& rule = problem_.rule(id);
+        size.signature = part_signature(
+            problem_.graph(), id, part_op(problem_.graph(), id, rule, parts.box(largest_part(of))));
+    }
     return size;
 }
 

@@ -66,6 +66,9 @@ struct OpLayouts {
     /// Per device class, of the largest part: contract 11.
     std::vector<Time> forward;
     std::vector<Time> backward;
+    /// The same of where these come from; empty: they are not measured.
+    std::vector<cost::CostSource> forward_sources;
+    std::vector<cost::CostSource> backward_sources;
 };
 
 /// All that the tasks of a tensor depend on.
@@ -120,7 +123,9 @@ private:
     };
 
     void fill(Entry& entry);
+    void price(graph::OpId op, const Parts& parts, bool whole, OpLayouts& of) const;
     [[nodiscard]] PartSize size_of(graph::OpId op, const Parts& parts, const OpLayouts& of) const;
+    [[nodiscard]] int largest_part(const OpLayouts& of) const;
     std::int32_t whole_layout(graph::TensorId t, int device);
 
     const Problem& problem_;

@@ -134,8 +134,11 @@ std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
     for (int part = 0; part < layouts.parts; ++part) {
         const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
+        const auto& sources = block.backward ? layouts.backward_sources : layouts.forward_sources;
         const TaskId task = build_.add_task(
             {.kind = kind,
+             .source =
+                 sources.empty() ? problem_.cost_source(block.op, device) : sources[device_class],
              .op = block.op,
              .tensor = {},
              .device = device,

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "graph/error.h"
+#include "graph/part_op.h"
 
 namespace partita::plan {
 
@@ -103,14 +104,16 @@ cost::Work accumulate_work(const Tensor& tensor, std::int64_t elements) {
             .phase = cost::Phase::accumulate,
             .flops = Flops(elements),
             .bytes = 3 * bytes_of(tensor, elements),
-            .dtype = tensor.dtype};
+            .dtype = tensor.dtype,
+            .elements = elements};
 }
 
 cost::Work pack_work(const Tensor& tensor, std::int64_t elements) {
     return {.type = "Pack",
             .phase = cost::Phase::pack,
             .bytes = 2 * bytes_of(tensor, elements),
-            .dtype = tensor.dtype};
+            .dtype = tensor.dtype,
+            .elements = elements};
 }
 
 PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
@@ -120,6 +123,23 @@ PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& r
         size.operands.push_back(t.valid() ? graph.tensor(t).elements() : 0);
     }
     for (const TensorId t : op.outputs) size.results.push_back(graph.tensor(t).elements());
+    return size;
+}
+
+PartSize size_of_part(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule,
+                      const graph::Box& box) {
+    const Op& op = graph.op(id);
+    PartSize size{.operands = {}, .results = {}, .flops = flops_of(rule, box)};
+    const auto volume = [&](TensorId t, const graph::TensorRule& tensor) {
+        return t.valid() ? region_of(rule, tensor, graph.tensor(t).shape, box).volume() : 0;
+    };
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        size.operands.push_back(volume(op.inputs[i], rule.operands[i]));
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        size.results.push_back(volume(op.outputs[i], rule.results[i]));
+    }
+    size.signature = part_signature(graph, id, part_op(graph, id, rule, box));
     return size;
 }
 
@@ -191,7 +211,21 @@ cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
             .phase = cost::Phase::backward,
             .flops = flops * Flops(elements),
             .bytes = passes * bytes_of(tensor, elements),
-            .dtype = tensor.dtype};
+            .dtype = tensor.dtype,
+            .elements = elements,
+            .variant = name_of(policy_.loss)};
+}
+
+cost::WorkSignature OpWorks::forward_signature(const PartSize& size) {
+    return cost::forward_signature(size.signature);
+}
+
+cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
+    std::vector<char> wanted;
+    for (const TensorId t : graph_.op(id).inputs) {
+        wanted.push_back(t.valid() && gradient_[t.index()] != 0 ? 1 : 0);
+    }
+    return cost::backward_signature(size.signature, wanted);
 }
 
 cost::Work OpWorks::backward(OpId id) const {
@@ -253,7 +287,9 @@ cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
             .flops = flops * Flops(elements),
             .bytes = 3 * bytes_of(parameter, elements) +
                      2 * optimizer_state_bytes(parameter, elements, policy_.optimizer),
-            .dtype = parameter.dtype};
+            .dtype = parameter.dtype,
+            .elements = elements,
+            .variant = name_of(policy_.optimizer)};
 }
 
 }  // namespace partita::plan

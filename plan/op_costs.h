@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "cost/work_signature.h"
 #include "graph/op_graph.h"
 #include "graph/op_rule.h"
 #include "graph/part.h"
+#include "graph/part_signature.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
@@ -53,8 +55,13 @@ struct PartSize {
     std::vector<std::int64_t> operands;  ///< elements; 0 for one left out
     std::vector<std::int64_t> results;   ///< elements
     Flops flops;                         ///< forward
+    /// Of that part, where costs depend on it (CostModel::uses_signatures); else empty.
+    graph::PartSignature signature;
 };
 PartSize whole_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+/// Of the part that covers the box, and its signature. Only for compute ops.
+PartSize size_of_part(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
+                      const graph::Box& box);
 
 /// FLOPs of a part that covers the box, rounded up factor by factor.
 Flops flops_of(const graph::OpRule& rule, const graph::Box& box);
@@ -68,6 +75,10 @@ public:
 
     [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
+    /// By what a measured forward or backward is found; the size must have its signature.
+    [[nodiscard]] static cost::WorkSignature forward_signature(const PartSize& size);
+    [[nodiscard]] cost::WorkSignature backward_signature(graph::OpId id,
+                                                         const PartSize& size) const;
     [[nodiscard]] bool is_updated(graph::OpId id) const;
     /// Of that many elements of the parameter.
     [[nodiscard]] cost::Work update(graph::OpId id, std::int64_t elements) const;

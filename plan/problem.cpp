@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "graph/error.h"
+#include "graph/part_op.h"
+#include "graph/part_signature.h"
 #include "graph/sha256.h"
 #include "plan/batch.h"
 #include "plan/op_costs.h"
@@ -48,14 +50,21 @@ std::string_view name_of(Objective objective) {
 }
 
 Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
-                 std::shared_ptr<const cost::CostModel> costs, ProblemOptions options)
+                 std::shared_ptr<const cost::CostModel> costs, ProblemOptions options,
+                 std::shared_ptr<const cost::CollectiveModel> transfers)
     : graph_(graph), machine_(machine), costs_(std::move(costs)), options_(std::move(options)) {
+    uses_signatures_ = costs_->uses_signatures();
+    measures_transfers_ = transfers != nullptr;
     check();
     rules_ = graph::rules_of(graph_);
     all_devices_.resize(static_cast<std::size_t>(machine_.device_count()));
     std::iota(all_devices_.begin(), all_devices_.end(), 0);
     classify_devices();
     collectives_ = cost::collective_model_of(machine_);
+    if (transfers) {
+        collectives_ = std::make_shared<cost::FirstCollectiveMatch>(
+            std::vector{std::move(transfers), std::move(collectives_)});
+    }
     find_resident_tensors();
     find_batch();
     find_gradients();
@@ -167,32 +176,35 @@ void Problem::find_gradients() {
     backward_ = std::move(paths.backward);
 }
 
+PartSize Problem::whole_size(OpId op) const {
+    const graph::OpRule& rule = rules_[op.index()];
+    PartSize size = plan::whole_size(graph_, op, rule);
+    if (uses_signatures_ && has_forward(op)) {
+        const graph::PartOp part = part_op(graph_, op, rule, graph::whole_box(rule));
+        size.signature = part_signature(graph_, op, part);
+    }
+    return size;
+}
+
+void Problem::price_op(OpId op, std::size_t device_class) {
+    const int device = class_device_[device_class];
+    const std::size_t at = cost_index(op, device);
+    const PartSize size = whole_size(op);
+    if (has_forward(op)) forward_[at] = forward_price(op, size, device);
+    if (has_backward(op)) backward_price_[at] = backward_price(op, size, device);
+    if (works().is_updated(op)) update_[at] = price(works().update(op), device);
+    if (uses_signatures_) least_[at] = least_of(op, device);
+}
+
 void Problem::price_ops() {
-    const std::size_t classes = static_cast<std::size_t>(class_count_);
-    forward_.resize(graph_.op_count() * classes);
+    forward_.resize(graph_.op_count() * static_cast<std::size_t>(class_count_));
     backward_price_.resize(forward_.size());
     update_.resize(forward_.size());
+    if (uses_signatures_) least_.resize(forward_.size());
     best_time_.resize(graph_.op_count());
-    const OpWorks works(graph_, rules_, gradient_, options_.policy);
-    const auto price = [&](const cost::Work& work, const cost::Device& device) {
-        const std::optional<cost::Price> result = costs_->price(work, device);
-        if (!result) {
-            throw InputError(fmt::format("cost model '{}' has no price for operator '{}' on '{}'",
-                                         costs_->name(), work.type, device.name));
-        }
-        cost::Price at_least = *result;
-        at_least.time = std::max(at_least.time, kShortestTask);
-        return at_least;
-    };
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
-        for (std::size_t c = 0; c < classes; ++c) {
-            const cost::Device& device = machine_.device(class_device_[c]);
-            const std::size_t at = i * classes + c;
-            if (has_forward(op)) forward_[at] = price(works.forward(op), device);
-            if (has_backward(op)) backward_price_[at] = price(works.backward(op), device);
-            if (works.is_updated(op)) update_[at] = price(works.update(op), device);
-        }
+        for (std::size_t c = 0; c < class_device_.size(); ++c) price_op(op, c);
         Time best = Time::max();
         for (const int device : allowed_devices(op)) best = std::min(best, total_time(op, device));
         best_time_[i] = best;
@@ -262,47 +274,127 @@ bool Problem::has_forward(OpId op) const {
     return graph_.op(op).kind == OpKind::compute;
 }
 
-Time Problem::price(const cost::Work& work, int device) const {
-    const auto price = costs_->price(work, machine_.device(device));
-    // price_ops() has asked for every operator.
-    return std::max(price ? price->time : Time{0}, kShortestTask);
+cost::Price Problem::price(const cost::Work& work, int device) const {
+    std::optional<cost::Price> price = costs_->price(work, machine_.device(device));
+    if (!price) {
+        throw InputError(fmt::format("cost model '{}' has no price for operator '{}' on '{}'",
+                                     costs_->name(), work.type, machine_.device(device).name));
+    }
+    price->time = std::max(price->time, kShortestTask);
+    return *price;
 }
 
-Time Problem::forward_time(OpId op, const PartSize& size, int device) const {
-    return price(OpWorks(graph_, rules_, gradient_, options_.policy).forward(op, size), device);
+cost::Price Problem::forward_price(OpId op, const PartSize& size, int device) const {
+    cost::Work work = works().forward(op, size);
+    if (size.signature.text.empty()) return price(work, device);
+    const cost::WorkSignature signature = OpWorks::forward_signature(size);
+    work.signature = &signature;
+    return price(work, device);
 }
 
-Time Problem::backward_time(OpId op, const PartSize& size, int device) const {
-    return price(OpWorks(graph_, rules_, gradient_, options_.policy).backward(op, size), device);
+cost::Price Problem::backward_price(OpId op, const PartSize& size, int device) const {
+    cost::Work work = works().backward(op, size);
+    if (size.signature.text.empty()) return price(work, device);
+    const cost::WorkSignature signature = works().backward_signature(op, size);
+    work.signature = &signature;
+    return price(work, device);
 }
 
-Time Problem::update_time(OpId op, std::int64_t elements, int device) const {
-    return price(OpWorks(graph_, rules_, gradient_, options_.policy).update(op, elements), device);
+cost::Price Problem::update_price(OpId op, std::int64_t elements, int device) const {
+    return price(works().update(op, elements), device);
 }
 
-Time Problem::accumulate_time(TensorId t, int device) const {
-    return accumulate_time(t, graph_.tensor(t).elements(), device);
-}
-
-Time Problem::accumulate_time(TensorId t, std::int64_t elements, int device) const {
+cost::Price Problem::accumulate_price(TensorId t, std::int64_t elements, int device) const {
     return price(accumulate_work(graph_.tensor(t), elements), device);
 }
 
-Time Problem::pack_time(TensorId t, std::int64_t elements, int device) const {
+cost::Price Problem::pack_price(TensorId t, std::int64_t elements, int device) const {
     return price(pack_work(graph_.tensor(t), elements), device);
+}
+
+/// By the roofline and the least share of it that was measured: parts of any size sum up to that.
+Problem::Least Problem::least_of(OpId op, int device) const {
+    const cost::Device& on = machine_.device(device);
+    Least least{.task = on.launch_interval};
+    const auto of = [&](const cost::Work& work) {
+        if (work.given != nullptr) return price(work, device).time;
+        const cost::Share share = costs_->least_share(work, on);
+        least.task = std::min(least.task, share.of(on.launch_interval));
+        return share.of(std::max(cost::Roofline().price(work, on)->time, kShortestTask));
+    };
+    // A replica counts what it reads, the whole op all of its operands.
+    const graph::OpRule& rule = rules_[op.index()];
+    const PartSize size = has_forward(op) ? size_of_part(graph_, op, rule, graph::whole_box(rule))
+                                          : plan::whole_size(graph_, op, rule);
+    const OpWorks works = this->works();
+    if (has_forward(op)) {
+        least.forward = of(works.forward(op, size));
+        least.uncut_forward =
+            std::min(forward_time(op, device), forward_price(op, size, device).time);
+    }
+    if (has_backward(op)) {
+        least.backward = of(works.backward(op, size));
+        least.uncut_backward =
+            std::min(backward_time(op, device), backward_price(op, size, device).time);
+    }
+    if (works.is_updated(op)) least.update = of(works.update(op));
+    return least;
+}
+
+/// Then parts are replicas of the whole.
+bool Problem::is_never_cut(OpId op) const {
+    return split_limit(op) == 1 && (!is_batched(op) || most_micro_batches() == 1);
+}
+
+Time Problem::least_forward_time(OpId op, int device) const {
+    if (least_.empty()) return forward_time(op, device);
+    const Least& least = least_[cost_index(op, device)];
+    return is_never_cut(op) ? least.uncut_forward : least.forward;
+}
+
+Time Problem::least_backward_time(OpId op, int device) const {
+    if (least_.empty()) return backward_time(op, device);
+    const Least& least = least_[cost_index(op, device)];
+    return is_never_cut(op) ? least.uncut_backward : least.backward;
+}
+
+Time Problem::least_update_time(OpId op, int device) const {
+    return least_.empty() ? update_time(op, device) : least_[cost_index(op, device)].update;
+}
+
+Time Problem::least_accumulate_time(TensorId t, int device) const {
+    const std::int64_t elements = graph_.tensor(t).elements();
+    if (least_.empty()) return accumulate_price(t, elements, device).time;
+    const cost::Work work = accumulate_work(graph_.tensor(t), elements);
+    const cost::Device& on = machine_.device(device);
+    return costs_->least_share(work, on).of(
+        std::max(cost::Roofline().price(work, on)->time, kShortestTask));
+}
+
+Time Problem::least_task_time(OpId op, int device) const {
+    return least_.empty() ? machine_.device(device).launch_interval
+                          : least_[cost_index(op, device)].task;
 }
 
 Time Problem::copy_time(TensorId t, int from, int to) const {
     return copy_time(t, graph_.tensor(t).bytes(), from, to);
 }
 
-Time Problem::copy_time(TensorId t, Bytes bytes, int from, int to) const {
+cost::Price Problem::copy_price(TensorId t, Bytes bytes, int from, int to) const {
     assert(from != to);
     const auto& given = graph_.op(graph_.tensor(t).producer).given;
-    const Time time = given ? given->communication_time
-                            : std::max(machine_.copy_time(from, to, bytes),
-                                       machine_.device(from).launch_interval);
-    return std::max(time, kShortestTask);
+    if (given) {
+        return {.time = std::max(given->communication_time, kShortestTask),
+                .source = cost::CostSource::given};
+    }
+    if (measures_transfers_) {
+        if (auto price = collectives_->copy_price(from, to, bytes, machine_)) {
+            price->time = std::max(price->time, kShortestTask);
+            return *price;
+        }
+    }
+    return {.time = std::max({machine_.copy_time(from, to, bytes),
+                              machine_.device(from).launch_interval, kShortestTask})};
 }
 
 cost::CollectivePrice Problem::collective_price(const cost::CollectiveCall& call) const {

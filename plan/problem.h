@@ -57,16 +57,18 @@ struct ProblemOptions {
 
 class Problem {
 public:
-    /// Keeps references to graph and machine, which must outlive it. Throws InputError (graph or
-    /// machine inconsistent, naming the node or field) or UsageError (a constraint that names no
-    /// op or device, training without any parameter, ...).
+    /// Keeps references to graph and machine, which must outlive it. `transfers` wins over what the
+    /// machine names; null: nothing else is known of copies and collectives. Throws InputError
+    /// (graph or machine inconsistent, naming the node or field) or UsageError (a constraint that
+    /// names no op or device, training without any parameter, ...).
     Problem(const graph::OpGraph& graph, const cost::Machine& machine,
-            std::shared_ptr<const cost::CostModel> costs, ProblemOptions options);
+            std::shared_ptr<const cost::CostModel> costs, ProblemOptions options,
+            std::shared_ptr<const cost::CollectiveModel> transfers = nullptr);
 
     [[nodiscard]] const graph::OpGraph& graph() const { return graph_; }
     [[nodiscard]] const cost::Machine& machine() const { return machine_; }
     [[nodiscard]] const cost::CostModel& costs() const { return *costs_; }
-    /// What the machine names (cost/collective.h).
+    /// Given, then what the machine names (cost/collective.h).
     [[nodiscard]] const cost::CollectiveModel& collectives() const { return *collectives_; }
     [[nodiscard]] Mode mode() const { return options_.mode; }
     [[nodiscard]] Objective objective() const { return options_.objective; }
@@ -101,15 +103,47 @@ public:
     [[nodiscard]] Time update_time(graph::OpId op, int device) const {
         return update_[cost_index(op, device)].time;
     }
-    /// Of adding one more contribution to the gradient of `t`, or to that many elements of it.
-    [[nodiscard]] Time accumulate_time(graph::TensorId t, int device) const;
-    [[nodiscard]] Time accumulate_time(graph::TensorId t, std::int64_t elements, int device) const;
+    /// What its tasks do: what is measured where it is to be priced.
+    [[nodiscard]] OpWorks works() const { return {graph_, rules_, gradient_, options_.policy}; }
+    /// Must PartSize::signature be set for what follows?
+    [[nodiscard]] bool uses_signatures() const { return uses_signatures_; }
+    /// The same for a part of an op.
+    [[nodiscard]] cost::Price forward_price(graph::OpId op, const PartSize& size, int device) const;
+    [[nodiscard]] cost::Price backward_price(graph::OpId op, const PartSize& size,
+                                             int device) const;
+    [[nodiscard]] cost::Price forward_price(graph::OpId op, int device) const {
+        return forward_[cost_index(op, device)];
+    }
+    [[nodiscard]] cost::Price backward_price(graph::OpId op, int device) const {
+        return backward_price_[cost_index(op, device)];
+    }
+    /// Of updating that many elements of a parameter.
+    [[nodiscard]] cost::Price update_price(graph::OpId op, std::int64_t elements, int device) const;
+    [[nodiscard]] cost::Price update_price(graph::OpId op, int device) const {
+        return update_[cost_index(op, device)];
+    }
+    /// Of adding one more contribution to that many elements of the gradient of `t`.
+    [[nodiscard]] cost::Price accumulate_price(graph::TensorId t, std::int64_t elements,
+                                               int device) const;
     /// Of bringing that many elements of `t` into the order of a message, or back.
-    [[nodiscard]] Time pack_time(graph::TensorId t, std::int64_t elements, int device) const;
-    /// The same as above for a part of an op.
-    [[nodiscard]] Time forward_time(graph::OpId op, const PartSize& size, int device) const;
-    [[nodiscard]] Time backward_time(graph::OpId op, const PartSize& size, int device) const;
-    [[nodiscard]] Time update_time(graph::OpId op, std::int64_t elements, int device) const;
+    [[nodiscard]] cost::Price pack_price(graph::TensorId t, std::int64_t elements,
+                                         int device) const;
+
+    // What bounds may count on. However the op is cut into parts and micro-batches, these take no
+    // less than that in sum; without measured costs it is the time of the whole.
+    [[nodiscard]] Time least_forward_time(graph::OpId op, int device) const;
+    [[nodiscard]] Time least_backward_time(graph::OpId op, int device) const;
+    [[nodiscard]] Time least_update_time(graph::OpId op, int device) const;
+    [[nodiscard]] Time least_total_time(graph::OpId op, int device) const {
+        return least_forward_time(op, device) + least_backward_time(op, device) +
+               least_update_time(op, device);
+    }
+    /// Of one more contribution to all of the gradient of `t`.
+    [[nodiscard]] Time least_accumulate_time(graph::TensorId t, int device) const;
+    /// No single task of these is shorter: the launch interval, or less where shorter ones were
+    /// measured.
+    [[nodiscard]] Time least_task_time(graph::OpId op, int device) const;
+
     /// Everything an op makes a device compute in one iteration.
     [[nodiscard]] Time total_time(graph::OpId op, int device) const {
         return forward_time(op, device) + backward_time(op, device) + update_time(op, device);
@@ -120,7 +154,10 @@ public:
     /// Time of a copy of a tensor between two devices, alone on its route. Given by the workload
     /// file when there is one.
     [[nodiscard]] Time copy_time(graph::TensorId t, int from, int to) const;
-    [[nodiscard]] Time copy_time(graph::TensorId t, Bytes bytes, int from, int to) const;
+    [[nodiscard]] Time copy_time(graph::TensorId t, Bytes bytes, int from, int to) const {
+        return copy_price(t, bytes, from, to).time;
+    }
+    [[nodiscard]] cost::Price copy_price(graph::TensorId t, Bytes bytes, int from, int to) const;
     /// Of one collective over the machine's links, and how it is done.
     [[nodiscard]] cost::CollectivePrice collective_price(const cost::CollectiveCall& call) const;
 
@@ -185,7 +222,21 @@ private:
     void find_resident_tensors();
     void find_batch();
     void find_micro_batches();
-    [[nodiscard]] Time price(const cost::Work& work, int device) const;
+    [[nodiscard]] cost::Price price(const cost::Work& work, int device) const;
+    [[nodiscard]] PartSize whole_size(graph::OpId op) const;
+    void price_op(graph::OpId op, std::size_t device_class);
+    /// The least that the phases of an op take in sum, however it is cut, and if it is not; and the
+    /// least that any task of it takes.
+    struct Least {
+        Time forward;
+        Time backward;
+        Time update;
+        Time uncut_forward;
+        Time uncut_backward;
+        Time task;
+    };
+    [[nodiscard]] Least least_of(graph::OpId op, int device) const;
+    [[nodiscard]] bool is_never_cut(graph::OpId op) const;
     void find_gradients();
     void price_ops();
     void rank_ops();
@@ -212,6 +263,9 @@ private:
     std::vector<cost::Price> forward_;
     std::vector<cost::Price> backward_price_;
     std::vector<cost::Price> update_;
+    std::vector<Least> least_;  ///< as forward_; empty: prices are what bounds count on
+    bool uses_signatures_ = false;
+    bool measures_transfers_ = false;
     std::vector<Time> best_time_;
     std::vector<Time> rank_;
     std::vector<std::int32_t> priorities_;

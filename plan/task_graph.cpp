@@ -84,6 +84,12 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
     return order;
 }
 
+CostCounts count_costs(const TaskGraph& graph) {
+    CostCounts counts{};
+    for (const Task& task : graph.tasks) ++counts[static_cast<std::size_t>(task.source)];
+    return counts;
+}
+
 std::string digest(const TaskGraph& graph) {
     graph::Sha256 sha;
     sha.add(static_cast<std::int64_t>(graph.size())).add(std::int64_t{graph.resource_count});

@@ -26,6 +26,7 @@
 // stay below 2^62 when the graph is built, so that inner loops may add raw times unchecked.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -66,8 +67,9 @@ using TaskId = std::int32_t;
 
 struct Task {
     TaskKind kind = TaskKind::forward;
-    bool gradient = false;    ///< but for forward and backward: of the tensor's gradient
-    bool updated = false;     ///< packs and communication: of the new value of a parameter
+    bool gradient = false;  ///< but for forward and backward: of the tensor's gradient
+    bool updated = false;   ///< packs and communication: of the new value of a parameter
+    cost::CostSource source = cost::CostSource::analytic;  ///< of the duration
     graph::OpId op;           ///< whose work it is; for communication the producer of the tensor
     graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
     std::int32_t device = 0;  ///< of a collective the first rank
@@ -90,6 +92,14 @@ struct Task {
     /// are copies of one value, any of which will do.
     graph::Combine combine = graph::Combine::none;
 };
+
+inline void set_price(Task& task, cost::Price price) {
+    task.duration = price.time;
+    task.source = price.source;
+}
+
+/// Tasks by the source of their durations; indexed by CostSource.
+using CostCounts = std::array<std::int64_t, cost::kCostSourceCount>;
 
 struct Buffer {
     std::int32_t device = 0;
@@ -160,6 +170,8 @@ std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// Do they differ in their ordinal at most?
 bool have_one_name(const Task& a, const Task& b);
+
+CostCounts count_costs(const TaskGraph& graph);
 
 /// SHA-256 of tasks, edges and lanes, durations included.
 std::string digest(const TaskGraph& graph);

@@ -50,9 +50,10 @@ Places TensorLowering::sum_of_places(Places places, const Subject& subject, cons
     Task task = task_of(TaskKind::accumulate, subject);
     task.device = device;
     task.updated = false;
-    task.duration =
-        adds * prices_.of(TaskKind::accumulate, volume, problem_.device_class(device),
-                          [&] { return problem_.accumulate_time(tensor_, volume, device); });
+    const cost::Price one =
+        prices_.of(TaskKind::accumulate, volume, problem_.device_class(device),
+                   [&] { return problem_.accumulate_price(tensor_, volume, device); });
+    set_price(task, {adds * one.time, one.source});
     task.combine = combine;
     const TaskRef id = add_task(task);
     given_.in_block.back() = writes_in_block(places, device) ? 1 : 0;
@@ -169,11 +170,11 @@ void TensorLowering::lower_update(const Form& gradient) {
                   .device = piece.device,
                   .part = lying.size() > 1 ? static_cast<std::int32_t>(i) : -1};
         const int device_class = problem_.device_class(piece.device);
-        task.duration = prices_.of(TaskKind::update, elements, device_class, [&] {
+        set_price(task, prices_.of(TaskKind::update, elements, device_class, [&] {
             return elements == tensor.elements()
-                       ? problem_.update_time(producer_, piece.device)
-                       : problem_.update_time(producer_, elements, piece.device);
-        });
+                       ? problem_.update_price(producer_, piece.device)
+                       : problem_.update_price(producer_, elements, piece.device);
+        }));
         const TaskRef id = add_task(task);
         const Places held = places(gradient, i);
         for (std::uint32_t at = held.begin; at < held.end; ++at) {

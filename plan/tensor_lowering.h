@@ -96,8 +96,8 @@ private:
     Places supplied(const Form& from, const Supply& supply);
     Places packed(Places places, const Subject& subject, const Piece& piece);
     Place unpacked(const Place& message, const Subject& subject, const Piece& piece);
-    Time pack_time(const Piece& piece);
-    Time copy_time(const Task& copy);
+    cost::Price pack_price(const Piece& piece);
+    cost::Price copy_price(const Task& copy);
     void add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
     TaskRef add_message(graph::Combine combine, const Transfer& transfer, const Subject& subject);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "cost/collective.h"
@@ -43,14 +44,15 @@ public:
     /// Work of that kind and size where all places of one class are alike; price() is asked for what is
     /// not known.
     template <class Price>
-    Time of(TaskKind work, std::int64_t size, std::int32_t place_class, Price price) {
+    cost::Price of(TaskKind work, std::int64_t size, std::int32_t place_class, Price price) {
         for (const Known& known : known_) {
             if (known.size == size && known.work == work && known.place_class == place_class) {
-                return known.time;
+                return {known.time, known.source};
             }
         }
-        known_.push_back({size, price(), place_class, work});
-        return known_.back().time;
+        const cost::Price found = price();
+        known_.push_back({size, found.time, place_class, work, found.source});
+        return found;
     }
 
 private:
@@ -59,6 +61,7 @@ private:
         Time time;
         std::int32_t place_class = 0;
         TaskKind work = TaskKind::pack;
+        cost::CostSource source = cost::CostSource::analytic;
     };
     SmallVector<Known, 16> known_;
 };
@@ -110,14 +113,23 @@ private:
         Time launch_interval;
         Time latency;
         std::int64_t bandwidth = 0;
+        // What measured copies are found by.
+        std::string_view from;
+        std::string_view to;
+        bool same_node = true;
         friend bool operator==(const Pace&, const Pace&) = default;
     };
 
     std::int32_t class_of(const cost::Machine& machine, int from, int to) {
         const cost::Route route = machine.route(from, to);
-        const Pace pace{.launch_interval = machine.device(from).launch_interval,
+        const cost::Device& source = machine.device(from);
+        const cost::Device& target = machine.device(to);
+        const Pace pace{.launch_interval = source.launch_interval,
                         .latency = route.latency,
-                        .bandwidth = route.bandwidth};
+                        .bandwidth = route.bandwidth,
+                        .from = source.model,
+                        .to = target.model,
+                        .same_node = source.node == target.node};
         const auto known = std::find(paces_.begin(), paces_.end(), pace) - paces_.begin();
         if (known == std::ssize(paces_)) paces_.push_back(pace);
         return static_cast<std::int32_t>(known);

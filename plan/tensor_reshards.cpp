@@ -67,7 +67,7 @@ Form TensorLowering::local_form(const Form& from, std::int32_t to) {
 Places TensorLowering::packed(Places places, const Subject& subject, const Piece& piece) {
     Task task = task_of(TaskKind::pack, subject);
     task.device = piece.device;
-    task.duration = pack_time(piece);
+    set_price(task, pack_price(piece));
     const TaskRef id = add_task(task);
     given_.in_block.back() = writes_in_block(places, piece.device) ? 1 : 0;
     add_work(id, places);
@@ -80,7 +80,7 @@ Places TensorLowering::packed(Places places, const Subject& subject, const Piece
 Place TensorLowering::unpacked(const Place& message, const Subject& subject, const Piece& piece) {
     Task task = task_of(TaskKind::pack, subject);
     task.device = piece.device;
-    task.duration = pack_time(piece);
+    set_price(task, pack_price(piece));
     const TaskRef id = add_task(task);
     add_work(id, add_place(message));
     Place place{.device = piece.device, .task = id};
@@ -89,16 +89,16 @@ Place TensorLowering::unpacked(const Place& message, const Subject& subject, con
     return place;
 }
 
-Time TensorLowering::pack_time(const Piece& piece) {
+cost::Price TensorLowering::pack_price(const Piece& piece) {
     const std::int64_t elements = regions_.volume(piece.region);
     return prices_.of(TaskKind::pack, elements, problem_.device_class(piece.device),
-                      [&] { return problem_.pack_time(tensor_, elements, piece.device); });
+                      [&] { return problem_.pack_price(tensor_, elements, piece.device); });
 }
 
-Time TensorLowering::copy_time(const Task& copy) {
+cost::Price TensorLowering::copy_price(const Task& copy) {
     const std::int32_t like = copy_classes_.of(problem_.machine(), copy.lane, copy.device, copy.to);
     return prices_.of(TaskKind::copy, copy.bytes.raw(), like, [&] {
-        return problem_.copy_time(tensor_, copy.bytes, copy.device, copy.to);
+        return problem_.copy_price(tensor_, copy.bytes, copy.device, copy.to);
     });
 }
 
@@ -134,7 +134,7 @@ TaskRef TensorLowering::add_message(graph::Combine combine, const Transfer& tran
     if (!transfer.collective) {
         task.to = transfer.devices[1];
         task.lane = lanes_.of_copy(task.device, task.to);
-        task.duration = copy_time(task);
+        set_price(task, copy_price(task));
         return add_task(task);
     }
     const Lanes::Group group = lanes_.of_ranks(transfer.devices);
@@ -149,7 +149,7 @@ TaskRef TensorLowering::add_message(graph::Combine combine, const Transfer& tran
     if (cost::reduces(task.collective)) task.combine = combine;
     task.algorithm = price.algorithm;
     task.protocol = price.protocol;
-    task.duration = price.time;
+    set_price(task, {price.time, price.source});
     return add_task(task);
 }
 

@@ -2,6 +2,7 @@
 #include "plan/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -23,6 +24,18 @@ void check_digest(std::string_view what, const std::string& planned, const std::
     if (planned == actual) return;
     findings.push_back(
         fmt::format("{}: the plan was made for digest {}, this one has {}", what, planned, actual));
+}
+
+void check_costs(const Problem& problem, const Plan& plan, Findings& findings) {
+    const std::size_t before = findings.size();
+    check_digest("costs", plan.costs_digest, problem.costs_digest(), findings);
+    const std::string named = plan.cost_sources.empty() ? "" : plan.cost_sources.front();
+    const std::string own = problem.costs().name();
+    if (findings.size() == before || named == own) return;
+    findings.back() += fmt::format(
+        "; its costs come from '{}', these from '{}'. Give the same --profile as to the plan, or "
+        "none if it had none",
+        fmt::join(plan.cost_sources, "', '"), own);
 }
 
 void check_choices(const Problem& problem, const Plan& plan, Findings& findings) {
@@ -121,7 +134,7 @@ std::vector<std::string> verify(const Problem& problem, const Plan& plan,
         check_digest("model", plan.model_digest, problem.model_digest(), findings);
         check_digest("machine", plan.machine_digest, "sha256:" + cost::digest(problem.machine()),
                      findings);
-        check_digest("costs", plan.costs_digest, problem.costs_digest(), findings);
+        check_costs(problem, plan, findings);
     }
     check_choices(problem, plan, findings);
     std::optional<Strategy> strategy;

@@ -81,7 +81,7 @@ private:
         if (problem_.is_batched(op)) parts *= problem_.most_micro_batches();
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
-                        std::min(whole, problem_.machine().device(device).launch_interval));
+                        std::min(whole, problem_.least_task_time(op, device)));
     }
 
     /// The least that some device does of all micro-batches of an op, forward and backward.
@@ -91,7 +91,7 @@ private:
             if (!work_.may_use(op, c)) continue;
             const int device = work_.classes().device[c];
             const Time time =
-                problem_.forward_time(op, device) + problem_.backward_time(op, device);
+                problem_.least_forward_time(op, device) + problem_.least_backward_time(op, device);
             least = std::min(least.value_or(time), time);
         }
         if (!least || *least == Time{0}) return Time{0};
@@ -102,9 +102,9 @@ private:
     void find_lengths() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            tasks_.forward.push_back(best_of(op, &Problem::forward_time));
-            tasks_.backward.push_back(best_of(op, &Problem::backward_time));
-            tasks_.update.push_back(best_of(op, &Problem::update_time));
+            tasks_.forward.push_back(best_of(op, &Problem::least_forward_time));
+            tasks_.backward.push_back(best_of(op, &Problem::least_backward_time));
+            tasks_.update.push_back(best_of(op, &Problem::least_update_time));
         }
     }
 

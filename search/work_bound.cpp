@@ -147,7 +147,7 @@ void WorkBound::sum_units(const Problem& problem) {
         for (std::size_t c = 0; c < classes; ++c) {
             const std::size_t k = table_.at(unit_of_[i], c);
             if (usable[c] == 0) table_.open[k] = 0;
-            table_.time[k] += problem.total_time(op, classes_.device[c]);
+            table_.time[k] += problem.least_total_time(op, classes_.device[c]);
         }
         const graph::Op& facts = graph.op(op);
         const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
@@ -218,7 +218,7 @@ void WorkBound::add_accumulations(const Problem& problem) {
         first_op_.emplace_back();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
             table_.time.push_back((contributions - 1) *
-                                  problem.accumulate_time(t, classes_.device[c]));
+                                  problem.least_accumulate_time(t, classes_.device[c]));
             table_.bytes.emplace_back();
             table_.open.push_back(1);
         }

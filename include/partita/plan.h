@@ -103,8 +103,10 @@ public:
 
     /// Proves the plan legal for a model on the plan's machine: digests, placement, degrees, order,
     /// memory and every prediction are computed anew. What is wrong, one sentence each; empty =
-    /// legal. Throws InputError when the plan's mode or policy is impossible for the model.
-    [[nodiscard]] std::vector<std::string> verify(const Model& model) const;
+    /// legal. `profile`: the database it was made with, if any. Throws InputError when that cannot
+    /// be read, or the plan's mode or policy is impossible for the model.
+    [[nodiscard]] std::vector<std::string> verify(const Model& model,
+                                                  const std::filesystem::path& profile = {}) const;
 
     /// The plan for another tool: "dot", "chrome-trace", "dtensor", "shardy", "nccl-tuner". Throws
     /// UsageError for an unknown format, InputError when the plan does not fit the model.

@@ -93,6 +93,10 @@ struct PlanOptions {
     std::vector<std::vector<std::string>> together;  ///< globs; the ops of each list share a device
     std::filesystem::path fix;  ///< more of both from a file (docs/file-formats.md); empty: none
 
+    /// Measured costs, a database that `partita profile` wrote: where it knows what a task takes on
+    /// a device, that counts. Empty: none.
+    std::filesystem::path profile;
+
     // How to search.
     std::vector<std::string> searchers{"auto"};  ///< in this order, each from the best so far
     Scheduler scheduler = Scheduler::pct;

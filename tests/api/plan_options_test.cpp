@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cost/profile_database.h"
 #include "tests/api/networks.h"
 #include "tests/cli/program.h"
 
@@ -17,6 +18,7 @@ namespace partita {
 namespace {
 
 using testing::Each;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 struct PlanOptionsTest : tests::ProgramTest {
@@ -81,6 +83,27 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
               program({"--searcher", "mcmc", "--scheduler", "rank"}));
     EXPECT_EQ(planned({.objective = Objective::throughput}),
               program({"--objective", "throughput"}));
+}
+
+TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {
+    const auto profile = folder() / "profile.sqlite";
+    const cost::DeviceKey gpu{.model = "Tesla P100-SXM2-16GB", .setting = ""};
+    const cost::MeasuredWork pack{.signature = {.family = "pack float32", .text = "pack float32 8"},
+                                  .type = "Pack",
+                                  .phase = cost::Phase::pack,
+                                  .bytes = Bytes(64),
+                                  .time = {.median = microseconds(3),
+                                           .lower = microseconds(3),
+                                           .upper = microseconds(3),
+                                           .versions = "",
+                                           .date = "2026-11-22T10:00:00Z"}};
+    cost::ProfileDatabase::create(profile).add(gpu, {&pack, 1});
+    const std::string plan = planned({.profile = profile});
+    EXPECT_EQ(plan, program({"--profile", "profile.sqlite"}));
+    EXPECT_THAT(plan, HasSubstr("profile.sqlite"));
+    EXPECT_THAT(Plan::parse(plan).verify(model, profile), IsEmpty());
+    EXPECT_THAT(Plan::parse(plan).verify(model), testing::Contains(HasSubstr("--profile")));
+    EXPECT_THROW(static_cast<void>(planned({.profile = folder() / "none.sqlite"})), InputError);
 }
 
 TEST_F(PlanOptionsTest, AWorkloadBringsItsMachine) {

@@ -57,7 +57,6 @@ TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
 }
 
 TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
-    expect(2, "--profile is not in this version", plan_mlp({"--profile", "profile.sqlite"}));
     expect(2, "--contiguous is not in this version", plan_mlp({"--contiguous"}));
 }
 

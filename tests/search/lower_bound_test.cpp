@@ -14,8 +14,11 @@
 #include "plan/evaluator.h"
 #include "search/data_parallel.h"
 #include "search/random.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_profile.h"
 
 namespace partita::search {
 namespace {
@@ -270,6 +273,84 @@ TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
             }
         }
     }
+}
+
+/// What a strategy is worth under measured costs, of which parts may take longer or less than their
+/// share.
+void expect_bound_below_strategies(std::uint64_t seed) {
+    Random random(seed);
+    const bool micro = seed % 3 == 0;
+    const int micro_batches = micro ? 1 + plan::draw(random, 3) : 1;
+    const graph::OpGraph graph = plan::random_network(
+        random, 1 + plan::draw(random, 6), micro ? plan::Layers::samples_apart : plan::Layers::any);
+    const cost::Machine machine = seed % 2 == 0
+                                      ? plan::switched_machine(1 + plan::draw(random, 6))
+                                      : support::random_machine(random, 4, Bytes{1'000'000'000});
+    ProblemOptions options;
+    options.mode = seed % 5 == 0 ? plan::Mode::inference : plan::Mode::training;
+    options.objective = seed % 7 == 0   ? plan::Objective::throughput
+                        : seed % 5 == 0 ? plan::Objective::latency
+                                        : plan::Objective::step_time;
+    options.policy.micro_batches = micro_batches;
+    const Problem analytic = plan::make_problem(graph, machine, options);
+    const Problem problem =
+        seed % 11 == 0
+            ? plan::make_problem(graph, machine, options)
+            : support::with_profile(analytic, support::random_profile(random, analytic), options);
+    const Time bound = lower_bound(problem).value;
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    for (int i = 0; i < 20; ++i) {
+        const plan::Strategy strategy = plan::random_strategy(random, problem, micro_batches);
+        if (plan::find_fault(problem, strategy)) continue;
+        ASSERT_LE(bound, evaluator->evaluate(strategy).value) << plan::text_of(problem, strategy);
+    }
+}
+
+TEST(LowerBound, IsBelowRandomStrategiesOfMeasuredCosts) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_bound_below_strategies(seed);
+    }
+}
+
+TEST(LowerBound, IsBelowHalvesThatWereMeasuredToTakeLessThanHalf) {
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        Random random(seed);
+        const graph::OpGraph graph = support::chain_network(2 + plan::draw(random, 6));
+        const cost::Machine slow = plan::switched_machine(2);
+        std::vector<cost::Link> links(slow.links().begin(), slow.links().end());
+        for (cost::Link& link : links) {
+            link.bandwidth = std::int64_t{1} << 50U;
+            link.latency = Time{1};
+        }
+        std::vector<cost::Device> devices(slow.devices().begin(), slow.devices().end());
+        for (cost::Device& device : devices) device.launch_interval = Time{1};
+        const cost::Machine machine("fast links", devices, {"switch"}, links);
+        const Problem analytic = plan::make_problem(graph, machine);
+        const Problem problem =
+            support::with_profile(analytic, support::random_profile(random, analytic), {});
+        const Time bound = lower_bound(problem).value;
+        const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+        for (const plan::DeviceSet& set : data_parallel_devices(problem)) {
+            const auto strategy = data_parallel_strategy(problem, set, Sharding::none);
+            EXPECT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
+        }
+    }
+}
+
+TEST(LowerBound, CountsMeasuredCostsOfWholeOpsInFull) {
+    // Whole ops: what was measured counts in full.
+    const graph::OpGraph graph = plan::two_layers();
+    const cost::Machine machine = plan::switched_machine(2);
+    ProblemOptions options;
+    options.constraints.whole_ops = true;
+    const Problem analytic = plan::make_problem(graph, machine, options);
+    Random random(3);
+    const Problem problem =
+        support::with_profile(analytic, support::random_profile(random, analytic), options);
+    Time path;
+    for (const std::uint32_t op : {2U, 3U, 5U}) path += problem.forward_time(OpId(op), 0);
+    EXPECT_EQ(lower_bound(problem).critical_path, path);
 }
 
 struct Published {

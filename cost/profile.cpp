@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+
+#include "graph/sha256.h"
+
+namespace partita::cost {
+
+DeviceKey device_key(const Device& device) {
+    return {.model = device.model, .setting = device.kind == DeviceKind::cpu ? "threads=1" : ""};
+}
+
+MeasuredWork measured_work(const Work& work, Measurement time) {
+    assert(work.signature != nullptr || work.elements >= 0);
+    return {.signature = work.signature != nullptr ? *work.signature : element_signature(work),
+            .type = std::string(work.type),
+            .phase = work.phase,
+            .flops = work.flops,
+            .bytes = work.bytes,
+            .dtype = work.dtype,
+            .matrix_product = work.matrix_product,
+            .time = std::move(time)};
+}
+
+const DeviceProfile* Profile::find(const DeviceKey& device) const {
+    const auto found = std::ranges::lower_bound(devices, device, {}, &DeviceProfile::device);
+    return found != devices.end() && found->device == device ? &*found : nullptr;
+}
+
+std::string Profile::digest() const {
+    graph::Sha256 sha;
+    for (const DeviceProfile& device : devices) {
+        sha.add(device.device.model).add(device.device.setting);
+        sha.add(std::ssize(device.works)).add(std::ssize(device.transfers));
+        for (const MeasuredWork& work : device.works) {
+            sha.add(work.signature.text).add(work.signature.family).add(work.type);
+            sha.add(name_of(work.phase)).add(name_of(work.dtype));
+            sha.add(static_cast<std::int64_t>(work.flops.raw())).add(work.bytes.raw());
+            sha.add(std::int64_t{work.matrix_product}).add(work.time.median.raw());
+        }
+        for (const MeasuredTransfer& transfer : device.transfers) {
+            sha.add(transfer.copy ? "copy" : name_of(transfer.kind));
+            sha.add(std::int64_t{transfer.ranks}).add(std::int64_t{transfer.nodes});
+            sha.add(transfer.bytes.raw()).add(transfer.time.median.raw());
+        }
+    }
+    return sha.finish();
+}
+
+std::string utc_date(std::int64_t seconds) {
+    using namespace std::chrono;
+    const sys_seconds moment{std::chrono::seconds(seconds)};
+    const auto day = floor<days>(moment);
+    const year_month_day date(day);
+    const hh_mm_ss time(moment - day);
+    return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                       time.hours().count(), time.minutes().count(), time.seconds().count());
+}
+
+}  // namespace partita::cost

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/task_works.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "graph/part.h"
+#include "plan/batch.h"
+#include "plan/layout.h"
+#include "plan/op_costs.h"
+
+namespace partita::plan {
+
+namespace {
+
+const Task& at(const TaskGraph& tasks, TaskId task) {
+    return tasks.tasks[static_cast<std::size_t>(task)];
+}
+
+/// Of `count` equal times in a row, one.
+cost::Measurement divided(cost::Measurement time, std::int64_t count) {
+    for (Time* each : {&time.median, &time.lower, &time.upper}) {
+        *each = Time(std::max<std::int64_t>(1, each->raw() / count));
+    }
+    return time;
+}
+
+}  // namespace
+
+TaskWorks::TaskWorks(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks)
+    : problem_(problem), strategy_(strategy), tasks_(tasks), elements_(tasks.size(), 0) {
+    for (const Buffer& buffer : tasks.buffers) {
+        if (buffer.writer < 0 || buffer.region < 0) continue;
+        elements_[static_cast<std::size_t>(buffer.writer)] = tasks.regions->volume(buffer.region);
+    }
+}
+
+cost::DeviceKey TaskWorks::device(TaskId task) const {
+    return cost::device_key(problem_.machine().device(at(tasks_, task).device));
+}
+
+cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) const {
+    const graph::OpRule& rule = problem_.rule(task.op);
+    const OpConfig& config = strategy_.config(task.op);
+    const int micro_batches = problem_.is_batched(task.op) ? strategy_.policy.micro_batches : 1;
+    const Parts parts(rule, config,
+                      micro_batch_box(problem_, task.op, micro_batches,
+                                      std::max(task.micro_batch, std::int32_t{0})));
+    const graph::Box box = parts.box(std::max(task.part, std::int32_t{0}));
+    const OpWorks works = problem_.works();
+    if (task.kind == TaskKind::loss) {
+        PartSize size = whole_size(problem_.graph(), task.op, rule);
+        const graph::Tensor& tensor =
+            problem_.graph().tensor(problem_.graph().op(task.op).inputs[0]);
+        size.operands[0] = region_of(rule, rule.operands[0], tensor.shape, box).volume();
+        return cost::measured_work(works.backward(task.op, size), std::move(time));
+    }
+    const PartSize size = size_of_part(problem_.graph(), task.op, rule, box);
+    const bool backward = task.kind == TaskKind::backward;
+    const cost::WorkSignature signature =
+        backward ? works.backward_signature(task.op, size) : OpWorks::forward_signature(size);
+    cost::Work work = backward ? works.backward(task.op, size) : works.forward(task.op, size);
+    work.signature = &signature;
+    return cost::measured_work(work, std::move(time));
+}
+
+std::optional<cost::MeasuredWork> TaskWorks::work(TaskId id, cost::Measurement time) const {
+    const Task& task = at(tasks_, id);
+    const std::int64_t elements = elements_[static_cast<std::size_t>(id)];
+    switch (task.kind) {
+    case TaskKind::forward:
+    case TaskKind::loss:
+    case TaskKind::backward:
+        if (problem_.graph().op(task.op).given) return std::nullopt;
+        return part(task, std::move(time));
+    case TaskKind::accumulate: {
+        const auto added =
+            static_cast<std::int64_t>(tasks_.reads[static_cast<std::size_t>(id)].size()) - 1;
+        return cost::measured_work(accumulate_work(problem_.graph().tensor(task.tensor), elements),
+                                   divided(std::move(time), std::max<std::int64_t>(added, 1)));
+    }
+    case TaskKind::pack:
+        return cost::measured_work(pack_work(problem_.graph().tensor(task.tensor), elements),
+                                   std::move(time));
+    case TaskKind::update:
+        return cost::measured_work(problem_.works().update(task.op, elements), std::move(time));
+    case TaskKind::copy:
+    case TaskKind::collective: break;
+    }
+    return std::nullopt;
+}
+
+std::optional<cost::MeasuredTransfer> TaskWorks::transfer(TaskId id, cost::Measurement time,
+                                                          std::string variant) const {
+    const Task& task = at(tasks_, id);
+    if (!is_communication(task.kind)) return std::nullopt;
+    std::vector<int> devices = {task.device, task.to};
+    if (task.kind == TaskKind::collective) {
+        const auto ranks = tasks_.ranks[static_cast<std::size_t>(task.ranks)];
+        devices.assign(ranks.begin(), ranks.end());
+    }
+    std::set<int> nodes;
+    for (const int device : devices) nodes.insert(problem_.machine().device(device).node);
+    return cost::MeasuredTransfer{
+        .copy = task.kind == TaskKind::copy,
+        .kind = task.kind == TaskKind::copy ? cost::Collective::broadcast : task.collective,
+        .ranks = static_cast<int>(devices.size()),
+        .nodes = static_cast<int>(nodes.size()),
+        .bytes = task.bytes,
+        .dtype = problem_.graph().tensor(task.tensor).dtype,
+        .variant = std::move(variant),
+        .time = std::move(time)};
+}
+
+}  // namespace partita::plan

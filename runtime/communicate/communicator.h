@@ -74,6 +74,8 @@ public:
     /// What the next operations are for, e.g. "task 417 'all-reduce /fc/Gemm.W.grad'"; the same on
     /// all ranks.
     void set_label(std::string_view label) { label_ = label; }
+    /// Of the next operations; > 0. Ranks that still load or connect need longer than those that run.
+    void set_timeout(std::chrono::nanoseconds timeout) { options_.timeout = timeout; }
 
     /// All of it at once, in whatever order it becomes possible, so that opposing messages cannot
     /// deadlock. Messages between two ranks match in order.

@@ -2,7 +2,7 @@
 //
 // One of several processes: what it does is its argument. processes_test.cpp starts it with mpirun,
 // or several times with torchrun's variables. Exit codes are those of the partita program;
-// TIMEOUT_MS is the time-out of its communicators.
+// TIMEOUT_MS is the time-out once all have met: how far apart processes start is up to the machine.
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -71,6 +71,8 @@ void with_a_rank_that_gets(int signal, int rank, Processes& processes) {
     Communicator& world = processes.world();
     world.set_label(kTask);
     world.barrier();
+    const char* const timeout = std::getenv("TIMEOUT_MS");  // NOLINT(concurrency-mt-unsafe)
+    if (timeout != nullptr) world.set_timeout(std::chrono::milliseconds(std::stoi(timeout)));
     if (world.rank() == rank) std::raise(signal);
     world.all_reduce(at::ones({1'000}), graph::Combine::sum);
 }
@@ -100,10 +102,7 @@ void act(const std::string& what, Processes& processes) {
 }
 
 int run(const std::string& what) {
-    const char* const timeout = std::getenv("TIMEOUT_MS");  // NOLINT(concurrency-mt-unsafe)
-    CommunicatorOptions options;
-    if (timeout != nullptr) options.timeout = std::chrono::milliseconds(std::stoi(timeout));
-    const std::unique_ptr<Processes> processes = join_processes(read_launch(), options);
+    const std::unique_ptr<Processes> processes = join_processes(read_launch(), {});
     if (!processes) throw UsageError("started alone");
     const auto fail = [&](const std::exception& error, int code) {
         std::cerr << "partita: " << error.what() << std::endl;

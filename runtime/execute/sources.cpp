@@ -79,10 +79,13 @@ at::Tensor Sources::read(TensorId id, const graph::Region& region) const {
         Patch(graph::whole_region(tensor.shape), region).copy(part, given->second);
         return part;
     }
-    if (tensor.role == TensorRole::parameter && options_.random_weights) {
+    if (!options_.random_weights) return from_model(id, region);
+    if (tensor.role == TensorRole::parameter) return made_up(id, region, *options_.random_weights);
+    try {
+        return from_model(id, region);
+    } catch (const InputError&) {  // weights that are not trained, such as running means
         return made_up(id, region, *options_.random_weights);
     }
-    return from_model(id, region);
 }
 
 at::Tensor Sources::read_inner(const graph::Tensor& tensor) const {

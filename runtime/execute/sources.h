@@ -5,7 +5,7 @@
 //     inputs        as given, else made up
 //     parameters    from the model (TensorSource), else, with a seed, made up; else an error that names the
 //                   tensor
-//     constants     from the model, else from what the importer computed
+//     constants     from the model; with a seed, made up where the model lacks them
 //
 // What is made up depends on the seed, the tensor's name and the position of the element alone, so parts
 // of a tensor agree wherever they lie, and so does the whole of it. It is made such that models compute

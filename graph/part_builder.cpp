@@ -53,6 +53,7 @@ PartBuilder::PartBuilder(const OpGraph& graph, const Op& op, const OpRule& rule,
         if (op.inputs[i].valid() && (applies || !rule.operands[i].apply_once)) {
             operand.source = PartOperand::Source::region;
             operand.dtype = graph.tensor(op.inputs[i]).dtype;
+            operand.shape = graph.tensor(op.inputs[i]).shape;
             operand.region =
                 region_of(rule, rule.operands[i], graph.tensor(op.inputs[i]).shape, box);
         }

@@ -44,7 +44,7 @@ struct PartOperand {
     Source source = Source::left_out;
     Region region;                       ///< Source::region
     DType dtype = DType::int64;          ///< of its elements, unless it is left out
-    Shape shape;                         ///< Source::integers
+    Shape shape;                         ///< of the whole operand, or of the integers
     std::vector<std::int64_t> integers;  ///< Source::integers, row-major
 };
 

@@ -188,8 +188,11 @@ void resize_part(PartBuilder& b) {
             is_longer ? part.inside.begin * window.divisor : part.inside.begin / window.stride;
         b.crop(0, dim, {part.outputs.begin - first, part.outputs.end - first});
     }
-    // Else the sizes stay: what keeps the aspect ratio would choose another one for those it chose.
-    if (!is_windowed || !b.has_operand(kSizes)) return;
+    if (!b.has_operand(kSizes)) return;
+    // What keeps the aspect ratio would choose another one for the sizes that it chose: these stay.
+    const bool is_stretched =
+        b.attributes().get_string("keep_aspect_ratio_policy", "stretch") == "stretch";
+    if (!is_windowed && !is_stretched) return;
     std::vector<std::int64_t> axes = b.attributes().get_ints("axes");
     if (axes.empty()) {
         for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<std::int64_t>(i));

@@ -44,30 +44,47 @@ at::Tensor tap_positions(const Windows& windows, std::size_t dim, const Sizes& s
         .reshape({sizes.taps, sizes.height, sizes.width});
 }
 
-/// ATen's grid runs from -1 to 1, the edges of the image.
-at::Tensor in_grid(const at::Tensor& positions, std::int64_t extent) {
-    return (positions * 2 + 1) / static_cast<double>(extent) - 1;
+/// images [n c h w] between their elements, at rows y and columns x [n p]: [n c p].
+at::Tensor interpolated(const at::Tensor& images, const at::Tensor& y, const at::Tensor& x) {
+    const std::int64_t height = images.size(2);
+    const std::int64_t width = images.size(3);
+    const at::Tensor elements = images.flatten(2);
+    at::Tensor sum;
+    for (const int below : {0, 1}) {
+        const at::Tensor row = at::floor(y.detach()) + below;
+        const at::Tensor of_row = below != 0 ? y - row + 1 : row + 1 - y;
+        for (const int right : {0, 1}) {
+            const at::Tensor column = at::floor(x.detach()) + right;
+            const at::Tensor of_column = right != 0 ? x - column + 1 : column + 1 - x;
+            const at::Tensor is_inside = row.ge(0)
+                                             .logical_and(row.lt(height))
+                                             .logical_and(column.ge(0))
+                                             .logical_and(column.lt(width));
+            const at::Tensor index = at::clamp(row, 0, height - 1).to(at::kLong) * width +
+                                     at::clamp(column, 0, width - 1).to(at::kLong);
+            const at::Tensor weight = at::where(is_inside, of_row * of_column, 0).unsqueeze(1);
+            const at::Tensor share =
+                elements.gather(2, index.unsqueeze(1).expand({-1, images.size(1), -1})) * weight;
+            sum = sum.defined() ? sum + share : share;
+        }
+    }
+    return sum;
 }
 
 /// [n c k oh ow]
 at::Tensor sampled_taps(const KernelCall& call, const Windows& windows, const Sizes& sizes) {
     const at::Tensor& x = call.operand(0);
-    const std::int64_t groups = sizes.offset_groups;
+    const std::int64_t images = sizes.batch * sizes.offset_groups;
     const at::Tensor offsets =
-        call.operand(2).reshape({sizes.batch * groups, sizes.taps, 2, sizes.height, sizes.width});
-    std::array<at::Tensor, 2> places;
-    for (std::size_t dim = 0; dim < 2; ++dim) {
-        const auto at = static_cast<std::int64_t>(dim);
-        places[dim] =
-            in_grid(tap_positions(windows, dim, sizes, x.options()) + offsets.select(2, at),
-                    x.size(at + 2));
-    }
-    const at::Tensor grid =
-        at::stack({places[1], places[0]}, -1).reshape({sizes.batch * groups, -1, sizes.width, 2});
-    const at::Tensor images =
-        x.reshape({sizes.batch * groups, sizes.channels / groups, x.size(2), x.size(3)});
-    return at::grid_sampler(images, grid, /*interpolation_mode=*/0, /*padding_mode=*/0,
-                            /*align_corners=*/false)
+        call.operand(2).reshape({images, sizes.taps, 2, sizes.height, sizes.width});
+    const auto places = [&](std::int64_t dim) {
+        const at::Tensor undisturbed =
+            tap_positions(windows, static_cast<std::size_t>(dim), sizes, x.options());
+        return (undisturbed + offsets.select(2, dim)).reshape({images, -1});
+    };
+    const at::Tensor groups =
+        x.reshape({images, sizes.channels / sizes.offset_groups, x.size(2), x.size(3)});
+    return interpolated(groups, places(0), places(1))
         .reshape({sizes.batch, sizes.channels, sizes.taps, sizes.height, sizes.width});
 }
 

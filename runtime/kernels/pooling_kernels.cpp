@@ -132,8 +132,9 @@ Tensors max_pool(const KernelCall& call) {
         return {max_pool_only(x, windows, padding)};
     }
     const auto [result, indices] = max_pool_with_indices(x, windows, padding);
-    return {result, whole_indices(indices, sizes, windows, spatial_of(x.sizes().vec()),
-                                  call.integer("storage_order", 0) != 0)};
+    return {result,
+            whole_indices(indices, call.op.operands[0].shape, windows, spatial_of(x.sizes().vec()),
+                          call.integer("storage_order", 0) != 0)};
 }
 
 Tensors max_pool_backward(const BackwardCall& call) {

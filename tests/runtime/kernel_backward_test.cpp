@@ -330,7 +330,7 @@ TEST(KernelBackward, OfLayerNormalizationKnowsItsStatistics) {
                      {{2, 3, 4}, {2, 1, 1}, {2, 1, 1}},
                      {{"axis", one()}}});
     Tensors operands;
-    for (const at::IntArrayRef shape : {at::IntArrayRef{2, 3, 4}, {3, 4}, {3, 4}}) {
+    for (const Shape& shape : {Shape{2, 3, 4}, Shape{3, 4}, Shape{3, 4}}) {
         operands.push_back(at::randn(shape, at::TensorOptions().dtype(at::kDouble)));
     }
     const Tensors results = made.kernel.forward(operands);

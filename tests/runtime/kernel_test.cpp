@@ -152,7 +152,7 @@ TEST(Kernel, BroadcastingBeforeOpset7FollowsTheAxis) {
                                         {at::zeros({1, 2, 3}), floats({10, 20}, {2})},
                                         {1, 2, 3},
                                         DType::float32,
-                                        {{"axis", std::int64_t{1}}},
+                                        {{"axis", std::int64_t{1}}, {"broadcast", std::int64_t{1}}},
                                         6});
     EXPECT_TRUE(at::equal(found, floats({10, 10, 10, 20, 20, 20}, {1, 2, 3})));
 }

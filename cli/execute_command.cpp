@@ -54,8 +54,8 @@ public:
         app.add_option("--warmup", warmup_, "iterations before that")
             ->check(CLI::Range(0, 1'000'000))
             ->capture_default_str();
-        app.add_option("--learning-rate", learning_rate_, "of the optimizer")
-            ->capture_default_str();
+        app.add_option("--learning-rate", learning_rate_,
+                       "of the optimizer (default 0.01; of a sum, over what it sums up)");
         app.add_option("--timeout", timeout_, "seconds that a task may wait for another device")
             ->check(CLI::Range(0.001, 1e6))
             ->capture_default_str();
@@ -185,7 +185,7 @@ private:
     bool check_ = false;
     int iterations_ = 10;
     int warmup_ = 3;
-    double learning_rate_ = 1e-2;
+    std::optional<double> learning_rate_;
     double timeout_ = 60.0;
     std::filesystem::path trace_file_;
 };

@@ -68,6 +68,21 @@ endif()
 
 if(PARTITA_CUDA)
     find_package(CUDAToolkit REQUIRED)
+    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+    mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+    if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+        add_library(NCCL::NCCL INTERFACE IMPORTED)
+        set_target_properties(NCCL::NCCL PROPERTIES
+            INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}"
+            INTERFACE_LINK_LIBRARIES "${NCCL_LIBRARY};CUDA::cudart")
+    endif()
+endif()
+
+set(MPI_CXX_SKIP_MPICXX ON)  # we use the C interface
+find_package(MPI QUIET COMPONENTS CXX)
+if(NOT MPI_FOUND)
+    message(STATUS "No MPI: several processes only by torchrun, and slowly. Run scripts/setup.")
 endif()
 
 if(PARTITA_BUILD_TESTS)

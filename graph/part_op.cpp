@@ -11,7 +11,8 @@ namespace partita::graph {
 
 namespace {
 
-/// Extents that depend on data are known when the op runs: what it was given as a target then counts.
+/// Extents that depend on data are known when the op runs: what it was given as a target then
+/// counts.
 bool has_bounded_result(const OpGraph& graph, const Op& op) {
     return std::any_of(op.outputs.begin(), op.outputs.end(), [&graph](TensorId t) {
         return t.valid() && graph.tensor(t).upper_bound_dims != 0;

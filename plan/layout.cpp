@@ -17,6 +17,26 @@ using graph::TensorRule;
 
 namespace {
 
+bool is_in(const TensorRule& tensor, int factor) {
+    return std::any_of(tensor.dims.begin(), tensor.dims.end(), [factor](const graph::DimRule& dim) {
+        return std::find(dim.factors.begin(), dim.factors.end(), factor) != dim.factors.end();
+    });
+}
+
+/// Parts of blocks have holes. No operator has a window with holes (graph/part_op.h); and of a reduction
+/// over one operand alone, such as the rows that indices select, nothing would follow from them.
+bool may_have_blocks(const OpRule& rule, int factor) {
+    int tensors = 0;
+    for (const TensorRule& operand : rule.operands) {
+        tensors += is_in(operand, factor) ? 1 : 0;
+        for (const graph::DimRule& dim : operand.dims) {
+            if (dim.window && dim.factors.front() == factor) return false;
+        }
+    }
+    for (const TensorRule& result : rule.results) tensors += is_in(result, factor) ? 1 : 0;
+    return tensors > 1;
+}
+
 /// "n" or "n/3".
 std::optional<Axis> factor_axis(const OpRule& rule, const FactorDegree& degree) {
     const std::string_view name = degree.factor;
@@ -29,6 +49,7 @@ std::optional<Axis> factor_axis(const OpRule& rule, const FactorDegree& degree) 
         const auto [rest, error] = std::from_chars(name.data() + slash + 1, end, axis.blocks);
         const bool known = error == std::errc() && rest == end && axis.blocks > 1;
         if (!known || rule.factors[f].extent % axis.blocks != 0) return std::nullopt;
+        if (!may_have_blocks(rule, axis.factor)) return std::nullopt;
         return axis;
     }
     return std::nullopt;

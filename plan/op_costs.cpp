@@ -116,11 +116,27 @@ cost::Work pack_work(const Tensor& tensor, std::int64_t elements) {
             .elements = elements};
 }
 
+namespace {
+
+/// A Slice reads what it gives, and so do its parts: the whole must not read more than they together.
+std::int64_t elements_read(const graph::OpRule& rule, const graph::TensorRule& operand,
+                           const Tensor& tensor) {
+    const bool windows =
+        std::any_of(operand.dims.begin(), operand.dims.end(),
+                    [](const graph::DimRule& dim) { return dim.window.has_value(); });
+    return windows ? region_of(rule, operand, tensor.shape, whole_box(rule)).volume()
+                   : tensor.elements();
+}
+
+}  // namespace
+
 PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
     const Op& op = graph.op(id);
     PartSize size{.operands = {}, .results = {}, .flops = rule.flops};
-    for (const TensorId t : op.inputs) {
-        size.operands.push_back(t.valid() ? graph.tensor(t).elements() : 0);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const TensorId t = op.inputs[i];
+        size.operands.push_back(t.valid() ? elements_read(rule, rule.operands[i], graph.tensor(t))
+                                          : 0);
     }
     for (const TensorId t : op.outputs) size.results.push_back(graph.tensor(t).elements());
     return size;

@@ -37,7 +37,8 @@ struct ExecuteRequest {
     int warmup = 3;
     int iterations = 10;
     std::chrono::milliseconds timeout{60'000};
-    double learning_rate = 1e-2;
+    /// Default: 0.01; of a loss that is a sum, divided by the elements that it sums up.
+    std::optional<double> learning_rate;
     bool check = false;  ///< compare with one device
     /// What the outputs must be, by name: compared after the first iteration.
     std::vector<graph::HostTensor> expected;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "plan/layout.h"
+
 namespace partita::search {
 
 using graph::OpId;
@@ -54,7 +56,9 @@ private:
                 const int factor = dims[d].factors[0];
                 const graph::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
                 for (const std::int64_t blocks : wanted_[op.outputs[i].index()][d]) {
-                    if (of.splittable && of.extent % blocks == 0) found.push_back({factor, blocks});
+                    const plan::FactorDegree axis{name_in_blocks(of.name, blocks), 2};
+                    if (of.splittable && plan::axis_of(rule, axis))
+                        found.push_back({factor, blocks});
                 }
             }
         }

@@ -15,21 +15,22 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+at::Tensor exact(const graph::HostTensor& tensor) {
+    return to_aten(tensor).to(at::kDouble);
+}
+
+double magnitude_of(const at::Tensor& tensor) {
+    if (tensor.numel() == 0) return 0.0;
+    return at::max(at::abs(tensor).masked_fill(at::isfinite(tensor).logical_not(), 0.0))
+        .item<double>();
+}
+
 /// Where both are the same special value there is no difference.
-Difference difference_of(const graph::HostTensor& actual, const graph::HostTensor& expected) {
-    Difference found;
-    const at::Tensor a = to_aten(actual).to(at::kDouble);
-    const at::Tensor b = to_aten(expected).to(at::kDouble);
-    if (b.numel() == 0) return found;
+double largest_gap(const at::Tensor& a, const at::Tensor& b) {
+    if (b.numel() == 0) return 0.0;
     const at::Tensor same = at::eq(a, b).logical_or(at::isnan(a).logical_and(at::isnan(b)));
-    const at::Tensor apart = at::abs(a - b).masked_fill(same, 0.0);
-    found.absolute = at::max(apart).item<double>();
-    const at::Tensor finite = at::abs(b).masked_fill(at::isfinite(b).logical_not(), 0.0);
-    const double scale = at::max(finite).item<double>();
-    const bool is_number = found.absolute == found.absolute && found.absolute < kNever;
-    if (!is_number) found.absolute = kNever;
-    found.relative = found.absolute == 0.0 ? 0.0 : scale > 0.0 ? found.absolute / scale : kNever;
-    return found;
+    const double gap = at::max(at::abs(a - b).masked_fill(same, 0.0)).item<double>();
+    return gap < kNever ? gap : kNever;
 }
 
 }  // namespace
@@ -48,16 +49,28 @@ double tolerance_of(graph::DType dtype) {
 std::vector<Difference> differences(const std::string& kind,
                                     const std::vector<graph::HostTensor>& actual,
                                     const std::vector<graph::HostTensor>& expected) {
+    double most = 0.0;
+    for (const graph::HostTensor& tensor : expected) {
+        most = std::max(most, magnitude_of(exact(tensor)));
+    }
+    constexpr double kLeastShare = 1e-3;
     std::vector<Difference> all;
     for (const graph::HostTensor& tensor : expected) {
         const auto found = std::ranges::find_if(
             actual, [&](const graph::HostTensor& each) { return each.name == tensor.name; });
-        Difference difference{.what = {}, .absolute = kNever, .relative = kNever};
+        Difference difference{.what = kind + " '" + tensor.name + "'",
+                              .absolute = kNever,
+                              .relative = kNever,
+                              .tolerance = tolerance_of(tensor.dtype)};
         if (found != actual.end() && found->shape == tensor.shape) {
-            difference = difference_of(*found, tensor);
+            const at::Tensor should = exact(tensor);
+            difference.absolute = largest_gap(exact(*found), should);
+            const double scale = std::max(magnitude_of(should), most * kLeastShare);
+            if (difference.absolute == 0.0 || scale > 0.0) {
+                difference.relative =
+                    difference.absolute == 0.0 ? 0.0 : difference.absolute / scale;
+            }
         }
-        difference.what = kind + " '" + tensor.name + "'";
-        difference.tolerance = tolerance_of(tensor.dtype);
         all.push_back(std::move(difference));
     }
     return all;

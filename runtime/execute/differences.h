@@ -3,8 +3,12 @@
 // How far tensors are from what they should be. Sums in another order differ in their last digits, and by
 // more where they nearly cancel; so a difference counts by the largest magnitude of its tensor:
 //
-//     relative = max |a - b| / max |b|       at most    float64 1e-9   float32 1e-3
-//                                                       float16 2e-2   bfloat16 1e-1   integers 0
+//     relative = max |a - b| / max(max |b|, m / 1000)     at most    float64 1e-9    float32 1e-3
+//                                                                    float16 2e-2    bfloat16 1e-1
+//                                                                    integers 0
+//
+// m: the largest magnitude among all tensors that are compared: a gradient that should be 0, such as that
+// of a bias in front of a normalization, is nothing but rounding errors.
 #pragma once
 
 #include <string>

@@ -22,6 +22,22 @@ namespace {
 /// Iterations that are compared with one device: enough that an update shows in the next one.
 constexpr int kCheckedIterations = 3;
 
+/// A sum's gradient grows with what is summed up, and the update would with it.
+double learning_rate(const ExecuteRequest& request) {
+    if (request.learning_rate) return *request.learning_rate;
+    constexpr double kRate = 1e-2;
+    const plan::Problem& problem = *request.problem;
+    if (problem.policy().loss != plan::LossKind::sum) return kRate;
+    std::int64_t elements = 0;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const graph::Op& op = problem.graph().ops()[i];
+        const bool is_loss =
+            op.kind == graph::OpKind::output && problem.has_backward(graph::OpId(i));
+        if (is_loss) elements += problem.graph().tensor(op.inputs[0]).elements();
+    }
+    return kRate / static_cast<double>(std::max<std::int64_t>(1, elements));
+}
+
 struct Outcome {
     std::vector<graph::HostTensor> outputs;
     std::vector<graph::HostTensor> gradients;
@@ -38,8 +54,9 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
 Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy,
                    const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
                    const Sources& sources, const RealDevices& devices, int iterations) {
-    const ProgramOptions options{
-        .optimizer = {.rate = request.learning_rate}, .keep_outputs = true, .keep_gradients = true};
+    const ProgramOptions options{.optimizer = {.rate = learning_rate(request)},
+                                 .keep_outputs = true,
+                                 .keep_gradients = true};
     Executor executor(
         *request.problem, tasks,
         make_program(*request.problem, strategy, tasks, order, sources, devices.placement, options),
@@ -123,7 +140,7 @@ const Iteration& median_iteration(const std::vector<Iteration>& iterations) {
 
 void measure(const ExecuteRequest& request, const Sources& sources, const RealDevices& devices,
              ExecuteResult& result) {
-    const ProgramOptions options{.optimizer = {.rate = request.learning_rate},
+    const ProgramOptions options{.optimizer = {.rate = learning_rate(request)},
                                  .keep_outputs = false};
     Executor executor(*request.problem, *request.tasks,
                       make_program(*request.problem, *request.strategy, *request.tasks,

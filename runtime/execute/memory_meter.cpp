@@ -102,8 +102,9 @@ void* new_block(std::size_t size, int number) {
     throw std::bad_alloc();
 }
 
-void give_back(void* context) {
-    auto* const header = static_cast<Header*>(context);
+/// `data`: what allocate() gave; its header lies in front of it.
+void give_back(void* data) {
+    Header* const header = static_cast<Header*>(data) - 1;
     count(header->device, -static_cast<std::int64_t>(header->size));
     if (header->size >= kLeastKept) {
         cache().keep(header->size_class, header);
@@ -122,10 +123,10 @@ public:
         auto* const header =
             new (block) Header{.size = size, .size_class = number, .device = metered_device};
         count(header->device, static_cast<std::int64_t>(size));
-        return {header + 1, header, &give_back, cpu};
+        // Data and context are the same pointer, as those want it that allocate without a tensor.
+        return {header + 1, header + 1, &give_back, cpu};
     }
-    // Data and context differ, so there is no raw deleter.
-    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
     void copy_data(void* to, const void* from, std::size_t bytes) const override {
         default_copy_data(to, from, bytes);
     }

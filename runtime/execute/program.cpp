@@ -178,10 +178,15 @@ private:
         auto& state = states_[{task.op.value, task.part, task.micro_batch}];
         if (state) return state;
         const graph::Op& op = graph_.op(task.op);
-        state = std::make_shared<PartState>(PartState{
-            .kernel = {graph_, task.op, problem_.rule(task.op), box_of(problem_, strategy_, task)},
-            .wanted = std::vector<char>(op.inputs.size(), 0),
-            .tape = {}});
+        const auto inner = [&sources = sources_,
+                            device = device_of(task.device)](const graph::Tensor& tensor) {
+            return sources.read_inner(tensor).to(device);
+        };
+        state = std::make_shared<PartState>(
+            PartState{.kernel = {graph_, task.op, problem_.rule(task.op),
+                                 box_of(problem_, strategy_, task), inner},
+                      .wanted = std::vector<char>(op.inputs.size(), 0),
+                      .tape = {}});
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const bool wanted = problem_.has_backward(task.op) && op.inputs[i].valid() &&
                                 problem_.has_gradient(op.inputs[i]);

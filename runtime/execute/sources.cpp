@@ -79,10 +79,24 @@ at::Tensor Sources::read(TensorId id, const graph::Region& region) const {
         Patch(graph::whole_region(tensor.shape), region).copy(part, given->second);
         return part;
     }
-    if (tensor.role == TensorRole::parameter && options_.random_weights) {
+    if (!options_.random_weights) return from_model(id, region);
+    if (tensor.role == TensorRole::parameter) return made_up(id, region, *options_.random_weights);
+    try {
+        return from_model(id, region);
+    } catch (const InputError&) {  // weights that are not trained, such as running means
         return made_up(id, region, *options_.random_weights);
     }
-    return from_model(id, region);
+}
+
+at::Tensor Sources::read_inner(const graph::Tensor& tensor) const {
+    if (options_.model == nullptr) {
+        throw InputError("tensor '" + tensor.name + "': the model holds no contents.");
+    }
+    graph::HostTensor whole{
+        .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = {}};
+    whole.bytes.resize(static_cast<std::size_t>(tensor.bytes().raw()));
+    options_.model->read(tensor.name, Bytes{0}, whole.bytes);
+    return to_aten(whole);
 }
 
 /// Block by block: rows of the region's hull along dim 0, of which the region takes what it has.
@@ -93,12 +107,8 @@ at::Tensor Sources::from_model(TensorId id, const graph::Region& region) const {
     }
     const at::TensorOptions as = options_of(tensor);
     if (graph::bits_of(tensor.dtype) < 8 || tensor.shape.empty() || tensor.elements() == 0) {
-        graph::HostTensor whole{
-            .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = {}};
-        whole.bytes.resize(static_cast<std::size_t>(tensor.bytes().raw()));
-        options_.model->read(tensor.name, Bytes{0}, whole.bytes);
         at::Tensor part = at::empty(extents_of(region), as);
-        Patch(graph::whole_region(tensor.shape), region).copy(part, to_aten(whole));
+        Patch(graph::whole_region(tensor.shape), region).copy(part, read_inner(tensor));
         return part;
     }
     const std::int64_t row = tensor.bytes().raw() / tensor.shape[0];

@@ -5,7 +5,7 @@
 //     inputs        as given, else made up
 //     parameters    from the model (TensorSource), else, with a seed, made up; else an error that names the
 //                   tensor
-//     constants     from the model, else from what the importer computed
+//     constants     from the model; with a seed, made up where the model lacks them
 //
 // What is made up depends on the seed, the tensor's name and the position of the element alone, so parts
 // of a tensor agree wherever they lie, and so does the whole of it. It is made such that models compute
@@ -35,6 +35,9 @@ public:
     /// The region of a source's tensor, on the CPU. Throws InputError naming the tensor when its value
     /// cannot be had.
     [[nodiscard]] at::Tensor read(graph::TensorId id, const graph::Region& region) const;
+
+    /// A parameter or constant of a body (If, Loop, Scan), whole, on the CPU: always from the model.
+    [[nodiscard]] at::Tensor read_inner(const graph::Tensor& tensor) const;
 
 private:
     /// How made-up values of a tensor are spread: integers in [low, high), or reals.

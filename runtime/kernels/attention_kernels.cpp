@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims, [n s (h e)], are
-// seen as [n h s e] while they are worked on.
+// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims, [n s (h
+// e)], are seen as [n h s e] while they are worked on.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -128,7 +128,8 @@ struct Attended {
     at::Tensor shown;
 };
 
-// Queries that may attend no key get zeros; the mask decides that, as their scores may be no numbers.
+// Queries that may attend no key get zeros; the mask decides that, as their scores may be no
+// numbers.
 Attended attended(const KernelCall& call, const AttentionOperands& o, const at::Tensor& bias) {
     const std::int64_t mode = call.integer("qk_matmul_output_mode", 0);
     const double cap = call.real("softcap", 0.0);
@@ -142,17 +143,22 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     if (mode == 2) shown = scores;
     const at::ScalarType precision =
         type_of(call.integer("softmax_precision", 0), scores.scalar_type());
-    at::Tensor weights = at::softmax(scores, -1, precision);
+    at::Tensor weights;
     if (bias.defined()) {
-        weights = weights.masked_fill(bias.eq(-kInfinity).all(-1, /*keepdim=*/true), 0);
+        // Filled before too: a softmax of nothing but minus infinity has no gradient.
+        const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
+        weights = at::softmax(scores.masked_fill(sees_nothing, 0), -1, precision);
+        weights = weights.masked_fill(sees_nothing, 0);
+    } else {
+        weights = at::softmax(scores, -1, precision);
     }
     weights = weights.to(o.query.scalar_type());
     if (mode == 3) shown = weights;
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }
 
-/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and aligns
-/// causal queries with the first keys, as ONNX does where there are no past ones.
+/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and
+/// aligns causal queries with the first keys, as ONNX does where there are no past ones.
 bool is_plain(const KernelCall& call) {
     const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
     const bool has_window =
@@ -179,8 +185,8 @@ Tensors attention(const KernelCall& call) {
 
 // --- LinearAttention ---------------------------------------------------------------------------
 
-// A state S [n h k v] runs through the steps: it decays, loses what the key finds in it (delta), gains
-// key x value, and is read by the queries of its head.
+// A state S [n h k v] runs through the steps: it decays, loses what the key finds in it (delta),
+// gains key x value, and is read by the queries of its head.
 Tensors linear_attention(const KernelCall& call) {
     constexpr std::size_t kState = 3;
     constexpr std::size_t kDecay = 4;

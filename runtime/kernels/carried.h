@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ATen moves signed integers of every width anywhere, but unsigned ones and 8-bit floats not by every
-// function. A kernel that only moves elements gets the latter as integers of their width.
+// ATen moves signed integers of every width anywhere, but unsigned ones and 8-bit floats not by
+// every function. A kernel that only moves elements gets the latter as integers of their width.
 #pragma once
 
 #include "runtime/kernels/kernel.h"
 
 namespace partita::runtime {
 
-/// Calls `kernel` with such operands as integers, and gives its results the type of operand 0 again.
+/// Calls `kernel` with such operands as integers, and gives its results the type of operand 0
+/// again.
 Tensors carried(ForwardKernel kernel, const KernelCall& call);
 
 /// The same as a row's kernel: any_type<concat>.

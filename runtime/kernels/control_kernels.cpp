@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If, Loop, Scan: their bodies run op after op on the device of their operands. The last operands are the
-// values that the bodies take from outside. A body that never ran has no slices to stack: the result then
-// has none along its first dim, and the extents that the graph foresees for the others.
+// If, Loop, Scan: their bodies run op after op on the device of their operands. The last operands
+// are the values that the bodies take from outside. A body that never ran has no slices to stack:
+// the result then has none along its first dim, and the extents that the graph foresees for the
+// others.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -149,7 +150,8 @@ Tensors scan(const KernelCall& call) {
     return results;
 }
 
-/// Opset 8: operands and results have a batch in front, and entries may be shorter than the longest.
+/// Opset 8: operands and results have a batch in front, and entries may be shorter than the
+/// longest.
 Tensors batched_scan(const KernelCall& call) {
     const auto captures = captures_of(call, call.bodies.front());
     const auto given = call.operands.subspan(1, call.operands.size() - 1 - captures.size());

@@ -40,8 +40,10 @@ at::Tensor known_value(const graph::OpGraph& graph, graph::TensorId id,
 }  // namespace
 
 PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-                       const graph::Box& box, const SourceValue* source)
-    : op_(graph::part_op(graph, id, rule, box)), bodies_(&graph.op(id).bodies), source_(source) {
+                       const graph::Box& box, SourceValue source)
+    : op_(graph::part_op(graph, id, rule, box)),
+      bodies_(&graph.op(id).bodies),
+      source_(std::move(source)) {
     row_ = find_kernel(op_.domain, op_.type);  // a part may be of another operator
     assert(row_ != nullptr);
     const std::vector<graph::TensorId>& inputs = graph.op(id).inputs;
@@ -99,7 +101,7 @@ at::Tensor PartKernel::masked(const at::Tensor& result, const at::Tensor& indice
 Tensors PartKernel::run(std::span<const at::Tensor> operands) const {
     const Tensors found = taken(operands);
     Tensors results =
-        row_->forward({.op = op_, .operands = found, .bodies = *bodies_, .source = source_});
+        row_->forward({.op = op_, .operands = found, .bodies = *bodies_, .source = &source_});
     results.resize(op_.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
         const graph::PartResult& wanted = op_.results[i];
@@ -155,7 +157,7 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
             given[i] = masked(given[i], operands[static_cast<std::size_t>(op_.row_mask->operand)]);
         }
     }
-    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_, .source = source_}};
+    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_, .source = &source_}};
     call.results = results;
     call.gradients = given;
     call.operand_shapes = shapes_;

@@ -34,10 +34,10 @@ struct Tape {
 
 class PartKernel {
 public:
-    /// The op must have a kernel: check_kernels(). `box` as part_op() wants it. `source`, which must
-    /// outlive this, is asked only by ops with bodies.
+    /// The op must have a kernel: check_kernels(). `box` as part_op() wants it. `source` is asked
+    /// only by ops with bodies.
     PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-               const graph::Box& box, const SourceValue* source = nullptr);
+               const graph::Box& box, SourceValue source = {});
 
     [[nodiscard]] const graph::PartOp& op() const { return op_; }
     /// Does a backward need the tape of its forward?
@@ -71,7 +71,7 @@ private:
     const KernelRow* row_ = nullptr;
     graph::PartOp op_;
     const std::vector<graph::Body>* bodies_ = nullptr;
-    const SourceValue* source_ = nullptr;
+    SourceValue source_;
     Tensors integers_;  ///< per operand the part's own value; undefined: of a region, or left out
     Tensors known_;  ///< per operand its value where the graph has it: a backward need not save it
     std::vector<graph::Shape> shapes_;  ///< per operand

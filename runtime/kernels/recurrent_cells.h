@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What LSTM, GRU and RNN share: operands by direction, activation functions, and the run through the
-// steps. q gates of h units, d directions, s steps, a batch of b:
+// What LSTM, GRU and RNN share: operands by direction, activation functions, and the run through
+// the steps. q gates of h units, d directions, s steps, a batch of b:
 //
 //     X [s b i]  W [d (q h) i]  R [d (q h) k]  B [d (two q h)]  lengths [b]  H0 [d b k]  C0 [d b h]
 //
@@ -51,7 +51,8 @@ struct Recurrence {
 
 Recurrence recurrence_of(const KernelCall& call, std::int64_t gates);
 
-/// Steps in the order the direction takes them; of a sequence only as many as it has. Its own inverse.
+/// Steps in the order the direction takes them; of a sequence only as many as it has. Its own
+/// inverse.
 at::Tensor in_order(const Recurrence& recurrence, const Direction& direction,
                     const at::Tensor& steps);
 
@@ -59,15 +60,16 @@ at::Tensor in_order(const Recurrence& recurrence, const Direction& direction,
 using State = std::vector<at::Tensor>;
 using Cell = std::function<State(const at::Tensor& projected, const State& state)>;
 
-/// Runs the cell over the projected steps [s b (q h)] of one direction: the hidden states [s b h], then
-/// the last state. Ended sequences keep their state and give zeros.
+/// Runs the cell over the projected steps [s b (q h)] of one direction: the hidden states [s b h],
+/// then the last state. Ended sequences keep their state and give zeros.
 State run_steps(const Recurrence& recurrence, const at::Tensor& projected, State state,
                 const Cell& cell);
 
 /// Of each direction one, side by side in a new dim.
 at::Tensor side_by_side(const Tensors& directions, std::int64_t dim);
 
-/// Y [s d b h], then the states [d b h], from what run_steps() gave for each direction; in the layout.
+/// Y [s d b h], then the states [d b h], from what run_steps() gave for each direction; in the
+/// layout.
 Tensors joined(const Recurrence& recurrence, const std::vector<State>& directions);
 
 }  // namespace partita::runtime

@@ -162,12 +162,6 @@ at::Tensor spread_gradient(const BackwardCall& call) {
     return spread(call.gradients[0], reduction).expand(shape);
 }
 
-Tensors only_first(const BackwardCall& call, at::Tensor gradient) {
-    Tensors gradients(call.wanted.size());
-    if (call.wants(0)) gradients[0] = std::move(gradient);
-    return gradients;
-}
-
 Tensors reduce_sum_backward(const BackwardCall& call) {
     return only_first(call, spread_gradient(call));
 }
@@ -189,6 +183,17 @@ Tensors reduce_extreme_backward(const BackwardCall& call) {
     return only_first(call, at::where(x.eq(result), spread_gradient(call), 0));
 }
 
+/// Of a part the result is that of all parts, y: dy/dx = y / x, which is no number where x is 0
+/// (the other factors are not known then). Of the whole op autograd knows them.
+Tensors reduce_prod_backward(const BackwardCall& call) {
+    if (call.op.results[0].combine == graph::Combine::none) {
+        return differentiate_again(call, reduce_prod);
+    }
+    const Reduction reduction = reduction_of(call);
+    const at::Tensor result = spread(call.results[0], reduction);
+    return only_first(call, spread_gradient(call) * result / call.operand(0));
+}
+
 }  // namespace
 
 std::span<const KernelRow> reduction_kernels() {
@@ -206,7 +211,9 @@ std::span<const KernelRow> reduction_kernels() {
         KernelRow{.type = "ReduceMin",
                   .forward = widened<reduce_extreme<false>>,
                   .backward = reduce_extreme_backward},
-        KernelRow{.type = "ReduceProd", .forward = widened<reduce_prod>},
+        KernelRow{.type = "ReduceProd",
+                  .forward = widened<reduce_prod>,
+                  .backward = reduce_prod_backward},
         KernelRow{
             .type = "ReduceSum", .forward = widened<reduce_sum>, .backward = reduce_sum_backward},
         KernelRow{.type = "ReduceSumSquare", .forward = widened<reduce_sum_square>},

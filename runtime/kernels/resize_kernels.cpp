@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resize and Upsample, one axis after the other. Along an axis a result is a weighed sum of the operand's
-// positions around its source coordinate:
+// Resize and Upsample, one axis after the other. Along an axis a result is a weighed sum of the
+// operand's positions around its source coordinate:
 //
 //     nearest   1 position      linear    2        cubic    4; more where antialias shrinks
 //
-// Positions and weights are worked out on the CPU in double precision, as their rounding decides which
-// element "nearest" takes.
+// Positions and weights are worked out on the CPU in double precision, as their rounding decides
+// which element "nearest" takes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -220,7 +220,8 @@ void set_sizes(std::vector<ResizeAxis>& axes, const Ints& sizes, const std::stri
     const double scale = policy == "not_larger" ? least->scale : most->scale;
     for (ResizeAxis& a : axes) {
         a.scale = scale;
-        a.target = static_cast<std::int64_t>(scale * static_cast<double>(a.extent) + 0.5);
+        const double target = std::floor(scale * static_cast<double>(a.extent) + 0.5);
+        a.target = static_cast<std::int64_t>(target);
     }
 }
 

@@ -21,7 +21,8 @@ using graph::TensorId;
 
 namespace {
 
-/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on data.
+/// The positions of a dim, in one piece. Extents may be fewer than planned where they depend on
+/// data.
 at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positions& positions) {
     if (positions.empty()) return tensor.narrow(dim, 0, 0);
     Tensors pieces;
@@ -61,7 +62,7 @@ public:
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), &source_);
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), source_);
         Tensors operands;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             operands.push_back(take(op.inputs[i]));

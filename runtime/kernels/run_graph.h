@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole graph on one device, op after op and no op in parts: bodies of control flow, and the reference
-// that executions of plans are compared with.
+// A whole graph on one device, op after op and no op in parts: bodies of control flow, and the
+// reference that executions of plans are compared with.
 #pragma once
 
 #include <span>
@@ -13,9 +13,9 @@
 
 namespace partita::runtime {
 
-/// `inputs` in order of the Input ops; results in order of the Output ops. Values are dropped after their
-/// last use. Every op must have a kernel. An exception of a kernel gets the op's name in front. Autograd
-/// can differentiate the results where the caller's grad mode is on.
+/// `inputs` in order of the Input ops; results in order of the Output ops. Values are dropped after
+/// their last use. Every op must have a kernel. An exception of a kernel gets the op's name in
+/// front. Autograd can differentiate the results where the caller's grad mode is on.
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors made of extents and positions. What is made without any region of an operand lies on the CPU.
+// Tensors made of extents and positions. What is made without any region of an operand lies on the
+// CPU.
 #include <algorithm>
 #include <array>
 #include <variant>

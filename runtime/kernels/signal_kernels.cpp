@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fourier transforms, windows and mel weights. A complex number is a last dim of 2, a real one of 1.
+// Fourier transforms, windows and mel weights. A complex number is a last dim of 2, a real one of
+// 1.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <string>
 
 #include <ATen/Functions.h>
@@ -43,8 +42,8 @@ Ints ints_of(const KernelCall& call, std::string_view attribute, std::size_t cou
     return values;
 }
 
-// data [n (c k...) l...]: each position of the block adds its columns to a strided grid of the padded
-// image, which is cropped at the end.
+// data [n (c k...) l...]: each position of the block adds its columns to a strided grid of the
+// padded image, which is cropped at the end.
 Tensors col2im(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const Ints image = call.integers(1);
@@ -145,17 +144,17 @@ at::Tensor roi_result(const at::Tensor& image, const double* box, const RoiOptio
         roi_samples(edge(1), edge(3), options.height, image.size(1), options, image.options());
     const RoiSamples x =
         roi_samples(edge(0), edge(2), options.width, image.size(2), options, image.options());
-    const at::Tensor zeros =
-        at::zeros({image.size(0), options.height, options.width}, image.options());
-    if (y.per_bin == 0 || x.per_bin == 0) return zeros;
+    if (y.per_bin == 0 || x.per_bin == 0) {
+        return at::zeros({image.size(0), options.height, options.width}, image.options());
+    }
     const at::Tensor bins =
         roi_values(image, y, x, options.is_max)
             .reshape({image.size(0), options.height, y.per_bin, options.width, x.per_bin});
     return options.is_max ? bins.amax({2, 4}) : bins.mean({2, 4});
 }
 
-// data [n c h w], rois [r 4], batch indices [r]: one region after the other, as each may have another
-// number of samples.
+// data [n c h w], rois [r 4], batch indices [r]: one region after the other, as each may have
+// another number of samples.
 Tensors roi_align(const KernelCall& call) {
     constexpr int kFirstWithMode = 16;
     const bool has_mode = call.op.opset == 0 || call.op.opset >= kFirstWithMode;
@@ -218,11 +217,14 @@ struct Suppression {
 Ints selected(const std::vector<Box>& boxes, const float* scores, const Suppression& limits) {
     Ints order;
     for (std::size_t i = 0; i < boxes.size(); ++i) {
+        if (std::isnan(scores[i])) continue;
         if (!limits.has_score || scores[i] > limits.score) {
             order.push_back(static_cast<std::int64_t>(i));
         }
     }
-    std::ranges::stable_sort(order, std::greater<>(), [&](std::int64_t i) { return scores[i]; });
+    std::ranges::sort(order, [scores](std::int64_t i, std::int64_t j) {
+        return scores[i] != scores[j] ? scores[i] > scores[j] : i < j;
+    });
     Ints chosen;
     for (const std::int64_t i : order) {
         if (static_cast<std::int64_t>(chosen.size()) >= limits.most) break;

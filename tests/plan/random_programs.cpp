@@ -211,6 +211,7 @@ int summands_of(const Problem& problem, const Strategy& strategy, TensorId t) {
 void draw_summand_axis(Random& random, const Problem& problem, OpId op, Strategy& strategy) {
     const graph::Op& reader = problem.graph().op(op);
     for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
+        if (!reader.inputs[i].valid()) continue;
         const int summands = summands_of(problem, strategy, reader.inputs[i]);
         if (summands == 1 || draw(random, 4) == 0) continue;
         OpConfig& config = strategy.configs[op.index()];
@@ -245,7 +246,8 @@ std::string text_of(const Problem& problem, const Strategy& strategy) {
         const graph::Op& op = problem.graph().ops()[i];
         text += "\n" + op.name + "(";
         for (const TensorId t : op.inputs) {
-            text += (text.back() == '(' ? "" : ", ") + problem.graph().tensor(t).name;
+            text += text.back() == '(' ? "" : ", ";
+            text += t.valid() ? problem.graph().tensor(t).name : "-";
         }
         text += ")" + text_of(strategy.configs[i]);
         const UpdateConfig& update = strategy.update(OpId(i));

@@ -84,7 +84,8 @@ std::vector<Example> reduction_examples() {
         {"LogSoftmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", std::int64_t{-1}}}},
         {"LogSoftmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", one()}}, {}, 11},
     };
-    for (const std::string type : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"}) {
+    for (const std::string type :
+         {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}) {
         const AttributeValue none = std::int64_t{0};
         examples.push_back({type, {{2, 3, 4}, {2}}, {{1, 3, 1}}, {}, {0, -1}});
         examples.push_back({type, {{3, 3, 3}, {1}}, {{3, 3}}, {{"keepdims", none}}, {1}});
@@ -370,6 +371,19 @@ TEST(KernelBackward, EveryLargestElementGetsTheWholeGradient) {
     EXPECT_TRUE(at::equal(gradient_of_maximum(x, 5.0), x.eq(5.0).to(at::kDouble) * 3));
     // Another part has a larger one.
     EXPECT_TRUE(at::equal(gradient_of_maximum(x, 6.0), at::zeros({4}, options)));
+}
+
+TEST(KernelBackward, OfASplitProductReadsTheResultOfAllParts) {
+    const Case made({"ReduceProd", {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
+    graph::Box box = graph::whole_box(made.rule);
+    box[0] = graph::part_of(box[0], 2, 1);
+    const PartKernel part(made.graph, made.op, made.rule, box);
+    const auto options = at::TensorOptions().dtype(at::kDouble);
+    const at::Tensor x = integer_tensor({4, 5}, {2}).to(at::kDouble);  // after 2 and 3
+    const at::Tensor found =
+        part.backward({}, std::vector{x}, std::vector{at::full({1}, 120.0, options)},
+                      std::vector{at::ones({1}, options)}, std::vector<char>{1})[0];
+    EXPECT_TRUE(at::equal(found, integer_tensor({30, 24}, {2}).to(at::kDouble)));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace partita::runtime {
 
-/// Operators whose backward kernel_parts_test.cpp compares with autograd.
+/// Operators whose backward, if they have one, kernel_parts_test.cpp compares with autograd.
 std::vector<std::string> types_in_parts();
 
 }  // namespace partita::runtime

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One of several processes: what it does is its argument. processes_test.cpp starts it with mpirun,
+// or several times with torchrun's variables. Exit codes are those of the partita program;
+// TIMEOUT_MS is the time-out of its communicators.
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "conformance.h"
+#include "graph/error.h"
+#include "runtime/communicate/all_reduce.h"
+#include "runtime/communicate/processes.h"
+
+namespace partita::runtime {
+namespace {
+
+constexpr const char* kTask = "task 417 'all-reduce fc.grad'";
+
+void conform(Processes& processes) {
+    for (const Conformance& row : conformance_checks()) {
+        check_conformance(processes.world(), row);
+    }
+    for (const AllReduceRow& row : all_reduce_algorithms()) {
+        Communicator& world = processes.world();
+        check_all_reduce(world, [&](const at::Tensor& tensor, graph::Combine how) {
+            all_reduce(world, tensor, how, row.algorithm);
+        });
+    }
+}
+
+// Groups that overlap, the second with two ranks per process, both used at once.
+void groups(Processes& processes) {
+    ProcessGroup backwards{.number = 0};
+    ProcessGroup twice{.number = 1};
+    for (int process = 0; process < processes.size(); ++process) {
+        backwards.process_of_rank.push_back(processes.size() - 1 - process);
+        twice.process_of_rank.insert(twice.process_of_rank.end(), 2, process);
+    }
+    const int rank = processes.rank();
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    communicators.push_back(processes.communicator(backwards, processes.size() - 1 - rank));
+    communicators.push_back(processes.communicator(twice, 2 * rank));
+    communicators.push_back(processes.communicator(twice, 2 * rank + 1));
+    std::vector<std::thread> threads;
+    for (const auto& communicator : communicators) {
+        threads.emplace_back([&] {
+            for (const Conformance& row : conformance_checks()) row.check(*communicator, at::kHalf);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+// More than one MPI message holds.
+void send_much(Processes& processes) {
+    constexpr std::int64_t kBytes = (std::int64_t{1} << 30) + 5;
+    Communicator& world = processes.world();
+    const at::Tensor tensor = at::full({kBytes}, 7 - world.rank(), at::kByte);
+    if (world.rank() == 0) world.send(tensor, 1);
+    if (world.rank() == 1) {
+        world.receive(tensor, 0);
+        EXPECT_TRUE(tensor.eq(7).all().item<bool>());
+    }
+}
+
+void with_a_rank_that_gets(int signal, int rank, Processes& processes) {
+    Communicator& world = processes.world();
+    world.set_label(kTask);
+    world.barrier();
+    if (world.rank() == rank) std::raise(signal);
+    world.all_reduce(at::ones({1'000}), graph::Combine::sum);
+}
+
+void with_another_size(Processes& processes) {
+    Communicator& world = processes.world();
+    world.set_label(kTask);
+    world.all_reduce(at::ones({world.rank() == 1 ? 500 : 1'000}), graph::Combine::sum);
+}
+
+void with_another_plan(Processes& processes) {
+    check_same(processes.world(), "plan", "common");
+    check_same(processes.world(), "plan", processes.rank() == 1 ? "b" : "a");
+}
+
+void act(const std::string& what, Processes& processes) {
+    if (what == "conform") return conform(processes);
+    if (what == "groups") return groups(processes);
+    if (what == "send_much") return send_much(processes);
+    if (what == "first_killed") return with_a_rank_that_gets(SIGKILL, 0, processes);
+    if (what == "first_stopped") return with_a_rank_that_gets(SIGSTOP, 0, processes);
+    if (what == "second_killed") return with_a_rank_that_gets(SIGKILL, 1, processes);
+    if (what == "second_stopped") return with_a_rank_that_gets(SIGSTOP, 1, processes);
+    if (what == "another_size") return with_another_size(processes);
+    if (what == "another_plan") return with_another_plan(processes);
+    throw UsageError("unknown: " + what);
+}
+
+int run(const std::string& what) {
+    const char* const timeout = std::getenv("TIMEOUT_MS");  // NOLINT(concurrency-mt-unsafe)
+    CommunicatorOptions options;
+    if (timeout != nullptr) options.timeout = std::chrono::milliseconds(std::stoi(timeout));
+    const std::unique_ptr<Processes> processes = join_processes(read_launch(), options);
+    if (!processes) throw UsageError("started alone");
+    const auto fail = [&](const std::exception& error, int code) {
+        std::cerr << "partita: " << error.what() << std::endl;
+        processes->end_all(code);
+    };
+    try {
+        act(what, *processes);
+    } catch (const DeviceError& error) {
+        fail(error, 5);
+    } catch (const MismatchError& error) {
+        fail(error, 6);
+    }
+    return testing::UnitTest::GetInstance()->Passed() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace partita::runtime
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    try {
+        return partita::runtime::run(argv[1]);
+    } catch (const std::exception& error) {
+        std::cerr << "partita: " << error.what() << std::endl;
+        return 2;
+    }
+}

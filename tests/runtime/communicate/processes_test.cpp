@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several processes on this host, each running processes_program.cpp: by mpirun, and by ourselves
+// with the variables that torchrun sets.
+#include "runtime/communicate/processes.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/error.h"
+#include "ranks.h"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace partita::runtime {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+struct Ended {
+    int exit_code = -1;  // negative: by that signal; -SIGALRM: it had to be killed
+    std::string output;
+};
+
+// A program with all that it prints in a file; killed when it goes out of scope.
+class Process {
+public:
+    explicit Process(std::vector<std::string> arguments)
+        : output_(std::filesystem::temp_directory_path() /
+                  ("partita_process_" + std::to_string(getpid()) + "_" + std::to_string(++count))) {
+        posix_spawn_file_actions_t files;
+        posix_spawn_file_actions_init(&files);
+        posix_spawn_file_actions_addopen(&files, 1, output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                         0600);
+        posix_spawn_file_actions_adddup2(&files, 1, 2);
+        std::vector<char*> raw;
+        for (std::string& argument : arguments) raw.push_back(argument.data());
+        raw.push_back(nullptr);
+        if (posix_spawnp(&pid_, raw[0], &files, nullptr, raw.data(), environ) != 0) pid_ = -1;
+        posix_spawn_file_actions_destroy(&files);
+    }
+    ~Process() {
+        if (pid_ > 0) (void)end(Clock::now());
+        std::filesystem::remove(output_);
+    }
+    Process(const Process&) = delete;
+    Process& operator=(const Process&) = delete;
+
+    Ended end(Clock::time_point deadline) {
+        Ended ended;
+        int status = 0;
+        while (waitpid(pid_, &status, WNOHANG) == 0) {
+            if (Clock::now() > deadline) {
+                kill(pid_, SIGKILL);
+                waitpid(pid_, &status, 0);
+                status = SIGALRM;
+                break;
+            }
+            usleep(1'000);
+        }
+        pid_ = -1;
+        ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+        std::stringstream text;
+        text << std::ifstream(output_).rdbuf();
+        ended.output = text.str();
+        return ended;
+    }
+
+private:
+    static inline int count = 0;
+    std::filesystem::path output_;
+    pid_t pid_ = -1;
+};
+
+constexpr auto kPatience = std::chrono::seconds(120);
+constexpr const char* kProgram = PARTITA_PROCESSES_PROGRAM;
+
+Ended mpirun(int ranks, const std::string& what, int timeout_ms = 60'000) {
+    Process process({PARTITA_MPIRUN, "--allow-run-as-root", "--oversubscribe", "-x",
+                     "TIMEOUT_MS=" + std::to_string(timeout_ms), "-n", std::to_string(ranks),
+                     kProgram, what});
+    return process.end(Clock::now() + kPatience);
+}
+
+int free_port() {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener, generic, size), 0);
+    EXPECT_EQ(getsockname(listener, generic, &size), 0);
+    close(listener);
+    return ntohs(address.sin_port);
+}
+
+// Everyone but `except` is given time to end; that one is killed.
+std::vector<Ended> torchrun(int ranks, const std::string& what, int timeout_ms = 60'000,
+                            int except = -1) {
+    const std::string port = std::to_string(free_port());
+    std::vector<std::unique_ptr<Process>> processes;
+    for (int rank = 0; rank < ranks; ++rank) {
+        processes.push_back(std::make_unique<Process>(std::vector<std::string>{
+            "env", "WORLD_SIZE=" + std::to_string(ranks), "RANK=" + std::to_string(rank),
+            "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+            "TIMEOUT_MS=" + std::to_string(timeout_ms), kProgram, what}));
+    }
+    std::vector<Ended> ended(ranks);
+    const auto deadline = Clock::now() + kPatience;
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (rank != except) ended[rank] = processes[rank]->end(deadline);
+    }
+    if (except >= 0) ended[except] = processes[except]->end(Clock::now());
+    return ended;
+}
+
+class MpiProcesses : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!has_mpi()) GTEST_SKIP() << "built without MPI: scripts/setup installs it";
+    }
+};
+
+class MpiRanks : public MpiProcesses, public testing::WithParamInterface<int> {};
+
+TEST_P(MpiRanks, Conform) {
+    const Ended ended = mpirun(GetParam(), "conform");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+}
+
+TEST_P(MpiRanks, ConformInGroupsSideBySide) {
+    const Ended ended = mpirun(GetParam(), "groups");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, MpiRanks, testing::Values(2, 4));
+
+TEST_F(MpiProcesses, SendMoreThanOneMessageHolds) {
+    const Ended ended = mpirun(2, "send_much");
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+}
+
+TEST_F(MpiProcesses, NoticeAStoppedOneWithinTheTimeOut) {
+    const Ended ended = mpirun(3, "second_stopped", /*timeout_ms=*/500);
+    EXPECT_EQ(ended.exit_code, 5);
+    EXPECT_THAT(ended.output, HasSubstr("of 3, task 417 'all-reduce fc.grad': all-reduce: rank 1 "
+                                        "did not come within 0.5 s"));
+}
+
+TEST_F(MpiProcesses, EndWithAKilledOne) {
+    const Ended ended = mpirun(3, "second_killed");
+    EXPECT_NE(ended.exit_code, 0);
+    EXPECT_NE(ended.exit_code, -SIGALRM);
+}
+
+TEST_F(MpiProcesses, NoticeAnotherSize) {
+    const Ended ended = mpirun(3, "another_size");
+    EXPECT_EQ(ended.exit_code, 5);
+    EXPECT_THAT(ended.output, HasSubstr("Give all ranks the same plan"));
+}
+
+TEST_F(MpiProcesses, NoticeAnotherPlan) {
+    const Ended ended = mpirun(3, "another_plan");
+    EXPECT_EQ(ended.exit_code, 6);
+    EXPECT_THAT(ended.output, HasSubstr("rank 1: its plan is not that of rank 0: 'b' against 'a'"));
+}
+
+class StoreRanks : public testing::TestWithParam<int> {};
+
+TEST_P(StoreRanks, Conform) {
+    for (const Ended& ended : torchrun(GetParam(), "conform")) {
+        EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    }
+}
+
+TEST_P(StoreRanks, ConformInGroupsSideBySide) {
+    for (const Ended& ended : torchrun(GetParam(), "groups")) {
+        EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, StoreRanks, testing::Values(2, 3));
+
+TEST(StoreProcesses, NoticeAStoppedOneWithinTheTimeOut) {
+    const auto ended = torchrun(3, "second_stopped", /*timeout_ms=*/500, /*except=*/1);
+    for (const int rank : {0, 2}) {
+        EXPECT_EQ(ended[rank].exit_code, 5);
+        EXPECT_THAT(ended[rank].output,
+                    AllOf(HasSubstr("task 417 'all-reduce fc.grad': all-reduce: "),
+                          HasSubstr("rank 1 did not come within 0.5 s")));
+    }
+}
+
+TEST(StoreProcesses, NoticeAKilledOneWithinTheTimeOut) {
+    const auto ended = torchrun(3, "second_killed", /*timeout_ms=*/500);
+    EXPECT_EQ(ended[0].exit_code, 5);
+    EXPECT_EQ(ended[1].exit_code, -SIGKILL);
+    EXPECT_THAT(ended[0].output, HasSubstr("rank 1 did not come within 0.5 s"));
+}
+
+// Rank 1 or 2 may still be at the barrier.
+TEST(StoreProcesses, NoticeThatTheServerWasKilled) {
+    const auto ended = torchrun(3, "first_killed");
+    for (const int rank : {1, 2}) {
+        EXPECT_EQ(ended[rank].exit_code, 5);
+        EXPECT_THAT(ended[rank].output,
+                    AllOf(HasSubstr("task 417 'all-reduce fc.grad': "),
+                          HasSubstr("where all messages meet, that of rank 0, is gone")));
+    }
+}
+
+TEST(StoreProcesses, NoticeThatTheServerHangs) {
+    const auto ended = torchrun(2, "first_stopped", /*timeout_ms=*/500, /*except=*/0);
+    EXPECT_EQ(ended[1].exit_code, 5);
+    EXPECT_THAT(ended[1].output,
+                AllOf(HasSubstr("task 417 'all-reduce fc.grad': "),
+                      HasSubstr("where all messages meet, that of rank 0, hangs")));
+}
+
+TEST(StoreProcesses, NoticeAnotherPlan) {
+    for (const Ended& ended : torchrun(3, "another_plan")) {
+        EXPECT_EQ(ended.exit_code, 6);
+        EXPECT_THAT(ended.output,
+                    HasSubstr("rank 1: its plan is not that of rank 0: 'b' against 'a'"));
+    }
+}
+
+TEST(StoreProcesses, NeedAPlaceToMeet) {
+    EXPECT_THROW((void)store_processes({.launcher = Launcher::torchrun, .size = 2}, {}),
+                 UsageError);
+}
+
+TEST(Share, GivesEveryRankWhatTheOthersHave) {
+    const auto errors = run(thread_communicators(3), [](Communicator& communicator) {
+        const std::vector<std::string> expected = {"", "a", "aa"};
+        EXPECT_EQ(share(communicator, expected[communicator.rank()]), expected);
+    });
+    EXPECT_THAT(errors, testing::Each(""));
+}
+
+}  // namespace
+}  // namespace partita::runtime

@@ -322,21 +322,9 @@ Problem::Least Problem::least_of(OpId op, int device) const {
         least.task = std::min(least.task, share.of(on.launch_interval));
         return share.of(std::max(cost::Roofline().price(work, on)->time, kShortestTask));
     };
-    // A replica counts what it reads, the whole op all of its operands.
-    const graph::OpRule& rule = rules_[op.index()];
-    const PartSize size = has_forward(op) ? size_of_part(graph_, op, rule, graph::whole_box(rule))
-                                          : plan::whole_size(graph_, op, rule);
     const OpWorks works = this->works();
-    if (has_forward(op)) {
-        least.forward = of(works.forward(op, size));
-        least.uncut_forward =
-            std::min(forward_time(op, device), forward_price(op, size, device).time);
-    }
-    if (has_backward(op)) {
-        least.backward = of(works.backward(op, size));
-        least.uncut_backward =
-            std::min(backward_time(op, device), backward_price(op, size, device).time);
-    }
+    if (has_forward(op)) least.forward = of(works.forward(op));
+    if (has_backward(op)) least.backward = of(works.backward(op));
     if (works.is_updated(op)) least.update = of(works.update(op));
     return least;
 }
@@ -347,15 +335,13 @@ bool Problem::is_never_cut(OpId op) const {
 }
 
 Time Problem::least_forward_time(OpId op, int device) const {
-    if (least_.empty()) return forward_time(op, device);
-    const Least& least = least_[cost_index(op, device)];
-    return is_never_cut(op) ? least.uncut_forward : least.forward;
+    if (least_.empty() || is_never_cut(op)) return forward_time(op, device);
+    return least_[cost_index(op, device)].forward;
 }
 
 Time Problem::least_backward_time(OpId op, int device) const {
-    if (least_.empty()) return backward_time(op, device);
-    const Least& least = least_[cost_index(op, device)];
-    return is_never_cut(op) ? least.uncut_backward : least.backward;
+    if (least_.empty() || is_never_cut(op)) return backward_time(op, device);
+    return least_[cost_index(op, device)].backward;
 }
 
 Time Problem::least_update_time(OpId op, int device) const {

@@ -225,14 +225,11 @@ private:
     [[nodiscard]] cost::Price price(const cost::Work& work, int device) const;
     [[nodiscard]] PartSize whole_size(graph::OpId op) const;
     void price_op(graph::OpId op, std::size_t device_class);
-    /// The least that the phases of an op take in sum, however it is cut, and if it is not; and the
-    /// least that any task of it takes.
+    /// The least that the phases of an op take in sum, however it is cut, and any task of it.
     struct Least {
         Time forward;
         Time backward;
         Time update;
-        Time uncut_forward;
-        Time uncut_backward;
         Time task;
     };
     [[nodiscard]] Least least_of(graph::OpId op, int device) const;

@@ -147,7 +147,7 @@ at::Tensor per_channel(const at::Tensor& parameter, std::int64_t rank, std::int6
 }
 
 at::Tensor centered(const KernelCall& call, std::size_t operand, std::size_t zero_point) {
-    const at::Tensor x = call.operand(operand).to(at::kDouble);
+    at::Tensor x = call.operand(operand).to(at::kDouble);
     if (!call.has(zero_point)) return x;
     return x - per_channel(call.operand(zero_point), x.dim(), 0);
 }

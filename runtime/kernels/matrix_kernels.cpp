@@ -134,7 +134,7 @@ at::Tensor of_rows(const at::Tensor& parameter) {
 
 at::Tensor centered(const KernelCall& call, std::size_t operand, std::size_t zero_point,
                     bool has_rows) {
-    const at::Tensor x = call.operand(operand).to(at::kDouble);
+    at::Tensor x = call.operand(operand).to(at::kDouble);
     if (!call.has(zero_point)) return x;
     const at::Tensor& zero = call.operand(zero_point);
     return x - (has_rows ? of_rows(zero) : zero.to(at::kDouble));

@@ -28,7 +28,7 @@ bool Windows::may_pad_alike(at::IntArrayRef data, at::IntArrayRef outputs) const
     return true;
 }
 
-Windows windows_of(const KernelCall& call, graph::Shape kernel) {
+Windows windows_of(const KernelCall& call, const graph::Shape& kernel) {
     Windows windows;
     windows.kernel = kernel.empty() ? call.op.attributes.get_ints("kernel_shape") : kernel;
     const std::size_t rank = windows.kernel.size();

@@ -32,7 +32,7 @@ struct Windows {
 };
 
 /// `kernel`: of the weight; empty: attribute kernel_shape.
-Windows windows_of(const KernelCall& call, graph::Shape kernel = {});
+Windows windows_of(const KernelCall& call, const graph::Shape& kernel = {});
 
 /// x [n c ...] with its spatial dims padded, or cropped where that is negative.
 at::Tensor padded(const at::Tensor& x, const graph::Shape& before, const graph::Shape& after,

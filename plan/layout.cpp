@@ -26,15 +26,17 @@ bool is_in(const TensorRule& tensor, int factor) {
 /// Parts of blocks have holes. No operator has a window with holes (graph/part_op.h); and of a reduction
 /// over one operand alone, such as the rows that indices select, nothing would follow from them.
 bool may_have_blocks(const OpRule& rule, int factor) {
-    int tensors = 0;
+    int operands = 0;
     for (const TensorRule& operand : rule.operands) {
-        tensors += is_in(operand, factor) ? 1 : 0;
+        operands += is_in(operand, factor) ? 1 : 0;
         for (const graph::DimRule& dim : operand.dims) {
             if (dim.window && dim.factors.front() == factor) return false;
         }
     }
-    for (const TensorRule& result : rule.results) tensors += is_in(result, factor) ? 1 : 0;
-    return tensors > 1;
+    return operands > 1 || std::any_of(rule.results.begin(), rule.results.end(),
+                                       [factor](const TensorRule& result) {
+                                           return is_in(result, factor);
+                                       });
 }
 
 /// "n" or "n/3".

@@ -153,7 +153,7 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     EXPECT_GT(counts.accepted, 500);
     EXPECT_GT(counts.rejected, 500);
     EXPECT_GT(effort.rejected_by_parts, 100);
-    EXPECT_GT(effort.rejected_by_load, 50);
+    EXPECT_GT(effort.rejected_by_load, 25);
     EXPECT_GT(effort.whole, 100);
     EXPECT_GT(effort.memory, 500);
     EXPECT_GT(counts.less_overflow, 100);

@@ -50,8 +50,7 @@ double largest_difference(const std::vector<graph::HostTensor>& a,
         const at::Tensor x = to_aten(*found).to(at::kDouble);
         const at::Tensor y = to_aten(expected).to(at::kDouble);
         if (x.numel() == 0) continue;
-        const double difference =
-            at::max(at::abs(x - y) / (at::abs(y) + 1.0)).item<double>();
+        const double difference = at::max(at::abs(x - y) / (at::abs(y) + 1.0)).item<double>();
         if (!(difference <= largest)) largest = difference;
     }
     return largest;

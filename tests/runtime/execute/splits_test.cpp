@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <string>
 
 #include "plan/config.h"
@@ -23,6 +24,11 @@ struct Example {
     const char* name;
     std::map<std::string, std::int64_t> bindings;
 };
+
+/// As GoogleTest prints it.
+void PrintTo(const Example& example, std::ostream* out) {
+    *out << example.name;
+}
 
 std::string name_of(const testing::TestParamInfo<Example>& info) {
     std::string name = info.param.name;
@@ -71,7 +77,8 @@ TEST_P(Splits, InferenceGivesTheSameOutputs) {
         search::Random random(seed);
         const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
         if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual = executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
+        const Executed actual =
+            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
             << "seed " << seed << ", " << text_of(problem, strategy);
     }
@@ -84,7 +91,8 @@ TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
     const Executed expected = alone(problem, policy, kIterations);
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         search::Random random(seed);
-        plan::Strategy strategy = plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
+        plan::Strategy strategy =
+            plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
         const int micro_batches = strategy.policy.micro_batches;
         strategy.policy = policy;
         strategy.policy.micro_batches = micro_batches;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executing plans: what comes out, and what is refused.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Execute : public ProgramTest {
+protected:
+    std::string mlp_ = example("runnable/mlp/model.onnx");
+
+    void plan(const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{
+            "plan", mlp_, "--machine", "cpu:2", "--searcher", "data-parallel", "-o", "plan.json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        ASSERT_EQ(run(arguments).code, 0);
+    }
+
+    Outcome execute(const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"execute", "plan.json", mlp_, "--iterations",
+                                           "2",       "--warmup",  "1"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(arguments);
+    }
+};
+
+TEST_F(Execute, OfTrainingEqualsOneDevice) {
+    plan({"--batch", "8", "--mode", "training", "--optimizer", "adam", "--loss", "cross-entropy"});
+    const Outcome result = execute({"--check", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json summary = json::parse(result.out);
+    EXPECT_TRUE(summary["check"]["ok"].get<bool>());
+    EXPECT_GT(summary["measured_ps"]["median"].get<std::int64_t>(), 0);
+    EXPECT_GT(summary["predicted_ps"].get<std::int64_t>(), 0);
+    EXPECT_GT(summary["memory"]["measured_bytes"].get<std::int64_t>(), 0);
+    EXPECT_EQ(summary["devices"].size(), 2);
+}
+
+TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
+    const std::string data = example("runnable/mlp/test_data_set_0");
+    plan({"--inputs", data});
+    const Outcome result = execute({"--inputs", data});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("expected output"));
+}
+
+TEST_F(Execute, OfAnotherDataSetIsRefused) {
+    plan({"--batch", "8"});
+    const Outcome result = execute({"--inputs", example("runnable/mlp/test_data_set_1")});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("the plan is for float32 [8 x 32]"));
+}
+
+TEST_F(Execute, WithoutWeightsNamesOne) {
+    const std::string model = example("models/alexnet.onnx");
+    ASSERT_EQ(run({"plan", model, "--batch", "1", "--machine", "cpu:2", "--searcher",
+                   "single-device", "-o", "plan.json"})
+                  .code,
+              0);
+    const Outcome result = run({"execute", "plan.json", model});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.err, HasSubstr("'alexnet.weights' cannot be opened"));
+}
+
+TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
+    plan({"--batch", "8"});
+    const Outcome result = execute({"--devices", "cuda:99"});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--devices cuda:99"));
+    EXPECT_EQ(execute({"--devices", "tpu:1"}).code, 2);
+    EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
+}
+
+TEST_F(Execute, OfAWorkloadIsRefused) {
+    const std::string workload = example("workloads/throughput/layer_gnmt_training.json");
+    ASSERT_EQ(run({"plan", workload, "--searcher", "single-device", "-o", "plan.json"}).code, 0);
+    const Outcome result = run({"execute", "plan.json", workload});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("a workload has costs and no operators"));
+}
+
+}  // namespace
+}  // namespace partita::tests

@@ -104,6 +104,7 @@ void* new_block(std::size_t size, int number) {
 
 /// `data`: what allocate() gave; its header lies in front of it.
 void give_back(void* data) {
+    if (data == nullptr) return;  // of no bytes
     Header* const header = static_cast<Header*>(data) - 1;
     count(header->device, -static_cast<std::int64_t>(header->size));
     if (header->size >= kLeastKept) {

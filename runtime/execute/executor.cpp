@@ -152,7 +152,7 @@ void Executor::work(std::size_t worker, int iterations, Shared& shared) {
                 run_step(worker, s, shared);
             }
         } catch (const Stopped&) {
-            // Who failed has said why.
+            shared.board.stop();  // it has been; who failed has said why
         } catch (...) {
             shared.fail(std::current_exception());
         }

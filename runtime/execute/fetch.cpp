@@ -51,13 +51,14 @@ Fetch::Fetch(const TaskGraph& tasks, std::span<const std::int32_t> buffers,
         }
         Patch patch(held, region);
         if (patch.empty()) continue;
+        if (kind_ == Kind::view) continue;  // unless there is one that is the same
+        found += patch.volume();
         if (contains(held, region) && patch.is_box()) {
             kind_ = Kind::view;
             sources_ = {{id, std::move(patch)}};
+            continue;
         }
-        if (kind_ == Kind::view) continue;
         kind_ = Kind::pieces;
-        found += patch.volume();
         sources_.push_back({id, std::move(patch)});
     }
     has_gaps_ = found < region.volume();

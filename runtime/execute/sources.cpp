@@ -37,7 +37,7 @@ at::TensorOptions options_of(const graph::Tensor& tensor) {
         throw InputError("tensor '" + tensor.name + "': elements of type " +
                          std::string(graph::name_of(tensor.dtype)) + " cannot be computed with.");
     }
-    return at::TensorOptions().dtype(*type);
+    return at::TensorOptions().dtype(type);
 }
 
 /// Rows [begin, end) of dim 0; all of a tensor without dims.

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace partita::runtime {
 
 /// Another worker failed; its error says why.
-struct Stopped {};
+struct Stopped : std::exception {};
 
 class TaskBoard {
 public:

@@ -106,7 +106,7 @@ at::Tensor to_aten(const graph::HostTensor& tensor) {
                          std::to_string(tensor.bytes.size()) + " bytes, its shape means " +
                          std::to_string(described.bytes().raw()) + ". Write it again.");
     }
-    at::Tensor result = at::empty(tensor.shape, at::TensorOptions().dtype(*type));
+    at::Tensor result = at::empty(tensor.shape, at::TensorOptions().dtype(type));
     if (is_packed(tensor.dtype)) {
         auto* const out = static_cast<std::uint8_t*>(result.mutable_data_ptr());
         for (std::size_t i = 0; i < count; ++i) out[i] = unpacked(tensor.bytes, i, tensor.dtype);

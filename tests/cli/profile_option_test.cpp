@@ -25,13 +25,13 @@ using Json = nlohmann::json;
 
 class ProfileOption : public ProgramTest {
 protected:
-    const std::string kModel = example("runnable/mlp/model.onnx");
+    const std::string model_ = example("runnable/mlp/model.onnx");
 
     /// A database that knows random parts of the model on the devices of a machine.
     void measure(const std::string& name, std::uint64_t seed,
                  const std::string& machine_name = "cpu:2") {
         search::Random random(seed);
-        const api::LoadedModel loaded = api::load_model(kModel, {.batch = 8});
+        const api::LoadedModel loaded = api::load_model(model_, {.batch = 8});
         const cost::Machine machine = cost::load_machine(machine_name);
         const plan::Problem problem = api::make_problem(loaded, machine, {});
         cost::ProfileDatabase database = cost::ProfileDatabase::create(folder() / name);
@@ -73,10 +73,10 @@ TEST_F(ProfileOption, OfCompareAndSimulateIsThatOfPlan) {
     measure("profile.sqlite", 2);
     const Json planned = summary(plan_mlp({"--profile", "profile.sqlite"}));
     const Json simulated =
-        summary({"simulate", "plan.json", kModel, "--profile", "profile.sqlite"});
+        summary({"simulate", "plan.json", model_, "--profile", "profile.sqlite"});
     EXPECT_EQ(simulated["value_ps"], planned["value_ps"]);
     EXPECT_EQ(simulated["costs"], planned["costs"]);
-    const Json compared = summary({"compare", kModel, "--batch", "8", "--machine", "cpu:2",
+    const Json compared = summary({"compare", model_, "--batch", "8", "--machine", "cpu:2",
                                    "--profile", "profile.sqlite", "--searchers", "critical-path"});
     EXPECT_EQ(compared["searchers"][0]["value_ps"], planned["value_ps"]);
     EXPECT_EQ(compared["lower_bound_ps"], planned["lower_bound_ps"]);
@@ -86,19 +86,19 @@ TEST_F(ProfileOption, BelongsToThePlan) {
     measure("profile.sqlite", 3);
     measure("other.sqlite", 4);
     EXPECT_EQ(run(plan_mlp({"--profile", "profile.sqlite"})).code, 0);
-    EXPECT_EQ(run({"verify", "plan.json", kModel, "--profile", "profile.sqlite"}).code, 0);
+    EXPECT_EQ(run({"verify", "plan.json", model_, "--profile", "profile.sqlite"}).code, 0);
     // The content counts, not its name or place.
     std::filesystem::rename(folder() / "profile.sqlite", folder() / "renamed.sqlite");
-    EXPECT_EQ(run({"verify", "plan.json", kModel, "--profile", "renamed.sqlite"}).code, 0);
+    EXPECT_EQ(run({"verify", "plan.json", model_, "--profile", "renamed.sqlite"}).code, 0);
     for (const auto& options : {std::vector<std::string>{}, {"--profile", "other.sqlite"}}) {
-        std::vector<std::string> verify = {"verify", "plan.json", kModel};
+        std::vector<std::string> verify = {"verify", "plan.json", model_};
         verify.insert(verify.end(), options.begin(), options.end());
         const Outcome outcome = run(verify);
         EXPECT_EQ(outcome.code, 6);
         EXPECT_THAT(outcome.out, HasSubstr("'profile.sqlite 2026-11-22'"));
         EXPECT_THAT(outcome.out, HasSubstr("Give the same --profile as to the plan"));
     }
-    const Outcome simulated = run({"simulate", "plan.json", kModel});
+    const Outcome simulated = run({"simulate", "plan.json", model_});
     EXPECT_EQ(simulated.code, 0);
     EXPECT_THAT(simulated.err, HasSubstr("measured costs of profile.sqlite 2026-11-22. Give "
                                          "--profile"));

@@ -33,10 +33,9 @@ bool may_have_blocks(const OpRule& rule, int factor) {
             if (dim.window && dim.factors.front() == factor) return false;
         }
     }
-    return operands > 1 || std::any_of(rule.results.begin(), rule.results.end(),
-                                       [factor](const TensorRule& result) {
-                                           return is_in(result, factor);
-                                       });
+    return operands > 1 ||
+           std::any_of(rule.results.begin(), rule.results.end(),
+                       [factor](const TensorRule& result) { return is_in(result, factor); });
 }
 
 /// "n" or "n/3".

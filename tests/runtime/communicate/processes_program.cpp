@@ -105,7 +105,7 @@ int run(const std::string& what) {
     const std::unique_ptr<Processes> processes = join_processes(read_launch(), {});
     if (!processes) throw UsageError("started alone");
     const auto fail = [&](const std::exception& error, int code) {
-        std::cerr << "partita: " << error.what() << std::endl;
+        std::cerr << "partita: " << error.what() << '\n' << std::flush;
         processes->end_all(code);
     };
     try {
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
     try {
         return partita::runtime::run(argv[1]);
     } catch (const std::exception& error) {
-        std::cerr << "partita: " << error.what() << std::endl;
+        std::cerr << "partita: " << error.what() << '\n' << std::flush;
         return 2;
     }
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "plan/config.h"
 #include "search/random.h"
@@ -26,7 +27,7 @@ struct Example {
 };
 
 /// As GoogleTest prints it.
-void PrintTo(const Example& example, std::ostream* out) {
+void PrintTo(const Example& example, std::ostream* out) {  // NOLINT(readability-identifier-naming)
     *out << example.name;
 }
 
@@ -61,7 +62,8 @@ protected:
 
     Executed alone(const plan::Problem& problem, plan::Policy policy, int iterations) {
         policy.micro_batches = 1;
-        const auto whole = plan::whole_ops(std::vector<int>(model_.graph.op_count(), 0), policy);
+        const auto whole =
+            plan::whole_ops(std::vector<int>(model_.graph.op_count(), 0), std::move(policy));
         return executed(problem, whole, sources_, 1, iterations);
     }
 

@@ -55,7 +55,7 @@ protected:
             {.mode = mode,
              .objective = mode == plan::Mode::training ? plan::Objective::step_time
                                                        : plan::Objective::latency,
-             .policy = policy,
+             .policy = std::move(policy),
              .constraints = {},
              .input_sample_dims = model_.input_sample_dims});
     }

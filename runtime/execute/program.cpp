@@ -10,8 +10,10 @@
 #include "plan/batch.h"
 #include "plan/layout.h"
 #include "runtime/execute/combine_work.h"
+#include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"
 #include "runtime/execute/part_work.h"
+#include "runtime/execute/send_work.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -51,9 +53,15 @@ public:
         }
         program_.steps.resize(static_cast<std::size_t>(placement_.workers()));
         program_.shares.assign(tasks_.size(), 0);
-        program_.uses.assign(tasks_.buffers.size(), 0);
-        program_.lasting.assign(tasks_.buffers.size(), 0);
-        program_.store.values.resize(tasks_.buffers.size());
+        std::size_t values = tasks_.buffers.size();
+        if (options_.peers != nullptr) {
+            program_.exchange = std::make_unique<Exchange>(
+                *options_.peers, plan_mail(tasks_, options_.peers->ownership), graph_, tasks_);
+            values += program_.exchange->mail().letters_in;
+        }
+        program_.uses.assign(values, 0);
+        program_.lasting.assign(values, 0);
+        program_.store.values.resize(values);
         find_predecessors();
         load_sources();
         for (const TaskId task : order) add_task(task);
@@ -80,6 +88,10 @@ private:
     [[nodiscard]] at::Device device_of(int device) const {
         return placement_.device[static_cast<std::size_t>(device)];
     }
+    /// Does this process drive it?
+    [[nodiscard]] bool is_here(int device) const {
+        return placement_.worker[static_cast<std::size_t>(device)] >= 0;
+    }
 
     void find_predecessors() {
         std::vector<std::vector<TaskId>> before(tasks_.size());
@@ -102,7 +114,7 @@ private:
         std::vector<std::int32_t> there;
         for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
             const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.writer < 0 && buffer.region >= 0) {
+            if (buffer.writer < 0 && buffer.region >= 0 && is_here(buffer.device)) {
                 there.push_back(static_cast<std::int32_t>(b));
             }
         }
@@ -116,6 +128,9 @@ private:
             auto& known = homes_[{buffer.tensor.value, buffer.device}];
             meter_device(buffer.device);
             program_.store[b] = loaded(buffer, known);
+            if (program_.exchange && !problem_.is_resident(buffer.tensor)) {
+                program_.exchange->guard(program_.store[b]);  // updates change it
+            }
             known.push_back(b);
         }
     }
@@ -146,15 +161,26 @@ private:
 
     // Tasks.
 
-    void add_step(TaskId task, int device, std::unique_ptr<Work> work) {
+    void add_step(TaskId task, int device, std::unique_ptr<Work> work,
+                  std::vector<std::int32_t> mail = {}) {
+        if (program_.exchange) {
+            const auto tokens = program_.exchange->mail().awaited[static_cast<std::size_t>(task)];
+            mail.insert(mail.end(), tokens.begin(), tokens.end());
+        }
         ++program_.shares[static_cast<std::size_t>(task)];
         const int worker = placement_.worker[static_cast<std::size_t>(device)];
-        program_.steps[static_cast<std::size_t>(worker)].push_back({task, device, std::move(work)});
+        program_.steps[static_cast<std::size_t>(worker)].push_back(
+            {task, device, std::move(work), std::move(mail)});
     }
 
     void add_task(TaskId id) {
         const Task& task = task_of(id);
         const at::Device device = device_of(task.device);
+        if (is_communication(task.kind) || is_local_move(task.kind)) {
+            return add_combination(id, task);
+        }
+        if (task.kind == TaskKind::loss) return add_loss(id, task, device);
+        if (!is_here(task.device)) return;
         switch (task.kind) {
         case TaskKind::forward:
             add_step(id, task.device,
@@ -164,12 +190,12 @@ private:
             add_step(id, task.device,
                      std::make_unique<BackwardWork>(problem_, tasks_, id, state_of(task), device));
             break;
-        case TaskKind::loss: add_loss(id, task, device); break;
         case TaskKind::update: add_update(id, task, device); break;
+        case TaskKind::loss:
         case TaskKind::accumulate:
         case TaskKind::pack:
         case TaskKind::copy:
-        case TaskKind::collective: add_combination(id, task); break;
+        case TaskKind::collective: break;
         }
     }
 
@@ -203,6 +229,7 @@ private:
         auto& seen = losses_seen_[{task.op.value, task.micro_batch}];
         const bool counts = std::ranges::find(seen, region) == seen.end();
         if (counts) seen.push_back(region);
+        if (!is_here(task.device)) return;
         auto work = std::make_unique<LossWork>(problem_, strategy_.policy.loss, tasks_, id, region,
                                                counts, device);
         program_.losses.push_back(work.get());
@@ -238,8 +265,15 @@ private:
         }
     }
 
-    /// One share for each device that gets something.
+    /// One share for each device that gets something here, and before them one for each that gives something
+    /// to other processes.
     void add_combination(TaskId id, const Task& task) {
+        if (program_.exchange) {
+            if (const Meeting* const meeting = program_.exchange->mail().meeting_of(id)) {
+                return add_meeting(*meeting);
+            }
+            add_sends(id);
+        }
         std::map<int, std::vector<std::int32_t>> by_device;
         for (const std::int32_t b : writes(id)) {
             if (buffer_of(b).region >= 0) by_device[buffer_of(b).device].push_back(b);
@@ -247,20 +281,48 @@ private:
         if (by_device.empty())
             by_device[task.device];  // moves nothing, and must be done all the same
         for (const auto& [device, results] : by_device) {
-            std::vector<std::vector<Home>> homes(results.size());
-            for (std::size_t i = 0; i < results.size(); ++i) {
-                const Buffer& buffer = buffer_of(results[i]);
-                if (!task.updated || buffer.message) continue;
-                homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
-            }
-            add_step(id, device,
-                     std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
-                                                   device_of(device)));
+            if (is_here(device)) add_combination_on(device, id, task, results);
+        }
+    }
+
+    void add_combination_on(int device, TaskId id, const Task& task,
+                            const std::vector<std::int32_t>& results) {
+        std::vector<std::vector<Home>> homes(results.size());
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            const Buffer& buffer = buffer_of(results[i]);
+            if (!task.updated || buffer.message) continue;
+            homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
+        }
+        auto work =
+            std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
+                                          device_of(device), program_.exchange.get());
+        std::vector<std::int32_t> letters = work->letters();
+        add_step(id, device, std::move(work), std::move(letters));
+    }
+
+    void add_sends(TaskId id) {
+        std::map<int, std::vector<std::int32_t>> by_device;
+        const Mail& mail = program_.exchange->mail();
+        for (const std::int32_t letter : mail.sent_for(id)) {
+            by_device[mail.out[static_cast<std::size_t>(letter)].device].push_back(letter);
+        }
+        for (const auto& [device, letters] : by_device) {
+            add_step(id, device, std::make_unique<SendWork>(*program_.exchange, tasks_, letters));
+        }
+    }
+
+    void add_meeting(const Meeting& meeting) {
+        const auto row = static_cast<std::size_t>(task_of(meeting.task).ranks);
+        for (const int device : tasks_.ranks[row]) {
+            if (!is_here(device)) continue;
+            add_step(meeting.task, device,
+                     std::make_unique<MeetingWork>(*program_.exchange, tasks_, meeting, device));
         }
     }
 
     void count_uses() {
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            if (program_.shares[t] == 0) continue;
             for (const std::int32_t b : tasks_.reads[t])
                 ++program_.uses[static_cast<std::size_t>(b)];
         }
@@ -318,8 +380,10 @@ private:
             });
             if (whole != here.rend()) here = {*whole};
             for (const std::int32_t b : here) {
+                const std::int64_t place = output_pieces_++;
+                if (!is_here(config.devices[p])) continue;
                 ++program_.uses[static_cast<std::size_t>(b)];
-                program_.outputs.push_back({b, t, buffer_of(b).region});
+                program_.outputs.push_back({b, t, buffer_of(b).region, place});
             }
         }
     }
@@ -346,6 +410,7 @@ private:
         homes_;  ///< (tensor, device)
     std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
     std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
+    std::int64_t output_pieces_ = 0;  ///< of all processes
     Program program_;
 };
 

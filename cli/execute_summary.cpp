@@ -45,7 +45,7 @@ std::vector<std::size_t> worst_tasks(const Executed& executed) {
     std::vector<std::size_t> order(tasks.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto gap = [&](std::size_t t) {
-        return std::abs(tasks[t].duration.raw() - executed.result.durations[t].raw());
+        return std::abs(tasks[t].duration.raw() - executed.result.times[t].median.raw());
     };
     std::ranges::stable_sort(order, std::greater{}, gap);
     order.resize(std::min(order.size(), kWorstTasks));
@@ -60,7 +60,7 @@ std::string worst_table(const Executed& executed) {
                  {"error", Align::right}});
     for (const std::size_t t : worst_tasks(executed)) {
         const plan::Task& task = executed.priced.tasks.tasks[t];
-        const Time measured = executed.result.durations[t];
+        const Time measured = executed.result.times[t].median;
         table.add_row({shortened(task_name(executed.problem, task), kNameWidth),
                        executed.problem.machine().device(task.device).name, to_text(task.duration),
                        to_text(measured), signed_percent(error_of(task.duration, measured))});
@@ -79,7 +79,7 @@ std::string memory_table(const Executed& executed) {
     for (std::size_t t = 0; t < executed.priced.tasks.size(); ++t) {
         const plan::Task& task = executed.priced.tasks.tasks[t];
         if (is_communication(task.kind)) continue;
-        busy[static_cast<std::size_t>(task.device)] += executed.result.durations[t];
+        busy[static_cast<std::size_t>(task.device)] += executed.result.times[t].median;
     }
     for (std::size_t d = 0; d < uses.size(); ++d) {
         table.add_row({executed.problem.machine().device(static_cast<int>(d)).name,

@@ -11,6 +11,14 @@ std::int32_t resource_count_of(const Problem& problem) {
            static_cast<std::int32_t>(problem.machine().channels().size());
 }
 
+namespace {
+
+bool is_cpu(const cost::Device& device) {
+    return device.kind == cost::DeviceKind::cpu;
+}
+
+}  // namespace
+
 Lanes::Lanes(const Problem& problem) : problem_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) add({compute_row(d)});
 }
@@ -35,6 +43,13 @@ std::int32_t Lanes::of_copy(int from, int to) {
     for (const std::int32_t channel : problem_.machine().route(from, to).channels) {
         resources.push_back(3 * problem_.device_count() + channel);
     }
+    const cost::Device& sender = problem_.machine().device(from);
+    const cost::Device& receiver = problem_.machine().device(to);
+    if (is_cpu(sender) && is_cpu(receiver)) {  // a GPU at one end has an engine for it
+        resources.push_back(compute_row(to));
+        // Within a node the receiver reads the sender's memory.
+        if (sender.node != receiver.node) resources.push_back(compute_row(from));
+    }
     copies_.add(hash.value(), static_cast<std::int32_t>(copy_keys_.size()));
     copy_keys_.push_back(key);
     copy_lanes_.push_back(add(std::move(resources)));
@@ -54,6 +69,9 @@ Lanes::Group Lanes::of_ranks(std::span<const int> devices) {
         const int next = devices[(i + 1) % devices.size()];
         resources.push_back(send_row(devices[i]));
         resources.push_back(receive_row(devices[i]));
+        if (is_cpu(problem_.machine().device(devices[i]))) {
+            resources.push_back(compute_row(devices[i]));
+        }
         for (const std::int32_t channel : problem_.machine().route(devices[i], next).channels) {
             resources.push_back(3 * problem_.device_count() + channel);
         }

@@ -23,9 +23,10 @@ public:
 
     explicit Lanes(const Problem& problem);
 
-    /// Send row, receive row and the channels between them.
+    /// Send row, receive row and the channels between them. Between CPUs, whose cores move the bytes,
+    /// the compute row of the receiver too, and in another node that of the sender.
     std::int32_t of_copy(int from, int to);
-    /// Both communication rows of every rank, and the channels of the ring through them, which every
+    /// Both communication rows of every rank, the compute rows of CPUs, and the channels of the ring through them, which every
     /// algorithm is taken to keep busy.
     Group of_ranks(std::span<const int> devices);
 

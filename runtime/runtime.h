@@ -35,7 +35,8 @@ struct ExecuteRequest {
     std::string devices;  ///< "cpu:2", "cuda:0,1"; "": those of the problem's machine
     SourceOptions sources;
     int warmup = 3;
-    int iterations = 10;
+    int iterations = 10;        ///< measured ones, at most
+    bool until_stable = false;  ///< fewer will do if their median hardly changes
     std::chrono::milliseconds timeout{60'000};
     /// Default: 0.01; of a loss that is a sum, divided by the elements that it sums up.
     std::optional<double> learning_rate;
@@ -50,6 +51,14 @@ struct Interval {
     Time end;
 };
 
+/// Of one task over the iterations. It lasts from the moment at which it can start, with all that the
+/// executor does for it; of a collective, that of the device that takes longest.
+struct TaskTime {
+    Time median;
+    Time lower;  ///< quartile
+    Time upper;  ///< quartile
+};
+
 struct Difference {
     std::string what;        ///< "output 'y'", "gradient of 'w'", ...
     double absolute = 0.0;   ///< the largest over all elements
@@ -61,7 +70,8 @@ struct Difference {
 struct ExecuteResult {
     std::string devices;                  ///< what it ran on: "cpu:2, 1 thread each"
     std::vector<Time> iterations;         ///< after the warm-up, in their order
-    std::vector<Time> durations;          ///< per task, median over the iterations
+    int threads = 1;                      ///< per device, of CPU devices
+    std::vector<TaskTime> times;          ///< per task
     std::vector<Interval> intervals;      ///< per task, of the iteration whose time is the median
     std::vector<Bytes> memory;            ///< per plan device: peak
     std::optional<double> loss;           ///< of the last iteration, in training

@@ -2,7 +2,10 @@
 #include "runtime/execute/execute.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "cost/host.h"
@@ -123,20 +126,42 @@ void check_memory(const ExecuteRequest& request, const RealDevices& devices) {
                       ". Execute on a larger one, or a smaller model.");
 }
 
-std::vector<Time> median_durations(const Executor& executor,
-                                   const std::vector<Iteration>& iterations, std::size_t tasks) {
+/// The one that so large a share of them reach at most. Sorts as far as it must.
+Time quantile(std::vector<Time>& times, double share) {
+    const auto rank = static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
+    const auto at = times.begin() + std::min(rank, std::ssize(times) - 1);
+    std::nth_element(times.begin(), at, times.end());
+    return *at;
+}
+
+std::vector<TaskTime> task_times(const Executor& executor, std::span<const Iteration> iterations,
+                                 std::size_t tasks) {
     std::vector<std::vector<Time>> all(tasks);
     for (const Iteration& iteration : iterations) {
         const auto times = executor.task_times(iteration);
         for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(times.durations[t]);
     }
-    std::vector<Time> medians;
-    for (auto& durations : all) {
-        const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-        std::nth_element(durations.begin(), middle, durations.end());
-        medians.push_back(*middle);
+    std::vector<TaskTime> times;
+    for (auto& of : all) {
+        times.push_back({.median = quantile(of, 0.5),
+                         .lower = quantile(of, 0.25),
+                         .upper = quantile(of, 0.75)});
     }
-    return medians;
+    return times;
+}
+
+/// The median of the iterations lies within kPrecision of the true one, by the spread of their middle
+/// half: that of a median of n is about 1.25 deviations over the root of n, and a quartile lies 0.67
+/// deviations off.
+bool is_stable(std::span<const Iteration> iterations) {
+    constexpr std::size_t kLeast = 5;
+    constexpr double kPrecision = 0.01;
+    if (iterations.size() < kLeast) return false;
+    std::vector<Time> times;
+    for (const Iteration& each : iterations) times.push_back(each.duration);
+    const Time spread = quantile(times, 0.75) - quantile(times, 0.25);
+    const double deviation = 0.5 * (spread / quantile(times, 0.5)) / 0.67;
+    return 1.25 * deviation / std::sqrt(static_cast<double>(times.size())) <= kPrecision;
 }
 
 const Iteration& median_iteration(const std::vector<Iteration>& iterations) {
@@ -156,12 +181,13 @@ void measure(const ExecuteRequest& request, const Sources& sources, const RealDe
                       devices.placement, executor_options(devices, request));
     executor.run(request.warmup);
     reset_peaks();
-    const std::vector<Iteration> iterations = executor.run(request.iterations);
+    const std::vector<Iteration> iterations =
+        executor.run(request.iterations, request.until_stable ? is_stable : Executor::Enough{});
     for (int d = 0; d < request.problem->device_count(); ++d) {
         result.memory.push_back(peak_bytes(d));
     }
     for (const Iteration& each : iterations) result.iterations.push_back(each.duration);
-    result.durations = median_durations(executor, iterations, request.tasks->size());
+    result.times = task_times(executor, iterations, request.tasks->size());
     result.intervals = executor.task_times(median_iteration(iterations)).intervals;
     if (request.problem->mode() == plan::Mode::training) result.loss = iterations.back().loss;
 }
@@ -177,6 +203,7 @@ ExecuteResult execute(const ExecuteRequest& request) {
     const Sources sources(request.problem->graph(), request.sources);
     ExecuteResult result;
     result.devices = devices.text;
+    result.threads = devices.threads_per_worker;
     result.differences = compared(request, sources, devices);
     measure(request, sources, devices, result);
     release_kept_memory();

@@ -74,10 +74,20 @@ private:
 
 /// What the workers of one run() share.
 struct Executor::Shared {
-    Shared(const Program& program, std::ptrdiff_t workers, const ExecutorOptions& options)
+    Shared(const Program& program, std::ptrdiff_t count, const ExecutorOptions& options)
         : board(program.shares, options.spin),
           uses(std::make_unique<std::atomic<int>[]>(program.uses.size())),
-          barrier(workers + 1) {}
+          workers(count),
+          barrier(count + 1) {}
+
+    /// A barrier may have put its threads to sleep: the iteration begins when the last one is awake.
+    void line_up() {
+        if (lined_up.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
+            start = Clock::now();
+            begun.store(true, std::memory_order_release);
+        }
+        while (!begun.load(std::memory_order_acquire)) std::this_thread::yield();
+    }
 
     void fail(std::exception_ptr what) {
         const std::lock_guard lock(mutex);
@@ -87,8 +97,13 @@ struct Executor::Shared {
 
     TaskBoard board;
     std::unique_ptr<std::atomic<int>[]> uses;  ///< per buffer: readers that have not ended
-    std::barrier<> barrier;                    ///< of the workers and of who counts iterations
-    Clock::time_point start;                   ///< of the iteration
+    std::ptrdiff_t workers;
+    std::barrier<> barrier;  ///< of the workers and of who counts iterations
+    bool over = false;       ///< no iteration follows
+    // of the iteration
+    std::atomic<std::ptrdiff_t> lined_up{0};
+    std::atomic<bool> begun{false};
+    Clock::time_point start;
     std::mutex mutex;
     std::exception_ptr error;
 };
@@ -100,38 +115,50 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
       program_(std::move(program)),
       placement_(placement),
       options_(options) {
-    for (const auto& steps : program_.steps) intervals_.emplace_back(steps.size());
+    for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
 }
 
-std::vector<Iteration> Executor::run(int iterations) {
+std::vector<Iteration> Executor::run(int iterations, const Enough& enough) {
     const std::size_t workers = program_.steps.size();
     Shared shared(program_, static_cast<std::ptrdiff_t>(workers), options_);
     std::vector<std::jthread> threads;
     for (std::size_t w = 0; w < workers; ++w) {
-        threads.emplace_back([this, w, iterations, &shared] { work(w, iterations, shared); });
+        threads.emplace_back([this, w, &shared] { work(w, shared); });
     }
     std::vector<Iteration> done;
-    for (int i = 0; i < iterations; ++i) {
-        clear_values();
-        shared.board.clear();
-        for (std::size_t b = 0; b < program_.uses.size(); ++b) {
-            shared.uses[b].store(program_.uses[b], std::memory_order_relaxed);
-        }
-        shared.start = Clock::now();
+    for (int i = 0; i < iterations && !shared.error; ++i) {
+        if (enough && !done.empty() && enough(done)) break;
+        prepare(shared);
         shared.barrier.arrive_and_wait();  // begins
         shared.barrier.arrive_and_wait();  // has ended
-        const Time duration = since(shared.start);
-        if (shared.error) continue;
-        Iteration iteration{.duration = duration, .steps = {}};
-        for (const auto& steps : intervals_) {
-            iteration.steps.insert(iteration.steps.end(), steps.begin(), steps.end());
-        }
-        for (const LossWork* loss : program_.losses) iteration.loss += loss->value();
-        done.push_back(std::move(iteration));
+        if (!shared.error) done.push_back(recorded());
     }
+    shared.over = true;
+    shared.barrier.arrive_and_wait();
     threads.clear();  // joins
     if (shared.error) std::rethrow_exception(shared.error);
     return done;
+}
+
+void Executor::prepare(Shared& shared) {
+    clear_values();
+    shared.board.clear();
+    shared.lined_up.store(0, std::memory_order_relaxed);
+    shared.begun.store(false, std::memory_order_relaxed);
+    for (std::size_t b = 0; b < program_.uses.size(); ++b) {
+        shared.uses[b].store(program_.uses[b], std::memory_order_relaxed);
+    }
+}
+
+/// Of the iteration that has ended.
+Iteration Executor::recorded() const {
+    Iteration iteration;
+    for (const auto& ends : ends_) {
+        iteration.ends.insert(iteration.ends.end(), ends.begin(), ends.end());
+        if (!ends.empty()) iteration.duration = std::max(iteration.duration, ends.back());
+    }
+    for (const LossWork* loss : program_.losses) iteration.loss += loss->value();
+    return iteration;
 }
 
 /// What the iteration before has left: outputs.
@@ -141,11 +168,13 @@ void Executor::clear_values() {
     }
 }
 
-void Executor::work(std::size_t worker, int iterations, Shared& shared) {
+void Executor::work(std::size_t worker, Shared& shared) {
     at::set_num_threads(options_.threads_per_worker);
     const at::NoGradGuard no_grad;
-    for (int i = 0; i < iterations; ++i) {
+    while (true) {
         shared.barrier.arrive_and_wait();
+        if (shared.over) return;
+        shared.line_up();
         try {
             for (std::size_t s = 0; s < program_.steps[worker].size(); ++s) {
                 if (shared.board.stopped()) break;
@@ -163,8 +192,6 @@ void Executor::work(std::size_t worker, int iterations, Shared& shared) {
 void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     const Step& step = program_.steps[worker][index];
     wait_for_predecessors(worker, step.task, shared);
-    Interval& interval = intervals_[worker][index];
-    interval.start = since(shared.start);
     try {
         meter_device(step.device);
         step.work->run(program_.store);
@@ -173,7 +200,7 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     } catch (const std::exception& error) {
         throw DeviceError(name_of(step.task) + ": " + error.what());
     }
-    interval.end = since(shared.start);
+    ends_[worker][index] = since(shared.start);
     const auto task = static_cast<std::size_t>(step.task);
     if (shared.board.finish(task)) release(task, shared);
 }
@@ -210,15 +237,27 @@ void Executor::release(std::size_t task, Shared& shared) {
 }
 
 Executor::TaskTimes Executor::task_times(const Iteration& iteration) const {
+    std::vector<Time> done(tasks_.size());
+    std::size_t next = 0;
+    for (const auto& steps : program_.steps) {
+        for (const Step& step : steps) {
+            Time& last = done[static_cast<std::size_t>(step.task)];
+            last = std::max(last, iteration.ends[next++]);
+        }
+    }
     TaskTimes times;
     times.intervals.resize(tasks_.size());
     times.durations.resize(tasks_.size());
     std::vector<char> seen(tasks_.size(), 0);
-    std::size_t next = 0;
+    next = 0;
     for (const auto& steps : program_.steps) {
+        Interval ran;
         for (const Step& step : steps) {
-            const Interval& ran = iteration.steps[next++];
             const auto task = static_cast<std::size_t>(step.task);
+            ran = {.start = ran.end, .end = iteration.ends[next++]};
+            for (const TaskId before : program_.predecessors[task]) {
+                ran.start = std::max(ran.start, done[static_cast<std::size_t>(before)]);
+            }
             Interval& all = times.intervals[task];
             all = std::exchange(seen[task], 1) == 0
                       ? ran

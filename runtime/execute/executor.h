@@ -10,6 +10,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,8 @@ struct ExecutorOptions {
 };
 
 struct Iteration {
-    Time duration;
-    std::vector<Interval> steps;  ///< of all workers, worker after worker
+    Time duration;           ///< from when all workers are there to the end of the last step
+    std::vector<Time> ends;  ///< of the steps of all workers, worker after worker
     double loss = 0.0;
 };
 
@@ -40,10 +42,16 @@ public:
     Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, Program program,
              const Placement& placement, const ExecutorOptions& options);
 
-    /// Runs that many more iterations; each is recorded.
-    std::vector<Iteration> run(int iterations);
+    /// Have these been enough iterations?
+    using Enough = std::function<bool(std::span<const Iteration>)>;
+    /// Runs so many more iterations at most; each is recorded.
+    std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
     /// Per task, from the steps that make it: from the first start to the last end, and the longest step.
+    ///
+    /// A step starts when its worker has ended the one before and all that it waits for is done: what the
+    /// executor does for it, and waking up for it, is part of it. So the durations along the path that
+    /// ends last add up to the iteration's.
     struct TaskTimes {
         std::vector<Interval> intervals;
         std::vector<Time> durations;
@@ -57,7 +65,9 @@ public:
 
 private:
     struct Shared;
-    void work(std::size_t worker, int iterations, Shared& shared);
+    void work(std::size_t worker, Shared& shared);
+    void prepare(Shared& shared);
+    [[nodiscard]] Iteration recorded() const;
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
     void release(std::size_t task, Shared& shared);
@@ -69,7 +79,7 @@ private:
     Program program_;
     const Placement& placement_;
     ExecutorOptions options_;
-    std::vector<std::vector<Interval>> intervals_;  ///< per worker and step
+    std::vector<std::vector<Time>> ends_;  ///< per worker and step
 };
 
 }  // namespace partita::runtime

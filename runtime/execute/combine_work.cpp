@@ -62,8 +62,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
                 letters_.push_back(exchange->mail().find_in(task, each));
                 at = exchange->slot_of(letters_.back());
             }
-            result.sources.push_back(
-                {at, each.region == region, each.is_letter, std::move(patch)});
+            result.sources.push_back({at, each.region == region, each.is_letter, std::move(patch)});
         }
         result.has_gaps = found < region.volume();
         results_.push_back(std::move(result));

@@ -47,25 +47,47 @@ Exchange::Format Exchange::format_of(const Letter& letter) const {
             .has_shape = tensor.upper_bound_dims != 0};
 }
 
-Exchange::Clock::time_point Exchange::begin_iteration() {
+void Exchange::begin_iteration() {
     for (Inbox& inbox : inboxes_) inbox.state.store(State::absent, std::memory_order_relaxed);
     parity_ ^= 1;
     Communicator& world = *peers_.world;
     world.set_timeout(iterations_ == 0 ? peers_.patience : peers_.timeout);
     world.set_label("start of iteration " + std::to_string(++iterations_));
     world.barrier();
-    start_ = Clock::now();
-    return start_;
+}
+
+void Exchange::end_iteration(Time& duration, double& loss) {
+    Communicator& world = *peers_.world;
+    world.set_timeout(peers_.timeout);
+    world.set_label("end of iteration " + std::to_string(iterations_));
+    const at::Tensor longest = at::full({1}, duration.raw(), at::kLong);
+    const at::Tensor sum = at::full({1}, loss, at::kDouble);
+    world.all_reduce(longest, graph::Combine::max);
+    world.all_reduce(sum, graph::Combine::sum);
+    duration = Time(longest.item<std::int64_t>());
+    loss = sum.item<double>();
 }
 
 void Exchange::guard(const at::Tensor& tensor) {
     guarded_.insert(tensor.storage().unsafeGetStorageImpl());
 }
 
-void Exchange::stop(const std::string& reason) {
-    peers_.abort->raise(reason);
+void Exchange::stop(const std::exception_ptr& why) {
+    try {
+        std::rethrow_exception(why);
+    } catch (const std::exception& error) {
+        peers_.abort->raise(error.what());
+    }
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
+}
+
+void Exchange::finish(std::size_t task, Store& store) {
+    for (const std::int32_t token : mail_.released[task]) post(token, {});
+    const auto [first, last] = mail_.letters_for(static_cast<plan::TaskId>(task));
+    for (std::int32_t letter = first; letter < last; ++letter) {
+        store[slot_of(letter)] = at::Tensor();
+    }
 }
 
 std::int64_t Exchange::now() const {
@@ -119,7 +141,8 @@ void Exchange::fetch(std::int32_t place, at::Device device, Store& store) {
             const auto* const first = shape.const_data_ptr<std::int64_t>();
             extents.assign(first, first + extents.size());
         }
-        at::Tensor piece = at::empty(extents, at::TensorOptions().dtype(format.type).device(device));
+        at::Tensor piece =
+            at::empty(extents, at::TensorOptions().dtype(format.type).device(device));
         inbox.note = take_one(letter, piece);
         store[slot_of(place)] = std::move(piece);
     }

@@ -12,13 +12,14 @@
 // No message of one iteration is under way in the next one: nobody begins that before everybody has
 // taken what is his. Numbers are used by turns all the same.
 //
-// Threads: begin_iteration() while no worker works; everything else from any.
+// Threads: begin_iteration() and end_iteration() while no worker works; everything else from any.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -67,16 +68,22 @@ public:
     [[nodiscard]] const Mail& mail() const { return mail_; }
     [[nodiscard]] const Peers& peers() const { return peers_; }
 
-    /// Waits for all processes; returns when it began.
-    Clock::time_point begin_iteration();
+    /// Waits for all processes.
+    void begin_iteration();
+    /// When it has begun here: what notes are counted from.
+    void set_start(Clock::time_point start) { start_ = start; }
+    /// Waits for all processes: then the duration is the longest, the loss the sum.
+    void end_iteration(Time& duration, double& loss);
     /// Of a tensor that changes within an iteration, where it lies, copies are sent. Before the first one.
     void guard(const at::Tensor& tensor);
     /// Ends all waiting of this process.
-    void stop(const std::string& reason);
+    void stop(const std::exception_ptr& why);
 
     /// `piece`: what the letter says, or nothing for a token. Nobody changes it in this iteration, unless it
     /// is guarded.
     void post(std::int32_t letter, const at::Tensor& piece);
+    /// A task is done here: sends its tokens, and gives back what letters brought for it.
+    void finish(std::size_t task, Store& store);
     /// Puts them into the store, on that device; returns when the last of them was sent.
     Time take(std::span<const std::int32_t> letters, at::Device device, Store& store);
 
@@ -110,7 +117,7 @@ private:
     Mail mail_;
     const graph::OpGraph& graph_;
     const plan::TaskGraph& tasks_;
-    std::vector<Inbox> inboxes_;                ///< per letter in
+    std::vector<Inbox> inboxes_;               ///< per letter in
     std::unordered_set<const void*> guarded_;  ///< storages
     std::int64_t iterations_ = 0;
     std::int32_t parity_ = 0;

@@ -6,6 +6,9 @@
 //
 // Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the time-out
 // too; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
+//
+// Where a program is one of several processes' (exchange.h), iterations begin together, and all processes
+// call run() alike.
 #pragma once
 
 #include <chrono>
@@ -19,6 +22,7 @@
 #include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
+#include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
 
@@ -31,8 +35,10 @@ struct ExecutorOptions {
 };
 
 struct Iteration {
-    Time duration;           ///< from when all workers are there to the end of the last step
-    std::vector<Time> ends;  ///< of the steps of all workers, worker after worker
+    Time
+        duration;  ///< from when all workers are there to the end of the last step, of all processes
+    std::vector<Time> ends;  ///< of the steps of all workers here, worker after worker
+    std::vector<Time> met;   ///< when those that a step met were ready; empty: there is one process
     double loss = 0.0;
 };
 
@@ -49,8 +55,8 @@ public:
 
     /// Per task, from the steps that make it: from the first start to the last end, and the longest step.
     ///
-    /// A step starts when its worker has ended the one before and all that it waits for is done: what the
-    /// executor does for it, and waking up for it, is part of it. So the durations along the path that
+    /// A step starts when its worker has ended the one before and all that it waits for is done, or ready
+    /// to be sent by another process: what the executor does for it, and waking up for it, is part of it. So the durations along the path that
     /// ends last add up to the iteration's.
     struct TaskTimes {
         std::vector<Interval> intervals;
@@ -58,7 +64,8 @@ public:
     };
     [[nodiscard]] TaskTimes task_times(const Iteration& iteration) const;
 
-    // After an iteration, whole tensors, on the CPU.
+    // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others
+    // nothing; all call it.
     [[nodiscard]] std::vector<graph::HostTensor> outputs() const;
     [[nodiscard]] std::vector<graph::HostTensor> parameters() const;
     [[nodiscard]] std::vector<graph::HostTensor> gradients() const;
@@ -67,12 +74,15 @@ private:
     struct Shared;
     void work(std::size_t worker, Shared& shared);
     void prepare(Shared& shared);
-    [[nodiscard]] Iteration recorded() const;
+    void record(Shared& shared, std::vector<Iteration>& done);
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
     void release(std::size_t task, Shared& shared);
     void clear_values();
+    [[nodiscard]] Exchange* exchange() const { return program_.exchange.get(); }
+    [[nodiscard]] std::vector<graph::HostTensor> whole(std::vector<Piece> pieces) const;
     [[nodiscard]] std::string name_of(plan::TaskId task) const;
+    [[nodiscard]] std::string who() const;
 
     const plan::Problem& problem_;
     const plan::TaskGraph& tasks_;
@@ -80,6 +90,7 @@ private:
     const Placement& placement_;
     ExecutorOptions options_;
     std::vector<std::vector<Time>> ends_;  ///< per worker and step
+    std::vector<std::vector<Time>> met_;
 };
 
 }  // namespace partita::runtime

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -44,6 +43,13 @@ void drop_copies(std::vector<Ingredient>& all) {
         if (!is_there) kept.push_back(std::move(each));
     }
     all = std::move(kept);
+}
+
+/// Letters rise by task.
+Mail::Places places_of(std::span<const Letter> letters, TaskId task) {
+    const auto of_task = std::ranges::equal_range(letters, task, {}, &Letter::task);
+    return {static_cast<std::int32_t>(of_task.begin() - letters.begin()),
+            static_cast<std::int32_t>(of_task.end() - letters.begin())};
 }
 
 class Planner {
@@ -269,23 +275,22 @@ const Meeting* Mail::meeting_of(TaskId task) const {
     return found != meetings.end() && found->task == task ? &*found : nullptr;
 }
 
-std::int32_t Mail::find_in(TaskId task, const Ingredient& ingredient) const {
-    const auto letters = std::span(in).first(letters_in);
-    const auto of_task = std::ranges::equal_range(letters, task, {}, &Letter::task);
-    const auto found = std::ranges::find_if(of_task, [&](const Letter& letter) {
-        return letter.buffer == ingredient.buffer && letter.region == ingredient.region;
-    });
-    assert(found != of_task.end());
-    return static_cast<std::int32_t>(found - letters.begin());
+Mail::Places Mail::letters_for(TaskId task) const {
+    return places_of(std::span(in).first(letters_in), task);
 }
 
-std::vector<std::int32_t> Mail::sent_for(TaskId task) const {
-    const auto letters = std::span(out).first(letters_out);
-    const auto of_task = std::ranges::equal_range(letters, task, {}, &Letter::task);
-    std::vector<std::int32_t> places(of_task.size());
-    std::iota(places.begin(), places.end(),
-              static_cast<std::int32_t>(of_task.begin() - letters.begin()));
-    return places;
+Mail::Places Mail::letters_from(TaskId task) const {
+    return places_of(std::span(out).first(letters_out), task);
+}
+
+std::int32_t Mail::find_in(TaskId task, const Ingredient& ingredient) const {
+    auto [place, last] = letters_for(task);
+    const auto is_it = [&](const Letter& letter) {
+        return letter.buffer == ingredient.buffer && letter.region == ingredient.region;
+    };
+    while (place < last && !is_it(in[static_cast<std::size_t>(place)])) ++place;
+    assert(place < last);
+    return place;
 }
 
 Mail plan_mail(const TaskGraph& tasks, const Ownership& ownership) {

@@ -78,10 +78,12 @@ struct Mail {
     std::int64_t numbers = 0;  ///< in use by anybody
 
     [[nodiscard]] const Meeting* meeting_of(plan::TaskId task) const;
-    /// The letter with that piece; there is one.
+    /// Place of the letter with that piece; there is one.
     [[nodiscard]] std::int32_t find_in(plan::TaskId task, const Ingredient& ingredient) const;
-    /// Places of the letters that this process sends for a task.
-    [[nodiscard]] std::vector<std::int32_t> sent_for(plan::TaskId task) const;
+    /// Places of the letters that come for a task here, and of those that go for it: [first, last).
+    using Places = std::pair<std::int32_t, std::int32_t>;
+    [[nodiscard]] Places letters_for(plan::TaskId task) const;
+    [[nodiscard]] Places letters_from(plan::TaskId task) const;
 };
 
 Mail plan_mail(const plan::TaskGraph& tasks, const Ownership& ownership);

@@ -46,8 +46,8 @@ MeetingWork::MeetingWork(Exchange& exchange, const plan::TaskGraph& tasks, const
     : exchange_(exchange),
       combine_(tasks.tasks[static_cast<std::size_t>(meeting.task)].combine),
       algorithm_(tasks.tasks[static_cast<std::size_t>(meeting.task)].algorithm),
-      communicator_(communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task),
-                                    device)) {
+      communicator_(
+          communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), device)) {
     buffers_ = meeting.buffers[static_cast<std::size_t>(communicator_.rank())];
 }
 
@@ -60,8 +60,7 @@ void MeetingWork::run(Store& store) {
     });
     if (given.size() == 1 || !as_one) {
         for (std::size_t i = 0; i < given.size(); ++i) {
-            store[buffers_[i].second] =
-                all_reduced(communicator_, given[i], combine_, algorithm_);
+            store[buffers_[i].second] = all_reduced(communicator_, given[i], combine_, algorithm_);
         }
         return;
     }
@@ -69,8 +68,7 @@ void MeetingWork::run(Store& store) {
     all_reduce(communicator_, all, combine_, algorithm_);
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < given.size(); ++i) {
-        store[buffers_[i].second] =
-            all.narrow(0, begin, given[i].numel()).view(given[i].sizes());
+        store[buffers_[i].second] = all.narrow(0, begin, given[i].numel()).view(given[i].sizes());
         begin += given[i].numel();
     }
 }

@@ -18,7 +18,8 @@ namespace partita::runtime {
 class MeetingWork final : public Work {
 public:
     /// The exchange must outlive it.
-    MeetingWork(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting, int device);
+    MeetingWork(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
+                int device);
     void run(Store& store) override;
     [[nodiscard]] Time met() const override { return nanoseconds(communicator_.latest()); }
 

@@ -88,6 +88,9 @@ private:
     [[nodiscard]] at::Device device_of(int device) const {
         return placement_.device[static_cast<std::size_t>(device)];
     }
+    [[nodiscard]] bool is_trained(TensorId t) const {
+        return graph_.tensor(t).role == TensorRole::parameter && !problem_.is_resident(t);
+    }
     /// Does this process drive it?
     [[nodiscard]] bool is_here(int device) const {
         return placement_.worker[static_cast<std::size_t>(device)] >= 0;
@@ -128,8 +131,8 @@ private:
             auto& known = homes_[{buffer.tensor.value, buffer.device}];
             meter_device(buffer.device);
             program_.store[b] = loaded(buffer, known);
-            if (program_.exchange && !problem_.is_resident(buffer.tensor)) {
-                program_.exchange->guard(program_.store[b]);  // updates change it
+            if (program_.exchange && is_trained(buffer.tensor)) {
+                program_.exchange->guard(program_.store[b]);
             }
             known.push_back(b);
         }
@@ -293,9 +296,8 @@ private:
             if (!task.updated || buffer.message) continue;
             homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
         }
-        auto work =
-            std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
-                                          device_of(device), program_.exchange.get());
+        auto work = std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
+                                                  device_of(device), program_.exchange.get());
         std::vector<std::int32_t> letters = work->letters();
         add_step(id, device, std::move(work), std::move(letters));
     }
@@ -303,7 +305,8 @@ private:
     void add_sends(TaskId id) {
         std::map<int, std::vector<std::int32_t>> by_device;
         const Mail& mail = program_.exchange->mail();
-        for (const std::int32_t letter : mail.sent_for(id)) {
+        const auto [first, last] = mail.letters_from(id);
+        for (std::int32_t letter = first; letter < last; ++letter) {
             by_device[mail.out[static_cast<std::size_t>(letter)].device].push_back(letter);
         }
         for (const auto& [device, letters] : by_device) {
@@ -391,7 +394,7 @@ private:
     void find_parameters() {
         for (const auto& [key, buffers] : homes_) {
             const TensorId t{key.first};
-            if (graph_.tensor(t).role != TensorRole::parameter || problem_.is_resident(t)) continue;
+            if (!is_trained(t)) continue;
             for (const std::int32_t b : buffers) {
                 program_.parameters.push_back({b, t, buffer_of(b).region});
             }

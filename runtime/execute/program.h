@@ -46,8 +46,8 @@ struct Placement {
 
 struct ProgramOptions {
     OptimizerOptions optimizer;
-    bool keep_outputs = true;     ///< until the next iteration
-    bool keep_gradients = false;  ///< of parameters, the same
+    bool keep_outputs = true;      ///< until the next iteration
+    bool keep_gradients = false;   ///< of parameters, the same
     const Peers* peers = nullptr;  ///< other processes; must outlive the program
 };
 

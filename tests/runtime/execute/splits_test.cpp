@@ -4,6 +4,7 @@
 // updated parameters, for the runnable models under random splits of everything, in training and inference.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -101,6 +102,55 @@ TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
         if (plan::find_fault(problem, strategy)) continue;
         const Executed actual =
             executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), kIterations);
+        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
+        for (int i = 0; i < kIterations; ++i) {
+            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
+                << text;
+        }
+    }
+}
+
+/// From one worker for all devices of a process to one for each, in blocks of devices from either end.
+Processes processes_of(std::uint64_t seed) {
+    constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
+                                        cost::Algorithm::butterfly, cost::Algorithm::direct};
+    return {.count = 2 + static_cast<int>(seed % 3),
+            .workers = seed % 2 == 0 ? kDevices : 1,
+            .backwards = seed % 5 == 0,
+            .algorithm = kAlgorithms[seed / 2 % kAlgorithms.size()]};
+}
+
+TEST_P(Splits, OverProcessesInferenceGivesTheSameOutputs) {
+    const plan::Problem problem = this->problem(plan::Mode::inference);
+    const Executed expected = alone(problem, {}, 1);
+    for (std::uint64_t seed = 21; seed <= 40; ++seed) {
+        search::Random random(seed);
+        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual = executed_by(processes_of(seed), problem, strategy, sources_, 2);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
+            << "seed " << seed << ", " << text_of(problem, strategy);
+    }
+}
+
+TEST_P(Splits, OverProcessesTrainingGivesTheSameGradientsAndParameters) {
+    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
+    const plan::Problem problem = this->problem(plan::Mode::training, policy);
+    constexpr int kIterations = 3;
+    const Executed expected = alone(problem, policy, kIterations);
+    for (std::uint64_t seed = 21; seed <= 40; ++seed) {
+        search::Random random(seed);
+        plan::Strategy strategy =
+            plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
+        const int micro_batches = strategy.policy.micro_batches;
+        strategy.policy = policy;
+        strategy.policy.micro_batches = micro_batches;
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual =
+            executed_by(processes_of(seed), problem, strategy, sources_, kIterations);
         const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
         ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;

@@ -9,7 +9,7 @@
 // Messages of one number from one process to another match in order. A process may post to itself. A
 // note goes with every tensor, one number whose meaning is the caller's.
 //
-//     threads     for tests: copies at once               thread_mailbox.h
+//     threads     for tests: who takes it copies it        thread_mailbox.h
 //     MPI         non-blocking, polled                     mpi_mailbox.cpp
 //     TCP store   every byte goes over rank 0's process    store_mailbox.cpp
 //

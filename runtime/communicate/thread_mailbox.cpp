@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,7 @@ namespace {
 constexpr auto kSlice = std::chrono::milliseconds(5);  // between looks at the Abort flag
 
 struct Letter {
+    Mailbox::Ticket ticket = 0;
     at::Tensor tensor;
     std::int64_t note = 0;
 };
@@ -27,6 +29,8 @@ struct Room {
     std::mutex mutex;
     std::condition_variable changed;
     std::map<std::tuple<int, int, std::int32_t>, std::deque<Letter>> letters;  // from, to, number
+    Mailbox::Ticket next = 0;
+    std::set<Mailbox::Ticket> under_way;
 };
 
 class ThreadMailbox final : public Mailbox {
@@ -35,13 +39,17 @@ public:
         : Mailbox(std::move(abort)), room_(std::move(room)), process_(process) {}
 
     Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
-        Letter letter{tensor.clone(), note};
         const std::lock_guard lock(room_->mutex);
-        room_->letters[{process_, to.process, to.number}].push_back(std::move(letter));
+        const Ticket ticket = room_->next++;
+        room_->under_way.insert(ticket);
+        room_->letters[{process_, to.process, to.number}].push_back({ticket, tensor, note});
         room_->changed.notify_all();
-        return 0;
+        return ticket;
     }
-    bool is_sent(Ticket /*ticket*/) override { return true; }
+    bool is_sent(Ticket ticket) override {
+        const std::lock_guard lock(room_->mutex);
+        return !room_->under_way.contains(ticket);
+    }
 
     std::optional<std::int64_t> take(Address from, const at::Tensor& into,
                                      Clock::time_point until) override {
@@ -59,6 +67,8 @@ public:
             refuse_size(from, letter.tensor.nbytes(), into.nbytes());
         }
         copy_tensor(into, letter.tensor);
+        lock.lock();
+        room_->under_way.erase(letter.ticket);
         return letter.note;
     }
 

@@ -9,6 +9,7 @@
 #include "cli/inspect_command.h"
 #include "cli/machine_command.h"
 #include "cli/plan_command.h"
+#include "cli/profile_command.h"
 #include "cli/simulate_command.h"
 #include "cli/verify_command.h"
 
@@ -26,6 +27,11 @@ std::span<const CommandRow> command_table() {
                    .example = "build/release/partita execute plan.json "
                               "examples/models/resnet50.onnx --devices cpu:2 --random-weights 1",
                    .make = make_execute_command},
+        CommandRow{.name = "profile",
+                   .summary = "measure what plans of a model are made of into a database",
+                   .example = "build/release/partita profile examples/runnable/mlp/model.onnx "
+                              "--batch 8 --machine cpu:2 --db profile.sqlite",
+                   .make = make_profile_command},
         CommandRow{.name = "simulate",
                    .summary = "price a plan again: another machine or policy",
                    .example = "build/release/partita simulate plan.json "

@@ -11,12 +11,14 @@
 
 #include <fmt/format.h>
 
+#include "api/measured_rows.h"
 #include "api/pricing.h"
 #include "api/runtime_library.h"
 #include "cli/execute_summary.h"
 #include "cli/outputs.h"
 #include "cli/planned.h"
 #include "cli/table.h"
+#include "cost/profile_database.h"
 #include "graph/error.h"
 #include "importers/onnx/tensor_file.h"
 #include "plan/exporter.h"
@@ -59,6 +61,10 @@ public:
         app.add_option("--timeout", timeout_, "seconds that a task may wait for another device")
             ->check(CLI::Range(0.001, 1e6))
             ->capture_default_str();
+        app.add_option("--update-profile", database_,
+                       "write the measured times of tasks into this database")
+            ->type_name("DB")
+            ->group("Output");
         app.add_option("--trace", trace_file_,
                        "predicted and measured timeline for ui.perfetto.dev")
             ->type_name("FILE")
@@ -81,6 +87,7 @@ public:
                                                               .tasks = &priced.tasks,
                                                               .timeline = &*priced.timeline}));
         }
+        if (!database_.empty()) update_profile({problem, strategy, priced.tasks, result}, console);
         const Executed executed{problem, priced, result, warmup_};
         console.json(execute_json(executed));
         console.print(execute_text(executed));
@@ -164,6 +171,17 @@ private:
         }
     }
 
+    void update_profile(const api::MeasuredRun& run, Console& console) const {
+        cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
+            std::chrono::system_clock::now().time_since_epoch());
+        const api::RowCount count = api::add_rows(
+            database, api::measured_rows(run, api::load_runtime().versions(), seconds.count()));
+        console.print(fmt::format("wrote {}: {}, {}\n", database_.string(),
+                                  count_of(count.works, "work"),
+                                  count_of(count.transfers, "transfer")));
+    }
+
     static ExitCode failed(const runtime::ExecuteResult& result, Console& console) {
         Table table({{"differs"},
                      {"largest", Align::right},
@@ -187,6 +205,7 @@ private:
     int warmup_ = 3;
     std::optional<double> learning_rate_;
     double timeout_ = 60.0;
+    std::filesystem::path database_;
     std::filesystem::path trace_file_;
 };
 

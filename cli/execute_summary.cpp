@@ -131,7 +131,7 @@ std::string execute_text(const Executed& executed) {
     text += fact_line("predicted",
                       fmt::format("{} ({} of the median)", to_text(predicted(executed)),
                                   signed_percent(error_of(predicted(executed), median(executed)))));
-    text += fact_line("devices", result.devices);
+    text += fact_line("devices", result.hardware.text);
     if (result.loss) text += fact_line("loss", fmt::format("{:.6g}", *result.loss));
     if (!result.differences.empty()) text += fact_line("check", check_text(result));
     text += '\n' + memory_table(executed) + '\n' + worst_table(executed);

@@ -23,6 +23,7 @@ namespace {
 
 /// Long enough for any link, short enough that the sum over a route stays in range.
 constexpr Time kMostLatency = milliseconds(1'000);
+constexpr int kMostThreads = 65'536;
 
 void require(bool holds, const std::string& field, std::string_view expected, const auto& got) {
     if (holds) return;
@@ -40,6 +41,8 @@ void check_share(double share, const std::string& field) {
 
 void check_device(const Device& device, const std::string& field) {
     require(device.node >= 0, field + ".node", "a number >= 0", device.node);
+    require(device.threads >= 1 && device.threads <= kMostThreads, field + ".threads",
+            "a number from 1 to 65536", device.threads);
     require(device.memory > Bytes{0}, field + ".memory_bytes", "bytes > 0", device.memory.raw());
     require(device.memory_bandwidth > 0, field + ".memory_bandwidth", "bytes/s > 0",
             device.memory_bandwidth);
@@ -248,6 +251,7 @@ std::string digest(const Machine& machine) {
         hash.add(device.vector_flops);
         add_share(device.compute_efficiency);
         add_share(device.memory_efficiency);
+        if (device.threads != 1) hash.add("threads").add(std::int64_t{device.threads});
     }
     hash.add(static_cast<std::int64_t>(machine.switches().size()));
     for (const std::string& name : machine.switches()) hash.add(name);

@@ -32,6 +32,7 @@ struct Device {
     std::string model;  ///< e.g. "NVIDIA A100-SXM4-80GB"; keys the profile database
     DeviceKind kind = DeviceKind::gpu;
     int node = 0;
+    int threads = 1;                    ///< of a CPU device: cores that it is, >= 1
     Bytes memory;                       ///< capacity, > 0
     std::int64_t memory_bandwidth = 0;  ///< bytes/s, > 0
     Time launch_interval;  ///< the host starts one task per interval; no task is shorter

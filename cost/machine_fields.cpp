@@ -184,6 +184,10 @@ Device read_device_figures(const JsonField& field) {
     device.compute_efficiency = read_share(field["compute_efficiency"]);
     device.memory_efficiency = read_share(field["memory_efficiency"]);
     device.source = read_source(field["source"]);
+    if (const JsonField threads = field["threads"]; threads.present()) {
+        constexpr std::int64_t kMostThreads = 65'536;
+        device.threads = static_cast<int>(threads.integer(1, kMostThreads, {"a number of cores"}));
+    }
     return device;
 }
 

@@ -15,9 +15,10 @@
 namespace partita::cost {
 
 /// Fields of a device's and of a link's figures, for JsonField::allow_only().
-inline constexpr std::array<std::string_view, 10> kDeviceFigures = {
+inline constexpr std::array<std::string_view, 11> kDeviceFigures = {
     "model",        "kind",         "memory_bytes",       "memory_bandwidth",  "launch_interval_ps",
-    "matrix_flops", "vector_flops", "compute_efficiency", "memory_efficiency", "source"};
+    "matrix_flops", "vector_flops", "compute_efficiency", "memory_efficiency", "source",
+    "threads"};
 inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "latency_ps", "mode",
                                                                  "efficiency", "source"};
 

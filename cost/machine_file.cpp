@@ -90,11 +90,12 @@ std::string device_line(const Device& device) {
     return fmt::format(
         R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
         R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
-        R"("vector_flops": {}, "compute_efficiency": {}, "memory_efficiency": {}, "source": {}}})",
+        R"("vector_flops": {}, "compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}}})",
         json_quoted(device.name), json_quoted(device.model), name_of(device.kind), device.node,
         device.memory.raw(), device.memory_bandwidth, device.launch_interval.raw(), flops,
         device.vector_flops, json_number(device.compute_efficiency),
-        json_number(device.memory_efficiency), json_quoted(device.source));
+        json_number(device.memory_efficiency), json_quoted(device.source),
+        device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads));
 }
 
 std::string link_line(const Machine& machine, const Link& link) {

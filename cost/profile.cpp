@@ -12,7 +12,12 @@
 namespace partita::cost {
 
 DeviceKey device_key(const Device& device) {
-    return {.model = device.model, .setting = device.kind == DeviceKind::cpu ? "threads=1" : ""};
+    return device_key(device, device.threads);
+}
+
+DeviceKey device_key(const Device& device, int threads) {
+    return {.model = device.model,
+            .setting = device.kind == DeviceKind::cpu ? fmt::format("threads={}", threads) : ""};
 }
 
 MeasuredWork measured_work(const Work& work, Measurement time) {

@@ -27,9 +27,10 @@ struct DeviceKey {
     friend auto operator<=>(const DeviceKey&, const DeviceKey&) = default;
 };
 
-/// The key under which a device of a machine finds its rows: a CPU device is one core, so one
-/// thread.
+/// The key under which a device of a machine finds its rows.
 DeviceKey device_key(const Device& device);
+/// The key of what a CPU device did with so many threads.
+DeviceKey device_key(const Device& device, int threads);
 
 /// One measured time and where it comes from.
 struct Measurement {

@@ -36,8 +36,8 @@ TaskWorks::TaskWorks(const Problem& problem, const Strategy& strategy, const Tas
     }
 }
 
-cost::DeviceKey TaskWorks::device(TaskId task) const {
-    return cost::device_key(problem_.machine().device(at(tasks_, task).device));
+cost::DeviceKey TaskWorks::device(TaskId task, int threads) const {
+    return cost::device_key(problem_.machine().device(at(tasks_, task).device), threads);
 }
 
 cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) const {

@@ -37,8 +37,8 @@ public:
     [[nodiscard]] std::optional<cost::MeasuredTransfer> transfer(TaskId task,
                                                                  cost::Measurement time,
                                                                  std::string variant) const;
-    /// Under which both are kept.
-    [[nodiscard]] cost::DeviceKey device(TaskId task) const;
+    /// Under which both are kept, of CPU devices that ran with so many threads.
+    [[nodiscard]] cost::DeviceKey device(TaskId task, int threads) const;
 
 private:
     [[nodiscard]] cost::MeasuredWork part(const Task& task, cost::Measurement time) const;

@@ -5,6 +5,8 @@
 
 #include <torch/headeronly/version.h>
 
+#include "cost/host.h"
+#include "runtime/execute/devices.h"
 #include "runtime/execute/execute.h"
 #include "runtime/runtime.h"
 
@@ -15,6 +17,9 @@ class LibTorchRuntime final : public Runtime {
 public:
     ExecuteResult execute(const ExecuteRequest& request) override {
         return runtime::execute(request);
+    }
+    Hardware hardware(const std::string& devices, const cost::Machine& machine) const override {
+        return runtime::real_devices(devices, machine, cost::host_limits().cores).hardware;
     }
     std::string versions() const override { return "LibTorch " TORCH_VERSION; }
 };

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/machine.h"
 #include "graph/host_tensor.h"
 #include "graph/units.h"
 #include "plan/problem.h"
@@ -67,10 +68,17 @@ struct Difference {
     [[nodiscard]] bool ok() const { return relative <= tolerance; }
 };
 
+/// Real devices that those of a plan stand for.
+struct Hardware {
+    std::string text;       ///< "cpu:2, 1 thread each"
+    int threads = 1;        ///< per device, of CPU devices
+    bool is_own = true;     ///< no two devices of the plan share a real one
+    std::string transport;  ///< what moves data between them: "threads"
+};
+
 struct ExecuteResult {
-    std::string devices;                  ///< what it ran on: "cpu:2, 1 thread each"
+    Hardware hardware;
     std::vector<Time> iterations;         ///< after the warm-up, in their order
-    int threads = 1;                      ///< per device, of CPU devices
     std::vector<TaskTime> times;          ///< per task
     std::vector<Interval> intervals;      ///< per task, of the iteration whose time is the median
     std::vector<Bytes> memory;            ///< per plan device: peak
@@ -82,6 +90,9 @@ class Runtime {
 public:
     virtual ~Runtime() = default;
     [[nodiscard]] virtual ExecuteResult execute(const ExecuteRequest& request) = 0;
+    /// What execute() would run on. `devices` as in ExecuteRequest; throws UsageError.
+    [[nodiscard]] virtual Hardware hardware(const std::string& devices,
+                                            const cost::Machine& machine) const = 0;
     /// Of the libraries that do the work, e.g. "LibTorch 2.11.0".
     [[nodiscard]] virtual std::string versions() const = 0;
 };

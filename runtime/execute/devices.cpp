@@ -88,13 +88,16 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
         real.placement.device.push_back(devices[static_cast<std::size_t>(worker)]);
     }
     const auto count = static_cast<int>(devices.size());
-    real.threads_per_worker = std::max(1, cores / count);
-    real.own_cores = count <= cores;
-    real.text = text;
+    Hardware& hardware = real.hardware;
+    hardware.threads = given.empty() ? machine.device(0).threads : std::max(1, cores / count);
+    hardware.is_own = workers == machine.device_count();
+    hardware.transport = kind == "cpu" ? "threads" : "device copies";
+    hardware.text = text;
     if (kind == "cpu") {
-        real.text += ", " + std::to_string(real.threads_per_worker) +
-                     (real.threads_per_worker == 1 ? " thread each" : " threads each");
+        hardware.text += ", " + std::to_string(hardware.threads) +
+                         (hardware.threads == 1 ? " thread each" : " threads each");
     }
+    real.own_cores = count * hardware.threads <= cores;
     return real;
 }
 

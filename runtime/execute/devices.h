@@ -4,7 +4,7 @@
 //
 //     "cpu:2"       two workers of this process, each with half of its cores
 //     "cuda:0,1"    two GPUs, one worker each
-//     ""            as many of the machine's kind as it has devices
+//     ""            as many of the machine's kind as it has devices; CPU devices with its threads
 //
 // When there are fewer real devices than plan devices, neighbours share one. When there are more, the rest
 // stays idle.
@@ -22,9 +22,8 @@ namespace partita::runtime {
 
 struct RealDevices {
     Placement placement;
-    int threads_per_worker = 1;
+    Hardware hardware;
     bool own_cores = true;  ///< no two workers share a core
-    std::string text;       ///< "cpu:2, 1 thread each"
 };
 
 /// Throws UsageError when the text names no devices, or devices that this host does not have. `cores`: of

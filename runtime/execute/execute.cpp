@@ -53,7 +53,7 @@ struct Outcome {
 };
 
 ExecutorOptions executor_options(const RealDevices& devices, const ExecuteRequest& request) {
-    ExecutorOptions options{.threads_per_worker = devices.threads_per_worker,
+    ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
                             .timeout = request.timeout};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
     return options;
@@ -202,8 +202,7 @@ ExecuteResult execute(const ExecuteRequest& request) {
     install_memory_meter();
     const Sources sources(request.problem->graph(), request.sources);
     ExecuteResult result;
-    result.devices = devices.text;
-    result.threads = devices.threads_per_worker;
+    result.hardware = devices.hardware;
     result.differences = compared(request, sources, devices);
     measure(request, sources, devices, result);
     release_kept_memory();

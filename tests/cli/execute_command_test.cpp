@@ -91,5 +91,54 @@ TEST_F(Execute, OfAWorkloadIsRefused) {
     EXPECT_THAT(result.err, HasSubstr("a workload has costs and no operators"));
 }
 
+TEST_F(Execute, UpdatesAProfileThatPlansByIt) {
+    plan({"--batch", "8", "--mode", "training"});
+    const Outcome result = execute({"--update-profile", "p.sqlite"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("wrote p.sqlite: "));
+    const Outcome again = execute({"--profile", "p.sqlite", "--json"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    const Outcome simulated =
+        run({"simulate", "plan.json", mlp_, "--profile", "p.sqlite", "--json", "--ignore-digest"});
+    ASSERT_EQ(simulated.code, 0) << simulated.err;
+    const json costs = json::parse(simulated.out)["costs"];
+    EXPECT_GT(costs["measured"].get<int>(), 0);
+    EXPECT_EQ(costs["analytic"].get<int>(), 0);
+}
+
+TEST_F(Execute, ProfilesWhatAModelNeedsOnce) {
+    const std::vector<std::string> command = {
+        "profile", mlp_, "--batch", "8", "--machine", "cpu:2", "--iterations", "1", "--json"};
+    const Outcome first = run(command);
+    ASSERT_EQ(first.code, 0) << first.err;
+    EXPECT_EQ(files(), std::vector<std::string>{"profile.sqlite"});
+    const json measured = json::parse(first.out);
+    EXPECT_GT(measured["runs"].get<int>(), 2);
+    EXPECT_GT(measured["works"].get<int>(), 10);
+    EXPECT_GT(measured["transfers"].get<int>(), 10);
+    const Outcome second = run(command);
+    ASSERT_EQ(second.code, 0) << second.err;
+    EXPECT_EQ(json::parse(second.out)["runs"].get<int>(), 0);
+}
+
+TEST_F(Execute, ProfilesWhatAPlanNeeds) {
+    plan({"--batch", "8"});
+    const Outcome result =
+        run({"profile", mlp_, "--plan", "plan.json", "--db", "p.sqlite", "--iterations", "1"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("1 run in "));
+    EXPECT_THAT(result.out, HasSubstr("forward Gemm"));
+    const Outcome wrong = run({"profile", mlp_, "--plan", "no.json"});
+    EXPECT_EQ(wrong.code, 3) << wrong.err;
+}
+
+TEST_F(Execute, ProfilesNoWorkload) {
+    const Outcome result =
+        run({"profile", example("workloads/throughput/layer_gnmt_training.json")});
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("Profile an ONNX model"));
+    EXPECT_TRUE(files().empty());
+}
+
 }  // namespace
 }  // namespace partita::tests

@@ -192,7 +192,7 @@ cost::Profile profile_of_tasks(const Problem& problem, const Strategy& strategy)
     std::map<std::string, cost::MeasuredWork> rows;
     cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}, .overheads = {}};
     for (TaskId task = 0; task < static_cast<TaskId>(tasks.size()); ++task) {
-        device.device = works.device(task);
+        device.device = works.device(task, 1);
         if (auto row = works.work(task, time_of(""))) {
             row->time = time_of(row->signature.text);
             rows.emplace(row->signature.text, *row);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures into a profile database what plans of a model are made of. Parts are measured where they are
+// used: whole models run, split in one way after another (search/coverage.h), each until the median of its
+// iterations is stable. Copies and collectives come along, and by size from small programs of their own
+// (transfer_probes.h).
+//
+//     strategies ─▶ those with unknown parts ─▶ run ─▶ rows ─▶ database, after every run
+//
+// Only what the database lacks is measured, so an interrupted call goes on where it was.
+//
+// Threads: one. Errors: what Runtime::execute() and ProfileDatabase throw.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/measured_rows.h"
+#include "api/pricing.h"
+#include "cost/profile_database.h"
+#include "plan/problem.h"
+#include "plan/strategy.h"
+#include "runtime/runtime.h"
+
+namespace partita::api {
+
+struct ProfilerOptions {
+    std::string devices;  ///< real ones, as of ExecuteRequest
+    runtime::SourceOptions sources;
+    bool repeat = false;  ///< what is known too
+    int warmup = 2;
+    int iterations = 20;  ///< of a run, at most
+    const std::atomic<bool>* cancelled = nullptr;
+    /// How much is done, 0 to 1, and what is known by now.
+    std::function<void(double, const std::string&)> progress;
+};
+
+struct ProfileReport {
+    std::int64_t runs = 0;
+    std::int64_t known_runs = 0;  ///< left out: all that they are made of was there
+    std::int64_t large_runs = 0;  ///< left out: this host has not enough memory
+    bool interrupted = false;
+    std::vector<cost::DeviceProfile> rows;  ///< written, run after run
+};
+
+class Profiler {
+public:
+    /// References must outlive it.
+    Profiler(runtime::Runtime& runtime, cost::ProfileDatabase& database, ProfilerOptions options)
+        : runtime_(runtime), database_(database), options_(std::move(options)) {}
+
+    /// Runs those of the strategies that have parts of which no row is known, in the order of their
+    /// simulation.
+    void measure(const plan::Problem& problem, const std::vector<plan::Strategy>& strategies);
+    /// The same of one, in an order of its own.
+    void measure(const plan::Problem& problem, const plan::Strategy& strategy,
+                 const Priced& priced);
+
+    [[nodiscard]] const ProfileReport& report() const { return report_; }
+
+private:
+    [[nodiscard]] bool is_known(const plan::Problem& problem, const plan::Strategy& strategy,
+                                const plan::TaskGraph& tasks);
+    void keep(std::vector<cost::DeviceProfile> rows);
+    std::set<std::string>& known(const cost::DeviceKey& device);
+
+    runtime::Runtime& runtime_;
+    cost::ProfileDatabase& database_;
+    ProfilerOptions options_;
+    ProfileReport report_;
+    std::map<cost::DeviceKey, std::set<std::string>> known_;  ///< texts of rows, as far as read
+};
+
+}  // namespace partita::api

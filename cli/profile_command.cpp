@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/profile_command.h"
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "api/pricing.h"
+#include "api/profiler.h"
+#include "api/runtime_library.h"
+#include "api/transfer_probes.h"
+#include "cli/interrupt.h"
+#include "cli/load.h"
+#include "cli/options.h"
+#include "cli/planned.h"
+#include "cli/profile_summary.h"
+#include "cli/progress_line.h"
+#include "cost/profile_database.h"
+#include "graph/error.h"
+#include "plan/verify.h"
+#include "search/coverage.h"
+
+namespace partita::cli {
+namespace {
+
+class ProfileCommand final : public Command {
+public:
+    void add_options(CLI::App& app) override {
+        add_model_options(app, model_);
+        add_machine_option(app, machine_);
+        add_training_options(app, goal_.training);
+        app.add_option("--plan", plan_, "measure only what this plan needs, on its machine")
+            ->type_name("PLAN");
+        app.add_option("--device", device_,
+                       "what to measure on: cpu:N or cuda:I,J,... (default: the machine's)")
+            ->type_name("D");
+        app.add_option("--db", database_, "the database; what it has is not measured again")
+            ->type_name("FILE")
+            ->capture_default_str();
+        app.add_flag("--repeat", repeat_, "measure what it has too");
+        app.add_option("--iterations", iterations_, "of each run, at most")
+            ->check(CLI::Range(1, 1'000'000))
+            ->capture_default_str();
+    }
+
+    ExitCode run(Console& console) override {
+        const auto start = std::chrono::steady_clock::now();
+        const Subject subject = load(console);
+        const plan::Problem& problem = *subject.loaded->problem;
+        if (subject.loaded->model.is_workload()) {
+            throw UsageError(
+                fmt::format("{}: a workload has costs and no operators. Profile an "
+                            "ONNX model.",
+                            model_.file.string()));
+        }
+        runtime::Runtime& runtime = api::load_runtime();
+        const runtime::Hardware hardware = runtime.hardware(device_, problem.machine());
+        cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
+
+        const Interrupt interrupt;
+        ProgressLine line(console);
+        api::ProfilerOptions options{.devices = device_,
+                                     .sources = {.model = subject.loaded->model.source.get(),
+                                                 .random_weights = 1,
+                                                 .inputs = {}},
+                                     .repeat = repeat_,
+                                     .iterations = iterations_,
+                                     .cancelled = &interrupt.flag()};
+        std::string what;
+        options.progress = [&](double share, const std::string& text) {
+            line.show(share, what + text);
+        };
+        api::Profiler profiler(runtime, database, std::move(options));
+        if (hardware.is_own && problem.device_count() > 1 && !subject.strategy) {
+            what = "copies and collectives, ";
+            api::measure_transfers(profiler, problem.machine());
+        }
+        what = subject.loaded->model.file.filename().string() + ", ";
+        if (subject.strategy) {
+            profiler.measure(problem, *subject.strategy, *subject.priced);
+        } else {
+            profiler.measure(problem, search::covering_strategies(problem));
+        }
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+        const Profiled profiled{.report = profiler.report(),
+                                .database = database_,
+                                .hardware = hardware,
+                                .seconds = elapsed.count()};
+        if (profiled.report.interrupted) {
+            console.note("interrupted: the same command goes on where it was.");
+        }
+        console.json(profile_json(profiled));
+        console.print(profile_text(profiled));
+        return ExitCode::done;
+    }
+
+private:
+    /// What is measured: all that plans of the model need, or one plan.
+    struct Subject {
+        std::unique_ptr<Loaded> loaded;
+        std::optional<plan::Strategy> strategy;
+        std::optional<api::Priced> priced;
+    };
+
+    Subject load(Console& console) const {
+        if (plan_.empty()) {
+            GoalOptions goal = goal_;
+            return {.loaded = load_problem(model_, machine_, goal, console),
+                    .strategy = {},
+                    .priced = {}};
+        }
+        Planned planned = load_planned(
+            {.plan = plan_, .model = model_, .machine = machine_, .goal = {}}, console);
+        const auto findings = plan::verify(*planned.loaded->problem, planned.plan,
+                                           {.ignore_digests = !machine_.empty()});
+        if (!findings.empty()) {
+            throw MismatchError(fmt::format("{}: not legal: {}", plan_.string(), findings[0]));
+        }
+        Subject subject{.loaded = std::move(planned.loaded), .strategy = {}, .priced = {}};
+        const plan::Problem& problem = *subject.loaded->problem;
+        subject.strategy = plan::strategy_of(planned.plan, problem);
+        subject.priced = api::price_as_planned(problem, *subject.strategy, planned.plan);
+        return subject;
+    }
+
+    ModelOptions model_;
+    std::string machine_;
+    GoalOptions goal_;
+    std::filesystem::path plan_;
+    std::string device_;
+    std::filesystem::path database_ = "profile.sqlite";
+    bool repeat_ = false;
+    int iterations_ = 20;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile_command() {
+    return std::make_unique<ProfileCommand>();
+}
+
+}  // namespace partita::cli

@@ -28,8 +28,7 @@ std::int32_t MailboxCommunicator::number(int from, int to) const {
 }
 
 void MailboxCommunicator::give_up(int peer) const {
-    throw DeviceError(std::string(operation()) + ": " + group_.names[peer] +
-                      " did not come within " + text_of(timeout()) +
+    throw DeviceError(group_.names[peer] + " did not come within " + text_of(timeout()) +
                       ". See what it reported, or allow more time with --timeout.");
 }
 

@@ -215,6 +215,7 @@ public:
     MpiProcesses(const Launch& launch, const CommunicatorOptions& options);
     ~MpiProcesses() override;
 
+    std::string_view name() const override { return "MPI"; }
     std::unique_ptr<Communicator> communicator(const ProcessGroup& group, int rank) override;
     [[noreturn]] void end_all(int exit_code) override;
 

@@ -44,6 +44,8 @@ public:
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
+    /// "MPI", "TCP store"
+    [[nodiscard]] virtual std::string_view name() const = 0;
 
     /// For a rank that lies in this process; it must not outlive this object. No communication.
     [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(const ProcessGroup& group,

@@ -105,6 +105,7 @@ public:
     StoreProcesses(const Launch& launch, const CommunicatorOptions& options);
     ~StoreProcesses() override;
 
+    std::string_view name() const override { return "TCP store"; }
     std::unique_ptr<Communicator> communicator(const ProcessGroup& group, int rank) override {
         CommunicatorOptions options = options_;
         options.names = group.names;

@@ -47,19 +47,24 @@ Exchange::Format Exchange::format_of(const Letter& letter) const {
             .has_shape = tensor.upper_bound_dims != 0};
 }
 
+void Exchange::name_ends(std::string first, std::string last) {
+    first_task_ = "before " + std::move(first);
+    last_task_ = "after " + std::move(last);
+}
+
 void Exchange::begin_iteration() {
     for (Inbox& inbox : inboxes_) inbox.state.store(State::absent, std::memory_order_relaxed);
     parity_ ^= 1;
     Communicator& world = *peers_.world;
     world.set_timeout(iterations_ == 0 ? peers_.patience : peers_.timeout);
-    world.set_label("start of iteration " + std::to_string(++iterations_));
+    world.set_label("iteration " + std::to_string(++iterations_) + ", " + first_task_);
     world.barrier();
 }
 
 void Exchange::end_iteration(Time& duration, double& loss) {
     Communicator& world = *peers_.world;
     world.set_timeout(peers_.timeout);
-    world.set_label("end of iteration " + std::to_string(iterations_));
+    world.set_label("iteration " + std::to_string(iterations_) + ", " + last_task_);
     const at::Tensor longest = at::full({1}, duration.raw(), at::kLong);
     const at::Tensor sum = at::full({1}, loss, at::kDouble);
     world.all_reduce(longest, graph::Combine::max);

@@ -68,6 +68,8 @@ public:
     [[nodiscard]] const Mail& mail() const { return mail_; }
     [[nodiscard]] const Peers& peers() const { return peers_; }
 
+    /// What comes first and last in this process, for messages: "task 17 'update w'".
+    void name_ends(std::string first, std::string last);
     /// Waits for all processes.
     void begin_iteration();
     /// When it has begun here: what notes are counted from.
@@ -119,6 +121,8 @@ private:
     const plan::TaskGraph& tasks_;
     std::vector<Inbox> inboxes_;               ///< per letter in
     std::unordered_set<const void*> guarded_;  ///< storages
+    std::string first_task_;
+    std::string last_task_;
     std::int64_t iterations_ = 0;
     std::int32_t parity_ = 0;
     Clock::time_point start_;

@@ -83,7 +83,12 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
       placement_(placement),
       options_(options) {
     for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
-    if (exchange() != nullptr) met_ = ends_;
+    if (exchange() == nullptr) return;
+    met_ = ends_;
+    const auto named = [&](TaskId task) {
+        return task < 0 ? "all tasks, of which it has none" : text_of(task);
+    };
+    exchange()->name_ends(named(program_.first), named(program_.last));
 }
 
 std::vector<Iteration> Executor::run(int iterations, const Enough& enough) {
@@ -195,7 +200,11 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
 
 /// As messages name it.
 std::string Executor::name_of(TaskId task) const {
-    return who() + "task " + std::to_string(task) + " '" +
+    return who() + text_of(task);
+}
+
+std::string Executor::text_of(TaskId task) const {
+    return "task " + std::to_string(task) + " '" +
            task_name(problem_, tasks_.tasks[static_cast<std::size_t>(task)]) + "'";
 }
 

@@ -82,6 +82,7 @@ private:
     [[nodiscard]] Exchange* exchange() const { return program_.exchange.get(); }
     [[nodiscard]] std::vector<graph::HostTensor> whole(std::vector<Piece> pieces) const;
     [[nodiscard]] std::string name_of(plan::TaskId task) const;
+    [[nodiscard]] std::string text_of(plan::TaskId task) const;
     [[nodiscard]] std::string who() const;
 
     const plan::Problem& problem_;

@@ -170,6 +170,8 @@ private:
             const auto tokens = program_.exchange->mail().awaited[static_cast<std::size_t>(task)];
             mail.insert(mail.end(), tokens.begin(), tokens.end());
         }
+        if (program_.first < 0) program_.first = task;
+        program_.last = task;
         ++program_.shares[static_cast<std::size_t>(task)];
         const int worker = placement_.worker[static_cast<std::size_t>(device)];
         program_.steps[static_cast<std::size_t>(worker)].push_back(

@@ -73,6 +73,8 @@ struct FoundGradient {
 
 struct Program {
     std::vector<std::vector<Step>> steps;  ///< per worker, in commit order
+    plan::TaskId first = -1;               ///< of those that have steps here, in commit order
+    plan::TaskId last = -1;
     std::vector<int> shares;               ///< per task: of how many steps it is made here
     plan::Csr<plan::TaskId> predecessors;  ///< per task
     // per buffer, and per letter behind them

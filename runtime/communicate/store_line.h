@@ -18,6 +18,9 @@ namespace partita::runtime {
 
 inline constexpr auto kStoreNap = std::chrono::microseconds(100);
 inline constexpr int kNapsBetweenLooks = 50;  ///< whether some process has failed
+/// A call may take so much longer than its operation before the server counts as hanging: it may well be
+/// the other rank that does not come, and the call in between two looks for it.
+inline constexpr auto kStoreGrace = std::chrono::seconds(1);
 inline constexpr const char* kStoreHangs =
     "the process where all messages meet, that of rank 0, hangs";
 

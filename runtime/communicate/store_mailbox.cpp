@@ -57,7 +57,9 @@ private:
     auto ask(Call call, Clock::time_point until) {
         return line_.ask(std::move(call), [&] {
             stop_if_aborted();
-            if (Clock::now() >= until) throw DeviceError(std::string(kStoreHangs) + ".");
+            if (Clock::now() > until + kStoreGrace) {
+                throw DeviceError(std::string(kStoreHangs) + ".");
+            }
         });
     }
 

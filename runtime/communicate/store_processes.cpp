@@ -51,7 +51,7 @@ private:
     auto ask(Call call) {
         return line_.ask(std::move(call), [&] {
             stop_if_aborted();
-            if (is_late()) fail(kStoreHangs);
+            if (std::chrono::steady_clock::now() > deadline() + kStoreGrace) fail(kStoreHangs);
         });
     }
 

@@ -48,8 +48,8 @@ Exchange::Format Exchange::format_of(const Letter& letter) const {
 }
 
 void Exchange::name_ends(std::string first, std::string last) {
-    first_task_ = "before " + std::move(first);
-    last_task_ = "after " + std::move(last);
+    first_task_ = std::move(first);
+    last_task_ = std::move(last);
 }
 
 void Exchange::begin_iteration() {
@@ -57,18 +57,26 @@ void Exchange::begin_iteration() {
     parity_ ^= 1;
     Communicator& world = *peers_.world;
     world.set_timeout(iterations_ == 0 ? peers_.patience : peers_.timeout);
-    world.set_label("iteration " + std::to_string(++iterations_) + ", " + first_task_);
-    world.barrier();
+    world.set_label("iteration " + std::to_string(++iterations_));
+    try {
+        world.barrier();
+    } catch (const DeviceError& error) {
+        throw DeviceError(std::string(error.what()) + " Here " + first_task_ + " would be next.");
+    }
 }
 
 void Exchange::end_iteration(Time& duration, double& loss) {
     Communicator& world = *peers_.world;
     world.set_timeout(peers_.timeout);
-    world.set_label("iteration " + std::to_string(iterations_) + ", " + last_task_);
+    world.set_label("end of iteration " + std::to_string(iterations_));
     const at::Tensor longest = at::full({1}, duration.raw(), at::kLong);
     const at::Tensor sum = at::full({1}, loss, at::kDouble);
-    world.all_reduce(longest, graph::Combine::max);
-    world.all_reduce(sum, graph::Combine::sum);
+    try {
+        world.all_reduce(longest, graph::Combine::max);
+        world.all_reduce(sum, graph::Combine::sum);
+    } catch (const DeviceError& error) {
+        throw DeviceError(std::string(error.what()) + " Here " + last_task_ + " was the last.");
+    }
     duration = Time(longest.item<std::int64_t>());
     loss = sum.item<double>();
 }

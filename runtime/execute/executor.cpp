@@ -85,9 +85,7 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
     for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
     if (exchange() == nullptr) return;
     met_ = ends_;
-    const auto named = [&](TaskId task) {
-        return task < 0 ? "all tasks, of which it has none" : text_of(task);
-    };
+    const auto named = [&](TaskId task) { return task < 0 ? "no task" : text_of(task); };
     exchange()->name_ends(named(program_.first), named(program_.last));
 }
 

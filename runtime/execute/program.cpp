@@ -12,6 +12,7 @@
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/output_pieces.h"
 #include "runtime/execute/part_work.h"
 #include "runtime/execute/send_work.h"
 #include "runtime/kernels/tensors.h"
@@ -19,7 +20,6 @@
 namespace partita::runtime {
 
 using graph::OpId;
-using graph::OpKind;
 using graph::TensorId;
 using graph::TensorRole;
 using plan::Buffer;
@@ -335,61 +335,14 @@ private:
 
     // What comes out.
 
-    /// When the value of a buffer is there.
-    [[nodiscard]] std::int64_t time_of(const Buffer& buffer) const {
-        return buffer.writer < 0 ? -1 : position_[static_cast<std::size_t>(buffer.writer)];
-    }
-
     void find_outputs() {
-        std::map<std::uint32_t, std::vector<std::int32_t>> buffers;
-        for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
-            const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.region < 0 || buffer.gradient || buffer.message) continue;
-            buffers[buffer.tensor.value].push_back(static_cast<std::int32_t>(b));
-        }
-        const int micro_batches = strategy_.policy.micro_batches;
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            if (graph_.op(OpId(i)).kind != OpKind::output) continue;
-            const int own = problem_.is_batched(OpId(i)) ? micro_batches : 1;
-            for (int m = 0; m < own; ++m) {
-                find_output(OpId(i), m, own > 1 ? m : -1,
-                            buffers[graph_.op(OpId(i)).inputs[0].value]);
-            }
-        }
-    }
-
-    /// The latest value on the device of each part that holds all of it: what lies there before may be a
-    /// summand.
-    void find_output(OpId id, int micro_batch, int label,
-                     const std::vector<std::int32_t>& buffers) {
-        const graph::OpRule& rule = problem_.rule(id);
-        const plan::OpConfig& config = strategy_.config(id);
-        const TensorId t = graph_.op(id).inputs[0];
-        const plan::Parts parts(
-            rule, config,
-            micro_batch_box(problem_, id, strategy_.policy.micro_batches, micro_batch));
-        for (int p = 0; p < parts.size(); ++p) {
-            const graph::Region region =
-                graph::region_of(rule, rule.operands[0], graph_.tensor(t).shape, parts.box(p));
-            std::vector<std::int32_t> here;
-            for (const std::int32_t b : buffers) {
-                const Buffer& buffer = buffer_of(b);
-                const bool mine = buffer.device == config.devices[p] &&
-                                  (buffer.micro_batch == label || buffer.micro_batch < 0);
-                if (mine && !Patch(region_of(buffer), region).empty()) here.push_back(b);
-            }
-            std::ranges::stable_sort(here, {},
-                                     [&](std::int32_t b) { return time_of(buffer_of(b)); });
-            const auto whole = std::find_if(here.rbegin(), here.rend(), [&](std::int32_t b) {
-                return contains(region_of(buffer_of(b)), region);
-            });
-            if (whole != here.rend()) here = {*whole};
-            for (const std::int32_t b : here) {
-                const std::int64_t place = output_pieces_++;
-                if (!is_here(config.devices[p])) continue;
-                ++program_.uses[static_cast<std::size_t>(b)];
-                program_.outputs.push_back({b, t, buffer_of(b).region, place});
-            }
+        const auto pieces = output_pieces(problem_, strategy_, tasks_, position_);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const OutputPiece& piece = pieces[i];
+            if (!is_here(piece.device)) continue;
+            ++program_.uses[static_cast<std::size_t>(piece.buffer)];
+            program_.outputs.push_back({piece.buffer, piece.tensor, buffer_of(piece.buffer).region,
+                                        static_cast<std::int64_t>(i)});
         }
     }
 
@@ -415,7 +368,6 @@ private:
         homes_;  ///< (tensor, device)
     std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
     std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
-    std::int64_t output_pieces_ = 0;  ///< of all processes
     Program program_;
 };
 

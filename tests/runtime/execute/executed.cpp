@@ -51,7 +51,7 @@ namespace {
 /// What one process does.
 class Process {
 public:
-    Process(const Processes& processes, int self, Communicator& world, Mailbox& mailbox,
+    Process(const OverProcesses& processes, int self, Communicator& world, Mailbox& mailbox,
             const std::shared_ptr<Abort>& abort, const plan::Problem& problem)
         : problem_(problem) {
         peers_.world = &world;
@@ -96,7 +96,7 @@ private:
 
 }  // namespace
 
-Executed executed_by(const Processes& processes, const plan::Problem& problem,
+Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations) {
     plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);

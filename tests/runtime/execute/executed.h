@@ -28,7 +28,7 @@ struct Executed {
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
 
-struct Processes {
+struct OverProcesses {
     int count = 2;
     int workers = 1;  ///< of each, for its devices in turn; more than it has devices: one for each
     bool backwards = false;  ///< the last devices are those of process 0
@@ -37,7 +37,7 @@ struct Processes {
 };
 
 /// The same by several processes, each a thread of its own with mailboxes between them.
-Executed executed_by(const Processes& processes, const plan::Problem& problem,
+Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations);
 
 /// Largest |a - b| / (1 + |b|) over all elements of tensors of equal names; infinity where a tensor is

@@ -114,7 +114,7 @@ TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
 }
 
 /// From one worker for all devices of a process to one for each, in blocks of devices from either end.
-Processes processes_of(std::uint64_t seed) {
+OverProcesses processes_of(std::uint64_t seed) {
     constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
                                         cost::Algorithm::butterfly, cost::Algorithm::direct};
     return {.count = 2 + static_cast<int>(seed % 3),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring, with a runtime whose devices are known exactly: a task takes what the roofline says times a
+// Measuring, with a runtime whose devices are known exactly: a task takes time by its bytes and FLOPs times a
 // factor of its own, and runs in the plan's order.
 #include <algorithm>
 #include <cstdint>
@@ -71,18 +71,19 @@ private:
     static Time time_of(const plan::TaskWorks& works, const plan::TaskGraph& tasks,
                         plan::TaskId task) {
         const plan::Task& of = tasks.tasks[static_cast<std::size_t>(task)];
-        const auto work = works.work(task, {});
-        const std::string text =
-            work ? work->signature.text
-                 : std::to_string(of.bytes.raw()) + name_of(of.collective).data();
-        const auto base = std::max<std::int64_t>(1'000, of.duration.raw());
-        auto time = static_cast<std::int64_t>(static_cast<double>(base) * factor_of(text));
-        if (of.kind == plan::TaskKind::accumulate) {  // as often as it adds
-            const auto reads = std::ssize(tasks.reads[static_cast<std::size_t>(task)]);
-            const std::int64_t added = std::max<std::int64_t>(1, reads - 1);
-            time = time / added * added;
+        std::int64_t base = 100'000 + 100 * of.bytes.raw();
+        std::string text = std::to_string(of.bytes.raw()) + name_of(of.collective).data();
+        std::int64_t times = 1;
+        if (const auto work = works.work(task, {})) {
+            text = work->signature.text;
+            base = 100'000 + 100 * work->bytes.raw() +
+                   20 * static_cast<std::int64_t>(work->flops.raw());
+            if (of.kind == plan::TaskKind::accumulate) {  // as often as it adds
+                const auto reads = std::ssize(tasks.reads[static_cast<std::size_t>(task)]);
+                times = std::max<std::int64_t>(1, reads - 1);
+            }
         }
-        return Time(std::max<std::int64_t>(1, time));
+        return times * Time(static_cast<std::int64_t>(static_cast<double>(base) * factor_of(text)));
     }
 };
 

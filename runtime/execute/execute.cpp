@@ -56,6 +56,8 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
     ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
                             .timeout = request.timeout};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
+    options.pin =
+        devices.own_cores && devices.hardware.threads == 1 && devices.placement.workers() > 1;
     return options;
 }
 

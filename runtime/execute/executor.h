@@ -28,6 +28,9 @@ struct ExecutorOptions {
     int threads_per_worker = 1;
     std::chrono::milliseconds timeout{60'000};
     std::chrono::microseconds spin{200};  ///< 0 where workers share cores
+    /// A core for each worker that it stays on: what they do is too short for the operating system to find
+    /// out that two of them began on one.
+    bool pin = false;
 };
 
 struct Iteration {

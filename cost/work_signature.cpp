@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "graph/dtype.h"
@@ -15,16 +16,21 @@ WorkSignature with_prefix(const std::string& prefix, const graph::PartSignature&
     return {.family = prefix + part.family, .text = prefix + part.text};
 }
 
+std::string digits_of(std::span<const char> wanted) {
+    std::string digits;
+    for (const char operand : wanted) digits += operand != 0 ? '1' : '0';
+    return digits;
+}
+
 }  // namespace
 
-WorkSignature forward_signature(const graph::PartSignature& part) {
-    return with_prefix("forward ", part);
+WorkSignature forward_signature(const graph::PartSignature& part, std::span<const char> wanted) {
+    const bool none = std::ranges::all_of(wanted, [](char operand) { return operand == 0; });
+    return with_prefix(none ? "forward " : "forward " + digits_of(wanted) + ' ', part);
 }
 
 WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted) {
-    std::string prefix = "backward ";
-    for (const char operand : wanted) prefix += operand != 0 ? '1' : '0';
-    return with_prefix(prefix + ' ', part);
+    return with_prefix("backward " + digits_of(wanted) + ' ', part);
 }
 
 WorkSignature element_signature(const Work& work) {

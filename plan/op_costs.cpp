@@ -232,16 +232,20 @@ cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
             .variant = name_of(policy_.loss)};
 }
 
-cost::WorkSignature OpWorks::forward_signature(const PartSize& size) {
-    return cost::forward_signature(size.signature);
-}
-
-cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
+std::vector<char> OpWorks::wanted(OpId id) const {
     std::vector<char> wanted;
     for (const TensorId t : graph_.op(id).inputs) {
         wanted.push_back(t.valid() && gradient_[t.index()] != 0 ? 1 : 0);
     }
-    return cost::backward_signature(size.signature, wanted);
+    return wanted;
+}
+
+cost::WorkSignature OpWorks::forward_signature(OpId id, const PartSize& size) const {
+    return cost::forward_signature(size.signature, wanted(id));
+}
+
+cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
+    return cost::backward_signature(size.signature, wanted(id));
 }
 
 cost::Work OpWorks::backward(OpId id) const {

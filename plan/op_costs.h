@@ -76,7 +76,7 @@ public:
     [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
     /// By what a measured forward or backward is found; the size must have its signature.
-    [[nodiscard]] static cost::WorkSignature forward_signature(const PartSize& size);
+    [[nodiscard]] cost::WorkSignature forward_signature(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::WorkSignature backward_signature(graph::OpId id,
                                                          const PartSize& size) const;
     [[nodiscard]] bool is_updated(graph::OpId id) const;
@@ -89,6 +89,8 @@ public:
     [[nodiscard]] cost::Work update(graph::OpId id) const;
 
 private:
+    /// Per operand: is its gradient asked for?
+    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] cost::Work base(graph::OpId id) const;
     [[nodiscard]] cost::Work loss(const graph::Op& op, std::int64_t elements) const;
     /// Result bytes of the part in proportion to those of the op: what priced_by_result scales by.

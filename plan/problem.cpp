@@ -287,7 +287,7 @@ cost::Price Problem::price(const cost::Work& work, int device) const {
 cost::Price Problem::forward_price(OpId op, const PartSize& size, int device) const {
     cost::Work work = works().forward(op, size);
     if (size.signature.text.empty()) return price(work, device);
-    const cost::WorkSignature signature = OpWorks::forward_signature(size);
+    const cost::WorkSignature signature = works().forward_signature(op, size);
     work.signature = &signature;
     return price(work, device);
 }

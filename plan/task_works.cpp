@@ -59,7 +59,7 @@ cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) con
     const PartSize size = size_of_part(problem_.graph(), task.op, rule, box);
     const bool backward = task.kind == TaskKind::backward;
     const cost::WorkSignature signature =
-        backward ? works.backward_signature(task.op, size) : OpWorks::forward_signature(size);
+        backward ? works.backward_signature(task.op, size) : works.forward_signature(task.op, size);
     cost::Work work = backward ? works.backward(task.op, size) : works.forward(task.op, size);
     work.signature = &signature;
     return cost::measured_work(work, std::move(time));

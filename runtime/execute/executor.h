@@ -27,7 +27,9 @@ namespace partita::runtime {
 struct ExecutorOptions {
     int threads_per_worker = 1;
     std::chrono::milliseconds timeout{60'000};
-    std::chrono::microseconds spin{200};  ///< 0 where workers share cores
+    /// How long a worker waits awake; 0 where workers share cores. A core that has gone to sleep takes
+    /// tens of microseconds to wake up, in a virtual machine hundreds.
+    std::chrono::microseconds spin{20'000};
     /// A core for each worker that it stays on: what they do is too short for the operating system to find
     /// out that two of them began on one.
     bool pin = false;

@@ -43,7 +43,7 @@ cost::Profile profile_of_part(const Problem& problem, std::string_view factor, i
     const std::vector<char> none(problem.graph().tensor_count(), 0);
     cost::Work work =
         OpWorks(problem.graph(), rules, none, problem.policy()).forward(kProduct, size);
-    const cost::WorkSignature signature = OpWorks::forward_signature(size);
+    const cost::WorkSignature signature = problem.works().forward_signature(kProduct, size);
     work.signature = &signature;
     cost::Profile profile{.file = "p.sqlite", .date = {}, .devices = {}, .keys = {}};
     profile.devices.push_back(

@@ -97,7 +97,7 @@ private:
         const plan::PartSize size = plan::size_of_part(graph_, op, rule, box);
         if (draw(random_, 4) != 0) {
             cost::Work work = works_.forward(op, size);
-            const cost::WorkSignature signature = plan::OpWorks::forward_signature(size);
+            const cost::WorkSignature signature = works_.forward_signature(op, size);
             work.signature = &signature;
             measure(work);
         }

@@ -30,6 +30,19 @@ namespace {
 /// moment: what is ready then is known before anything starts (simulate.h).
 constexpr Time kShortestTask{1};
 
+/// A row of scores makes one softmax, so the loss task of a part must see all of the row. `is_loss`: per op.
+void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>& is_loss,
+                           std::vector<graph::OpRule>& rules) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (graph.ops()[i].kind != OpKind::output || is_loss[i] == 0) continue;
+        const std::vector<graph::DimRule>& dims = rules[i].operands[0].dims;
+        if (dims.empty()) continue;
+        for (const int f : dims.back().factors) {
+            rules[i].factors[static_cast<std::size_t>(f)].splittable = false;
+        }
+    }
+}
+
 }  // namespace
 
 std::string_view name_of(Mode mode) {
@@ -174,6 +187,9 @@ void Problem::find_gradients() {
     GradientPaths paths = gradient_paths(graph_, options_.policy);
     gradient_ = std::move(paths.gradient);
     backward_ = std::move(paths.backward);
+    if (options_.policy.loss == LossKind::cross_entropy) {
+        keep_classes_together(graph_, backward_, rules_);
+    }
 }
 
 PartSize Problem::whole_size(OpId op) const {

@@ -59,6 +59,11 @@ struct PartSize {
     graph::PartSignature signature;
 };
 PartSize whole_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+/// What parts read and give in sum, at least, however the op is cut: less than the whole where they leave
+/// out what lies between their windows, as in a convolution whose stride is longer than its kernel.
+PartSize least_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+/// Is that less than the whole?
+bool has_gaps(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
 /// Of the part that covers the box, and its signature. Only for compute ops.
 PartSize size_of_part(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
                       const graph::Box& box);

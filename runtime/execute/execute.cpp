@@ -66,7 +66,8 @@ Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy
                    const Sources& sources, const RealDevices& devices, int iterations) {
     const ProgramOptions options{.optimizer = {.rate = kCheckedStep * learning_rate(request)},
                                  .keep_outputs = true,
-                                 .keep_gradients = true};
+                                 .keep_gradients = true,
+                                 .weigh_sums = true};
     Executor executor(
         *request.problem, tasks,
         make_program(*request.problem, strategy, tasks, order, sources, devices.placement, options),

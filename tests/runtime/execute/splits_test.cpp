@@ -67,31 +67,19 @@ protected:
         return executed(problem, whole, sources_, 1, iterations);
     }
 
+    void expect_same_training(plan::LossKind loss, std::uint64_t seeds);
+
     OnnxModel model_;
     cost::Machine machine_;
     Sources sources_;
 };
 
-TEST_P(Splits, InferenceGivesTheSameOutputs) {
-    const plan::Problem problem = this->problem(plan::Mode::inference);
-    const Executed expected = alone(problem, {}, 1);
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        search::Random random(seed);
-        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
-        if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
-            << "seed " << seed << ", " << text_of(problem, strategy);
-    }
-}
-
-TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
-    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
+void Splits::expect_same_training(plan::LossKind loss, std::uint64_t seeds) {
+    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = loss};
     const plan::Problem problem = this->problem(plan::Mode::training, policy);
     constexpr int kIterations = 3;
     const Executed expected = alone(problem, policy, kIterations);
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         search::Random random(seed);
         plan::Strategy strategy =
             plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
@@ -110,6 +98,29 @@ TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
                 << text;
         }
     }
+}
+
+TEST_P(Splits, InferenceGivesTheSameOutputs) {
+    const plan::Problem problem = this->problem(plan::Mode::inference);
+    const Executed expected = alone(problem, {}, 1);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        search::Random random(seed);
+        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual =
+            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
+            << "seed " << seed << ", " << text_of(problem, strategy);
+    }
+}
+
+TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
+    expect_same_training(plan::LossKind::mse, 20);
+}
+
+// Parts of a row of classes would each have a softmax of their own.
+TEST_P(Splits, TrainingOfCrossEntropyGivesTheSameGradientsAndParameters) {
+    expect_same_training(plan::LossKind::cross_entropy, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits,

@@ -21,7 +21,7 @@
 #include "cost/profile_database.h"
 #include "graph/error.h"
 #include "importers/onnx/tensor_file.h"
-#include "plan/exporter.h"
+#include "plan/chrome_trace.h"
 #include "plan/verify.h"
 
 namespace partita::cli {
@@ -86,11 +86,11 @@ public:
         const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
         const runtime::ExecuteResult result = execute(planned, strategy, priced, console);
         if (!trace_file_.empty()) {
-            plan::write_file(trace_file_,
-                             plan::export_as("chrome-trace", {.problem = problem,
+            plan::write_file(trace_file_, plan::chrome_trace({.problem = problem,
                                                               .strategy = strategy,
                                                               .tasks = &priced.tasks,
-                                                              .timeline = &*priced.timeline}));
+                                                              .timeline = &*priced.timeline},
+                                                             result.runs));
         }
         if (!database_.empty()) update_profile({problem, strategy, priced.tasks, result}, console);
         const Executed executed{problem, priced, result, warmup_};

@@ -24,6 +24,7 @@
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
+#include "plan/task_run.h"
 #include "runtime/source_options.h"
 
 namespace partita::runtime {
@@ -44,12 +45,6 @@ struct ExecuteRequest {
     bool check = false;  ///< compare with one device
     /// What the outputs must be, by name: compared after the first iteration.
     std::vector<graph::HostTensor> expected;
-};
-
-/// When a task ran: since the start of its iteration.
-struct Interval {
-    Time start;
-    Time end;
 };
 
 /// Of one task over the iterations. It lasts from the moment at which it can start, with all that the
@@ -80,7 +75,7 @@ struct ExecuteResult {
     Hardware hardware;
     std::vector<Time> iterations;         ///< after the warm-up, in their order
     std::vector<TaskTime> times;          ///< per task
-    std::vector<Interval> intervals;      ///< per task, of the iteration whose time is the median
+    std::vector<plan::TaskRun> runs;      ///< of the iteration whose time is the median
     std::vector<Bytes> memory;            ///< per plan device: peak
     std::optional<double> loss;           ///< of the last iteration, in training
     std::vector<Difference> differences;  ///< from one device, and from what was expected

@@ -141,8 +141,8 @@ std::vector<TaskTime> task_times(const Executor& executor, std::span<const Itera
                                  std::size_t tasks) {
     std::vector<std::vector<Time>> all(tasks);
     for (const Iteration& iteration : iterations) {
-        const auto times = executor.task_times(iteration);
-        for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(times.durations[t]);
+        const std::vector<Time> durations = executor.durations(iteration);
+        for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(durations[t]);
     }
     std::vector<TaskTime> times;
     for (auto& of : all) {
@@ -191,7 +191,7 @@ void measure(const ExecuteRequest& request, const Sources& sources, const RealDe
     }
     for (const Iteration& each : iterations) result.iterations.push_back(each.duration);
     result.times = task_times(executor, iterations, request.tasks->size());
-    result.intervals = executor.task_times(median_iteration(iterations)).intervals;
+    result.runs = executor.task_runs(median_iteration(iterations));
     if (request.problem->mode() == plan::Mode::training) result.loss = iterations.back().loss;
 }
 

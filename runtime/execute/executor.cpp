@@ -255,7 +255,7 @@ void Executor::release(std::size_t task, Shared& shared) {
     }
 }
 
-Executor::TaskTimes Executor::task_times(const Iteration& iteration) const {
+std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const {
     std::vector<Time> done(tasks_.size());
     std::size_t next = 0;
     for (const auto& steps : program_.steps) {
@@ -264,27 +264,31 @@ Executor::TaskTimes Executor::task_times(const Iteration& iteration) const {
             last = std::max(last, iteration.ends[next++]);
         }
     }
-    TaskTimes times;
-    times.intervals.resize(tasks_.size());
-    times.durations.resize(tasks_.size());
-    std::vector<char> seen(tasks_.size(), 0);
-    next = 0;
+    std::vector<plan::TaskRun> runs;
     for (const auto& steps : program_.steps) {
-        Interval ran;
+        Time before;
         for (const Step& step : steps) {
-            const auto task = static_cast<std::size_t>(step.task);
-            ran = {.start = ran.end, .end = iteration.ends[next++]};
-            for (const TaskId before : program_.predecessors[task]) {
-                ran.start = std::max(ran.start, done[static_cast<std::size_t>(before)]);
+            plan::TaskRun run{.task = step.task,
+                              .device = step.device,
+                              .start = before,
+                              .end = iteration.ends[runs.size()]};
+            for (const TaskId task : program_.predecessors[static_cast<std::size_t>(step.task)]) {
+                run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
             }
-            Interval& all = times.intervals[task];
-            all = std::exchange(seen[task], 1) == 0
-                      ? ran
-                      : Interval{std::min(all.start, ran.start), std::max(all.end, ran.end)};
-            times.durations[task] = std::max(times.durations[task], ran.end - ran.start);
+            before = run.end;
+            runs.push_back(run);
         }
     }
-    return times;
+    return runs;
+}
+
+std::vector<Time> Executor::durations(const Iteration& iteration) const {
+    std::vector<Time> durations(tasks_.size());
+    for (const plan::TaskRun& run : task_runs(iteration)) {
+        Time& longest = durations[static_cast<std::size_t>(run.task)];
+        longest = std::max(longest, run.end - run.start);
+    }
+    return durations;
 }
 
 std::vector<graph::HostTensor> Executor::outputs() const {

@@ -19,6 +19,7 @@
 #include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
+#include "plan/task_run.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
 
@@ -52,16 +53,12 @@ public:
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
-    /// Per task, from the steps that make it: from the first start to the last end, and the longest step.
-    ///
-    /// A step starts when its worker has ended the one before and all that it waits for is done: what the
-    /// executor does for it, and waking up for it, is part of it. So the durations along the path that
-    /// ends last add up to the iteration's.
-    struct TaskTimes {
-        std::vector<Interval> intervals;
-        std::vector<Time> durations;
-    };
-    [[nodiscard]] TaskTimes task_times(const Iteration& iteration) const;
+    /// The steps of an iteration, worker after worker. A step starts when its worker has ended the one
+    /// before and all that it waits for is done: what the executor does for it, and waking up for it, is
+    /// part of it. So the durations along the path that ends last add up to the iteration's.
+    [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
+    /// Per task, of its longest step.
+    [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
     // After an iteration, whole tensors, on the CPU.
     [[nodiscard]] std::vector<graph::HostTensor> outputs() const;

@@ -2,6 +2,8 @@
 //
 // Executing plans: what comes out, and what is refused.
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,24 @@ TEST_F(Execute, OfAWorkloadIsRefused) {
     const Outcome result = run({"execute", "plan.json", workload});
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_THAT(result.err, HasSubstr("a workload has costs and no operators"));
+}
+
+TEST_F(Execute, TracesWhatWasMeasuredBesideWhatWasPredicted) {
+    plan({"--batch", "8"});
+    ASSERT_EQ(execute({"--trace", "trace.json"}).code, 0);
+    std::map<int, std::set<std::string>> names;
+    std::map<int, double> end;  // of the last slice on each measured row
+    const json trace = json::parse(read("trace.json"));
+    for (const json& event : trace["traceEvents"]) {
+        if (event["ph"] != "X") continue;
+        names[event["pid"].get<int>()].insert(event["name"].get<std::string>());
+        if (event["pid"] == 1) continue;
+        double& last = end[event["tid"].get<int>()];
+        EXPECT_GE(event["ts"].get<double>(), last - 1e-6);  // rows do not overlap
+        last = event["ts"].get<double>() + event["dur"].get<double>();
+    }
+    EXPECT_EQ(names[1], names[2]);
+    EXPECT_EQ(end.size(), 2);
 }
 
 TEST_F(Execute, UpdatesAProfileThatPlansByIt) {

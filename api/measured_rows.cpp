@@ -97,8 +97,7 @@ std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std
     for (auto& [device, of_device] : pools) {
         rows.push_back({.device = device,
                         .works = rows_of<MeasuredWork>(of_device.works),
-                        .transfers = rows_of<MeasuredTransfer>(of_device.transfers),
-                        .overheads = {}});
+                        .transfers = rows_of<MeasuredTransfer>(of_device.transfers)});
     }
     return rows;
 }

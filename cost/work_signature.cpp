@@ -12,8 +12,13 @@ namespace partita::cost {
 
 namespace {
 
-WorkSignature with_prefix(const std::string& prefix, const graph::PartSignature& part) {
-    return {.family = prefix + part.family, .text = prefix + part.text};
+/// Of one family whether or not other cores are at work: neighbours that were measured otherwise say more
+/// than a roofline.
+WorkSignature signature_of(const std::string& prefix, const graph::PartSignature& part,
+                           int beside) {
+    WorkSignature signature{.family = prefix + part.family, .text = prefix + part.text};
+    if (beside > 0) signature.text += fmt::format(" beside {}", beside);
+    return signature;
 }
 
 std::string digits_of(std::span<const char> wanted) {
@@ -24,13 +29,15 @@ std::string digits_of(std::span<const char> wanted) {
 
 }  // namespace
 
-WorkSignature forward_signature(const graph::PartSignature& part, std::span<const char> wanted) {
+WorkSignature forward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                int beside) {
     const bool none = std::ranges::all_of(wanted, [](char operand) { return operand == 0; });
-    return with_prefix(none ? "forward " : "forward " + digits_of(wanted) + ' ', part);
+    return signature_of(none ? "forward " : "forward " + digits_of(wanted) + ' ', part, beside);
 }
 
-WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted) {
-    return with_prefix("backward " + digits_of(wanted) + ' ', part);
+WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                 int beside) {
+    return signature_of("backward " + digits_of(wanted) + ' ', part, beside);
 }
 
 WorkSignature element_signature(const Work& work) {

@@ -280,6 +280,10 @@ cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
             .variant = name_of(policy_.loss)};
 }
 
+int cores_beside(const cost::Device& device, int parts) {
+    return device.kind == cost::DeviceKind::cpu ? parts - 1 : 0;
+}
+
 std::vector<char> OpWorks::wanted(OpId id) const {
     std::vector<char> wanted;
     for (const TensorId t : graph_.op(id).inputs) {
@@ -289,11 +293,11 @@ std::vector<char> OpWorks::wanted(OpId id) const {
 }
 
 cost::WorkSignature OpWorks::forward_signature(OpId id, const PartSize& size) const {
-    return cost::forward_signature(size.signature, wanted(id));
+    return cost::forward_signature(size.signature, wanted(id), size.beside);
 }
 
 cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
-    return cost::backward_signature(size.signature, wanted(id));
+    return cost::backward_signature(size.signature, wanted(id), size.beside);
 }
 
 cost::Work OpWorks::backward(OpId id) const {

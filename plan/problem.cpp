@@ -356,7 +356,12 @@ Problem::Least Problem::least_of(OpId op, int device) const {
 
 /// Then parts are replicas of the whole.
 bool Problem::is_never_cut(OpId op) const {
-    return split_limit(op) == 1 && (!is_batched(op) || most_micro_batches() == 1);
+    // Replicas that share a memory were measured apart from a part that is alone.
+    const bool beside =
+        uses_signatures_ && std::ranges::any_of(machine_.devices(), [](const auto& d) {
+            return d.kind == cost::DeviceKind::cpu;
+        });
+    return !beside && split_limit(op) == 1 && (!is_batched(op) || most_micro_batches() == 1);
 }
 
 Time Problem::least_forward_time(OpId op, int device) const {

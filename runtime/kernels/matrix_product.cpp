@@ -72,6 +72,32 @@ bool is_one(const at::Scalar& factor) {
     return factor.to<double>() == 1.0;
 }
 
+at::Tensor first_matrix(at::Tensor stack) {
+    while (stack.dim() > 2) stack = stack[0];
+    return stack;
+}
+
+/// As many matrices in each, of a size that pays.
+bool are_large_stacks(const at::Tensor& a, const at::Tensor& b) {
+    if (a.dim() < 3 || a.dim() != b.dim() || a.numel() == 0 || b.numel() == 0) return false;
+    const auto count = static_cast<std::size_t>(a.dim() - 2);
+    if (a.sizes().slice(0, count) != b.sizes().slice(0, count)) return false;
+    return suits_one_dnn(first_matrix(a), first_matrix(b));
+}
+
+at::Tensor one_by_one(const at::Tensor& a, const at::Tensor& b) {
+    auto shape = a.sizes().vec();
+    shape.back() = b.size(-1);
+    at::Tensor products = at::empty(shape, a.options());
+    const at::Tensor left = a.flatten(0, -3);
+    const at::Tensor right = b.flatten(0, -3);
+    const at::Tensor each = products.flatten(0, -3);
+    for (std::int64_t i = 0; i < each.size(0); ++i) {
+        each[i].copy_(one_dnn_product(left[i], right[i].t(), {}));
+    }
+    return products;
+}
+
 }  // namespace
 
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
@@ -89,6 +115,7 @@ at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::T
 }
 
 at::Tensor stacked_product(const at::Tensor& a, const at::Tensor& b) {
+    if (are_large_stacks(a, b)) return one_by_one(a, b);
     if (a.dim() < 2 || b.dim() != 2) return at::matmul(a, b);
     auto shape = a.sizes().vec();
     shape.back() = b.size(1);

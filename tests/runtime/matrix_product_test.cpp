@@ -113,6 +113,20 @@ TEST(MatrixProduct, OfStacksIsThatOfAten) {
     }
 }
 
+TEST(MatrixProduct, OfStacksOfLargeMatricesIsThatOfAten) {
+    at::manual_seed(7);
+    const at::Tensor a = at::randn({2, 3, kRows, kInner}, floats());
+    const at::Tensor b = at::randn({2, 3, kInner, kColumns}, floats());
+    const at::Tensor turned = at::randn({2, 3, kColumns, kInner}, floats()).transpose(-2, -1);
+    const at::Tensor heads = at::randn({2, kInner, 3, kColumns}, floats()).transpose(1, 2);
+    for (const at::Tensor& right : {b, turned, heads, b[0], b.narrow(0, 0, 1)}) {
+        EXPECT_LE(difference(stacked_product(a, right), at::matmul(a, right)), 1e-5)
+            << right.sizes() << ", strides " << right.strides();
+    }
+    const at::Tensor none = at::empty({0, 3, kRows, kInner}, floats());
+    EXPECT_EQ(stacked_product(none, b.narrow(0, 0, 0)).numel(), 0);
+}
+
 // A product without a derivative would silently cut the tape.
 TEST(MatrixProduct, IsSeenByAutograd) {
     at::manual_seed(6);

@@ -10,9 +10,11 @@
 // random splits of one op in ten, one in three, and all ops, each in one, two and four micro-batches. On one
 // core, where an op has one config: micro-batches and orders. In training, optimizers too.
 //
+// Profile and strategies are measured in rounds, all of them in turn, and the quickest round counts: other
+// guests of the host slow a machine down for seconds at a time.
+//
 // Per model it prints the median and the 90th percentile of |predicted / measured - 1|, Spearman's rank
-// correlation, and the spread of the measured medians (half of the interquartile range over the median):
-// predictions cannot be better than that.
+// correlation, and the noise: the median over the strategies of half of what their rounds differ by.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +25,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -53,6 +56,7 @@ struct Options {
     std::filesystem::path database = "accuracy.sqlite";
     std::filesystem::path csv;
     int iterations = 15;
+    int rounds = 3;
     std::uint64_t seed = 1;
     bool verbose = false;
 };
@@ -90,8 +94,8 @@ std::vector<Case> cases() {
 struct Row {
     std::string strategy;
     Time predicted;
-    Time measured;
-    double spread = 0.0;
+    Time measured;       ///< in the quickest round
+    double noise = 0.0;  ///< half of (slowest - quickest), over the quickest
 };
 
 /// Ranks from 0, ties share their mean.
@@ -152,11 +156,15 @@ public:
         profile();
         costs_ = api::load_costs(options_.database, machine_);
         for_each_policy([&](const plan::Problem& problem) {
-            if (cores_ == 1) return measure_orders(problem);
-            if (problem.policy().micro_batches == 1) measure_searchers(problem);
-            measure_random(problem);
+            problems_.push_back(std::make_unique<plan::Problem>(problem));
+            if (cores_ == 1) return add_orders(*problems_.back());
+            if (problem.policy().micro_batches == 1) add_found(*problems_.back());
+            add_random(*problems_.back());
         });
-        return std::move(rows_);
+        for (int round = 0; round < options_.rounds; ++round) {
+            for (Candidate& each : candidates_) each.measured.push_back(measured(each));
+        }
+        return rows();
     }
 
 private:
@@ -197,6 +205,7 @@ private:
         api::ProfilerOptions options;
         options.sources = sources();
         options.iterations = options_.iterations;
+        options.rounds = options_.rounds;
         api::Profiler profiler(api::load_runtime(), database, options);
         if (cores_ > 1) api::measure_transfers(profiler, machine_);
         for_each_policy([&](const plan::Problem& problem) {
@@ -204,15 +213,31 @@ private:
         });
     }
 
-    void measure(const plan::Problem& problem, const std::string& name,
-                 const plan::Strategy& strategy, plan::Scheduler scheduler) {
-        const api::Priced priced = api::price_anew(problem, strategy, scheduler);
+    struct Candidate {
+        std::string name;
+        const plan::Problem* problem = nullptr;
+        plan::Strategy strategy;
+        api::Priced priced;
+        std::vector<Time> measured;  ///< per round the median
+    };
+
+    void add(const plan::Problem& problem, const std::string& name, plan::Strategy strategy,
+             plan::Scheduler scheduler) {
+        api::Priced priced = api::price_anew(problem, strategy, scheduler);
         if (!seen_.insert({digest(priced.tasks), scheduler}).second) return;
-        const runtime::ExecuteResult result =
-            api::load_runtime().execute({.problem = &problem,
-                                         .strategy = &strategy,
-                                         .tasks = &priced.tasks,
-                                         .order = priced.timeline->commit_order,
+        candidates_.push_back({.name = name,
+                               .problem = &problem,
+                               .strategy = std::move(strategy),
+                               .priced = std::move(priced),
+                               .measured = {}});
+    }
+
+    Time measured(const Candidate& which) {
+        runtime::ExecuteResult result =
+            api::load_runtime().execute({.problem = which.problem,
+                                         .strategy = &which.strategy,
+                                         .tasks = &which.priced.tasks,
+                                         .order = which.priced.timeline->commit_order,
                                          .devices = "",
                                          .sources = sources(),
                                          .warmup = 2,
@@ -220,65 +245,72 @@ private:
                                          .until_stable = true,
                                          .learning_rate = {},
                                          .expected = {}});
-        std::vector<double> times;
-        for (const Time each : result.iterations) times.push_back(static_cast<double>(each.raw()));
-        const double median = quantile(times, 0.5);
-        rows_.push_back({.strategy = name,
-                         .predicted = priced.timeline->makespan,
-                         .measured = Time(static_cast<std::int64_t>(median)),
-                         .spread = (quantile(times, 0.75) - quantile(times, 0.25)) / 2 / median});
-        if (options_.verbose) {
-            const Row& row = rows_.back();
-            fmt::print("  {:24} predicted {:>9}  measured {:>9}  {:+6.1f} %\n", name,
-                       to_text(row.predicted), to_text(row.measured),
-                       100 * (row.predicted / row.measured - 1));
-            std::fflush(stdout);
-        }
+        std::vector<Time>& times = result.iterations;
+        const auto middle = times.begin() + std::ssize(times) / 2;
+        std::ranges::nth_element(times, middle);
+        return *middle;
     }
 
-    void measure_orders(const plan::Problem& problem) {
+    std::vector<Row> rows() const {
+        std::vector<Row> rows;
+        for (const Candidate& each : candidates_) {
+            const auto [least, most] = std::ranges::minmax(each.measured);
+            rows.push_back({.strategy = each.name,
+                            .predicted = each.priced.timeline->makespan,
+                            .measured = least,
+                            .noise = (most - least) / least / 2});
+            if (!options_.verbose) continue;
+            const Row& row = rows.back();
+            fmt::print("  {:26} predicted {:>9}  measured {:>9} +- {:4.1f} %  {:+6.1f} %\n",
+                       each.name, to_text(row.predicted), to_text(row.measured), 100 * row.noise,
+                       100 * (row.predicted / row.measured - 1));
+        }
+        return rows;
+    }
+
+    void add_orders(const plan::Problem& problem) {
         const plan::Policy& policy = problem.policy();
         const plan::Strategy whole =
             plan::whole_ops(std::vector<int>(problem.graph().op_count(), 0), policy);
         for (const auto scheduler : {plan::Scheduler::pct, plan::Scheduler::fifo}) {
-            measure(problem,
-                    fmt::format("{} micro-batches {} {}", policy.micro_batches, name_of(scheduler),
-                                name_of(policy.optimizer)),
-                    whole, scheduler);
+            add(problem,
+                fmt::format("{} micro-batches {} {}", policy.micro_batches, name_of(scheduler),
+                            name_of(policy.optimizer)),
+                whole, scheduler);
         }
     }
 
-    void measure_found(const plan::Problem& problem, const std::string& searchers,
-                       std::int64_t evaluations, std::uint64_t seed) {
+    void add_found(const plan::Problem& problem, const std::string& searchers,
+                   std::int64_t evaluations, std::uint64_t seed) {
         search::EngineOptions options;
         options.searchers = search::parse_searchers(searchers);
         options.evaluations = evaluations;
         options.seed = seed;
         const auto found = search::search(problem, std::move(options));
-        measure(problem, fmt::format("{} {} {}", searchers, evaluations, seed), found.strategy,
-                plan::Scheduler::pct);
+        add(problem, fmt::format("{} {} {}", searchers, evaluations, seed), found.strategy,
+            plan::Scheduler::pct);
     }
 
-    void measure_searchers(const plan::Problem& problem) {
+    void add_found(const plan::Problem& problem) {
         for (const char* searcher : {"single-device", "data-parallel", "expert", "critical-path",
                                      "multi-objective", "heft", "m-etf", "hash", "dfs"}) {
-            measure_found(problem, searcher, 1'000, options_.seed);
+            add_found(problem, searcher, 1'000, options_.seed);
         }
         for (const std::int64_t evaluations : {20, 200, 2'000}) {
             for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-                measure_found(problem, "mcmc", evaluations, seed);
+                add_found(problem, "mcmc", evaluations, seed);
             }
         }
-        for (std::uint64_t seed = 1; seed <= 3; ++seed) measure_found(problem, "random", 1, seed);
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) add_found(problem, "random", 1, seed);
     }
 
-    void measure_random(const plan::Problem& problem) {
+    void add_random(const plan::Problem& problem) {
         for (const double share : {0.1, 0.33, 1.0}) {
             for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-                measure(problem,
-                        fmt::format("{:.0f} % at random {} in {}", 100 * share, seed,
-                                    problem.policy().micro_batches),
-                        random_splits(problem, share, options_.seed + seed), plan::Scheduler::pct);
+                add(problem,
+                    fmt::format("{:.0f} % at random {} in {}", 100 * share, seed,
+                                problem.policy().micro_batches),
+                    random_splits(problem, share, options_.seed + seed), plan::Scheduler::pct);
             }
         }
     }
@@ -290,21 +322,22 @@ private:
     cost::Machine machine_;
     api::Costs costs_;
     std::set<std::pair<std::string, plan::Scheduler>> seen_;
-    std::vector<Row> rows_;
+    std::vector<std::unique_ptr<plan::Problem>> problems_;
+    std::vector<Candidate> candidates_;
 };
 
 void print_row(const Case& which, int cores, const std::vector<Row>& rows) {
     std::vector<double> errors;
-    std::vector<double> spreads;
+    std::vector<double> noises;
     for (const Row& row : rows) {
         errors.push_back(std::abs(row.predicted / row.measured - 1));
-        spreads.push_back(row.spread);
+        noises.push_back(row.noise);
     }
     const auto [least, most] = std::ranges::minmax(rows, {}, &Row::measured);
     fmt::print("{:14} {:9} {:5} {:10} {:>9} {:>9} {:8.1f} % {:5.1f} % {:8.3f} {:7.1f} %\n",
                which.name, name_of(which.mode), cores, rows.size(), to_text(least.measured),
                to_text(most.measured), 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.9),
-               spearman(rows), 100 * quantile(spreads, 0.5));
+               spearman(rows), 100 * quantile(noises, 0.5));
     std::fflush(stdout);
 }
 
@@ -312,10 +345,10 @@ void write_rows(const std::filesystem::path& file, const Case& which, int cores,
                 const std::vector<Row>& rows) {
     const bool is_new = !std::filesystem::exists(file);
     std::ofstream out(file, std::ios::app);
-    if (is_new) out << "model,mode,cores,strategy,predicted_ps,measured_ps,spread\n";
+    if (is_new) out << "model,mode,cores,strategy,predicted_ps,measured_ps,noise\n";
     for (const Row& row : rows) {
         out << fmt::format("{},{},{},{},{},{},{:.4f}\n", which.name, name_of(which.mode), cores,
-                           row.strategy, row.predicted.raw(), row.measured.raw(), row.spread);
+                           row.strategy, row.predicted.raw(), row.measured.raw(), row.noise);
     }
 }
 
@@ -326,12 +359,13 @@ int run(int argc, char** argv) {
     app.add_option("--db", options.database, "the profile; what it has is not measured again");
     app.add_option("--csv", options.csv, "adds every strategy to this file");
     app.add_option("--iterations", options.iterations, "of each strategy, at most");
+    app.add_option("--rounds", options.rounds, "in which all is repeated");
     app.add_option("--seed", options.seed);
     app.add_flag("--verbose", options.verbose, "a line per strategy");
     CLI11_PARSE(app, argc, argv);
     fmt::print("{:14} {:9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>7} {:>8} {:>9}\n", "model", "mode",
                "cores", "strategies", "fastest", "slowest", "median err", "p90", "Spearman",
-               "spread");
+               "noise");
     for (const Case& each : cases()) {
         if (each.name.find(options.only) == std::string::npos) continue;
         for (const int cores : {1, 2}) {

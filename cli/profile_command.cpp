@@ -47,6 +47,11 @@ public:
         app.add_option("--iterations", iterations_, "of each run, at most")
             ->check(CLI::Range(1, 1'000'000))
             ->capture_default_str();
+        app.add_option("--rounds", rounds_,
+                       "in which all runs are repeated; the quickest counts (for hosts that others "
+                       "use too)")
+            ->check(CLI::Range(1, 1'000))
+            ->capture_default_str();
     }
 
     ExitCode run(Console& console) override {
@@ -71,6 +76,7 @@ public:
                                                  .inputs = {}},
                                      .repeat = repeat_,
                                      .iterations = iterations_,
+                                     .rounds = rounds_,
                                      .cancelled = &interrupt.flag()};
         std::string what;
         options.progress = [&](double share, const std::string& text) {
@@ -88,7 +94,8 @@ public:
             profiler.measure(problem, search::covering_strategies(problem));
         }
         const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-        const Profiled profiled{.report = profiler.report(),
+        const api::ProfileReport report = profiler.report();
+        const Profiled profiled{.report = report,
                                 .database = database_,
                                 .hardware = hardware,
                                 .seconds = elapsed.count()};
@@ -138,6 +145,7 @@ private:
     std::filesystem::path database_ = "profile.sqlite";
     bool repeat_ = false;
     int iterations_ = 20;
+    int rounds_ = 1;
 };
 
 }  // namespace

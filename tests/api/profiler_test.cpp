@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@
 #include "search/random.h"
 #include "search/searchers.h"
 #include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::api {
@@ -54,7 +56,8 @@ public:
         result.hardware = hardware(request.devices, request.problem->machine());
         result.iterations = {timeline->makespan};
         for (const plan::Task& task : tasks.tasks) {
-            result.times.push_back({task.duration, task.duration, task.duration});
+            const Time time = (runs <= slow_runs ? 3 : 1) * task.duration;
+            result.times.push_back({time, time, time});
         }
         return result;
     }
@@ -65,6 +68,7 @@ public:
     std::string versions() const override { return "none"; }
 
     int runs = 0;
+    int slow_runs = 0;  ///< so many first ones are disturbed
     bool own = true;
 
 private:
@@ -237,9 +241,33 @@ TEST_F(ProfilerTest, AnInterruptedCallGoesOnWhereItWas) {
     EXPECT_EQ(runtime_.runs, fresh.runs);
 }
 
+TEST_F(ProfilerTest, OfSeveralRoundsTheQuickestCounts) {
+    const plan::Problem first = problem();
+    const auto strategies = search::covering_strategies(first);
+    const auto measured = [&](int slow_runs, int rounds) {
+        MadeUpRuntime runtime;
+        runtime.slow_runs = slow_runs;
+        const TemporaryFolder folder;
+        auto database = cost::ProfileDatabase::create(folder.path() / "profile.sqlite");
+        Profiler profiler(runtime, database, {.sources = {}, .rounds = rounds, .progress = {}});
+        profiler.measure(first, strategies);
+        EXPECT_EQ(profiler.report().rows.size(), 1U);
+        std::map<std::string, Time> times;
+        for (const auto& row : database.read(cost::device_key(machine_.device(0))).works) {
+            times[row.signature.text] = row.time.median;
+        }
+        return times;
+    };
+    const auto quiet = measured(0, 1);
+    EXPECT_EQ(measured(static_cast<int>(strategies.size()), 2), quiet);
+    EXPECT_NE(measured(static_cast<int>(strategies.size()), 1), quiet);
+}
+
 // Planning by what was measured, and measuring what was planned, ends at a plan whose prediction is what
-// it takes; and that is no slower than any plan on the way.
+// it takes; and that is no slower than any plan on the way. Parts are equal here: unequal ones are all
+// priced by the largest.
 TEST_F(ProfilerTest, PlanExecuteUpdateConverges) {
+    graph_ = plan::two_layers();
     constexpr int kMostRounds = 25;
     std::optional<plan::Strategy> last;
     std::vector<Time> measured;

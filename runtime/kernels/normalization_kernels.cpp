@@ -123,7 +123,7 @@ void add_gradients_of_statistics(const BackwardCall& call, const at::Tensor& mea
         if (call.wants(old) && given.defined()) gradients[old] = given * keep;
     }
     if (!call.wants(0)) return;
-    const double share = 1.0 / static_cast<double>(x.numel() / mean.numel());
+    const double share = static_cast<double>(mean.numel()) / static_cast<double>(x.numel());
     const at::Tensor of_mean = gradient_of_statistic(call, 1, mean) * share;
     const at::Tensor of_variance = gradient_of_statistic(call, 2, variance) * (2 * share);
     gradients[0] =

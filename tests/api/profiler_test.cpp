@@ -177,7 +177,7 @@ TEST_F(ProfilerTest, CoveringStrategiesAreLegalAndHaveAllThatOthersHave) {
         EXPECT_EQ(find_fault(first, strategy), std::nullopt);
     }
     const std::set<std::string> covered = texts_of(first, strategies);
-    plan::Strategy one = strategies.front();
+    const plan::Strategy& one = strategies.front();
     for (std::size_t op = 0; op < graph_.op_count(); ++op) {
         for (const plan::Strategy& other : strategies) {
             plan::Strategy mixed = one;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/profile_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "cli/planned.h"
 #include "cli/profile_summary.h"
 #include "cli/progress_line.h"
+#include "cli/table.h"
 #include "cost/profile_database.h"
 #include "graph/error.h"
 #include "plan/verify.h"
@@ -66,6 +68,7 @@ public:
         }
         runtime::Runtime& runtime = api::load_runtime();
         const runtime::Hardware hardware = runtime.hardware(device_, problem.machine());
+        note_threads(problem.machine(), hardware, console);
         cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
 
         const Interrupt interrupt;
@@ -114,6 +117,20 @@ private:
         std::optional<plan::Strategy> strategy;
         std::optional<api::Priced> priced;
     };
+
+    static void note_threads(const cost::Machine& machine, const runtime::Hardware& hardware,
+                             Console& console) {
+        const auto other = std::ranges::find_if(machine.devices(), [&](const cost::Device& device) {
+            return device.kind == cost::DeviceKind::cpu && device.threads != hardware.threads;
+        });
+        if (other == machine.devices().end()) return;
+        console.note(
+            fmt::format("this measures {}; plans for '{}' will not use it: {} has {} there. Leave "
+                        "--device out, "
+                        "or give a machine file with \"threads\": {}.",
+                        hardware.text, machine.name(), other->name,
+                        count_of(other->threads, "thread"), hardware.threads));
+    }
 
     Subject load(Console& console) const {
         if (plan_.empty()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -80,7 +81,7 @@ TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
     plan({"--batch", "8"});
     const Outcome result = execute({"--devices", "cuda:99"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("--devices cuda:99"));
+    EXPECT_THAT(result.err, HasSubstr("devices 'cuda:99': "));
     EXPECT_EQ(execute({"--devices", "tpu:1"}).code, 2);
     EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
 }
@@ -150,6 +151,19 @@ TEST_F(Execute, ProfilesWhatAPlanNeeds) {
     EXPECT_THAT(result.out, HasSubstr("forward Gemm"));
     const Outcome wrong = run({"profile", mlp_, "--plan", "no.json"});
     EXPECT_EQ(wrong.code, 3) << wrong.err;
+}
+
+TEST_F(Execute, ProfilesOnOtherThreadsOnlyWithANote) {
+    const std::vector<std::string> command = {"profile",   mlp_,    "--batch",      "8",
+                                              "--machine", "cpu:1", "--iterations", "1"};
+    EXPECT_EQ(run(command).err, "");
+    std::vector<std::string> shared = command;
+    shared.insert(shared.end(), {"--device", "cpu:1"});  // all cores of the host
+    const Outcome result = run(shared);
+    EXPECT_EQ(result.code, 0) << result.err;
+    if (std::thread::hardware_concurrency() > 1) {
+        EXPECT_THAT(result.err, HasSubstr("plans for 'cpu:1' will not use it"));
+    }
 }
 
 TEST_F(Execute, ProfilesNoWorkload) {

@@ -17,6 +17,7 @@ std::string text_of(const std::vector<cost::DeviceKey>& keys) {
     std::string text;
     for (std::size_t i = 0; i < keys.size() && i < kMostNamed; ++i) {
         text += fmt::format("{}'{}'", text.empty() ? "" : ", ", keys[i].model);
+        if (!keys[i].setting.empty()) text += fmt::format(" ({})", keys[i].setting);
     }
     if (keys.size() > kMostNamed) text += fmt::format(" and {} more", keys.size() - kMostNamed);
     return text.empty() ? "none" : text;

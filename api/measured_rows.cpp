@@ -15,22 +15,6 @@ using cost::MeasuredTransfer;
 using cost::MeasuredWork;
 using cost::Measurement;
 
-/// What tasks were measured of one thing: the median of their medians, and of their quartiles.
-Measurement pooled(std::vector<Measurement> all) {
-    const auto middle = [&](Time Measurement::*member) {
-        const auto at = all.begin() + std::ssize(all) / 2;
-        std::ranges::nth_element(all, at, {}, member);
-        return (*at).*member;
-    };
-    Measurement one = all.front();
-    one.median = middle(&Measurement::median);
-    one.lower = std::min(one.median, middle(&Measurement::lower));
-    one.upper = std::max(one.median, middle(&Measurement::upper));
-    one.repetitions = 0;
-    for (const Measurement& each : all) one.repetitions += each.repetitions;
-    return one;
-}
-
 /// Rows of one key, and what was measured of each.
 template <class Row>
 struct Pool {
@@ -66,6 +50,24 @@ void add(std::map<Key, Pool<Row>>& pools, const Key& key, Row row) {
 
 }  // namespace
 
+Measurement pooled(std::vector<Measurement> all) {
+    const auto middle = [&](Time Measurement::*member) {
+        const auto at = all.begin() + std::ssize(all) / 2;
+        std::ranges::nth_element(all, at, {}, member);
+        return (*at).*member;
+    };
+    Measurement one = all.front();
+    one.median = middle(&Measurement::median);
+    one.lower = std::min(one.median, middle(&Measurement::lower));
+    one.upper = std::max(one.median, middle(&Measurement::upper));
+    one.repetitions = 0;
+    for (const Measurement& each : all) {
+        one.repetitions += each.repetitions;
+        one.date = std::max(one.date, each.date);
+    }
+    return one;
+}
+
 std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std::string& versions,
                                                std::int64_t seconds) {
     const plan::TaskWorks works(run.problem, run.strategy, run.tasks);
@@ -97,8 +99,7 @@ std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std
     for (auto& [device, of_device] : pools) {
         rows.push_back({.device = device,
                         .works = rows_of<MeasuredWork>(of_device.works),
-                        .transfers = rows_of<MeasuredTransfer>(of_device.transfers),
-                        .overheads = {}});
+                        .transfers = rows_of<MeasuredTransfer>(of_device.transfers)});
     }
     return rows;
 }

@@ -32,6 +32,9 @@ struct MeasuredRun {
 std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std::string& versions,
                                                std::int64_t seconds);
 
+/// Of several measurements of one thing the median of their medians, and of their quartiles; not empty.
+cost::Measurement pooled(std::vector<cost::Measurement> all);
+
 struct RowCount {
     std::int64_t works = 0;
     std::int64_t transfers = 0;

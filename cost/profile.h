@@ -72,19 +72,11 @@ struct MeasuredTransfer {
     friend bool operator==(const MeasuredTransfer&, const MeasuredTransfer&) = default;
 };
 
-/// A constant of the executor on that device: "dispatch" of a task, "wake-up" of a waiting thread.
-struct MeasuredOverhead {
-    std::string name;
-    Measurement time;
-    friend bool operator==(const MeasuredOverhead&, const MeasuredOverhead&) = default;
-};
-
 /// All that is known of one key, in the order of the database's keys.
 struct DeviceProfile {
     DeviceKey device;
     std::vector<MeasuredWork> works;
     std::vector<MeasuredTransfer> transfers;
-    std::vector<MeasuredOverhead> overheads;
 };
 
 /// What a database knows of the devices of a machine.

@@ -46,7 +46,6 @@ constexpr std::array kTransferColumns = {
     Column{"kind", "TEXT", true},     Column{"ranks", "INTEGER", true},
     Column{"nodes", "INTEGER", true}, Column{"bytes", "INTEGER", true},
     Column{"dtype", "TEXT", true},    Column{"variant", "TEXT", true}};
-constexpr std::array kOverheadColumns = {Column{"name", "TEXT", true}};
 
 /// A table, and the statements on it that follow from its columns.
 class Table {
@@ -100,13 +99,10 @@ private:
 };
 
 struct Tables {
-    Table overheads{"overheads", kOverheadColumns};
     Table transfers{"transfers", kTransferColumns};
     Table works{"works", kWorkColumns};
     /// In order of name.
-    [[nodiscard]] std::array<const Table*, 3> all() const {
-        return {&overheads, &transfers, &works};
-    }
+    [[nodiscard]] std::array<const Table*, 2> all() const { return {&transfers, &works}; }
 };
 
 void bind_time(SqliteStatement& statement, const Measurement& time) {
@@ -277,12 +273,6 @@ void ProfileDatabase::add(const DeviceKey& device, std::span<const MeasuredTrans
                      });
 }
 
-void ProfileDatabase::add(const DeviceKey& device, std::span<const MeasuredOverhead> overheads) {
-    connection_->add(
-        connection_->tables.overheads, device, overheads,
-        [](SqliteStatement& to, const MeasuredOverhead& overhead) { to.bind(overhead.name); });
-}
-
 std::vector<DeviceKey> ProfileDatabase::devices() const {
     std::set<DeviceKey> found;
     for (const Table* table : connection_->tables.all()) {
@@ -297,7 +287,7 @@ std::vector<DeviceKey> ProfileDatabase::devices() const {
 
 DeviceProfile ProfileDatabase::read(const DeviceKey& device) const {
     const Tables& tables = connection_->tables;
-    DeviceProfile profile{.device = device, .works = {}, .transfers = {}, .overheads = {}};
+    DeviceProfile profile{.device = device, .works = {}, .transfers = {}};
     connection_->read(tables.works, device, profile.works, [](SqliteStatement& row, auto& work) {
         work.signature.text = row.text();
         work.signature.family = row.text();
@@ -322,8 +312,6 @@ DeviceProfile ProfileDatabase::read(const DeviceKey& device) const {
             transfer.dtype = dtype_from(row);
             transfer.variant = row.text();
         });
-    connection_->read(tables.overheads, device, profile.overheads,
-                      [](SqliteStatement& row, auto& overhead) { overhead.name = row.text(); });
     return profile;
 }
 
@@ -341,10 +329,9 @@ Profile read_profile(const fs::path& file, const Machine& machine) {
     };
     for (const DeviceKey& key : keys) {
         DeviceProfile device = database.read(key);
-        if (device.works.empty() && device.transfers.empty() && device.overheads.empty()) continue;
+        if (device.works.empty() && device.transfers.empty()) continue;
         note_date(device.works);
         note_date(device.transfers);
-        note_date(device.overheads);
         profile.devices.push_back(std::move(device));
     }
     return profile;

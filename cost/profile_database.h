@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A profile database: measured times of works, transfers and overheads in one SQLite file
+// A profile database: measured times of works and transfers in one SQLite file
 // (docs/file-formats.md). `profile` and `execute --update-profile` write it, --profile reads it.
 //
 //     works       device, text (graph/part_signature.h)                         -> time
 //     transfers   device, kind, ranks, nodes, bytes, dtype, variant             -> time
-//     overheads   device, name                                                  -> time
 //
 // A row that is written again is kept if it is the newer one; of one date, if it has no more
 // repetitions. So the order in which writers come does not matter.
@@ -45,7 +44,6 @@ public:
 
     void add(const DeviceKey& device, std::span<const MeasuredWork> works);
     void add(const DeviceKey& device, std::span<const MeasuredTransfer> transfers);
-    void add(const DeviceKey& device, std::span<const MeasuredOverhead> overheads);
 
     /// Keys that have rows, rising.
     [[nodiscard]] std::vector<DeviceKey> devices() const;

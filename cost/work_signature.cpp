@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "graph/dtype.h"
@@ -11,20 +12,32 @@ namespace partita::cost {
 
 namespace {
 
-WorkSignature with_prefix(const std::string& prefix, const graph::PartSignature& part) {
-    return {.family = prefix + part.family, .text = prefix + part.text};
+/// Of one family whether or not other cores are at work: neighbours that were measured otherwise say more
+/// than a roofline.
+WorkSignature signature_of(const std::string& prefix, const graph::PartSignature& part,
+                           int beside) {
+    WorkSignature signature{.family = prefix + part.family, .text = prefix + part.text};
+    if (beside > 0) signature.text += fmt::format(" beside {}", beside);
+    return signature;
+}
+
+std::string digits_of(std::span<const char> wanted) {
+    std::string digits;
+    for (const char operand : wanted) digits += operand != 0 ? '1' : '0';
+    return digits;
 }
 
 }  // namespace
 
-WorkSignature forward_signature(const graph::PartSignature& part) {
-    return with_prefix("forward ", part);
+WorkSignature forward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                int beside) {
+    const bool none = std::ranges::all_of(wanted, [](char operand) { return operand == 0; });
+    return signature_of(none ? "forward " : "forward " + digits_of(wanted) + ' ', part, beside);
 }
 
-WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted) {
-    std::string prefix = "backward ";
-    for (const char operand : wanted) prefix += operand != 0 ? '1' : '0';
-    return with_prefix(prefix + ' ', part);
+WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                 int beside) {
+    return signature_of("backward " + digits_of(wanted) + ' ', part, beside);
 }
 
 WorkSignature element_signature(const Work& work) {

@@ -4,7 +4,9 @@
 // one family differ in size alone (graph/part_signature.h).
 //
 //     forward MatMul.13 (float32[8,64], float32[64,32]) -> (float32[8,32])
-//     backward 11 MatMul.13 (...) -> (...)      1: the gradient of that operand is wanted
+//     forward 11 MatMul.13 (...) -> (...)       1: the gradient of that operand is wanted, so
+//     backward 11 MatMul.13 (...) -> (...)         that the forward has to keep something
+//     forward MatMul.13 (...) -> (...) beside 1   another core works on the same op, in the same memory
 //     accumulate float32 4096                   work on that many elements of any tensor
 //     update adam float32 4096
 //     loss mse float32 4096
@@ -27,9 +29,12 @@ struct WorkSignature {
     friend bool operator==(const WorkSignature&, const WorkSignature&) = default;
 };
 
-WorkSignature forward_signature(const graph::PartSignature& part);
 /// `wanted`: per operand of the op, is its gradient asked for?
-WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted);
+/// `beside`: other cores at work on the op.
+WorkSignature forward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                int beside = 0);
+WorkSignature backward_signature(const graph::PartSignature& part, std::span<const char> wanted,
+                                 int beside = 0);
 /// Of work on elements alone, whose Work says how many (accumulate, pack, update, loss).
 WorkSignature element_signature(const Work& work);
 

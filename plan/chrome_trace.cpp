@@ -16,7 +16,8 @@ namespace partita::plan {
 namespace {
 
 constexpr std::int64_t kPicosecondsPerMicrosecond = 1'000'000;
-constexpr int kPid = 1;  // of the predicted timeline
+constexpr int kPredicted = 1;  // pids
+constexpr int kMeasured = 2;
 
 /// "12.000345": exact, unlike a double.
 std::string to_microseconds(Time time) {
@@ -33,7 +34,7 @@ public:
           timeline_(*input.timeline),
           next_flow_(static_cast<std::int64_t>(tasks_.size())) {}
 
-    std::string write() {
+    std::string write(std::span<const TaskRun> measured) {
         text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
         event(R"("ph":"M","name":"process_name","args":{{"name":"predicted"}}}})");
         name_rows();
@@ -45,6 +46,7 @@ public:
             if (at(task).kind == TaskKind::collective) add_arrows(task);
         }
         add_memory();
+        if (!measured.empty()) add_measured(measured);
         text_ += "\n]}\n";
         return std::move(text_);
     }
@@ -53,7 +55,7 @@ private:
     template <class... Args>
     void event(fmt::format_string<Args...> format, Args&&... args) {
         if (text_.back() == '}') text_ += ",\n";
-        text_ += fmt::format("{{\"pid\":{},", kPid);
+        text_ += fmt::format("{{\"pid\":{},", pid_);
         fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     }
 
@@ -218,9 +220,28 @@ private:
         }
     }
 
+    void add_measured(std::span<const TaskRun> runs) {
+        pid_ = kMeasured;
+        event(R"("ph":"M","name":"process_name","args":{{"name":"measured"}}}})");
+        for (int device = 0; device < problem_.device_count(); ++device) {
+            event(R"("tid":{0},"ph":"M","name":"thread_name","args":{{"name":{1}}}}})", device,
+                  graph::json_quoted(problem_.machine().device(device).name));
+            event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
+                  device);
+        }
+        for (const TaskRun& run : runs) {
+            const Task& task = at(run.task);
+            event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
+                  R"("args":{{"task":{}}}}})",
+                  run.device, graph::json_quoted(task_name(problem_, task)), name_of(task.kind),
+                  to_microseconds(run.start), to_microseconds(run.end - run.start), run.task);
+        }
+    }
+
     const Problem& problem_;
     const TaskGraph& tasks_;
     const Timeline& timeline_;
+    int pid_ = kPredicted;
     std::string text_;
     std::vector<std::vector<std::size_t>> sorted_ranks_;  ///< per row of ranks, by device
     Neighbours producers_;
@@ -231,7 +252,11 @@ private:
 }  // namespace
 
 std::string chrome_trace(const ExportInput& input) {
-    return TraceWriter(input).write();
+    return chrome_trace(input, {});
+}
+
+std::string chrome_trace(const ExportInput& input, std::span<const TaskRun> measured) {
+    return TraceWriter(input).write(measured);
 }
 
 }  // namespace partita::plan

@@ -22,6 +22,14 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
+bool holds_classes(const Problem& problem, OpId op, int factor) {
+    const bool is_loss =
+        problem.graph().op(op).kind == graph::OpKind::output && problem.has_backward(op);
+    if (!is_loss || problem.policy().loss != LossKind::cross_entropy) return false;
+    const std::vector<int>& last = problem.rule(op).operands[0].dims.back().factors;
+    return std::find(last.begin(), last.end(), factor) != last.end();
+}
+
 Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& degree) {
     const graph::OpRule& rule = problem.rule(op);
     const std::optional<Axis> axis = axis_of(rule, degree);
@@ -36,7 +44,10 @@ Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& deg
     }
     if (axis->kind != Axis::Kind::factor) return std::nullopt;
     if (!rule.factors[static_cast<std::size_t>(axis->factor)].splittable) {
-        return fmt::format("factor '{}': cannot be split", degree.factor);
+        return fmt::format("factor '{}': {}", degree.factor,
+                           holds_classes(problem, op, axis->factor)
+                               ? "the cross-entropy loss needs all classes of a row together"
+                               : "cannot be split");
     }
     if (!problem.may_split(op, static_cast<std::size_t>(axis->factor))) {
         return fmt::format("factor '{}': stays whole here (--dims)", degree.factor);

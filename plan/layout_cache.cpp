@@ -226,6 +226,7 @@ void LayoutCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) 
     PartSize size;
     if (!whole) size = size_of(op, parts, of);
     for (const int device : class_devices_) {
+        size.beside = cores_beside(problem_.machine().device(device), of.parts);
         const cost::Price forward = whole ? problem_.forward_price(op, device)  // known already
                                           : problem_.forward_price(op, size, device);
         const cost::Price backward =

@@ -142,6 +142,54 @@ PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& r
     return size;
 }
 
+namespace {
+
+/// Positions of a windowed dim that its outputs read, each on its own.
+std::int64_t positions_read(const graph::Window& window, std::int64_t outputs,
+                            std::int64_t extent) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < outputs; ++i) {
+        const graph::Range read = operand_range(window, {i, i + 1}, extent);
+        sum += read.end - read.begin;
+    }
+    return sum;
+}
+
+/// Where windows overlap, together is less than each on its own; where they have gaps, more.
+std::int64_t least_elements_read(const graph::OpRule& rule, const graph::TensorRule& operand,
+                                 const Tensor& tensor) {
+    std::int64_t least = 1;
+    const graph::Region whole = region_of(rule, operand, tensor.shape, whole_box(rule));
+    for (std::size_t dim = 0; dim < whole.dims.size(); ++dim) {
+        std::int64_t read = graph::count(whole.dims[dim]);
+        if (dim < operand.dims.size() && operand.dims[dim].window) {
+            const auto factor = static_cast<std::size_t>(operand.dims[dim].factors[0]);
+            read = std::min(read, positions_read(*operand.dims[dim].window,
+                                                 rule.factors[factor].extent, tensor.shape[dim]));
+        }
+        least *= read;
+    }
+    return least;
+}
+
+}  // namespace
+
+PartSize least_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
+    PartSize size = whole_size(graph, id, rule);
+    const Op& op = graph.op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) continue;
+        size.operands[i] =
+            std::min(size.operands[i],
+                     least_elements_read(rule, rule.operands[i], graph.tensor(op.inputs[i])));
+    }
+    return size;
+}
+
+bool has_gaps(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule) {
+    return least_size(graph, id, rule).operands != whole_size(graph, id, rule).operands;
+}
+
 PartSize size_of_part(const graph::OpGraph& graph, OpId id, const graph::OpRule& rule,
                       const graph::Box& box) {
     const Op& op = graph.op(id);
@@ -232,16 +280,24 @@ cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
             .variant = name_of(policy_.loss)};
 }
 
-cost::WorkSignature OpWorks::forward_signature(const PartSize& size) {
-    return cost::forward_signature(size.signature);
+int cores_beside(const cost::Device& device, int parts) {
+    return device.kind == cost::DeviceKind::cpu ? parts - 1 : 0;
 }
 
-cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
+std::vector<char> OpWorks::wanted(OpId id) const {
     std::vector<char> wanted;
     for (const TensorId t : graph_.op(id).inputs) {
         wanted.push_back(t.valid() && gradient_[t.index()] != 0 ? 1 : 0);
     }
-    return cost::backward_signature(size.signature, wanted);
+    return wanted;
+}
+
+cost::WorkSignature OpWorks::forward_signature(OpId id, const PartSize& size) const {
+    return cost::forward_signature(size.signature, wanted(id), size.beside);
+}
+
+cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
+    return cost::backward_signature(size.signature, wanted(id), size.beside);
 }
 
 cost::Work OpWorks::backward(OpId id) const {

@@ -57,8 +57,17 @@ struct PartSize {
     Flops flops;                         ///< forward
     /// Of that part, where costs depend on it (CostModel::uses_signatures); else empty.
     graph::PartSignature signature;
+    int beside = 0;  ///< cores_beside() of the device that it is priced for
 };
+/// Of an op in so many parts: how many other cores work on it from the same memory. A core is slower then;
+/// GPUs have memories of their own.
+int cores_beside(const cost::Device& device, int parts);
 PartSize whole_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+/// What parts read and give in sum, at least, however the op is cut: less than the whole where they leave
+/// out what lies between their windows, as in a convolution whose stride is longer than its kernel.
+PartSize least_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
+/// Is that less than the whole?
+bool has_gaps(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
 /// Of the part that covers the box, and its signature. Only for compute ops.
 PartSize size_of_part(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
                       const graph::Box& box);
@@ -76,7 +85,7 @@ public:
     [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
     /// By what a measured forward or backward is found; the size must have its signature.
-    [[nodiscard]] static cost::WorkSignature forward_signature(const PartSize& size);
+    [[nodiscard]] cost::WorkSignature forward_signature(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::WorkSignature backward_signature(graph::OpId id,
                                                          const PartSize& size) const;
     [[nodiscard]] bool is_updated(graph::OpId id) const;
@@ -89,6 +98,8 @@ public:
     [[nodiscard]] cost::Work update(graph::OpId id) const;
 
 private:
+    /// Per operand: is its gradient asked for?
+    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] cost::Work base(graph::OpId id) const;
     [[nodiscard]] cost::Work loss(const graph::Op& op, std::int64_t elements) const;
     /// Result bytes of the part in proportion to those of the op: what priced_by_result scales by.

@@ -30,6 +30,26 @@ namespace {
 /// moment: what is ready then is known before anything starts (simulate.h).
 constexpr Time kShortestTask{1};
 
+bool any_has_gaps(const graph::OpGraph& graph, const std::vector<graph::OpRule>& rules) {
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+        if (has_gaps(graph, OpId(i), rules[i])) return true;
+    }
+    return false;
+}
+
+/// A row of scores makes one softmax, so the loss task of a part must see all of the row. `is_loss`: per op.
+void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>& is_loss,
+                           std::vector<graph::OpRule>& rules) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (graph.ops()[i].kind != OpKind::output || is_loss[i] == 0) continue;
+        const std::vector<graph::DimRule>& dims = rules[i].operands[0].dims;
+        if (dims.empty()) continue;
+        for (const int f : dims.back().factors) {
+            rules[i].factors[static_cast<std::size_t>(f)].splittable = false;
+        }
+    }
+}
+
 }  // namespace
 
 std::string_view name_of(Mode mode) {
@@ -174,6 +194,9 @@ void Problem::find_gradients() {
     GradientPaths paths = gradient_paths(graph_, options_.policy);
     gradient_ = std::move(paths.gradient);
     backward_ = std::move(paths.backward);
+    if (options_.policy.loss == LossKind::cross_entropy) {
+        keep_classes_together(graph_, backward_, rules_);
+    }
 }
 
 PartSize Problem::whole_size(OpId op) const {
@@ -193,14 +216,14 @@ void Problem::price_op(OpId op, std::size_t device_class) {
     if (has_forward(op)) forward_[at] = forward_price(op, size, device);
     if (has_backward(op)) backward_price_[at] = backward_price(op, size, device);
     if (works().is_updated(op)) update_[at] = price(works().update(op), device);
-    if (uses_signatures_) least_[at] = least_of(op, device);
+    if (!least_.empty()) least_[at] = least_of(op, device);
 }
 
 void Problem::price_ops() {
     forward_.resize(graph_.op_count() * static_cast<std::size_t>(class_count_));
     backward_price_.resize(forward_.size());
     update_.resize(forward_.size());
-    if (uses_signatures_) least_.resize(forward_.size());
+    if (uses_signatures_ || any_has_gaps(graph_, rules_)) least_.resize(forward_.size());
     best_time_.resize(graph_.op_count());
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
@@ -287,7 +310,7 @@ cost::Price Problem::price(const cost::Work& work, int device) const {
 cost::Price Problem::forward_price(OpId op, const PartSize& size, int device) const {
     cost::Work work = works().forward(op, size);
     if (size.signature.text.empty()) return price(work, device);
-    const cost::WorkSignature signature = OpWorks::forward_signature(size);
+    const cost::WorkSignature signature = works().forward_signature(op, size);
     work.signature = &signature;
     return price(work, device);
 }
@@ -312,26 +335,33 @@ cost::Price Problem::pack_price(TensorId t, std::int64_t elements, int device) c
     return price(pack_work(graph_.tensor(t), elements), device);
 }
 
-/// By the roofline and the least share of it that was measured: parts of any size sum up to that.
+/// By the roofline and the least share of it that was measured, where costs are measured: parts of any size
+/// sum up to that.
 Problem::Least Problem::least_of(OpId op, int device) const {
     const cost::Device& on = machine_.device(device);
     Least least{.task = on.launch_interval};
     const auto of = [&](const cost::Work& work) {
-        if (work.given != nullptr) return price(work, device).time;
+        if (work.given != nullptr || !uses_signatures_) return price(work, device).time;
         const cost::Share share = costs_->least_share(work, on);
         least.task = std::min(least.task, share.of(on.launch_interval));
         return share.of(std::max(cost::Roofline().price(work, on)->time, kShortestTask));
     };
     const OpWorks works = this->works();
-    if (has_forward(op)) least.forward = of(works.forward(op));
-    if (has_backward(op)) least.backward = of(works.backward(op));
+    const PartSize size = least_size(graph_, op, rule(op));
+    if (has_forward(op)) least.forward = of(works.forward(op, size));
+    if (has_backward(op)) least.backward = of(works.backward(op, size));
     if (works.is_updated(op)) least.update = of(works.update(op));
     return least;
 }
 
 /// Then parts are replicas of the whole.
 bool Problem::is_never_cut(OpId op) const {
-    return split_limit(op) == 1 && (!is_batched(op) || most_micro_batches() == 1);
+    // Replicas that share a memory were measured apart from a part that is alone.
+    const bool beside =
+        uses_signatures_ && std::ranges::any_of(machine_.devices(), [](const auto& d) {
+            return d.kind == cost::DeviceKind::cpu;
+        });
+    return !beside && split_limit(op) == 1 && (!is_batched(op) || most_micro_batches() == 1);
 }
 
 Time Problem::least_forward_time(OpId op, int device) const {
@@ -350,7 +380,7 @@ Time Problem::least_update_time(OpId op, int device) const {
 
 Time Problem::least_accumulate_time(TensorId t, int device) const {
     const std::int64_t elements = graph_.tensor(t).elements();
-    if (least_.empty()) return accumulate_price(t, elements, device).time;
+    if (!uses_signatures_) return accumulate_price(t, elements, device).time;
     const cost::Work work = accumulate_work(graph_.tensor(t), elements);
     const cost::Device& on = machine_.device(device);
     return costs_->least_share(work, on).of(

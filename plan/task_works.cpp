@@ -56,10 +56,11 @@ cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) con
         size.operands[0] = region_of(rule, rule.operands[0], tensor.shape, box).volume();
         return cost::measured_work(works.backward(task.op, size), std::move(time));
     }
-    const PartSize size = size_of_part(problem_.graph(), task.op, rule, box);
+    PartSize size = size_of_part(problem_.graph(), task.op, rule, box);
+    size.beside = cores_beside(problem_.machine().device(task.device), config.devices.size());
     const bool backward = task.kind == TaskKind::backward;
     const cost::WorkSignature signature =
-        backward ? works.backward_signature(task.op, size) : OpWorks::forward_signature(size);
+        backward ? works.backward_signature(task.op, size) : works.forward_signature(task.op, size);
     cost::Work work = backward ? works.backward(task.op, size) : works.forward(task.op, size);
     work.signature = &signature;
     return cost::measured_work(work, std::move(time));

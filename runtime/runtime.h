@@ -29,6 +29,7 @@
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
+#include "plan/task_run.h"
 #include "runtime/communicate/launch.h"
 #include "runtime/source_options.h"
 
@@ -69,12 +70,6 @@ struct ExecuteRequest {
     std::function<void(std::string_view)> tell;  ///< how far it is; or none
 };
 
-/// When a task ran: since the start of its iteration.
-struct Interval {
-    Time start;
-    Time end;
-};
-
 /// Of one task over the iterations. It lasts from the moment at which it can start, with all that the
 /// executor does for it; of a collective, that of the device that takes longest.
 struct TaskTime {
@@ -103,7 +98,7 @@ struct ExecuteResult {
     Hardware hardware;
     std::vector<Time> iterations;         ///< after the warm-up, in their order
     std::vector<TaskTime> times;          ///< per task
-    std::vector<Interval> intervals;      ///< per task, of the iteration whose time is the median
+    std::vector<plan::TaskRun> runs;      ///< of the iteration whose time is the median
     std::vector<Bytes> memory;            ///< per plan device: peak
     std::optional<double> loss;           ///< of the last iteration, in training
     std::vector<Difference> differences;  ///< from one device, and from what was expected

@@ -42,7 +42,8 @@ std::vector<OpConfig> configs_of(const Problem& problem, OpId op, ConfigTable& t
     return configs;
 }
 
-/// Parameters, constants and inputs where their first reader needs them.
+}  // namespace
+
 void place_sources(const Problem& problem, Strategy& strategy) {
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
@@ -53,8 +54,6 @@ void place_sources(const Problem& problem, Strategy& strategy) {
             as_read(problem, op, strategy.config(reader), problem.policy().micro_batches);
     }
 }
-
-}  // namespace
 
 std::vector<Strategy> covering_strategies(const Problem& problem) {
     ConfigTable table(problem);

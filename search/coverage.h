@@ -28,4 +28,7 @@ namespace partita::search {
 /// Each strategy is legal for the problem, with its policy.
 std::vector<plan::Strategy> covering_strategies(const plan::Problem& problem);
 
+/// Parameters, constants and inputs as their first reader needs them.
+void place_sources(const plan::Problem& problem, plan::Strategy& strategy);
+
 }  // namespace partita::search

@@ -20,6 +20,7 @@
 // expects (another plan); or the Abort flag was raised. Threads: all functions, from any.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -58,6 +59,12 @@ public:
     /// So many numbers there are.
     [[nodiscard]] virtual std::int64_t numbers() const = 0;
 
+    /// How long who waits stays awake, from now on: a core that has gone to sleep wakes up late, and one
+    /// that stays awake is no use to others.
+    void stay_awake(std::chrono::microseconds time) { awake_ = time; }
+    /// Between two looks, by who began to wait then.
+    void pause(Clock::time_point began) const;
+
 protected:
     /// `abort` ends all waiting.
     explicit Mailbox(std::shared_ptr<Abort> abort) : abort_(std::move(abort)) {}
@@ -68,6 +75,7 @@ protected:
     [[noreturn]] static void refuse_size(Address from, std::size_t came, std::size_t expected);
 
     std::shared_ptr<Abort> abort_;  ///< of the process: groups and mailbox fail together
+    std::atomic<std::chrono::microseconds> awake_{std::chrono::microseconds(100)};
 };
 
 }  // namespace partita::runtime

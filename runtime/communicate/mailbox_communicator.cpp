@@ -2,7 +2,6 @@
 #include "runtime/communicate/mailbox_communicator.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <c10/util/SmallVector.h>
@@ -10,12 +9,6 @@
 #include "graph/error.h"
 
 namespace partita::runtime {
-namespace {
-
-constexpr int kSpins = 200;
-constexpr auto kNap = std::chrono::microseconds(50);
-
-}  // namespace
 
 MailboxCommunicator::MailboxCommunicator(Mailbox& mailbox, MailboxGroup group, int rank,
                                          CommunicatorOptions options)
@@ -46,15 +39,12 @@ void MailboxCommunicator::do_transfer(std::span<const Message> sends,
         latest_ = std::max(latest_, *note);
     }
     // Who sent may change the tensor now.
+    const auto began = Mailbox::Clock::now();
     for (std::size_t i = 0; i < tickets.size(); ++i) {
-        for (int naps = 0; !mailbox_.is_sent(tickets[i]); ++naps) {
+        while (!mailbox_.is_sent(tickets[i])) {
             stop_if_aborted();
             if (is_late()) give_up(sends[i].peer);
-            if (naps < kSpins) {
-                std::this_thread::yield();
-            } else {
-                std::this_thread::sleep_for(kNap);
-            }
+            mailbox_.pause(began);
         }
     }
 }

@@ -31,7 +31,6 @@ namespace {
 
 constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // counts are int
 constexpr int kTagsPerNumber = 2;                                // tensor and note
-constexpr int kSpins = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
 
 void check(int error) {
@@ -210,17 +209,14 @@ std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into
                 return MPI_Irecv(data, bytes, MPI_BYTE, from.process, tag, own_, request);
             });
         }
-        for (int round = 0; !receive(*parcel, from); ++round) {
+        const auto began = Clock::now();
+        while (!receive(*parcel, from)) {
             stop_if_aborted();
             if (Clock::now() >= until) {
                 (void)parcel.release();  // MPI may still write there
                 return std::nullopt;
             }
-            if (round < kSpins) {
-                std::this_thread::yield();
-            } else {
-                std::this_thread::sleep_for(kNap);
-            }
+            pause(began);
         }
     } catch (...) {
         (void)parcel.release();

@@ -25,7 +25,7 @@ std::optional<int> number_of(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-    throw UsageError("--devices " + std::string(text) + ": " + why);
+    throw UsageError("devices '" + std::string(text) + "': " + why);
 }
 
 std::vector<at::Device> cpu_devices(std::string_view text, std::string_view count) {
@@ -45,9 +45,8 @@ std::vector<at::Device> cuda_devices(std::string_view text, std::string_view lis
         const auto number = number_of(list.substr(0, comma));
         if (!number) refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
         if (*number >= there) {
-            refuse(text,
-                   "this host has " + std::to_string(there) +
-                       " GPUs that LibTorch can use. Run on CPU devices with --devices cpu:N.");
+            refuse(text, "this host has " + std::to_string(there) +
+                             " GPUs that LibTorch can use. Run on CPU devices, cpu:N.");
         }
         devices.emplace_back(at::kCUDA, static_cast<at::DeviceIndex>(*number));
         list.remove_prefix(std::min(list.size(), comma + 1));

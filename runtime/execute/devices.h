@@ -26,6 +26,7 @@ struct RealDevices {
     Placement placement;
     Hardware hardware;
     bool own_cores = true;  ///< no two workers share a core
+    int first_core = 0;     ///< of those that this process may use
 };
 
 /// The devices of the plan that this process drives, when there are several.

@@ -68,6 +68,8 @@ public:
     [[nodiscard]] const Mail& mail() const { return mail_; }
     [[nodiscard]] const Peers& peers() const { return peers_; }
 
+    /// How long workers wait awake.
+    void stay_awake(std::chrono::microseconds time) { peers_.mailbox->stay_awake(time); }
     /// What comes first and last in this process, for messages: "task 17 'update w'".
     void name_ends(std::string first, std::string last);
     /// Waits for all processes.

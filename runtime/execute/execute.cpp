@@ -57,6 +57,9 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
     ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
                             .timeout = request.timeout};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
+    options.first_core = devices.first_core;
+    options.pin =
+        devices.own_cores && devices.hardware.threads == 1 && devices.placement.workers() > 1;
     return options;
 }
 
@@ -74,6 +77,7 @@ Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy
     const ProgramOptions options{.optimizer = {.rate = kCheckedStep * learning_rate(request)},
                                  .keep_outputs = true,
                                  .keep_gradients = true,
+                                 .weigh_sums = true,
                                  .peers = crew.peers};
     Executor executor(*request.problem, tasks,
                       make_program(*request.problem, strategy, tasks, order, crew.sources,
@@ -151,8 +155,8 @@ std::vector<TaskTime> task_times(const Executor& executor, std::span<const Itera
                                  std::size_t tasks) {
     std::vector<std::vector<Time>> all(tasks);
     for (const Iteration& iteration : iterations) {
-        const auto times = executor.task_times(iteration);
-        for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(times.durations[t]);
+        const std::vector<Time> durations = executor.durations(iteration);
+        for (std::size_t t = 0; t < tasks; ++t) all[t].push_back(durations[t]);
     }
     std::vector<TaskTime> times;
     for (auto& of : all) {
@@ -202,7 +206,7 @@ void measure(const ExecuteRequest& request, const Crew& crew, ExecuteResult& res
     }
     for (const Iteration& each : iterations) result.iterations.push_back(each.duration);
     result.times = task_times(executor, iterations, request.tasks->size());
-    result.intervals = executor.task_times(median_iteration(iterations)).intervals;
+    result.runs = executor.task_runs(median_iteration(iterations));
     if (request.problem->mode() == plan::Mode::training) result.loss = iterations.back().loss;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/execute/executor.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -31,6 +34,21 @@ namespace {
 Time since(Clock::time_point start) {
     return nanoseconds(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+/// On the n-th of those that this process may use. Only makes a difference in time, so a refusal counts for
+/// nothing.
+void stay_on_core(std::size_t n) {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+        if (!CPU_ISSET(core, &allowed) || n-- > 0) continue;
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(core, &own);
+        pthread_setaffinity_np(pthread_self(), sizeof(own), &own);
+        return;
+    }
 }
 
 }  // namespace
@@ -85,6 +103,7 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
     for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
     if (exchange() == nullptr) return;
     met_ = ends_;
+    exchange()->stay_awake(options_.spin);
     const auto named = [&](TaskId task) { return task < 0 ? "no task" : text_of(task); };
     exchange()->name_ends(named(program_.first), named(program_.last));
 }
@@ -154,6 +173,7 @@ void Executor::clear_values() {
 }
 
 void Executor::work(std::size_t worker, Shared& shared) {
+    if (options_.pin) stay_on_core(static_cast<std::size_t>(options_.first_core) + worker);
     at::set_num_threads(options_.threads_per_worker);
     const at::NoGradGuard no_grad;
     while (true) {
@@ -220,9 +240,9 @@ void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& sh
     for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
         if (shared.board.is_done(static_cast<std::size_t>(before))) continue;
         if (shared.board.wait(static_cast<std::size_t>(before), until)) continue;
-        throw DeviceError(name_of(task) + ", worker " + std::to_string(worker) +
+        throw DeviceError(who() + "worker " + std::to_string(worker) + ", " + text_of(task) +
                           ": waited longer than " + std::to_string(patience.count()) + " ms for " +
-                          name_of(before) + ". Give it more time with --timeout.");
+                          text_of(before) + ". Give it more time with --timeout.");
     }
 }
 
@@ -241,7 +261,7 @@ void Executor::release(std::size_t task, Shared& shared) {
     if (exchange() != nullptr) exchange()->finish(task, program_.store);
 }
 
-Executor::TaskTimes Executor::task_times(const Iteration& iteration) const {
+std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const {
     std::vector<Time> done(tasks_.size());
     std::size_t next = 0;
     for (const auto& steps : program_.steps) {
@@ -250,29 +270,33 @@ Executor::TaskTimes Executor::task_times(const Iteration& iteration) const {
             last = std::max(last, iteration.ends[next++]);
         }
     }
-    TaskTimes times;
-    times.intervals.resize(tasks_.size());
-    times.durations.resize(tasks_.size());
-    std::vector<char> seen(tasks_.size(), 0);
-    next = 0;
+    std::vector<plan::TaskRun> runs;
     for (const auto& steps : program_.steps) {
-        Interval ran;
+        Time before;
         for (const Step& step : steps) {
-            const auto task = static_cast<std::size_t>(step.task);
-            ran = {.start = ran.end, .end = iteration.ends[next]};
-            if (!iteration.met.empty()) ran.start = std::max(ran.start, iteration.met[next]);
-            ++next;
-            for (const TaskId before : program_.predecessors[task]) {
-                ran.start = std::max(ran.start, done[static_cast<std::size_t>(before)]);
+            const std::size_t place = runs.size();
+            plan::TaskRun run{.task = step.task,
+                              .device = step.device,
+                              .start = before,
+                              .end = iteration.ends[place]};
+            if (!iteration.met.empty()) run.start = std::max(run.start, iteration.met[place]);
+            for (const TaskId task : program_.predecessors[static_cast<std::size_t>(step.task)]) {
+                run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
             }
-            Interval& all = times.intervals[task];
-            all = std::exchange(seen[task], 1) == 0
-                      ? ran
-                      : Interval{std::min(all.start, ran.start), std::max(all.end, ran.end)};
-            times.durations[task] = std::max(times.durations[task], ran.end - ran.start);
+            before = run.end;
+            runs.push_back(run);
         }
     }
-    return times;
+    return runs;
+}
+
+std::vector<Time> Executor::durations(const Iteration& iteration) const {
+    std::vector<Time> durations(tasks_.size());
+    for (const plan::TaskRun& run : task_runs(iteration)) {
+        Time& longest = durations[static_cast<std::size_t>(run.task)];
+        longest = std::max(longest, run.end - run.start);
+    }
+    return durations;
 }
 
 std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {

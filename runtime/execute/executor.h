@@ -22,6 +22,7 @@
 #include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
+#include "plan/task_run.h"
 #include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
@@ -31,7 +32,13 @@ namespace partita::runtime {
 struct ExecutorOptions {
     int threads_per_worker = 1;
     std::chrono::milliseconds timeout{60'000};
-    std::chrono::microseconds spin{200};  ///< 0 where workers share cores
+    /// How long a worker waits awake; 0 where workers share cores. A core that has gone to sleep takes
+    /// tens of microseconds to wake up, in a virtual machine hundreds.
+    std::chrono::microseconds spin{20'000};
+    /// A core for each worker that it stays on: what they do is too short for the operating system to find
+    /// out that two of them began on one.
+    bool pin = false;
+    int first_core = 0;  ///< of the first worker, among those that this process may use
 };
 
 struct Iteration {
@@ -53,16 +60,13 @@ public:
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
-    /// Per task, from the steps that make it: from the first start to the last end, and the longest step.
-    ///
-    /// A step starts when its worker has ended the one before and all that it waits for is done, or ready
-    /// to be sent by another process: what the executor does for it, and waking up for it, is part of it. So the durations along the path that
-    /// ends last add up to the iteration's.
-    struct TaskTimes {
-        std::vector<Interval> intervals;
-        std::vector<Time> durations;
-    };
-    [[nodiscard]] TaskTimes task_times(const Iteration& iteration) const;
+    /// The steps of an iteration here, worker after worker. A step starts when its worker has ended the one
+    /// before and all that it waits for is done, or ready to be sent by another process: what the executor
+    /// does for it, and waking up for it, is part of it. So the durations along the path that ends last add
+    /// up to the iteration's.
+    [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
+    /// Per task, of its longest step.
+    [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
     // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others
     // nothing; all call it.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kTargetSeed = 0x7A26E7;
 
-/// One class per row of the output, or one number per element.
+/// One class per row of the output, or one number per element: the target, or the weight in a sum.
 at::Tensor target_of(const graph::Tensor& output, LossKind kind, const graph::Region& region,
                      at::TensorOptions as) {
     graph::Shape shape = output.shape;
@@ -29,15 +29,16 @@ at::Tensor target_of(const graph::Tensor& output, LossKind kind, const graph::Re
     }
     const at::Tensor values = made_up_values(kTargetSeed, output.name, shape, part);
     if (kind == LossKind::mse) return values.to(as);
+    if (kind == LossKind::sum) return at::mul(values, 2.0).to(as);
     const std::int64_t classes = output.shape.empty() ? 1 : output.shape.back();
     return at::floor(values * static_cast<double>(classes)).to(as.dtype(at::kLong));
 }
 
 }  // namespace
 
-LossWork::LossWork(const plan::Problem& problem, LossKind kind, const plan::TaskGraph& tasks,
-                   plan::TaskId task, const graph::Region& region, bool counts, at::Device device)
-    : kind_(kind), counts_(counts) {
+LossWork::LossWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
+                   const graph::Region& region, at::Device device, const LossOptions& options)
+    : options_(options) {
     const graph::OpGraph& graph = problem.graph();
     const graph::TensorId t = graph.op(tasks.tasks[static_cast<std::size_t>(task)].op).inputs[0];
     const graph::Tensor& output = graph.tensor(t);
@@ -47,21 +48,24 @@ LossWork::LossWork(const plan::Problem& problem, LossKind kind, const plan::Task
     const auto writes = tasks.writes[static_cast<std::size_t>(task)];
     if (!writes.empty()) gradient_ = writes[0];
     const auto elements = std::max<std::int64_t>(1, output.elements());
+    const LossKind kind = options.kind;
     const std::int64_t classes =
         kind == LossKind::cross_entropy && !output.shape.empty() ? output.shape.back() : 1;
     if (kind != LossKind::sum) {
         share_ = static_cast<double>(classes) / static_cast<double>(elements);
-        target_ = target_of(output, kind, region, as);
     }
+    if (kind != LossKind::sum || options.weighs_sums) target_ = target_of(output, kind, region, as);
 }
 
 double LossWork::value() const {
-    return counts_ && value_.defined() ? value_.item<double>() : 0.0;
+    return options_.counts && value_.defined() ? value_.item<double>() : 0.0;
 }
 
 at::Tensor LossWork::gradient_of(const at::Tensor& output) {
-    switch (kind_) {
-    case LossKind::sum: value_ = at::sum(output); return at::ones_like(output);
+    switch (options_.kind) {
+    case LossKind::sum:
+        value_ = at::sum(target_.defined() ? output * target_ : output);
+        return target_.defined() ? target_.clone() : at::ones_like(output);
     case LossKind::mse: {
         const at::Tensor difference = output - target_;
         value_ = at::sum(at::square(difference)) * share_;

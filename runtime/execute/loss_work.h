@@ -9,6 +9,10 @@
 // Means are over the whole output: parts and micro-batches add up (RULES.md 9, 15). The last dim holds the
 // classes, and is never split. Targets are made up (made_up_values.h), by the position of the element in
 // the whole output.
+//
+// A sum tells nothing where what is summed up is normalized: the gradient behind a softmax is 0, and only
+// rounding errors are left to compare. So a check weighs each element by a number w in [0, 2), made up the
+// same way: L = sum of w y, dL/dy = w.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +24,16 @@
 
 namespace partita::runtime {
 
+struct LossOptions {
+    plan::LossKind kind = plan::LossKind::sum;
+    bool counts = true;  ///< false where another task sees the same part of the output
+    bool weighs_sums = false;
+};
+
 class LossWork final : public Work {
 public:
-    /// `counts`: false where another task sees the same part of the output.
-    LossWork(const plan::Problem& problem, plan::LossKind kind, const plan::TaskGraph& tasks,
-             plan::TaskId task, const graph::Region& region, bool counts, at::Device device);
+    LossWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
+             const graph::Region& region, at::Device device, const LossOptions& options);
     void run(Store& store) override;
 
     [[nodiscard]] const Fetch& seen() const { return seen_; }
@@ -34,12 +43,11 @@ public:
 private:
     [[nodiscard]] at::Tensor gradient_of(const at::Tensor& output);
 
-    plan::LossKind kind_;
+    LossOptions options_;
     Fetch seen_;
     std::int32_t gradient_ = -1;  ///< buffer
-    bool counts_ = true;
-    double share_ = 1.0;  ///< of an element or row in a mean
-    at::Tensor target_;
+    double share_ = 1.0;          ///< of an element or row in a mean
+    at::Tensor target_;           ///< or the weights of a sum; undefined: not weighed
     at::Tensor value_;
 };
 

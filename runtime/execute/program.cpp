@@ -235,8 +235,10 @@ private:
         const bool counts = std::ranges::find(seen, region) == seen.end();
         if (counts) seen.push_back(region);
         if (!is_here(task.device)) return;
-        auto work = std::make_unique<LossWork>(problem_, strategy_.policy.loss, tasks_, id, region,
-                                               counts, device);
+        auto work = std::make_unique<LossWork>(problem_, tasks_, id, region, device,
+                                               LossOptions{.kind = strategy_.policy.loss,
+                                                           .counts = counts,
+                                                           .weighs_sums = options_.weigh_sums});
         program_.losses.push_back(work.get());
         add_step(id, task.device, std::move(work));
     }

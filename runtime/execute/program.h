@@ -48,6 +48,7 @@ struct ProgramOptions {
     OptimizerOptions optimizer;
     bool keep_outputs = true;      ///< until the next iteration
     bool keep_gradients = false;   ///< of parameters, the same
+    bool weigh_sums = false;       ///< of a loss (loss_work.h)
     const Peers* peers = nullptr;  ///< other processes; must outlive the program
 };
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <limits>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -50,14 +50,21 @@ struct Hosts {
     [[nodiscard]] bool is_here(std::size_t process) const {
         return names[process] == names[static_cast<std::size_t>(self)];
     }
-    /// That this process has for itself.
-    [[nodiscard]] int core_count() const {
+    /// Of the processes that may use the same cores as this one, those of lower rank, or all.
+    [[nodiscard]] int sharing(std::size_t below) const {
         const auto own = static_cast<std::size_t>(self);
-        int sharing = 0;
-        for (std::size_t p = 0; p < names.size(); ++p) {
-            if (is_here(p) && cores[p] == cores[own]) ++sharing;
+        int count = 0;
+        for (std::size_t p = 0; p < below; ++p) {
+            if (is_here(p) && cores[p] == cores[own]) ++count;
         }
-        return std::max(1, cost::host_limits().cores / sharing);
+        return count;
+    }
+    /// That this process has for itself, and the first of them.
+    [[nodiscard]] int core_count() const {
+        return std::max(1, cost::host_limits().cores / sharing(names.size()));
+    }
+    [[nodiscard]] int first_core() const {
+        return core_count() * sharing(static_cast<std::size_t>(self));
     }
 };
 
@@ -125,6 +132,42 @@ void take_largest(Communicator& world, Rows& rows, const Field& field) {
         auto& value = field(rows[i]);
         value = std::remove_reference_t<decltype(value)>(raw[i]);
     }
+}
+
+/// Those of all ranks, in their order.
+std::vector<plan::TaskRun> all_runs(Communicator& world, const std::vector<plan::TaskRun>& mine) {
+    constexpr std::size_t kNumbers = 4;
+    std::string text(mine.size() * kNumbers * sizeof(std::int64_t), '\0');
+    auto* out = text.data();
+    const auto write = [&out](std::int64_t number) {
+        std::memcpy(out, &number, sizeof number);
+        out += sizeof number;
+    };
+    for (const plan::TaskRun& run : mine) {
+        write(run.task);
+        write(run.device);
+        write(run.start.raw());
+        write(run.end.raw());
+    }
+    std::vector<plan::TaskRun> runs;
+    for (const std::string& of_rank : share(world, text)) {
+        const auto* in = of_rank.data();
+        const auto read = [&in] {
+            std::int64_t number = 0;
+            std::memcpy(&number, in, sizeof number);
+            in += sizeof number;
+            return number;
+        };
+        for (std::size_t i = 0; i < of_rank.size() / (kNumbers * sizeof(std::int64_t)); ++i) {
+            plan::TaskRun run;
+            run.task = static_cast<plan::TaskId>(read());
+            run.device = static_cast<int>(read());
+            run.start = Time(read());
+            run.end = Time(read());
+            runs.push_back(run);
+        }
+    }
+    return runs;
 }
 
 }  // namespace
@@ -197,6 +240,7 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     ownership.process_of_device = divided(machine, ranks.size());
     const LocalDevices local = local_devices(ownership, hosts);
     team.devices = real_devices(request.devices, machine, hosts.core_count(), local);
+    team.devices.first_core = hosts.first_core();
     if (team.devices.placement.device[static_cast<std::size_t>(local.devices[0])].is_cpu()) {
         team.host_memory = on_this_host(request.tasks->persistent, ownership, hosts);
     }
@@ -217,15 +261,7 @@ void merge(Communicator& world, ExecuteResult& result) {
     take_largest(world, result.times, [](TaskTime& each) -> Time& { return each.lower; });
     take_largest(world, result.times, [](TaskTime& each) -> Time& { return each.upper; });
     take_largest(world, result.memory, [](Bytes& each) -> Bytes& { return each; });
-    // The first start is the largest of them turned round; a task that a rank has no share of never ends.
-    for (Interval& each : result.intervals) {
-        each.start = Time(each.end == Time{0} ? std::numeric_limits<std::int64_t>::min()
-                                              : -each.start.raw());
-    }
-    take_largest(world, result.intervals, [](Interval& each) -> Time& { return each.start; });
-    take_largest(world, result.intervals, [](Interval& each) -> Time& { return each.end; });
-    if (world.rank() != 0) return;
-    for (Interval& each : result.intervals) each.start = Time(-each.start.raw());
+    result.runs = all_runs(world, result.runs);
 }
 
 }  // namespace partita::runtime

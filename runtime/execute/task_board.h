@@ -3,8 +3,7 @@
 // Which tasks of the current iteration are done; where workers wait for one another.
 //
 // Waiting spins for a while, which costs nothing where every worker has a core of its own, then sleeps; it
-// ends with DeviceError when the time-out has passed, and with Stopped as soon as another worker has
-// failed. What a task wrote is seen by whoever saw it done.
+// ends when the time is over, and with Stopped as soon as another worker has failed. What a task wrote is seen by whoever saw it done.
 #pragma once
 
 #include <atomic>

@@ -9,6 +9,7 @@
 
 #include "runtime/kernels/elements.h"
 #include "runtime/kernels/kernel_table.h"
+#include "runtime/kernels/matrix_product.h"
 #include "runtime/kernels/operands.h"
 
 namespace partita::runtime {
@@ -16,7 +17,7 @@ namespace partita::runtime {
 namespace {
 
 Tensors matmul(const KernelCall& call) {
-    return {at::matmul(call.operand(0), call.operand(1))};
+    return {stacked_product(call.operand(0), call.operand(1))};
 }
 
 /// Dims before the last, together: a product with one matrix is one product.
@@ -27,14 +28,14 @@ at::Tensor as_rows(const at::Tensor& x) {
 /// dA = dY B^T, for A [... m k] and B [... k n].
 at::Tensor left_gradient(const at::Tensor& gradient, const at::Tensor& b,
                          const graph::Shape& shape) {
-    return unbroadcast(at::matmul(gradient, b.transpose(-2, -1)), shape);
+    return unbroadcast(stacked_product(gradient, b.transpose(-2, -1)), shape);
 }
 
 /// dB = A^T dY; of one matrix B the sum over all batches, as one product.
 at::Tensor right_gradient(const at::Tensor& a, const at::Tensor& gradient,
                           const graph::Shape& shape) {
     if (shape.size() == 2 && a.dim() == gradient.dim()) {
-        return at::mm(as_rows(a).t(), as_rows(gradient));
+        return matrix_product(as_rows(a).t(), as_rows(gradient));
     }
     return unbroadcast(at::matmul(a.transpose(-2, -1), gradient), shape);
 }
@@ -92,31 +93,33 @@ at::Tensor turned(const at::Tensor& matrix, bool is_transposed) {
     return is_transposed ? matrix.t() : matrix;
 }
 
+at::Tensor scaled(const at::Tensor& x, const at::Scalar& factor) {
+    return factor.to<double>() == 1.0 ? x : x * factor;
+}
+
 Tensors gemm(const KernelCall& call) {
     const GemmForm form = gemm_form(call, call.operand(0).scalar_type());
     const at::Tensor a = turned(call.operand(0), form.a_transposed);
     const at::Tensor b = turned(call.operand(1), form.b_transposed);
-    if (call.has(2)) return {at::addmm(call.operand(2), a, b, form.beta, form.alpha)};
-    const at::Tensor product = at::mm(a, b);
-    return {form.alpha.to<double>() == 1.0 ? product : product * form.alpha};
+    if (call.has(2)) return {product_and_sum(call.operand(2), a, b, form.beta, form.alpha)};
+    return {scaled(matrix_product(a, b), form.alpha)};
 }
 
 Tensors gemm_backward(const BackwardCall& call) {
     const at::Tensor& gradient = call.gradients[0];
     const GemmForm form = gemm_form(call, gradient.scalar_type());
-    const auto scaled = [](const at::Tensor& x, const at::Scalar& factor) {
-        return factor.to<double>() == 1.0 ? x : x * factor;
-    };
     Tensors gradients(call.wanted.size());
     if (call.wants(0)) {
         const at::Tensor b = turned(call.operand(1), form.b_transposed);
-        gradients[0] = scaled(form.a_transposed ? at::mm(b, gradient.t()) : at::mm(gradient, b.t()),
-                              form.alpha);
+        gradients[0] = scaled(
+            form.a_transposed ? matrix_product(b, gradient.t()) : matrix_product(gradient, b.t()),
+            form.alpha);
     }
     if (call.wants(1)) {
         const at::Tensor a = turned(call.operand(0), form.a_transposed);
-        gradients[1] = scaled(form.b_transposed ? at::mm(gradient.t(), a) : at::mm(a.t(), gradient),
-                              form.alpha);
+        gradients[1] = scaled(
+            form.b_transposed ? matrix_product(gradient.t(), a) : matrix_product(a.t(), gradient),
+            form.alpha);
     }
     if (call.wants(2)) {
         gradients[2] = scaled(unbroadcast(gradient, call.operand_shapes[2]), form.beta);

@@ -98,18 +98,57 @@ Tensors batch_norm(const KernelCall& call) {
     return {((x - shaped(3)) * scale + shaped(2)).to(x.scalar_type())};
 }
 
+/// Of a statistic of the batch: the running one mixes it in, before opset 14 it is a result too.
+at::Tensor gradient_of_statistic(const BackwardCall& call, std::size_t running,
+                                 const at::Tensor& statistic) {
+    at::Tensor sum = at::zeros_like(statistic);
+    const double share = 1 - call.real("momentum", 0.9);
+    const std::size_t own = running + 2;
+    if (call.gradients[running].defined()) sum += call.gradients[running] * share;
+    if (own < call.gradients.size() && call.gradients[own].defined()) sum += call.gradients[own];
+    return sum;
+}
+
+/// What the statistics of the batch add to the gradient of x:
+///
+///     d mean / dx = 1 / n        d variance / dx = 2 (x - mean) / n        n elements of a channel
+void add_gradients_of_statistics(const BackwardCall& call, const at::Tensor& mean,
+                                 const at::Tensor& variance, Tensors& gradients) {
+    constexpr std::size_t kOldMean = 3;
+    constexpr std::size_t kOldVariance = 4;
+    const at::Tensor& x = call.operand(0);
+    const double keep = call.real("momentum", 0.9);
+    for (const std::size_t old : {kOldMean, kOldVariance}) {
+        const at::Tensor& given = call.gradients[old - 2];
+        if (call.wants(old) && given.defined()) gradients[old] = given * keep;
+    }
+    if (!call.wants(0)) return;
+    const double share = static_cast<double>(mean.numel()) / static_cast<double>(x.numel());
+    const at::Tensor of_mean = gradient_of_statistic(call, 1, mean) * share;
+    const at::Tensor of_variance = gradient_of_statistic(call, 2, variance) * (2 * share);
+    gradients[0] =
+        gradients[0] + (per_channel(of_mean, x.dim()) +
+                        (x - per_channel(mean, x.dim())) * per_channel(of_variance, x.dim()))
+                           .to(x.scalar_type());
+}
+
 /// With statistics of the batch: y and its gradients are those of ATen's own training form.
 Tensors trained_batch_norm_backward(const BackwardCall& call) {
     const at::Tensor& x = call.operand(0);
     const double epsilon = call.real("epsilon", 1e-5);
     const graph::Shape dims = all_but_channels(x.dim());
     const at::Tensor mean = at::mean(x, dims);
-    const at::Tensor deviation = (at::var(x, dims, /*correction=*/0) + epsilon).rsqrt();
+    const at::Tensor variance = at::var(x, dims, /*correction=*/0);
+    const at::Tensor given = call.gradients[0].defined() ? call.gradients[0] : at::zeros_like(x);
     auto [data, scale, bias] = at::native_batch_norm_backward(
-        call.gradients[0], x, call.operand(1), std::nullopt, std::nullopt, mean, deviation,
+        given, x, call.operand(1), std::nullopt, std::nullopt, mean, (variance + epsilon).rsqrt(),
         /*train=*/true, epsilon, {call.wants(0), call.wants(1), call.wants(2)});
     Tensors gradients{data, scale, bias};
     gradients.resize(call.wanted.size());
+    const bool has_statistics =
+        std::any_of(call.gradients.begin() + 1, call.gradients.end(),
+                    [](const at::Tensor& gradient) { return gradient.defined(); });
+    if (has_statistics) add_gradients_of_statistics(call, mean, variance, gradients);
     return gradients;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring, with a runtime whose devices are known exactly: a task takes what the roofline says times a
+// Measuring, with a runtime whose devices are known exactly: a task takes time by its bytes and FLOPs times a
 // factor of its own, and runs in the plan's order.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@
 #include "search/random.h"
 #include "search/searchers.h"
 #include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::api {
@@ -54,7 +56,8 @@ public:
         result.hardware = hardware(request.devices, request.problem->machine());
         result.iterations = {timeline->makespan};
         for (const plan::Task& task : tasks.tasks) {
-            result.times.push_back({task.duration, task.duration, task.duration});
+            const Time time = (runs <= slow_runs ? 3 : 1) * task.duration;
+            result.times.push_back({time, time, time});
         }
         return result;
     }
@@ -65,24 +68,26 @@ public:
     std::string versions() const override { return "none"; }
 
     int runs = 0;
+    int slow_runs = 0;  ///< so many first ones are disturbed
     bool own = true;
 
 private:
     static Time time_of(const plan::TaskWorks& works, const plan::TaskGraph& tasks,
                         plan::TaskId task) {
         const plan::Task& of = tasks.tasks[static_cast<std::size_t>(task)];
-        const auto work = works.work(task, {});
-        const std::string text =
-            work ? work->signature.text
-                 : std::to_string(of.bytes.raw()) + name_of(of.collective).data();
-        const auto base = std::max<std::int64_t>(1'000, of.duration.raw());
-        auto time = static_cast<std::int64_t>(static_cast<double>(base) * factor_of(text));
-        if (of.kind == plan::TaskKind::accumulate) {  // as often as it adds
-            const auto reads = std::ssize(tasks.reads[static_cast<std::size_t>(task)]);
-            const std::int64_t added = std::max<std::int64_t>(1, reads - 1);
-            time = time / added * added;
+        std::int64_t base = 100'000 + 100 * of.bytes.raw();
+        std::string text = std::to_string(of.bytes.raw()) + name_of(of.collective).data();
+        std::int64_t times = 1;
+        if (const auto work = works.work(task, {})) {
+            text = work->signature.text;
+            base = 100'000 + 100 * work->bytes.raw() +
+                   20 * static_cast<std::int64_t>(work->flops.raw());
+            if (of.kind == plan::TaskKind::accumulate) {  // as often as it adds
+                const auto reads = std::ssize(tasks.reads[static_cast<std::size_t>(task)]);
+                times = std::max<std::int64_t>(1, reads - 1);
+            }
         }
-        return Time(std::max<std::int64_t>(1, time));
+        return times * Time(static_cast<std::int64_t>(static_cast<double>(base) * factor_of(text)));
     }
 };
 
@@ -172,7 +177,7 @@ TEST_F(ProfilerTest, CoveringStrategiesAreLegalAndHaveAllThatOthersHave) {
         EXPECT_EQ(find_fault(first, strategy), std::nullopt);
     }
     const std::set<std::string> covered = texts_of(first, strategies);
-    plan::Strategy one = strategies.front();
+    const plan::Strategy& one = strategies.front();
     for (std::size_t op = 0; op < graph_.op_count(); ++op) {
         for (const plan::Strategy& other : strategies) {
             plan::Strategy mixed = one;
@@ -236,9 +241,33 @@ TEST_F(ProfilerTest, AnInterruptedCallGoesOnWhereItWas) {
     EXPECT_EQ(runtime_.runs, fresh.runs);
 }
 
+TEST_F(ProfilerTest, OfSeveralRoundsTheQuickestCounts) {
+    const plan::Problem first = problem();
+    const auto strategies = search::covering_strategies(first);
+    const auto measured = [&](int slow_runs, int rounds) {
+        MadeUpRuntime runtime;
+        runtime.slow_runs = slow_runs;
+        const TemporaryFolder folder;
+        auto database = cost::ProfileDatabase::create(folder.path() / "profile.sqlite");
+        Profiler profiler(runtime, database, {.sources = {}, .rounds = rounds, .progress = {}});
+        profiler.measure(first, strategies);
+        EXPECT_EQ(profiler.report().rows.size(), 1U);
+        std::map<std::string, Time> times;
+        for (const auto& row : database.read(cost::device_key(machine_.device(0))).works) {
+            times[row.signature.text] = row.time.median;
+        }
+        return times;
+    };
+    const auto quiet = measured(0, 1);
+    EXPECT_EQ(measured(static_cast<int>(strategies.size()), 2), quiet);
+    EXPECT_NE(measured(static_cast<int>(strategies.size()), 1), quiet);
+}
+
 // Planning by what was measured, and measuring what was planned, ends at a plan whose prediction is what
-// it takes; and that is no slower than any plan on the way.
+// it takes; and that is no slower than any plan on the way. Parts are equal here: unequal ones are all
+// priced by the largest.
 TEST_F(ProfilerTest, PlanExecuteUpdateConverges) {
+    graph_ = plan::two_layers();
     constexpr int kMostRounds = 25;
     std::optional<plan::Strategy> last;
     std::vector<Time> measured;

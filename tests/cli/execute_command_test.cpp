@@ -2,7 +2,10 @@
 //
 // Executing plans: what comes out, and what is refused.
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -78,7 +81,7 @@ TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
     plan({"--batch", "8"});
     const Outcome result = execute({"--devices", "cuda:99"});
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("--devices cuda:99"));
+    EXPECT_THAT(result.err, HasSubstr("devices 'cuda:99': "));
     EXPECT_EQ(execute({"--devices", "tpu:1"}).code, 2);
     EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
 }
@@ -89,6 +92,24 @@ TEST_F(Execute, OfAWorkloadIsRefused) {
     const Outcome result = run({"execute", "plan.json", workload});
     EXPECT_EQ(result.code, 2) << result.err;
     EXPECT_THAT(result.err, HasSubstr("a workload has costs and no operators"));
+}
+
+TEST_F(Execute, TracesWhatWasMeasuredBesideWhatWasPredicted) {
+    plan({"--batch", "8"});
+    ASSERT_EQ(execute({"--trace", "trace.json"}).code, 0);
+    std::map<int, std::set<std::string>> names;
+    std::map<int, double> end;  // of the last slice on each measured row
+    const json trace = json::parse(read("trace.json"));
+    for (const json& event : trace["traceEvents"]) {
+        if (event["ph"] != "X") continue;
+        names[event["pid"].get<int>()].insert(event["name"].get<std::string>());
+        if (event["pid"] == 1) continue;
+        double& last = end[event["tid"].get<int>()];
+        EXPECT_GE(event["ts"].get<double>(), last - 1e-6);  // rows do not overlap
+        last = event["ts"].get<double>() + event["dur"].get<double>();
+    }
+    EXPECT_EQ(names[1], names[2]);
+    EXPECT_EQ(end.size(), 2);
 }
 
 TEST_F(Execute, UpdatesAProfileThatPlansByIt) {
@@ -130,6 +151,19 @@ TEST_F(Execute, ProfilesWhatAPlanNeeds) {
     EXPECT_THAT(result.out, HasSubstr("forward Gemm"));
     const Outcome wrong = run({"profile", mlp_, "--plan", "no.json"});
     EXPECT_EQ(wrong.code, 3) << wrong.err;
+}
+
+TEST_F(Execute, ProfilesOnOtherThreadsOnlyWithANote) {
+    const std::vector<std::string> command = {"profile",   mlp_,    "--batch",      "8",
+                                              "--machine", "cpu:1", "--iterations", "1"};
+    EXPECT_EQ(run(command).err, "");
+    std::vector<std::string> shared = command;
+    shared.insert(shared.end(), {"--device", "cpu:1"});  // all cores of the host
+    const Outcome result = run(shared);
+    EXPECT_EQ(result.code, 0) << result.err;
+    if (std::thread::hardware_concurrency() > 1) {
+        EXPECT_THAT(result.err, HasSubstr("plans for 'cpu:1' will not use it"));
+    }
 }
 
 TEST_F(Execute, ProfilesNoWorkload) {

@@ -48,7 +48,7 @@ TEST_F(ExitCode, IsZeroForHelpAndVersion) {
 }
 
 TEST_F(ExitCode, IsTwoForACommandThatDoesNotExist) {
-    expect(2, "There is: plan, execute, simulate, verify", {"explain", "plan.json"});
+    expect(2, "There is: plan, execute, profile, simulate, verify", {"explain", "plan.json"});
     expect(2, "A subcommand is required", {});
 }
 

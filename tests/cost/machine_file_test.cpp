@@ -88,6 +88,7 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
         {"/devices/2/model", "other"},
         {"/devices/2/kind", "gpu"},
         {"/devices/0/node", 1},
+        {"/devices/2/threads", 4},
         {"/devices/0/memory_bytes", 1},
         {"/devices/0/memory_bandwidth", 1},
         {"/devices/0/launch_interval_ps", 1},

@@ -84,19 +84,16 @@ TEST_F(ProfileDatabaseTest, GivesBackWhatWasAdded) {
          .dtype = graph::DType::bfloat16,
          .variant = "nccl",
          .time = measured(9)}};
-    const std::vector<MeasuredOverhead> overheads = {{.name = "dispatch", .time = measured(2)}};
     {
         ProfileDatabase database = ProfileDatabase::create(file());
         database.add(kDevice, works);
         database.add(kDevice, transfers);
-        database.add(kDevice, overheads);
     }
     const ProfileDatabase database = ProfileDatabase::open(file());
     EXPECT_EQ(database.devices(), std::vector{kDevice});
     const DeviceProfile found = database.read(kDevice);
     EXPECT_EQ(found.works, works);
     EXPECT_EQ(found.transfers, transfers);
-    EXPECT_EQ(found.overheads, overheads);
     EXPECT_THAT(database.read({.model = "a core", .setting = ""}).works, IsEmpty());
 }
 
@@ -187,7 +184,7 @@ TEST_F(ProfileDatabaseTest, RefusesADamagedFile) {
 
 TEST_F(ProfileDatabaseTest, RefusesOtherTablesAndViews) {
     ProfileDatabase::create(file());
-    run_sql("DROP TABLE works; CREATE VIEW works AS SELECT * FROM overheads");
+    run_sql("DROP TABLE works; CREATE VIEW works AS SELECT * FROM transfers");
     EXPECT_THAT(refusal(), HasSubstr("table works: is not as this program writes it"));
     std::filesystem::remove(file());
     ProfileDatabase::create(file());

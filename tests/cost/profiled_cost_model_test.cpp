@@ -60,10 +60,8 @@ struct Product {
 
 Profile profile_of(std::vector<MeasuredWork> works) {
     Profile profile{.file = "p.sqlite", .date = {}, .devices = {}, .keys = {}};
-    profile.devices.push_back({.device = device_key(core()),
-                               .works = std::move(works),
-                               .transfers = {},
-                               .overheads = {}});
+    profile.devices.push_back(
+        {.device = device_key(core()), .works = std::move(works), .transfers = {}});
     return profile;
 }
 

@@ -43,14 +43,13 @@ cost::Profile profile_of_part(const Problem& problem, std::string_view factor, i
     const std::vector<char> none(problem.graph().tensor_count(), 0);
     cost::Work work =
         OpWorks(problem.graph(), rules, none, problem.policy()).forward(kProduct, size);
-    const cost::WorkSignature signature = OpWorks::forward_signature(size);
+    const cost::WorkSignature signature = problem.works().forward_signature(kProduct, size);
     work.signature = &signature;
     cost::Profile profile{.file = "p.sqlite", .date = {}, .devices = {}, .keys = {}};
     profile.devices.push_back(
         {.device = cost::device_key(problem.machine().device(0)),
          .works = {cost::measured_work(work, {.median = time, .versions = {}, .date = {}})},
-         .transfers = {},
-         .overheads = {}});
+         .transfers = {}});
     return profile;
 }
 
@@ -190,7 +189,7 @@ cost::Profile profile_of_tasks(const Problem& problem, const Strategy& strategy)
     const TaskGraph tasks = lower(problem, strategy);
     const TaskWorks works(problem, strategy, tasks);
     std::map<std::string, cost::MeasuredWork> rows;
-    cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}, .overheads = {}};
+    cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}};
     for (TaskId task = 0; task < static_cast<TaskId>(tasks.size()); ++task) {
         device.device = works.device(task, 1);
         if (auto row = works.work(task, time_of(""))) {

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "graph/error.h"
+#include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"
@@ -151,6 +152,28 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
         corruption.apply(plan);
         EXPECT_THAT(first_finding(plan), HasSubstr(corruption.finding));
     }
+}
+
+TEST_F(PlanFile, VerifyRefusesToSplitTheClassesOfCrossEntropy) {
+    ProblemOptions classes = options();
+    classes.policy.loss = LossKind::cross_entropy;
+    const Problem problem = make_problem(graph_, machine_, classes);
+    Strategy strategy = strategy_;
+    strategy.policy = problem.policy();
+    Plan plan = make_plan(problem, strategy, {.searcher = "hand"});
+    EXPECT_THAT(verify(problem, plan), IsEmpty());
+    const graph::OpId output(6U);
+    const auto in_two = [](const char* factor) {
+        return OpConfig{{{factor, 2}}, DeviceSet::progression(1, 2, 1)};
+    };
+    plan.ops[output.index()].config = in_two("d1");
+    const auto findings = verify(problem, plan);
+    ASSERT_FALSE(findings.empty());
+    EXPECT_THAT(findings.front(),
+                HasSubstr("op 'y' (Output): factor 'd1': the cross-entropy loss needs all "
+                          "classes of a row together"));
+    EXPECT_EQ(find_fault(problem, output, in_two("d0"), 1), std::nullopt);
+    EXPECT_EQ(find_fault(problem_, output, in_two("d1"), 1), std::nullopt) << "a sum";
 }
 
 TEST_F(PlanFile, VerifyRefusesWhatDoesNotFitTheMemory) {

@@ -80,6 +80,22 @@ TEST(Problem, AllowsThePolicyAndWhatItLeavesOpen) {
     EXPECT_EQ(allowed(0, true), (std::array{true, false, false, true, false}));
 }
 
+// One row: its softmax is over the batch.
+TEST(Problem, RefusesMicroBatchesOfTheClassesOfCrossEntropy) {
+    NetworkBuilder build;
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, {8, 16});
+    const auto scores = build.add("MatMul", {x, build.weight({16})}, {{8}});
+    build.graph.add_output("y", scores[0]);
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.micro_batches = 2;
+    EXPECT_NO_THROW(make_problem(build.graph, machine, options));
+    options.policy.loss = LossKind::cross_entropy;
+    EXPECT_THAT(usage_error([&] { make_problem(build.graph, machine, options); }),
+                HasSubstr("op 'y' (Output) mixes samples of the batch"));
+}
+
 TEST(Problem, RefusesTrainingOfAWorkload) {
     const graph::OpGraph graph = WorkloadBuilder().node("1", 1).build();
     const cost::Machine machine = switched_machine(1);

@@ -347,6 +347,38 @@ TEST(KernelBackward, OfLayerNormalizationKnowsItsStatistics) {
     EXPECT_NEAR((found * direction).sum().item<double>(), change / (2 * kStep), 1e-6);
 }
 
+// Running statistics are results like any other: a loss may be taken of them, and of nothing else.
+TEST(KernelBackward, OfBatchNormalizationKnowsItsStatistics) {
+    at::manual_seed(3);
+    const Shape c = {3};
+    const Example example{"BatchNormalization",
+                          {{2, 3, 4}, c, c, c, c},
+                          {{2, 3, 4}, c, c},
+                          {{"training_mode", one()}, {"momentum", 0.75}},
+                          {},
+                          15,
+                          true};
+    const Case made(example);
+    const Tensors operands = operands_of(example);
+    const Tensors results = made.kernel.forward(operands);
+    const std::vector<char> wanted(operands.size(), 1);
+    for (const bool has_data : {true, false}) {
+        Tensors given;
+        for (const at::Tensor& result : results) given.push_back(at::randn_like(result));
+        if (!has_data) given[0] = at::Tensor();
+        const Tensors found =
+            made.kernel.backward({}, saved(operands, made.rule.saves_operands),
+                                 saved(results, made.rule.saves_results), given, wanted);
+        const Tensors expected = autograd(made, operands, wanted, given);
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            const at::Tensor wished =
+                expected[i].defined() ? expected[i] : at::zeros_like(operands[i]);
+            ASSERT_TRUE(found[i].defined()) << "operand " << i;
+            EXPECT_TRUE(at::allclose(found[i], wished, 1e-9, 1e-9)) << "operand " << i;
+        }
+    }
+}
+
 TEST(KernelBackward, EveryOneHasAnExample) {
     std::set<std::string> seen;
     for (const Example& example : examples()) seen.insert(example.type);

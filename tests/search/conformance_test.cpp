@@ -64,6 +64,13 @@ ProblemOptions training() {
     return options;
 }
 
+/// Of which no searcher may split the classes.
+ProblemOptions classification() {
+    ProblemOptions options = training();
+    options.policy.loss = plan::LossKind::cross_entropy;
+    return options;
+}
+
 ProblemOptions throughput() {
     ProblemOptions options;
     options.objective = Objective::throughput;
@@ -75,7 +82,8 @@ TEST_P(EverySearcher, ReturnsVerifiedPlansOfNetworks) {
         Random random(seed);
         const graph::OpGraph graph = support::random_network(random, 25);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});
-        for (const ProblemOptions& kind : {ProblemOptions{}, training(), throughput()}) {
+        for (const ProblemOptions& kind :
+             {ProblemOptions{}, training(), classification(), throughput()}) {
             const Problem problem = plan::make_problem(graph, machine, kind);
             expect_complete(problem, search(problem, options()));
         }

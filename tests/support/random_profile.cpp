@@ -94,10 +94,11 @@ private:
             if (!factor.splittable || !graph::is_legal_degree(factor.extent, degree)) continue;
             box[f] = graph::part_of(box[f], degree, draw(random_, degree));
         }
-        const plan::PartSize size = plan::size_of_part(graph_, op, rule, box);
+        plan::PartSize size = plan::size_of_part(graph_, op, rule, box);
+        size.beside = draw(random_, 3);
         if (draw(random_, 4) != 0) {
             cost::Work work = works_.forward(op, size);
-            const cost::WorkSignature signature = plan::OpWorks::forward_signature(size);
+            const cost::WorkSignature signature = works_.forward_signature(op, size);
             work.signature = &signature;
             measure(work);
         }

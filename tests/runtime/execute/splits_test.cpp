@@ -68,98 +68,91 @@ protected:
         return executed(problem, whole, sources_, 1, iterations);
     }
 
+    /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2 to 4 with
+    /// blocks of devices from either end, from one worker for all of them to one for each.
+    enum class Over : std::uint8_t { threads, processes };
+    Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
+                           const plan::Strategy& strategy, int iterations);
+
+    void expect_same_outputs(Over over, std::uint64_t seeds);
+    void expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds);
+
     OnnxModel model_;
     cost::Machine machine_;
     Sources sources_;
 };
 
-TEST_P(Splits, InferenceGivesTheSameOutputs) {
+Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
+                               const plan::Strategy& strategy, int iterations) {
+    if (over == Over::threads) {
+        return executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), iterations);
+    }
+    constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
+                                        cost::Algorithm::butterfly, cost::Algorithm::direct};
+    return executed_by({.count = 2 + static_cast<int>(seed % 3),
+                        .workers = seed % 2 == 0 ? kDevices : 1,
+                        .backwards = seed % 5 == 0,
+                        .algorithm = kAlgorithms[seed / 2 % kAlgorithms.size()]},
+                       problem, strategy, sources_, iterations);
+}
+
+void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
     const plan::Problem problem = this->problem(plan::Mode::inference);
     const Executed expected = alone(problem, {}, 1);
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         search::Random random(seed);
         const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
         if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
+        const Executed actual = executed_over(over, seed, problem, strategy, 2);
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
             << "seed " << seed << ", " << text_of(problem, strategy);
     }
+}
+
+void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds) {
+    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = loss};
+    const plan::Problem problem = this->problem(plan::Mode::training, policy);
+    constexpr int kIterations = 3;
+    const Executed expected = alone(problem, policy, kIterations);
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        search::Random random(seed);
+        plan::Strategy strategy =
+            plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
+        const int micro_batches = strategy.policy.micro_batches;
+        strategy.policy = policy;
+        strategy.policy.micro_batches = micro_batches;
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual = executed_over(over, seed, problem, strategy, kIterations);
+        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
+        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
+        for (int i = 0; i < kIterations; ++i) {
+            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
+                << text;
+        }
+    }
+}
+
+TEST_P(Splits, InferenceGivesTheSameOutputs) {
+    expect_same_outputs(Over::threads, 20);
 }
 
 TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
-    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
-    const plan::Problem problem = this->problem(plan::Mode::training, policy);
-    constexpr int kIterations = 3;
-    const Executed expected = alone(problem, policy, kIterations);
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        search::Random random(seed);
-        plan::Strategy strategy =
-            plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
-        const int micro_batches = strategy.policy.micro_batches;
-        strategy.policy = policy;
-        strategy.policy.micro_batches = micro_batches;
-        if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), kIterations);
-        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
-        for (int i = 0; i < kIterations; ++i) {
-            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
-                << text;
-        }
-    }
+    expect_same_training(Over::threads, plan::LossKind::mse, 20);
 }
 
-/// From one worker for all devices of a process to one for each, in blocks of devices from either end.
-OverProcesses processes_of(std::uint64_t seed) {
-    constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
-                                        cost::Algorithm::butterfly, cost::Algorithm::direct};
-    return {.count = 2 + static_cast<int>(seed % 3),
-            .workers = seed % 2 == 0 ? kDevices : 1,
-            .backwards = seed % 5 == 0,
-            .algorithm = kAlgorithms[seed / 2 % kAlgorithms.size()]};
+// Parts of a row of classes would each have a softmax of their own.
+TEST_P(Splits, TrainingOfCrossEntropyGivesTheSameGradientsAndParameters) {
+    expect_same_training(Over::threads, plan::LossKind::cross_entropy, 10);
 }
 
-TEST_P(Splits, OverProcessesInferenceGivesTheSameOutputs) {
-    const plan::Problem problem = this->problem(plan::Mode::inference);
-    const Executed expected = alone(problem, {}, 1);
-    for (std::uint64_t seed = 21; seed <= 40; ++seed) {
-        search::Random random(seed);
-        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
-        if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual = executed_by(processes_of(seed), problem, strategy, sources_, 2);
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
-            << "seed " << seed << ", " << text_of(problem, strategy);
-    }
+TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
+    expect_same_outputs(Over::processes, 20);
 }
 
-TEST_P(Splits, OverProcessesTrainingGivesTheSameGradientsAndParameters) {
-    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
-    const plan::Problem problem = this->problem(plan::Mode::training, policy);
-    constexpr int kIterations = 3;
-    const Executed expected = alone(problem, policy, kIterations);
-    for (std::uint64_t seed = 21; seed <= 40; ++seed) {
-        search::Random random(seed);
-        plan::Strategy strategy =
-            plan::random_strategy(random, problem, 1 + static_cast<int>(seed % 2));
-        const int micro_batches = strategy.policy.micro_batches;
-        strategy.policy = policy;
-        strategy.policy.micro_batches = micro_batches;
-        if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed_by(processes_of(seed), problem, strategy, sources_, kIterations);
-        const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
-        ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
-        for (int i = 0; i < kIterations; ++i) {
-            ASSERT_NEAR(actual.losses[i], expected.losses[i], kTolerance * (1 + expected.losses[i]))
-                << text;
-        }
-    }
+TEST_P(Splits, TrainingOverProcessesGivesTheSameGradientsAndParameters) {
+    expect_same_training(Over::processes, plan::LossKind::mse, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits,

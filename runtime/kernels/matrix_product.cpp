@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernels/matrix_product.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/Context.h>
+#include <ATen/Functions.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+
+namespace partita::runtime {
+
+namespace {
+
+/// Multiply-adds from which on oneDNN pays.
+constexpr std::int64_t kLeastWork = std::int64_t{1} << 21U;
+
+/// x W^T of oneDNN: an operator without a function of its own in ATen. Absent where ATen was built without
+/// oneDNN, or has another form of it.
+std::optional<c10::OperatorHandle> find_linear() {
+    if (!at::Context::hasMKLDNN()) return std::nullopt;
+    auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    constexpr std::size_t kArguments = 6;  // x, W, bias, name and numbers of what follows
+    if (!found || found->schema().arguments().size() != kArguments) return std::nullopt;
+    return found;
+}
+
+/// The operator, if it is there.
+const std::optional<c10::OperatorHandle>& linear_operator() {
+    static const std::optional<c10::OperatorHandle> kFound = find_linear();
+    return kFound;
+}
+
+at::Tensor one_dnn_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    std::vector<c10::IValue> stack{x,
+                                   weight,
+                                   bias.defined() ? c10::IValue(bias) : c10::IValue(),
+                                   std::string("none"),
+                                   c10::List<std::optional<at::Scalar>>(),
+                                   c10::IValue()};
+    linear_operator()->callBoxed(stack);
+    return stack.at(0).toTensor();
+}
+
+/// Rows or columns are contiguous, and no two elements share memory.
+bool is_plain(const at::Tensor& matrix) {
+    const bool by_rows = matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1);
+    const bool by_columns = matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0);
+    return matrix.scalar_type() == at::kFloat && matrix.device().is_cpu() &&
+           (by_rows || by_columns);
+}
+
+bool is_large(const at::Tensor& a, const at::Tensor& b) {
+    const std::int64_t m = a.size(0);
+    const std::int64_t k = a.size(1);
+    const std::int64_t n = b.size(1);
+    return m > 1 && k > 1 && n > 1 && m * n * k >= kLeastWork;
+}
+
+bool has_history(const at::Tensor& a, const at::Tensor& b) {
+    return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
+}
+
+bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {
+    return is_large(a, b) && is_plain(a) && is_plain(b) && !has_history(a, b) &&
+           at::globalContext().userEnabledMkldnn() && linear_operator();
+}
+
+bool is_one(const at::Scalar& factor) {
+    return factor.to<double>() == 1.0;
+}
+
+at::Tensor first_matrix(at::Tensor stack) {
+    while (stack.dim() > 2) stack = stack[0];
+    return stack;
+}
+
+/// As many matrices in each, of a size that pays.
+bool are_large_stacks(const at::Tensor& a, const at::Tensor& b) {
+    if (a.dim() < 3 || a.dim() != b.dim() || a.numel() == 0 || b.numel() == 0) return false;
+    const auto count = static_cast<std::size_t>(a.dim() - 2);
+    if (a.sizes().slice(0, count) != b.sizes().slice(0, count)) return false;
+    return suits_one_dnn(first_matrix(a), first_matrix(b));
+}
+
+at::Tensor one_by_one(const at::Tensor& a, const at::Tensor& b) {
+    auto shape = a.sizes().vec();
+    shape.back() = b.size(-1);
+    at::Tensor products = at::empty(shape, a.options());
+    const at::Tensor left = a.flatten(0, -3);
+    const at::Tensor right = b.flatten(0, -3);
+    const at::Tensor each = products.flatten(0, -3);
+    for (std::int64_t i = 0; i < each.size(0); ++i) {
+        each[i].copy_(one_dnn_product(left[i], right[i].t(), {}));
+    }
+    return products;
+}
+
+}  // namespace
+
+at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
+    return suits_one_dnn(a, b) ? one_dnn_product(a, b.t(), {}) : at::mm(a, b);
+}
+
+at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                           const at::Scalar& beta, const at::Scalar& alpha) {
+    if (has_history(c, c) || !suits_one_dnn(a, b)) return at::addmm(c, a, b, beta, alpha);
+    const bool is_row = c.dim() > 0 && c.size(-1) == b.size(1) && c.numel() == b.size(1);
+    if (is_row && is_one(alpha) && is_one(beta)) return one_dnn_product(a, b.t(), c.reshape({-1}));
+    at::Tensor product = one_dnn_product(a, b.t(), {});
+    if (!is_one(alpha)) product.mul_(alpha);
+    return product.add_(c, beta);
+}
+
+at::Tensor stacked_product(const at::Tensor& a, const at::Tensor& b) {
+    if (are_large_stacks(a, b)) return one_by_one(a, b);
+    if (a.dim() < 2 || b.dim() != 2) return at::matmul(a, b);
+    auto shape = a.sizes().vec();
+    shape.back() = b.size(1);
+    return matrix_product(a.reshape({-1, a.size(-1)}), b).reshape(shape);
+}
+
+}  // namespace partita::runtime

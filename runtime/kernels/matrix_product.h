@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The product of two matrices, or of stacks of them.
+//
+// ATen gives float32 products on CPUs to MKL, which is slow where the CPU is not Intel's: on one AMD EPYC
+// core (AVX-512) oneDNN, which ATen carries as well and which convolutions use, is 1.5 to 4 times as fast,
+// in all three products of a layer (docs/runtime.md has the numbers). It takes some 8 us to start, so small
+// products, and those with vectors, stay with ATen's choice. So do other types and devices, and
+// products that autograd must see: oneDNN's has no derivative.
+//
+// Threads: any number. Errors: what ATen throws.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace partita::runtime {
+
+/// a b, for a [m k] and b [k n], in any strides.
+at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
+
+/// beta c + alpha a b, for c that broadcasts to the product.
+at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                           const at::Scalar& beta, const at::Scalar& alpha);
+
+/// a b as ONNX's MatMul, which is numpy's: stacks of matrices broadcast, vectors are rows or columns.
+at::Tensor stacked_product(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace partita::runtime

@@ -3,6 +3,11 @@
 // What goes between processes, for task graphs that can be drawn.
 #include "runtime/execute/mail.h"
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -142,6 +147,32 @@ TEST(Divided, KeepsNodesTogether) {
 
 TEST(Divided, RefusesMoreProcessesThanDevices) {
     EXPECT_THROW((void)divided(plan::switched_machine(2), 3), UsageError);
+}
+
+/// Zeros, and how many bytes were read of each tensor.
+class CountingSource final : public graph::TensorSource {
+public:
+    void read(const std::string& name, Bytes /*offset*/, std::span<std::byte> out) const override {
+        std::ranges::fill(out, std::byte{0});
+        const std::lock_guard lock(mutex_);
+        bytes_[name] += std::ssize(out);
+    }
+    [[nodiscard]] std::int64_t bytes(const std::string& name) const { return bytes_.at(name); }
+
+private:
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, std::int64_t> bytes_;
+};
+
+/// w1 is needed on device 0, w2 on device 3. One byte more: the last one is looked for first.
+TEST_F(TwoLayers, ProcessesReadWhatTheirDevicesHold) {
+    const CountingSource source;
+    const Sources sources(graph_, {.model = &source, .inputs = {}});
+    const auto strategy = plan::on_devices({0, 0, 0, 0, 3, 3, 3});
+    const Executed result = executed_by({.count = 4}, problem_, strategy, sources, 1);
+    EXPECT_THAT(result.outputs, SizeIs(1));
+    EXPECT_EQ(source.bytes("w1"), 4 * 16 * 16 + 1);
+    EXPECT_EQ(source.bytes("w2"), 4 * 16 * 4 + 1);
 }
 
 /// [[1 0] [1 1]] has three non-zero elements of four at most.

@@ -300,7 +300,11 @@ std::vector<Time> Executor::durations(const Iteration& iteration) const {
 }
 
 std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {
-    if (exchange() != nullptr) pieces = gathered(*exchange()->peers().world, std::move(pieces));
+    if (exchange() != nullptr) {
+        const Peers& peers = exchange()->peers();
+        peers.world->set_timeout(peers.patience);  // rank 0 hears them one after the other
+        pieces = gathered(*peers.world, std::move(pieces));
+    }
     return assembled(problem_.graph(), *tasks_.regions, std::move(pieces));
 }
 

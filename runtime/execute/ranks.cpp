@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -23,10 +24,12 @@ namespace {
 
 constexpr auto kStart = std::chrono::seconds(10);  // that processes may begin apart
 
-std::string host_name() {
+/// The same for all processes of a host, in whatever containers they are.
+std::string host() {
+    std::string boot;
+    if (std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot)) return boot;
     std::array<char, 256> name{};
-    if (gethostname(name.data(), name.size() - 1) != 0) return "?";
-    return name.data();
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
 }
 
 /// The cores that this process may use, as text to compare.
@@ -43,12 +46,12 @@ std::string own_cores() {
 
 /// Where processes lie, as all of them know it.
 struct Hosts {
-    std::vector<std::string> names;  ///< per process
+    std::vector<std::string> ids;  ///< per process
     std::vector<std::string> cores;
     int self = 0;
 
     [[nodiscard]] bool is_here(std::size_t process) const {
-        return names[process] == names[static_cast<std::size_t>(self)];
+        return ids[process] == ids[static_cast<std::size_t>(self)];
     }
     /// Of the processes that may use the same cores as this one, those of lower rank, or all.
     [[nodiscard]] int sharing(std::size_t below) const {
@@ -61,7 +64,7 @@ struct Hosts {
     }
     /// That this process has for itself, and the first of them.
     [[nodiscard]] int core_count() const {
-        return std::max(1, cost::host_limits().cores / sharing(names.size()));
+        return std::max(1, cost::host_limits().cores / sharing(ids.size()));
     }
     [[nodiscard]] int first_core() const {
         return core_count() * sharing(static_cast<std::size_t>(self));
@@ -69,9 +72,7 @@ struct Hosts {
 };
 
 Hosts find_hosts(Communicator& world) {
-    return {.names = share(world, host_name()),
-            .cores = share(world, own_cores()),
-            .self = world.rank()};
+    return {.ids = share(world, host()), .cores = share(world, own_cores()), .self = world.rank()};
 }
 
 /// Throws when what a rank was given is not what rank 0 was given.

@@ -38,19 +38,19 @@ Terminal terminal_of(int descriptor) {
 }  // namespace
 
 void Console::print(std::string_view text) {
-    if (!options.json) out_ << text;
+    if (!options.json && !options.silent) out_ << text;
 }
 
 void Console::json(std::string_view text) {
-    if (options.json) out_ << text;
+    if (options.json && !options.silent) out_ << text;
 }
 
 void Console::note(std::string_view text) {
-    if (!options.quiet) err_ << "partita: " << text << '\n';
+    if (!options.quiet && !options.silent) err_ << "partita: " << text << '\n';
 }
 
 void Console::detail(std::string_view text) {
-    if (options.verbose) err_ << "partita: " << text << '\n';
+    if (options.verbose && !options.silent) err_ << "partita: " << text << '\n';
 }
 
 Terminal Console::stdout_terminal() {

@@ -8,7 +8,9 @@
 //     detail   what happens and how long it takes, on stderr with --verbose
 #pragma once
 
+#include <functional>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 namespace partita::cli {
@@ -18,6 +20,7 @@ struct ConsoleOptions {
     bool json = false;
     bool quiet = false;
     bool verbose = false;
+    bool silent = false;  ///< no option: another process says it all
 };
 
 /// What the stream on the other end can show.
@@ -33,6 +36,9 @@ public:
 
     /// Set once the options are known.
     ConsoleOptions options;
+
+    /// Called last, with exit code and message, when an error ends the program; may end it itself.
+    std::function<void(int, const std::string&)> at_failure;
 
     void print(std::string_view text);
     void json(std::string_view text);

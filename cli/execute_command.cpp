@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,15 +22,26 @@
 #include "cli/table.h"
 #include "cost/profile_database.h"
 #include "graph/error.h"
+#include "graph/sha256.h"
 #include "importers/onnx/tensor_file.h"
 #include "plan/chrome_trace.h"
 #include "plan/verify.h"
+#include "runtime/communicate/launch.h"
 
 namespace partita::cli {
 namespace {
 
 using graph::HostTensor;
 using graph::OpKind;
+
+constexpr const char* kSeveralProcesses =
+    "\n\nOne process drives all devices of the plan. Started by mpirun, srun or torchrun it is one "
+    "rank "
+    "of many:\neach drives a block of the devices, all of its node when there are as many "
+    "processes as "
+    "nodes. The ranks\ncompare plan, model and task graph first; rank 0 reports. When one dies, "
+    "hangs, or "
+    "carries another plan,\nthe others name it and end with exit code 5 within the time-out.";
 
 /// Names of what ops of that kind hold, in order: of inputs or outputs.
 std::vector<std::string> names_of(const graph::OpGraph& graph, OpKind kind) {
@@ -44,7 +57,10 @@ class ExecuteCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
         add_planned_options(app, options_);
-        app.add_option("--devices", devices_, "cpu:N or cuda:I,J,... (default: the plan's machine)")
+        app.description(app.get_description() + kSeveralProcesses);
+        app.add_option("--devices", devices_,
+                       "cpu:N or cuda:I,J,... (default: the plan's machine); of several processes, "
+                       "those of this one")
             ->type_name("D");
         app.add_option("--random-weights", random_weights_,
                        "make up the weights, when the model comes without")
@@ -58,7 +74,8 @@ public:
             ->capture_default_str();
         app.add_option("--learning-rate", learning_rate_,
                        "of the optimizer (default 0.01; of a sum, over what it sums up)");
-        app.add_option("--timeout", timeout_, "seconds that a task may wait for another device")
+        app.add_option("--timeout", timeout_,
+                       "seconds that a task may wait for another device or process")
             ->check(CLI::Range(0.001, 1e6))
             ->capture_default_str();
         app.add_option("--update-profile", database_,
@@ -74,6 +91,7 @@ public:
     ExitCode run(Console& console) override {
         check_outputs({{"--trace", trace_file_}},
                       {options_.plan, options_.model.file, options_.machine});
+        runtime::Ranks* const ranks = join(console);
         const Planned planned = load(console);
         const plan::Problem& problem = *planned.loaded->problem;
         check_plan(planned);
@@ -84,7 +102,8 @@ public:
         }
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
-        const runtime::ExecuteResult result = execute(planned, strategy, priced, console);
+        const runtime::ExecuteResult result = execute(planned, strategy, priced, ranks, console);
+        if (ranks != nullptr && ranks->rank() != 0) return ExitCode::done;
         if (!trace_file_.empty()) {
             plan::write_file(trace_file_, plan::chrome_trace({.problem = problem,
                                                               .strategy = strategy,
@@ -101,6 +120,39 @@ public:
     }
 
 private:
+    /// With the other processes; null when this one is alone. What fails from then on they are told.
+    runtime::Ranks* join(Console& console) const {
+        const runtime::Launch launch = runtime::read_launch();
+        if (launch.size == 1) return nullptr;
+        console.options.silent = launch.rank != 0;
+        runtime::Runtime& runtime = api::load_runtime();
+        // Threads may hang in a library that waits for the others: nothing is destroyed.
+        console.at_failure = [](int code, const std::string& /*why*/) { std::_Exit(code); };
+        const std::shared_ptr<runtime::Ranks> ranks = runtime.join(launch, timeout());
+        console.at_failure = [ranks](int code, const std::string& why) { ranks->fail(code, why); };
+        return ranks.get();
+    }
+
+    [[nodiscard]] std::chrono::milliseconds timeout() const {
+        return std::chrono::milliseconds(static_cast<std::int64_t>(timeout_ * 1e3));
+    }
+
+    /// What must be the same for all processes.
+    [[nodiscard]] std::vector<std::pair<std::string, std::string>> common(
+        const plan::Plan& plan, const api::Priced& priced) const {
+        return {{"version", PARTITA_VERSION},
+                {"plan", "sha256:" + graph::Sha256().add(plan::to_json(plan)).finish()},
+                {"model", plan.model_digest},
+                {"task graph", "sha256:" + plan::digest(priced.tasks)},
+                {"command",
+                 fmt::format("iterations {}, warmup {}, check {}, weights {}, learning rate {}, "
+                             "inputs {}",
+                             iterations_, warmup_, check_,
+                             random_weights_ ? std::to_string(*random_weights_) : "of the model",
+                             learning_rate_ ? std::to_string(*learning_rate_) : "default",
+                             options_.model.inputs.empty() ? "made up" : "given")}};
+    }
+
     /// The plan says which model it is of; a data set binds dims only where the plan was made with it.
     Planned load(Console& console) const {
         PlannedOptions without = options_;
@@ -133,7 +185,8 @@ private:
     }
 
     runtime::ExecuteResult execute(const Planned& planned, const plan::Strategy& strategy,
-                                   const api::Priced& priced, Console& console) const {
+                                   const api::Priced& priced, runtime::Ranks* ranks,
+                                   Console& console) const {
         runtime::ExecuteRequest request{.problem = &*planned.loaded->problem,
                                         .strategy = &strategy,
                                         .tasks = &priced.tasks,
@@ -145,10 +198,15 @@ private:
                                         .learning_rate = learning_rate_,
                                         .check = check_,
                                         .expected = {}};
-        request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_ * 1e3));
+        request.timeout = timeout();
         request.sources.model = planned.loaded->model.source.get();
         request.sources.random_weights = random_weights_;
         read_data_set(planned.loaded->model.graph, request);
+        if (ranks != nullptr) {
+            request.ranks = ranks;
+            request.same = common(planned.plan, priced);
+        }
+        request.tell = [&](std::string_view text) { console.detail(text); };
         runtime::Runtime& runtime = api::load_runtime();
         console.detail(fmt::format("loaded the runtime: {}", runtime.versions()));
         return runtime.execute(request);

@@ -132,9 +132,10 @@ ExitCode flushed(ExitCode code) {
 
 ExitCode run_program(int argc, const char* const* argv) {
     Console console(std::cout, std::cerr);
-    const auto fail = [](ExitCode code, std::string_view kind, std::string_view what) {
+    const auto fail = [&](ExitCode code, std::string_view kind, std::string_view what) {
         std::cout.flush();
         std::cerr << "partita: " << kind << what << '\n';
+        if (console.at_failure) console.at_failure(static_cast<int>(code), std::string(what));
         return code;
     };
     try {

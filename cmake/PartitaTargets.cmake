@@ -5,6 +5,7 @@
 #     partita_folder(graph SOURCES units.cpp ... LINK ...)      one folder of a shared library
 #     partita_program(SOURCES main.cpp ... LINK ...)            build/<preset>/partita
 #     partita_test(graph SOURCES units_test.cpp ... LINK ...)   build/<preset>/tests/graph_test
+#     partita_test(graph BY_SUITE SOURCES ...)                  the same, fewer entries for ctest
 #     partita_bench(simulate SOURCES ... LINK ...)              build/<preset>/bench/simulate_bench
 #     partita_fuzz(onnx SOURCES fuzz_onnx.cpp LINK ...)         build/<preset>/tests/onnx_fuzz
 #
@@ -100,14 +101,15 @@ function(partita_program)
     install(TARGETS partita RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
-# One test program per folder; ctest runs each of its tests by itself, with the folder as label.
+# One test program per folder; ctest runs each of its tests by itself, with the folder as label. With
+# BY_SUITE it runs each suite as one: for many short tests in a program that takes long to start.
 # Its code may use these macros:
 #
 #     PARTITA_SOURCE_DIR   the repository
 #     PARTITA_NODE_TESTS   the ONNX conformance node tests: NAME/model.onnx, NAME/case.json, ...
 #     PARTITA_PROGRAM      the partita program, if there is one
 function(partita_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "BY_SUITE" "" "SOURCES;LINK")
     if(NOT arg_SOURCES)
         return()
     endif()
@@ -126,7 +128,32 @@ function(partita_test name)
     target_compile_options(${target} PRIVATE -O1)
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    gtest_discover_tests(${target} DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 600 LABELS ${name})
+    if(arg_BY_SUITE)
+        partita_discover_suites(${target} ${name})
+    else()
+        gtest_discover_tests(${target} DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 600 LABELS ${name})
+    endif()
+endfunction()
+
+# What gtest_discover_tests does, suite by suite.
+function(partita_discover_suites target label)
+    set(suites "${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake")
+    set(script "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake")
+    add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS "${suites}"
+        COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${target}>" "-DOUTPUT=${suites}"
+            "-DLABEL=${label}" -P "${script}"
+        VERBATIM)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
+    # ctest reads this one; until the program is built a test says so.
+    set(included "${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake")
+    file(CONFIGURE OUTPUT "${included}" @ONLY CONTENT [[
+if(EXISTS "@suites@")
+    include("@suites@")
+else()
+    add_test(@target@_NOT_BUILT @target@_NOT_BUILT)
+endif()
+]])
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${included}")
 endfunction()
 
 function(partita_bench name)

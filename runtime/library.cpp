@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the shared library shows to who loads it.
+#include <chrono>
+#include <memory>
 #include <string>
 
 #include <torch/headeronly/version.h>
@@ -8,6 +10,7 @@
 #include "cost/host.h"
 #include "runtime/execute/devices.h"
 #include "runtime/execute/execute.h"
+#include "runtime/execute/ranks.h"
 #include "runtime/runtime.h"
 
 namespace partita::runtime {
@@ -17,6 +20,9 @@ class LibTorchRuntime final : public Runtime {
 public:
     ExecuteResult execute(const ExecuteRequest& request) override {
         return runtime::execute(request);
+    }
+    std::unique_ptr<Ranks> join(const Launch& launch, std::chrono::milliseconds timeout) override {
+        return join_ranks(launch, timeout);
     }
     Hardware hardware(const std::string& devices, const cost::Machine& machine) const override {
         return runtime::real_devices(devices, machine, cost::host_limits().cores).hardware;

@@ -5,6 +5,8 @@
 //
 //     plan ── tasks in the plan's order ──▶ execute() ──▶ times per task, memory, outputs
 //
+// Several processes may share a plan's devices (ranks.h).
+//
 // Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for ops
 // without a kernel, both before anything is loaded; InputError for values that cannot be had; DeviceError
 // for what fails while it runs.
@@ -12,10 +14,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cost/machine.h"
@@ -25,16 +30,30 @@
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
+#include "runtime/communicate/launch.h"
 #include "runtime/source_options.h"
 
 namespace partita::runtime {
+
+/// This process as one of several that execute a plan together, each as one rank.
+class Ranks {
+public:
+    virtual ~Ranks() = default;
+    [[nodiscard]] virtual int rank() const = 0;
+    [[nodiscard]] virtual int size() const = 0;
+    /// Tells the others why, and ends this process with that exit code: nothing is destroyed.
+    [[noreturn]] virtual void fail(int exit_code, const std::string& reason) = 0;
+    /// Together with the others, when all is done; from then on this process is alone.
+    virtual void leave() = 0;
+};
 
 struct ExecuteRequest {
     const plan::Problem* problem = nullptr;
     const plan::Strategy* strategy = nullptr;
     const plan::TaskGraph* tasks = nullptr;
     std::span<const plan::TaskId> order;  ///< all tasks
-    std::string devices;  ///< "cpu:2", "cuda:0,1"; "": those of the problem's machine
+    /// "cpu:2", "cuda:0,1"; "": those of the problem's machine. Of several processes: this one's.
+    std::string devices;
     SourceOptions sources;
     int warmup = 3;
     int iterations = 10;        ///< measured ones, at most
@@ -45,6 +64,10 @@ struct ExecuteRequest {
     bool check = false;  ///< compare with one device
     /// What the outputs must be, by name: compared after the first iteration.
     std::vector<graph::HostTensor> expected;
+    Ranks* ranks = nullptr;  ///< of Runtime::join(); null: this process is alone
+    /// What all ranks must have been given, by name: "plan", its digest. Compared before anything runs.
+    std::vector<std::pair<std::string, std::string>> same;
+    std::function<void(std::string_view)> tell;  ///< how far it is; or none
 };
 
 /// Of one task over the iterations. It lasts from the moment at which it can start, with all that the
@@ -84,7 +107,12 @@ struct ExecuteResult {
 class Runtime {
 public:
     virtual ~Runtime() = default;
+    /// Of several processes all call it, and rank 0 gets the result; then they have left one another.
     [[nodiscard]] virtual ExecuteResult execute(const ExecuteRequest& request) = 0;
+    /// Meets the other processes; null when there are none. The time-out is that of every wait for them,
+    /// and ten seconds more while they start and load. Throws DeviceError when they do not come.
+    [[nodiscard]] virtual std::unique_ptr<Ranks> join(const Launch& launch,
+                                                      std::chrono::milliseconds timeout) = 0;
     /// What execute() would run on. `devices` as in ExecuteRequest; throws UsageError.
     [[nodiscard]] virtual Hardware hardware(const std::string& devices,
                                             const cost::Machine& machine) const = 0;

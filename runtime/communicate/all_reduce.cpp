@@ -153,4 +153,11 @@ void all_reduce(Communicator& communicator, const at::Tensor& tensor, Combine ho
     finish_combining(tensor, sum, how);
 }
 
+at::Tensor all_reduced(Communicator& communicator, const at::Tensor& tensor, Combine how,
+                       cost::Algorithm algorithm) {
+    at::Tensor result = tensor.clone(at::MemoryFormat::Contiguous);
+    all_reduce(communicator, result, how, algorithm);
+    return result;
+}
+
 }  // namespace partita::runtime

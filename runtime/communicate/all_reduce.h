@@ -40,5 +40,8 @@ std::span<const AllReduceRow> all_reduce_algorithms();
 
 void all_reduce(Communicator& communicator, const at::Tensor& tensor, graph::Combine how,
                 cost::Algorithm algorithm);
+/// The same as a new tensor.
+at::Tensor all_reduced(Communicator& communicator, const at::Tensor& tensor, graph::Combine how,
+                       cost::Algorithm algorithm);
 
 }  // namespace partita::runtime

@@ -39,14 +39,14 @@ at::Tensor part_of(const at::Tensor& tensor, Counts counts, int rank) {
     return std::ssize(counts) == ranks && fits(whole, begin_of(counts, ranks));
 }
 
-std::string seconds(std::chrono::nanoseconds time) {
+}  // namespace
+
+std::string text_of(std::chrono::nanoseconds time) {
     std::array<char, 32> text{};
     const double value = std::chrono::duration<double>(time).count();
     return {text.data(),
             static_cast<std::size_t>(std::snprintf(text.data(), text.size(), "%.3g s", value))};
 }
-
-}  // namespace
 
 std::vector<std::int64_t> even_counts(std::int64_t count, int ranks) {
     std::vector<std::int64_t> counts;
@@ -301,7 +301,7 @@ void Communicator::stop_if_aborted() const {
 void Communicator::time_out(std::span<const int> missing) const {
     std::string who;
     for (const int rank : missing) who += (who.empty() ? "" : ", ") + name_of(rank);
-    fail(who + " did not come within " + seconds(options_.timeout) +
+    fail(who + " did not come within " + text_of(options_.timeout) +
          ". See what it reported, or allow more time with --timeout.");
 }
 

@@ -7,6 +7,7 @@
 //               several on one GPU
 //     MPI       ranks lie in several processes or hosts                   mpi_communicator.h
 //     NCCL      one GPU per rank                                          nccl_communicator.h
+//     mailbox   any ranks between which numbered messages pass            mailbox_communicator.h
 //
 // Every rank of the group calls the same operations in the same order; nothing has a tag. Tensors
 // are contiguous, of one type on all ranks, and of any shape: only the order of their elements
@@ -48,6 +49,9 @@ namespace partita::runtime {
 
 /// Elements per rank.
 using Counts = std::span<const std::int64_t>;
+
+/// "1.5 s", as messages have it.
+std::string text_of(std::chrono::nanoseconds time);
 
 /// ceil(count / ranks) each, the last ones less or nothing (contract 11).
 std::vector<std::int64_t> even_counts(std::int64_t count, int ranks);
@@ -130,6 +134,7 @@ protected:
 
     // For whoever waits in a do_...():
     [[nodiscard]] bool is_late() const;  ///< is the operation's time over?
+    [[nodiscard]] std::chrono::steady_clock::time_point deadline() const { return deadline_; }
     [[nodiscard]] bool is_aborted() const;
     void stop_if_aborted() const;  ///< throws when someone else failed
     [[noreturn]] void time_out(std::span<const int> missing) const;
@@ -137,6 +142,7 @@ protected:
 
     [[nodiscard]] std::string name_of(int rank) const;  ///< "rank 3 (gpu3)"
     [[nodiscard]] const std::string& label() const { return label_; }
+    [[nodiscard]] std::chrono::nanoseconds timeout() const { return options_.timeout; }
     [[nodiscard]] std::string_view operation() const { return operation_; }
 
 private:

@@ -9,7 +9,7 @@
 // One lock around every call (MPI_THREAD_SERIALIZED): tests are short, and no library's own
 // locking is relied on. Tensors on a GPU pass through the host's memory.
 //
-// After a failure requests may still be under way, so their tensors are kept until the process
+// Besides there is the mailbox (mpi_mailbox.cpp). After a failure requests may still be under way, so their tensors are kept until the process
 // ends, and MPI_Finalize, which would wait for the others, is left out: mpirun then ends the job.
 #include <algorithm>
 #include <array>
@@ -25,7 +25,9 @@
 #include <mpi.h>
 
 #include "graph/error.h"
+#include "runtime/communicate/caller.h"
 #include "runtime/communicate/combine.h"
+#include "runtime/communicate/mpi_mailbox.h"
 #include "runtime/communicate/processes.h"
 
 namespace partita::runtime {
@@ -36,13 +38,6 @@ constexpr int kTagsPerGroup = kRanksPerProcess * kRanksPerProcess;
 constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // counts are int
 constexpr int kSpins = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
-
-std::string text_of(int error) {
-    std::array<char, MPI_MAX_ERROR_STRING> text{};
-    int length = 0;
-    MPI_Error_string(error, text.data(), &length);
-    return {text.data(), static_cast<std::size_t>(length)};
-}
 
 // What all communicators of the process share.
 struct Mpi {
@@ -107,7 +102,7 @@ void MpiCommunicator::check(int error, int peer) const {
     if (kind == MPI_ERR_TRUNCATE) {
         fail(name_of(peer) + " sent more bytes than expected. Give all ranks the same plan.");
     }
-    fail("MPI with " + name_of(peer) + ": " + text_of(error));
+    fail("MPI with " + name_of(peer) + ": " + mpi_text_of(error));
 }
 
 void MpiCommunicator::post(const at::Tensor& tensor, int peer, bool is_receive) {
@@ -220,26 +215,66 @@ public:
     MpiProcesses(const Launch& launch, const CommunicatorOptions& options);
     ~MpiProcesses() override;
 
+    std::string_view name() const override { return "MPI"; }
     std::unique_ptr<Communicator> communicator(const ProcessGroup& group, int rank) override;
     [[noreturn]] void end_all(int exit_code) override;
 
 private:
+    void start();
+    [[nodiscard]] MPI_Comm second_world();
+
+    // Starts MPI and ends it, which waits for the other processes without a time-out.
+    Caller caller_;
     // Leaked when something failed: MPI may still write to what it keeps.
     Mpi* mpi_ = new Mpi;
+    MpiMailbox* letters_ = nullptr;  // mailbox_
     int exceptions_ = std::uncaught_exceptions();
 };
+
+void MpiProcesses::start() {
+    auto starting = caller_.begin([]() -> std::string {
+        int level = 0;
+        const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+        if (error != MPI_SUCCESS) return "MPI does not start: " + mpi_text_of(error);
+        return level < MPI_THREAD_SERIALIZED ? "this MPI allows no threads." : "";
+    });
+    if (starting.wait_for(mpi_->options.timeout) != std::future_status::ready) {
+        throw DeviceError("rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                          ": MPI did not start in time: not all processes have come. See what they "
+                          "reported, or allow more time with --timeout.");
+    }
+    const std::string error = starting.get();
+    if (!error.empty()) throw DeviceError(error);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+}
+
+// For the mailbox: its tags are its own.
+MPI_Comm MpiProcesses::second_world() {
+    const auto until = std::chrono::steady_clock::now() + mpi_->options.timeout;
+    MPI_Comm second = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm_idup(MPI_COMM_WORLD, &second, &request);
+    for (int ended = 0; ended == 0;) {
+        MPI_Test(&request, &ended, MPI_STATUS_IGNORE);
+        if (ended != 0) break;
+        if (std::chrono::steady_clock::now() >= until) {
+            throw DeviceError("rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                              ": MPI: not all processes came in time. See what they reported, or "
+                              "allow more time with --timeout.");
+        }
+        std::this_thread::sleep_for(kNap);
+    }
+    MPI_Comm_set_errhandler(second, MPI_ERRORS_RETURN);
+    return second;
+}
 
 MpiProcesses::MpiProcesses(const Launch& launch, const CommunicatorOptions& options)
     : Processes(launch.rank, launch.size) {
     mpi_->options = options;
     if (!mpi_->options.abort) mpi_->options.abort = std::make_shared<Abort>();
-    int level = 0;
-    const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
-    if (error != MPI_SUCCESS) throw DeviceError("MPI does not start: " + text_of(error));
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    start();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    if (level < MPI_THREAD_SERIALIZED) throw DeviceError("this MPI allows no threads.");
     if (rank_ != launch.rank || size_ != launch.size) {
         throw UsageError("MPI sees rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
                          ", and the environment rank " + std::to_string(launch.rank) + " of " +
@@ -253,18 +288,23 @@ MpiProcesses::MpiProcesses(const Launch& launch, const CommunicatorOptions& opti
     ProcessGroup all;
     for (int process = 0; process < size_; ++process) all.process_of_rank.push_back(process);
     world_ = std::make_unique<MpiCommunicator>(*mpi_, all, rank_);
+    auto letters = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort);
+    letters_ = letters.get();
+    mailbox_ = std::move(letters);
 }
 
-// MPI_Finalize waits for everyone, without a time-out: all say first that they come.
+// MPI_Finalize waits for everyone: all say first that they come.
 MpiProcesses::~MpiProcesses() {
     if (mpi_->options.abort->raised() || std::uncaught_exceptions() > exceptions_) return;
     try {
+        if (!letters_->drain(std::chrono::steady_clock::now() + mpi_->options.timeout)) return;
         world_->barrier();
     } catch (const DeviceError&) {
         return;
     }
-    MPI_Finalize();
-    delete mpi_;
+    mailbox_.reset();
+    const auto ending = caller_.begin([] { MPI_Finalize(); });
+    if (ending.wait_for(mpi_->options.timeout) == std::future_status::ready) delete mpi_;
 }
 
 std::unique_ptr<Communicator> MpiProcesses::communicator(const ProcessGroup& group, int rank) {

@@ -13,7 +13,8 @@
 // When a process dies, hangs or runs another plan, the others throw DeviceError within the
 // time-out. A process that failed must not wait for anyone any more: its last step is end_all().
 //
-// Threads: communicator() from one thread; the communicators it gives beside each other.
+// Threads: communicator() from one thread; the communicators it gives and the mailbox beside each
+// other.
 #pragma once
 
 #include <memory>
@@ -24,6 +25,7 @@
 
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/launch.h"
+#include "runtime/communicate/mailbox.h"
 
 namespace partita::runtime {
 
@@ -42,12 +44,16 @@ public:
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
+    /// "MPI", "TCP store"
+    [[nodiscard]] virtual std::string_view name() const = 0;
 
     /// For a rank that lies in this process; it must not outlive this object. No communication.
     [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(const ProcessGroup& group,
                                                                      int rank) = 0;
     /// One rank per process; for one thread. Throws when the communicator does.
     [[nodiscard]] Communicator& world() { return *world_; }
+    /// For any thread.
+    [[nodiscard]] Mailbox& mailbox() { return *mailbox_; }
 
     /// Ends this process, and all others as far as the library can, with that exit code. For
     /// main(), after it has reported: nothing is destroyed.
@@ -59,6 +65,7 @@ protected:
     int rank_;
     int size_;
     std::unique_ptr<Communicator> world_;
+    std::unique_ptr<Mailbox> mailbox_;
 };
 
 /// Has this program MPI?

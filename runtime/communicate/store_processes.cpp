@@ -6,100 +6,34 @@
 //
 // A process that fails says so in the store before it ends, and the server waits a moment for the
 // others to read it. TCPStore's calls have no time-out of their own when the server hangs: a thread
-// makes them, and whoever asked stops waiting.
-#include <condition_variable>
+// makes them (caller.h), and whoever asked stops waiting.
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <exception>
-#include <functional>
 #include <future>
-#include <mutex>
 #include <thread>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "graph/error.h"
 #include "runtime/communicate/combine.h"
 #include "runtime/communicate/processes.h"
+#include "runtime/communicate/store_line.h"
+#include "runtime/communicate/store_mailbox.h"
 
 namespace partita::runtime {
 namespace {
 
 using Store = c10::intrusive_ptr<c10d::TCPStore>;
 
-constexpr auto kNap = std::chrono::microseconds(100);
 constexpr auto kFarewell = std::chrono::seconds(1);
-constexpr auto kGlance = std::chrono::milliseconds(10);
-constexpr int kNapsBetweenLooks = 50;
 constexpr const char* kLeft = "partita/left";
-constexpr const char* kFailed = "partita/failed";
-
-// Makes calls one after the other on a thread of its own, which is left behind if one never
-// returns.
-class Caller {
-public:
-    Caller() : thread_([queue = queue_] { queue->run(); }) {}
-    ~Caller() {
-        queue_->add(nullptr);
-        if (std::future_status::ready == ended_.wait_for(kFarewell)) {
-            thread_.join();
-        } else {
-            thread_.detach();
-        }
-    }
-    Caller(const Caller&) = delete;
-    Caller& operator=(const Caller&) = delete;
-
-    template <class Call>
-    auto begin(Call call) {
-        // Shared, because std::function copies what it holds.
-        auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
-        queue_->add([task] { (*task)(); });
-        return task->get_future();
-    }
-
-private:
-    struct Queue {
-        void add(std::function<void()> call) {
-            {
-                const std::lock_guard lock(mutex);
-                calls.push_back(std::move(call));
-            }
-            changed.notify_one();
-        }
-        void run() {
-            while (true) {
-                std::unique_lock lock(mutex);
-                changed.wait(lock, [&] { return !calls.empty(); });
-                const std::function<void()> call = std::move(calls.front());
-                calls.pop_front();
-                lock.unlock();
-                if (!call) return ended.set_value();
-                call();
-            }
-        }
-        std::mutex mutex;
-        std::condition_variable changed;
-        std::deque<std::function<void()>> calls;
-        std::promise<void> ended;
-    };
-
-    // Shared with the thread, which may outlive this object.
-    std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
-    std::future<void> ended_ = queue_->ended.get_future();
-    std::thread thread_;
-};
 
 class StoreCommunicator final : public Communicator {
 public:
-    StoreCommunicator(Store store, Caller& caller, std::string group, int rank, int size,
+    StoreCommunicator(const StoreLine& line, std::string group, int rank, int size,
                       const CommunicatorOptions& options)
-        : Communicator(rank, size, options),
-          store_(std::move(store)),
-          caller_(caller),
-          group_(std::move(group)) {}
+        : Communicator(rank, size, options), line_(line), group_(std::move(group)) {}
 
 protected:
     void do_transfer(std::span<const Message> sends, std::span<const Message> receives) override {
@@ -107,8 +41,7 @@ protected:
             for (const Message& message : sends) give(message);
             for (const Message& message : receives) take(message);
         } catch (const c10::DistError& error) {
-            fail(std::string("the process where all messages meet, that of rank 0, is gone: ") +
-                 error.what_without_backtrace());
+            fail(store_is_gone(error));
         }
     }
 
@@ -116,13 +49,10 @@ private:
     // What `call` says of the store; throws when it takes too long.
     template <class Call>
     auto ask(Call call) {
-        auto answer =
-            caller_.begin([store = store_, call = std::move(call)] { return call(*store); });
-        while (answer.wait_for(kGlance) != std::future_status::ready) {
+        return line_.ask(std::move(call), [&] {
             stop_if_aborted();
-            if (is_late()) fail("the process where all messages meet, that of rank 0, hangs");
-        }
-        return answer.get();
+            if (std::chrono::steady_clock::now() > deadline() + kStoreGrace) fail(kStoreHangs);
+        });
     }
 
     [[nodiscard]] std::string queue(int from, int to) const {
@@ -147,7 +77,7 @@ private:
             if (naps % kNapsBetweenLooks == 0) look_for_failures();
             stop_if_aborted();
             if (is_late()) time_out({&message.peer, 1});
-            std::this_thread::sleep_for(kNap);
+            std::this_thread::sleep_for(kStoreNap);
         }
         const std::vector<std::uint8_t> bytes =
             ask([key](c10d::TCPStore& store) { return store.queuePop(key, /*block=*/false); });
@@ -162,16 +92,11 @@ private:
     }
 
     void look_for_failures() {
-        const std::string reason = ask([](c10d::TCPStore& store) -> std::string {
-            if (!store.check({kFailed})) return "";
-            const std::vector<std::uint8_t> text = store.get(kFailed);
-            return {text.begin(), text.end()};
-        });
+        const std::string reason = ask(reason_of_failure);
         if (!reason.empty()) abort(reason);
     }
 
-    Store store_;
-    Caller& caller_;
+    StoreLine line_;
     std::string group_;
 };
 
@@ -180,12 +105,13 @@ public:
     StoreProcesses(const Launch& launch, const CommunicatorOptions& options);
     ~StoreProcesses() override;
 
+    std::string_view name() const override { return "TCP store"; }
     std::unique_ptr<Communicator> communicator(const ProcessGroup& group, int rank) override {
         CommunicatorOptions options = options_;
         options.names = group.names;
-        return std::make_unique<StoreCommunicator>(
-            store_, caller_, std::to_string(group.number), rank,
-            static_cast<int>(group.process_of_rank.size()), options);
+        return std::make_unique<StoreCommunicator>(line_, std::to_string(group.number), rank,
+                                                   static_cast<int>(group.process_of_rank.size()),
+                                                   options);
     }
     [[noreturn]] void end_all(int exit_code) override;
 
@@ -193,11 +119,15 @@ private:
     void leave(const std::string& reason, std::chrono::nanoseconds patience);
 
     CommunicatorOptions options_;
-    Store store_;
     Caller caller_;
+    StoreLine line_{.store = {}, .caller = &caller_};
     bool is_server_;
     int exceptions_ = std::uncaught_exceptions();
 };
+
+std::string who(const Launch& launch) {
+    return "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size);
+}
 
 Store connect(const Launch& launch, const CommunicatorOptions& options, bool is_server) {
     c10d::TCPStoreOptions to;
@@ -209,9 +139,8 @@ Store connect(const Launch& launch, const CommunicatorOptions& options, bool is_
     try {
         return c10::make_intrusive<c10d::TCPStore>(launch.master_address, to);
     } catch (const c10::Error& error) {
-        throw DeviceError("rank " + std::to_string(launch.rank) + " of " +
-                          std::to_string(launch.size) + ": no meeting at " + launch.master_address +
-                          ":" + std::to_string(launch.master_port) + ": " +
+        throw DeviceError(who(launch) + ": no meeting at " + launch.master_address + ":" +
+                          std::to_string(launch.master_port) + ": " +
                           error.what_without_backtrace());
     }
 }
@@ -221,8 +150,15 @@ StoreProcesses::StoreProcesses(const Launch& launch, const CommunicatorOptions& 
       options_(options),
       is_server_(launch.rank == 0 && !launch.master_listens) {
     if (!options_.abort) options_.abort = std::make_shared<Abort>();
-    store_ = connect(launch, options, is_server_);
-    world_ = std::make_unique<StoreCommunicator>(store_, caller_, "world", rank_, size_, options_);
+    auto connecting = caller_.begin(
+        [launch, options, server = is_server_] { return connect(launch, options, server); });
+    // The connection itself keeps the time-out, unless the server hangs just then.
+    if (connecting.wait_for(options.timeout + kFarewell) != std::future_status::ready) {
+        throw DeviceError(who(launch) + ": " + kStoreHangs + ".");
+    }
+    line_.store = connecting.get();
+    world_ = std::make_unique<StoreCommunicator>(line_, "world", rank_, size_, options_);
+    mailbox_ = store_mailbox(line_, rank_, options_.abort);
 }
 
 StoreProcesses::~StoreProcesses() {
@@ -238,13 +174,13 @@ void StoreProcesses::end_all(int exit_code) {
 // The server goes last.
 void StoreProcesses::leave(const std::string& reason, std::chrono::nanoseconds patience) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    const auto leaving =
-        caller_.begin([store = store_, reason, deadline, size = size_, is_server = is_server_] {
-            if (!reason.empty()) store->set(kFailed, {reason.begin(), reason.end()});
-            std::int64_t left = store->add(kLeft, 1);
+    const auto leaving = line_.begin(
+        [reason, deadline, size = size_, is_server = is_server_](c10d::TCPStore& store) {
+            if (!reason.empty()) say_failure(store, reason);
+            std::int64_t left = store.add(kLeft, 1);
             while (is_server && left < size && std::chrono::steady_clock::now() < deadline) {
-                std::this_thread::sleep_for(kNap);
-                left = store->add(kLeft, 0);
+                std::this_thread::sleep_for(kStoreNap);
+                left = store.add(kLeft, 0);
             }
         });
     leaving.wait_until(deadline);  // an exception says that the server is gone: no reason to wait

@@ -7,7 +7,8 @@
 
 #include <ATen/Functions.h>
 
-#include "runtime/execute/fetch.h"
+#include "runtime/execute/exchange.h"
+#include "runtime/execute/mail.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -38,8 +39,11 @@ bool is_alone(const at::Tensor& tensor) {
 
 CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, plan::TaskId task,
                          const std::vector<std::int32_t>& results,
-                         std::vector<std::vector<Home>> homes, at::Device device)
+                         std::vector<std::vector<Home>> homes, at::Device device,
+                         const Exchange* exchange)
     : combine_(tasks.tasks[static_cast<std::size_t>(task)].combine) {
+    static const Ownership kAlone;
+    const Ownership& ownership = exchange == nullptr ? kAlone : exchange->peers().ownership;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const plan::Buffer& made = tasks.buffers[static_cast<std::size_t>(results[i])];
         const graph::Region& region = (*tasks.regions)[made.region];
@@ -50,13 +54,15 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
                       .extents = extents_of(region),
                       .as = at::TensorOptions().dtype(type).device(device)};
         std::int64_t found = 0;
-        for (const std::int32_t b : buffers_of(tasks, task, made.tensor, made.gradient)) {
-            const graph::Region& held =
-                (*tasks.regions)[tasks.buffers[static_cast<std::size_t>(b)].region];
-            Patch patch(held, region);
-            if (patch.empty()) continue;
+        for (const Ingredient& each : ingredients_of(tasks, task, made, ownership)) {
+            Patch patch(each.region, region);
             found += patch.volume();
-            result.sources.push_back({b, held == region, std::move(patch)});
+            std::int32_t at = each.buffer;
+            if (each.is_letter) {
+                letters_.push_back(exchange->mail().find_in(task, each));
+                at = exchange->slot_of(letters_.back());
+            }
+            result.sources.push_back({at, each.region == region, each.is_letter, std::move(patch)});
         }
         result.has_gaps = found < region.volume();
         results_.push_back(std::move(result));
@@ -66,8 +72,9 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
 at::Tensor CombineWork::copied(const Result& result, const Store& store) const {
     for (const Source& source : result.sources) {
         if (source.same) {
+            const bool own = source.is_letter;  // nobody changes it while the letter is there
             return store[source.buffer]
-                .to(result.as, /*non_blocking=*/false, /*copy=*/true)
+                .to(result.as, /*non_blocking=*/false, /*copy=*/!own)
                 .contiguous();
         }
     }

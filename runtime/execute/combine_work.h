@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accumulations, packs, copies and collectives within a process. Whatever their name, they mean one thing:
-// every element of a result is the combination of the elements at its position in what the task reads
-// (plan/task_graph.h). A device's worker makes what the task writes on that device and reads the other
-// devices' memory directly, so who only gives has nothing to do, and nobody waits for anybody but the tasks
-// before.
+// Accumulations, packs, copies and collectives. Whatever their name, they mean one thing: every element of a
+// result is the combination of the elements at its position in what the task reads (plan/task_graph.h). A
+// device's worker makes what the task writes on that device and reads the other devices' memory directly,
+// so who only gives has nothing to do, and nobody waits for anybody but the tasks before.
 //
 //     all-reduce over 2 devices     each adds both summands          all-gather   each copies all pieces
+//
+// What lies in another process has come as a letter (mail.h), and is read there.
 //
 // In place, where the plan says so (Buffer::root) and nothing else lies in that memory. New values of a
 // parameter are written where the old one lies.
@@ -22,6 +23,8 @@
 
 namespace partita::runtime {
 
+class Exchange;
+
 /// Where the old value of a parameter lies that a new one replaces.
 struct Home {
     std::int32_t buffer = -1;
@@ -30,16 +33,20 @@ struct Home {
 
 class CombineWork final : public Work {
 public:
-    /// `results`: those of the task's buffers that this worker makes. `homes`: per result.
+    /// `results`: those of the task's buffers that this worker makes. `homes`: per result. `exchange`: with
+    /// other processes, or null.
     CombineWork(const graph::OpGraph& graph, const plan::TaskGraph& tasks, plan::TaskId task,
                 const std::vector<std::int32_t>& results, std::vector<std::vector<Home>> homes,
-                at::Device device);
+                at::Device device, const Exchange* exchange = nullptr);
     void run(Store& store) override;
+    /// Those that it reads: places in Mail::in.
+    [[nodiscard]] const std::vector<std::int32_t>& letters() const { return letters_; }
 
 private:
     struct Source {
         std::int32_t buffer = -1;
         bool same = false;  ///< it holds exactly the result's region
+        bool is_letter = false;
         Patch patch;
     };
     struct Result {
@@ -56,6 +63,7 @@ private:
 
     graph::Combine combine_ = graph::Combine::none;
     std::vector<Result> results_;
+    std::vector<std::int32_t> letters_;
 };
 
 }  // namespace partita::runtime

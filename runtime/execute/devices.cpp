@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -54,20 +55,28 @@ std::vector<at::Device> cuda_devices(std::string_view text, std::string_view lis
     return devices;
 }
 
-std::string default_text(const cost::Machine& machine) {
+std::string default_text(const cost::Machine& machine, int count, int first_gpu) {
     const bool gpus = std::ranges::any_of(machine.devices(), [](const cost::Device& device) {
         return device.kind == cost::DeviceKind::gpu;
     });
-    if (!gpus) return "cpu:" + std::to_string(machine.device_count());
+    if (!gpus) return "cpu:" + std::to_string(count);
     std::string text = "cuda:";
-    for (int d = 0; d < machine.device_count(); ++d) text += (d > 0 ? "," : "") + std::to_string(d);
+    for (int d = 0; d < count; ++d) text += (d > 0 ? "," : "") + std::to_string(first_gpu + d);
     return text;
 }
 
 }  // namespace
 
-RealDevices real_devices(std::string_view given, const cost::Machine& machine, int cores) {
-    const std::string text = given.empty() ? default_text(machine) : std::string(given);
+RealDevices real_devices(std::string_view given, const cost::Machine& machine, int cores,
+                         const LocalDevices& local) {
+    std::vector<int> driven = local.devices;
+    if (driven.empty()) {
+        driven.resize(static_cast<std::size_t>(machine.device_count()));
+        std::iota(driven.begin(), driven.end(), 0);
+    }
+    const auto plan_devices = static_cast<int>(driven.size());
+    const std::string text =
+        given.empty() ? default_text(machine, plan_devices, local.first_gpu) : std::string(given);
     const std::size_t colon = std::min(text.find(':'), text.size());
     const std::string_view kind = std::string_view(text).substr(0, colon);
     const std::string_view rest = std::string_view(text).substr(std::min(text.size(), colon + 1));
@@ -80,16 +89,19 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
         refuse(text, "expected cpu:N or cuda:I,J,...");
     }
     RealDevices real;
-    const int workers = std::min(static_cast<int>(devices.size()), machine.device_count());
-    for (int d = 0; d < machine.device_count(); ++d) {
-        const int worker = static_cast<int>(std::int64_t{d} * workers / machine.device_count());
-        real.placement.worker.push_back(worker);
-        real.placement.device.push_back(devices[static_cast<std::size_t>(worker)]);
+    const int workers = std::min(static_cast<int>(devices.size()), plan_devices);
+    real.placement.worker.assign(static_cast<std::size_t>(machine.device_count()), -1);
+    real.placement.device.assign(real.placement.worker.size(), at::Device(at::kCPU));
+    for (int i = 0; i < plan_devices; ++i) {
+        const auto d = static_cast<std::size_t>(driven[static_cast<std::size_t>(i)]);
+        const int worker = static_cast<int>(std::int64_t{i} * workers / plan_devices);
+        real.placement.worker[d] = worker;
+        real.placement.device[d] = devices[static_cast<std::size_t>(worker)];
     }
     const auto count = static_cast<int>(devices.size());
     Hardware& hardware = real.hardware;
     hardware.threads = given.empty() ? machine.device(0).threads : std::max(1, cores / count);
-    hardware.is_own = workers == machine.device_count();
+    hardware.is_own = workers == plan_devices;
     hardware.transport = kind == "cpu" ? "threads" : "device copies";
     hardware.text = text;
     if (kind == "cpu") {

@@ -6,6 +6,8 @@
 //     "cuda:0,1"    two GPUs, one worker each
 //     ""            as many of the machine's kind as it has devices; CPU devices with its threads
 //
+// Of several processes each names those for its own devices of the plan.
+//
 // When there are fewer real devices than plan devices, neighbours share one. When there are more, the rest
 // stays idle.
 #pragma once
@@ -24,10 +26,18 @@ struct RealDevices {
     Placement placement;
     Hardware hardware;
     bool own_cores = true;  ///< no two workers share a core
+    int first_core = 0;     ///< of those that this process may use
+};
+
+/// The devices of the plan that this process drives, when there are several.
+struct LocalDevices {
+    std::vector<int> devices;  ///< empty: all
+    int first_gpu = 0;         ///< when none are named: those before are other processes'
 };
 
 /// Throws UsageError when the text names no devices, or devices that this host does not have. `cores`: of
-/// this host.
-RealDevices real_devices(std::string_view text, const cost::Machine& machine, int cores);
+/// this host that are this process's.
+RealDevices real_devices(std::string_view text, const cost::Machine& machine, int cores,
+                         const LocalDevices& local = {});
 
 }  // namespace partita::runtime

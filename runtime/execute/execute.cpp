@@ -16,6 +16,7 @@
 #include "runtime/execute/differences.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/ranks.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -56,22 +57,32 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
     ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
                             .timeout = request.timeout};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
+    options.first_core = devices.first_core;
     options.pin =
         devices.own_cores && devices.hardware.threads == 1 && devices.placement.workers() > 1;
     return options;
 }
 
+/// What executes a plan: this process alone, or as one of several.
+struct Crew {
+    const Sources& sources;
+    const RealDevices& devices;
+    const Peers* peers = nullptr;
+};
+
 Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy,
                    const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
-                   const Sources& sources, const RealDevices& devices, int iterations) {
+                   const Crew& crew, int iterations) {
+    const RealDevices& devices = crew.devices;
     const ProgramOptions options{.optimizer = {.rate = kCheckedStep * learning_rate(request)},
                                  .keep_outputs = true,
                                  .keep_gradients = true,
-                                 .weigh_sums = true};
-    Executor executor(
-        *request.problem, tasks,
-        make_program(*request.problem, strategy, tasks, order, sources, devices.placement, options),
-        devices.placement, executor_options(devices, request));
+                                 .weigh_sums = true,
+                                 .peers = crew.peers};
+    Executor executor(*request.problem, tasks,
+                      make_program(*request.problem, strategy, tasks, order, crew.sources,
+                                   devices.placement, options),
+                      devices.placement, executor_options(devices, request));
     executor.run(iterations);
     return {executor.outputs(), executor.gradients(), executor.parameters()};
 }
@@ -89,24 +100,31 @@ Outcome on_one_device(const ExecuteRequest& request, const Sources& sources, int
         real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
     std::ranges::fill(one.placement.worker, 0);
     std::ranges::fill(one.placement.device, at::Device(one.placement.device[0]));
-    return outcome_of(request, whole, tasks, timeline.commit_order, sources, one, iterations);
+    return outcome_of(request, whole, tasks, timeline.commit_order, {sources, one}, iterations);
 }
 
 void append(std::vector<Difference>& all, std::vector<Difference> more) {
     std::ranges::move(more, std::back_inserter(all));
 }
 
-std::vector<Difference> compared(const ExecuteRequest& request, const Sources& sources,
-                                 const RealDevices& devices) {
-    std::vector<Difference> all;
+int compared_iterations(const ExecuteRequest& request) {
     const bool training = request.problem->mode() == plan::Mode::training;
-    const int iterations = request.check && training ? kCheckedIterations : 1;
-    if (!request.check && request.expected.empty()) return all;
-    const Outcome actual = outcome_of(request, *request.strategy, *request.tasks, request.order,
-                                      sources, devices, iterations);
+    return request.check && training ? kCheckedIterations : 1;
+}
+
+/// What the plan gives; nothing when there is nothing to compare it with.
+Outcome actual_outcome(const ExecuteRequest& request, const Crew& crew) {
+    if (!request.check && request.expected.empty()) return {};
+    return outcome_of(request, *request.strategy, *request.tasks, request.order, crew,
+                      compared_iterations(request));
+}
+
+std::vector<Difference> compared(const ExecuteRequest& request, const Sources& sources,
+                                 const Outcome& actual) {
+    std::vector<Difference> all;
     append(all, differences("expected output", actual.outputs, request.expected));
     if (!request.check) return all;
-    const Outcome expected = on_one_device(request, sources, iterations);
+    const Outcome expected = on_one_device(request, sources, compared_iterations(request));
     append(all, differences("output", actual.outputs, expected.outputs));
     std::vector<Difference> gradients =
         differences("gradient of", actual.gradients, expected.gradients);
@@ -116,13 +134,9 @@ std::vector<Difference> compared(const ExecuteRequest& request, const Sources& s
     return all;
 }
 
-/// What the plan's devices need in all must be there before anything is loaded.
-void check_memory(const ExecuteRequest& request, const RealDevices& devices) {
+/// What the plan's devices on this host need in all must be there before anything is loaded.
+void check_memory(Bytes needed) {
     const cost::HostLimits limits = cost::host_limits();
-    Bytes needed{0};
-    for (std::size_t d = 0; d < request.tasks->persistent.size(); ++d) {
-        if (devices.placement.device[d].is_cpu()) needed += request.tasks->persistent[d];
-    }
     if (needed <= limits.memory) return;
     throw DeviceError("parameters, constants and inputs need " + to_text(needed) +
                       ", this host has " + to_text(limits.memory) +
@@ -174,15 +188,16 @@ const Iteration& median_iteration(const std::vector<Iteration>& iterations) {
     return *sorted[(sorted.size() - 1) / 2];
 }
 
-void measure(const ExecuteRequest& request, const Sources& sources, const RealDevices& devices,
-             ExecuteResult& result) {
-    const ProgramOptions options{.optimizer = {.rate = learning_rate(request)},
-                                 .keep_outputs = false};
+void measure(const ExecuteRequest& request, const Crew& crew, ExecuteResult& result) {
+    const RealDevices& devices = crew.devices;
+    const ProgramOptions options{
+        .optimizer = {.rate = learning_rate(request)}, .keep_outputs = false, .peers = crew.peers};
     Executor executor(*request.problem, *request.tasks,
                       make_program(*request.problem, *request.strategy, *request.tasks,
-                                   request.order, sources, devices.placement, options),
+                                   request.order, crew.sources, devices.placement, options),
                       devices.placement, executor_options(devices, request));
     executor.run(request.warmup);
+    if (request.tell) request.tell("loaded and warmed up");
     reset_peaks();
     const std::vector<Iteration> iterations =
         executor.run(request.iterations, request.until_stable ? is_stable : Executor::Enough{});
@@ -195,19 +210,49 @@ void measure(const ExecuteRequest& request, const Sources& sources, const RealDe
     if (request.problem->mode() == plan::Mode::training) result.loss = iterations.back().loss;
 }
 
+ExecuteResult execute_alone(const ExecuteRequest& request) {
+    const RealDevices devices =
+        real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
+    Bytes needed{0};
+    for (std::size_t d = 0; d < request.tasks->persistent.size(); ++d) {
+        if (devices.placement.device[d].is_cpu()) needed += request.tasks->persistent[d];
+    }
+    check_memory(needed);
+    const Sources sources(request.problem->graph(), request.sources);
+    ExecuteResult result;
+    result.hardware = devices.hardware;
+    const Crew crew{sources, devices};
+    result.differences = compared(request, sources, actual_outcome(request, crew));
+    measure(request, crew, result);
+    return result;
+}
+
+/// One device is rank 0's matter, and takes its time: the others have left by then.
+ExecuteResult execute_as_rank(ProcessRanks& ranks, const ExecuteRequest& request) {
+    const Team team = make_team(ranks, request);
+    check_memory(team.host_memory);
+    const Sources sources(request.problem->graph(), request.sources);
+    ExecuteResult result;
+    result.hardware = team.devices.hardware;
+    const Crew crew{sources, team.devices, &team.peers};
+    const Outcome actual = actual_outcome(request, crew);
+    measure(request, crew, result);
+    team.peers.world->set_timeout(ranks.patience());
+    merge(*team.peers.world, result);
+    ranks.leave();
+    if (ranks.rank() == 0) result.differences = compared(request, sources, actual);
+    return result;
+}
+
 }  // namespace
 
 ExecuteResult execute(const ExecuteRequest& request) {
     check_kernels(request.problem->graph());
-    const RealDevices devices =
-        real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
-    check_memory(request, devices);
     install_memory_meter();
-    const Sources sources(request.problem->graph(), request.sources);
-    ExecuteResult result;
-    result.hardware = devices.hardware;
-    result.differences = compared(request, sources, devices);
-    measure(request, sources, devices, result);
+    ExecuteResult result =
+        request.ranks == nullptr
+            ? execute_alone(request)
+            : execute_as_rank(dynamic_cast<ProcessRanks&>(*request.ranks), request);
     release_kept_memory();
     return result;
 }

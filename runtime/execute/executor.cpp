@@ -22,13 +22,10 @@
 
 #include "graph/error.h"
 #include "runtime/execute/memory_meter.h"
-#include "runtime/execute/patch.h"
 #include "runtime/execute/task_board.h"
-#include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
 
-using graph::TensorId;
 using plan::TaskId;
 using Clock = std::chrono::steady_clock;
 
@@ -54,46 +51,13 @@ void stay_on_core(std::size_t n) {
     }
 }
 
-/// Pieces put together; later ones win where they overlap.
-class Assembly {
-public:
-    Assembly(const graph::OpGraph& graph, const plan::RegionTable& regions)
-        : graph_(graph), regions_(regions) {}
-
-    void add(TensorId t, std::int32_t region, const at::Tensor& value) {
-        const graph::Tensor& tensor = graph_.tensor(t);
-        auto& whole = wholes_[t.value];
-        const graph::Region all = graph::whole_region(tensor.shape);
-        if (regions_[region] == all) {  // may be smaller: an extent that depends on data
-            whole = value.detach().to(at::kCPU);
-            return;
-        }
-        if (!whole.defined()) whole = at::zeros(tensor.shape, value.options().device(at::kCPU));
-        Patch(regions_[region], all).copy(whole, value);
-    }
-
-    [[nodiscard]] std::vector<graph::HostTensor> take() const {
-        std::vector<graph::HostTensor> tensors;
-        for (const auto& [id, whole] : wholes_) {
-            const graph::Tensor& tensor = graph_.tensor(TensorId{id});
-            tensors.push_back(to_host(whole, tensor.dtype));
-            tensors.back().name = tensor.name;
-        }
-        return tensors;
-    }
-
-private:
-    const graph::OpGraph& graph_;
-    const plan::RegionTable& regions_;
-    std::map<std::uint32_t, at::Tensor> wholes_;
-};
-
 }  // namespace
 
 /// What the workers of one run() share.
 struct Executor::Shared {
     Shared(const Program& program, std::ptrdiff_t count, const ExecutorOptions& options)
-        : board(program.shares, options.spin),
+        : exchange(program.exchange.get()),
+          board(program.shares, options.spin),
           uses(std::make_unique<std::atomic<int>[]>(program.uses.size())),
           workers(count),
           barrier(count + 1) {}
@@ -102,6 +66,7 @@ struct Executor::Shared {
     void line_up() {
         if (lined_up.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
             start = Clock::now();
+            if (exchange != nullptr) exchange->set_start(start);
             begun.store(true, std::memory_order_release);
         }
         while (!begun.load(std::memory_order_acquire)) std::this_thread::yield();
@@ -111,8 +76,10 @@ struct Executor::Shared {
         const std::lock_guard lock(mutex);
         if (!error) error = std::move(what);
         board.stop();
+        if (exchange != nullptr) exchange->stop(error);
     }
 
+    Exchange* exchange;  ///< with other processes; or null
     TaskBoard board;
     std::unique_ptr<std::atomic<int>[]> uses;  ///< per buffer: readers that have not ended
     std::ptrdiff_t workers;
@@ -134,6 +101,11 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
       placement_(placement),
       options_(options) {
     for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
+    if (exchange() == nullptr) return;
+    met_ = ends_;
+    exchange()->stay_awake(options_.spin);
+    const auto named = [&](TaskId task) { return task < 0 ? "no task" : text_of(task); };
+    exchange()->name_ends(named(program_.first), named(program_.last));
 }
 
 std::vector<Iteration> Executor::run(int iterations, const Enough& enough) {
@@ -146,10 +118,15 @@ std::vector<Iteration> Executor::run(int iterations, const Enough& enough) {
     std::vector<Iteration> done;
     for (int i = 0; i < iterations && !shared.error; ++i) {
         if (enough && !done.empty() && enough(done)) break;
-        prepare(shared);
+        try {
+            prepare(shared);
+        } catch (...) {
+            shared.fail(std::current_exception());
+            break;
+        }
         shared.barrier.arrive_and_wait();  // begins
         shared.barrier.arrive_and_wait();  // has ended
-        if (!shared.error) done.push_back(recorded());
+        if (!shared.error) record(shared, done);
     }
     shared.over = true;
     shared.barrier.arrive_and_wait();
@@ -166,17 +143,26 @@ void Executor::prepare(Shared& shared) {
     for (std::size_t b = 0; b < program_.uses.size(); ++b) {
         shared.uses[b].store(program_.uses[b], std::memory_order_relaxed);
     }
+    if (exchange() != nullptr) exchange()->begin_iteration();
 }
 
 /// Of the iteration that has ended.
-Iteration Executor::recorded() const {
+void Executor::record(Shared& shared, std::vector<Iteration>& done) {
     Iteration iteration;
     for (const auto& ends : ends_) {
         iteration.ends.insert(iteration.ends.end(), ends.begin(), ends.end());
         if (!ends.empty()) iteration.duration = std::max(iteration.duration, ends.back());
     }
+    for (const auto& met : met_) {
+        iteration.met.insert(iteration.met.end(), met.begin(), met.end());
+    }
     for (const LossWork* loss : program_.losses) iteration.loss += loss->value();
-    return iteration;
+    try {
+        if (exchange() != nullptr) exchange()->end_iteration(iteration.duration, iteration.loss);
+    } catch (...) {
+        return shared.fail(std::current_exception());
+    }
+    done.push_back(std::move(iteration));
 }
 
 /// What the iteration before has left: outputs.
@@ -187,7 +173,7 @@ void Executor::clear_values() {
 }
 
 void Executor::work(std::size_t worker, Shared& shared) {
-    if (options_.pin) stay_on_core(worker);
+    if (options_.pin) stay_on_core(static_cast<std::size_t>(options_.first_core) + worker);
     at::set_num_threads(options_.threads_per_worker);
     const at::NoGradGuard no_grad;
     while (true) {
@@ -211,8 +197,13 @@ void Executor::work(std::size_t worker, Shared& shared) {
 void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     const Step& step = program_.steps[worker][index];
     wait_for_predecessors(worker, step.task, shared);
+    Time met;
     try {
         meter_device(step.device);
+        if (!step.mail.empty()) {
+            const at::Device device = placement_.device[static_cast<std::size_t>(step.device)];
+            met = exchange()->take(step.mail, device, program_.store);
+        }
         step.work->run(program_.store);
     } catch (const c10::Error& error) {
         throw DeviceError(name_of(step.task) + ": " + error.what_without_backtrace());
@@ -220,24 +211,38 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
         throw DeviceError(name_of(step.task) + ": " + error.what());
     }
     ends_[worker][index] = since(shared.start);
+    if (exchange() != nullptr) met_[worker][index] = std::max(met, step.work->met());
     const auto task = static_cast<std::size_t>(step.task);
     if (shared.board.finish(task)) release(task, shared);
 }
 
 /// As messages name it.
 std::string Executor::name_of(TaskId task) const {
+    return who() + text_of(task);
+}
+
+std::string Executor::text_of(TaskId task) const {
     return "task " + std::to_string(task) + " '" +
            task_name(problem_, tasks_.tasks[static_cast<std::size_t>(task)]) + "'";
 }
 
+/// "rank 1 of 4, ", of several processes.
+std::string Executor::who() const {
+    if (exchange() == nullptr) return "";
+    const Peers& peers = exchange()->peers();
+    return "rank " + std::to_string(peers.rank()) + " of " + std::to_string(peers.size()) + ", ";
+}
+
 void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& shared) {
-    const auto until = Clock::now() + options_.timeout;
+    // Who waits for another process says which; who waits for him gives him the time to.
+    const auto patience = exchange() == nullptr ? options_.timeout : 2 * options_.timeout;
+    const auto until = Clock::now() + patience;
     for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
         if (shared.board.is_done(static_cast<std::size_t>(before))) continue;
         if (shared.board.wait(static_cast<std::size_t>(before), until)) continue;
-        throw DeviceError("worker " + std::to_string(worker) + ", " + name_of(task) +
-                          ": waited longer than " + std::to_string(options_.timeout.count()) +
-                          " ms for " + name_of(before) + ". Give it more time with --timeout.");
+        throw DeviceError(who() + "worker " + std::to_string(worker) + ", " + text_of(task) +
+                          ": waited longer than " + std::to_string(patience.count()) + " ms for " +
+                          text_of(before) + ". Give it more time with --timeout.");
     }
 }
 
@@ -253,6 +258,7 @@ void Executor::release(std::size_t task, Shared& shared) {
     for (const std::int32_t b : tasks_.writes[task]) {
         if (program_.uses[static_cast<std::size_t>(b)] == 0) program_.store[b] = at::Tensor();
     }
+    if (exchange() != nullptr) exchange()->finish(task, program_.store);
 }
 
 std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const {
@@ -268,10 +274,12 @@ std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const
     for (const auto& steps : program_.steps) {
         Time before;
         for (const Step& step : steps) {
+            const std::size_t place = runs.size();
             plan::TaskRun run{.task = step.task,
                               .device = step.device,
                               .start = before,
-                              .end = iteration.ends[runs.size()]};
+                              .end = iteration.ends[place]};
+            if (!iteration.met.empty()) run.start = std::max(run.start, iteration.met[place]);
             for (const TaskId task : program_.predecessors[static_cast<std::size_t>(step.task)]) {
                 run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
             }
@@ -291,28 +299,33 @@ std::vector<Time> Executor::durations(const Iteration& iteration) const {
     return durations;
 }
 
+std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {
+    if (exchange() != nullptr) pieces = gathered(*exchange()->peers().world, std::move(pieces));
+    return assembled(problem_.graph(), *tasks_.regions, std::move(pieces));
+}
+
 std::vector<graph::HostTensor> Executor::outputs() const {
-    Assembly assembly(problem_.graph(), *tasks_.regions);
+    std::vector<Piece> pieces;
     for (const Found& found : program_.outputs) {
-        assembly.add(found.tensor, found.region, program_.store[found.buffer]);
+        pieces.push_back({found.tensor, found.region, found.place, program_.store[found.buffer]});
     }
-    return assembly.take();
+    return whole(std::move(pieces));
 }
 
 std::vector<graph::HostTensor> Executor::parameters() const {
-    Assembly assembly(problem_.graph(), *tasks_.regions);
+    std::vector<Piece> pieces;
     for (const Found& found : program_.parameters) {
-        assembly.add(found.tensor, found.region, program_.store[found.buffer]);
+        pieces.push_back({found.tensor, found.region, 0, program_.store[found.buffer]});
     }
-    return assembly.take();
+    return whole(std::move(pieces));
 }
 
 std::vector<graph::HostTensor> Executor::gradients() const {
-    Assembly assembly(problem_.graph(), *tasks_.regions);
+    std::vector<Piece> pieces;
     for (const FoundGradient& found : program_.gradients) {
-        assembly.add(found.tensor, found.region, found.update->gradient());
+        pieces.push_back({found.tensor, found.region, 0, found.update->gradient()});
     }
-    return assembly.take();
+    return whole(std::move(pieces));
 }
 
 }  // namespace partita::runtime

@@ -6,6 +6,9 @@
 //
 // Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the time-out
 // too; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
+//
+// Where a program is one of several processes' (exchange.h), iterations begin together, and all processes
+// call run() alike.
 #pragma once
 
 #include <chrono>
@@ -20,6 +23,7 @@
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
+#include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
 
@@ -34,11 +38,14 @@ struct ExecutorOptions {
     /// A core for each worker that it stays on: what they do is too short for the operating system to find
     /// out that two of them began on one.
     bool pin = false;
+    int first_core = 0;  ///< of the first worker, among those that this process may use
 };
 
 struct Iteration {
-    Time duration;           ///< from when all workers are there to the end of the last step
-    std::vector<Time> ends;  ///< of the steps of all workers, worker after worker
+    Time
+        duration;  ///< from when all workers are there to the end of the last step, of all processes
+    std::vector<Time> ends;  ///< of the steps of all workers here, worker after worker
+    std::vector<Time> met;   ///< when those that a step met were ready; empty: there is one process
     double loss = 0.0;
 };
 
@@ -53,14 +60,16 @@ public:
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
-    /// The steps of an iteration, worker after worker. A step starts when its worker has ended the one
-    /// before and all that it waits for is done: what the executor does for it, and waking up for it, is
-    /// part of it. So the durations along the path that ends last add up to the iteration's.
+    /// The steps of an iteration here, worker after worker. A step starts when its worker has ended the one
+    /// before and all that it waits for is done, or ready to be sent by another process: what the executor
+    /// does for it, and waking up for it, is part of it. So the durations along the path that ends last add
+    /// up to the iteration's.
     [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
     /// Per task, of its longest step.
     [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
-    // After an iteration, whole tensors, on the CPU.
+    // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others
+    // nothing; all call it.
     [[nodiscard]] std::vector<graph::HostTensor> outputs() const;
     [[nodiscard]] std::vector<graph::HostTensor> parameters() const;
     [[nodiscard]] std::vector<graph::HostTensor> gradients() const;
@@ -69,12 +78,16 @@ private:
     struct Shared;
     void work(std::size_t worker, Shared& shared);
     void prepare(Shared& shared);
-    [[nodiscard]] Iteration recorded() const;
+    void record(Shared& shared, std::vector<Iteration>& done);
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
     void release(std::size_t task, Shared& shared);
     void clear_values();
+    [[nodiscard]] Exchange* exchange() const { return program_.exchange.get(); }
+    [[nodiscard]] std::vector<graph::HostTensor> whole(std::vector<Piece> pieces) const;
     [[nodiscard]] std::string name_of(plan::TaskId task) const;
+    [[nodiscard]] std::string text_of(plan::TaskId task) const;
+    [[nodiscard]] std::string who() const;
 
     const plan::Problem& problem_;
     const plan::TaskGraph& tasks_;
@@ -82,6 +95,7 @@ private:
     const Placement& placement_;
     ExecutorOptions options_;
     std::vector<std::vector<Time>> ends_;  ///< per worker and step
+    std::vector<std::vector<Time>> met_;
 };
 
 }  // namespace partita::runtime

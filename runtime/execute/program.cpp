@@ -10,14 +10,16 @@
 #include "plan/batch.h"
 #include "plan/layout.h"
 #include "runtime/execute/combine_work.h"
+#include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/output_pieces.h"
 #include "runtime/execute/part_work.h"
+#include "runtime/execute/send_work.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
 
 using graph::OpId;
-using graph::OpKind;
 using graph::TensorId;
 using graph::TensorRole;
 using plan::Buffer;
@@ -51,9 +53,15 @@ public:
         }
         program_.steps.resize(static_cast<std::size_t>(placement_.workers()));
         program_.shares.assign(tasks_.size(), 0);
-        program_.uses.assign(tasks_.buffers.size(), 0);
-        program_.lasting.assign(tasks_.buffers.size(), 0);
-        program_.store.values.resize(tasks_.buffers.size());
+        std::size_t values = tasks_.buffers.size();
+        if (options_.peers != nullptr) {
+            program_.exchange = std::make_unique<Exchange>(
+                *options_.peers, plan_mail(tasks_, options_.peers->ownership), graph_, tasks_);
+            values += program_.exchange->mail().letters_in;
+        }
+        program_.uses.assign(values, 0);
+        program_.lasting.assign(values, 0);
+        program_.store.values.resize(values);
         find_predecessors();
         load_sources();
         for (const TaskId task : order) add_task(task);
@@ -80,6 +88,13 @@ private:
     [[nodiscard]] at::Device device_of(int device) const {
         return placement_.device[static_cast<std::size_t>(device)];
     }
+    [[nodiscard]] bool is_trained(TensorId t) const {
+        return graph_.tensor(t).role == TensorRole::parameter && !problem_.is_resident(t);
+    }
+    /// Does this process drive it?
+    [[nodiscard]] bool is_here(int device) const {
+        return placement_.worker[static_cast<std::size_t>(device)] >= 0;
+    }
 
     void find_predecessors() {
         std::vector<std::vector<TaskId>> before(tasks_.size());
@@ -102,7 +117,7 @@ private:
         std::vector<std::int32_t> there;
         for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
             const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.writer < 0 && buffer.region >= 0) {
+            if (buffer.writer < 0 && buffer.region >= 0 && is_here(buffer.device)) {
                 there.push_back(static_cast<std::int32_t>(b));
             }
         }
@@ -116,6 +131,9 @@ private:
             auto& known = homes_[{buffer.tensor.value, buffer.device}];
             meter_device(buffer.device);
             program_.store[b] = loaded(buffer, known);
+            if (program_.exchange && is_trained(buffer.tensor)) {
+                program_.exchange->guard(program_.store[b]);
+            }
             known.push_back(b);
         }
     }
@@ -146,15 +164,28 @@ private:
 
     // Tasks.
 
-    void add_step(TaskId task, int device, std::unique_ptr<Work> work) {
+    void add_step(TaskId task, int device, std::unique_ptr<Work> work,
+                  std::vector<std::int32_t> mail = {}) {
+        if (program_.exchange) {
+            const auto tokens = program_.exchange->mail().awaited[static_cast<std::size_t>(task)];
+            mail.insert(mail.end(), tokens.begin(), tokens.end());
+        }
+        if (program_.first < 0) program_.first = task;
+        program_.last = task;
         ++program_.shares[static_cast<std::size_t>(task)];
         const int worker = placement_.worker[static_cast<std::size_t>(device)];
-        program_.steps[static_cast<std::size_t>(worker)].push_back({task, device, std::move(work)});
+        program_.steps[static_cast<std::size_t>(worker)].push_back(
+            {task, device, std::move(work), std::move(mail)});
     }
 
     void add_task(TaskId id) {
         const Task& task = task_of(id);
         const at::Device device = device_of(task.device);
+        if (is_communication(task.kind) || is_local_move(task.kind)) {
+            return add_combination(id, task);
+        }
+        if (task.kind == TaskKind::loss) return add_loss(id, task, device);
+        if (!is_here(task.device)) return;
         switch (task.kind) {
         case TaskKind::forward:
             add_step(id, task.device,
@@ -164,12 +195,12 @@ private:
             add_step(id, task.device,
                      std::make_unique<BackwardWork>(problem_, tasks_, id, state_of(task), device));
             break;
-        case TaskKind::loss: add_loss(id, task, device); break;
         case TaskKind::update: add_update(id, task, device); break;
+        case TaskKind::loss:
         case TaskKind::accumulate:
         case TaskKind::pack:
         case TaskKind::copy:
-        case TaskKind::collective: add_combination(id, task); break;
+        case TaskKind::collective: break;
         }
     }
 
@@ -203,6 +234,7 @@ private:
         auto& seen = losses_seen_[{task.op.value, task.micro_batch}];
         const bool counts = std::ranges::find(seen, region) == seen.end();
         if (counts) seen.push_back(region);
+        if (!is_here(task.device)) return;
         auto work = std::make_unique<LossWork>(problem_, tasks_, id, region, device,
                                                LossOptions{.kind = strategy_.policy.loss,
                                                            .counts = counts,
@@ -240,8 +272,15 @@ private:
         }
     }
 
-    /// One share for each device that gets something.
+    /// One share for each device that gets something here, and before them one for each that gives something
+    /// to other processes.
     void add_combination(TaskId id, const Task& task) {
+        if (program_.exchange) {
+            if (const Meeting* const meeting = program_.exchange->mail().meeting_of(id)) {
+                return add_meeting(*meeting);
+            }
+            add_sends(id);
+        }
         std::map<int, std::vector<std::int32_t>> by_device;
         for (const std::int32_t b : writes(id)) {
             if (buffer_of(b).region >= 0) by_device[buffer_of(b).device].push_back(b);
@@ -249,20 +288,48 @@ private:
         if (by_device.empty())
             by_device[task.device];  // moves nothing, and must be done all the same
         for (const auto& [device, results] : by_device) {
-            std::vector<std::vector<Home>> homes(results.size());
-            for (std::size_t i = 0; i < results.size(); ++i) {
-                const Buffer& buffer = buffer_of(results[i]);
-                if (!task.updated || buffer.message) continue;
-                homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
-            }
-            add_step(id, device,
-                     std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
-                                                   device_of(device)));
+            if (is_here(device)) add_combination_on(device, id, task, results);
+        }
+    }
+
+    void add_combination_on(int device, TaskId id, const Task& task,
+                            const std::vector<std::int32_t>& results) {
+        std::vector<std::vector<Home>> homes(results.size());
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            const Buffer& buffer = buffer_of(results[i]);
+            if (!task.updated || buffer.message) continue;
+            homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
+        }
+        auto work = std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
+                                                  device_of(device), program_.exchange.get());
+        std::vector<std::int32_t> letters = work->letters();
+        add_step(id, device, std::move(work), std::move(letters));
+    }
+
+    void add_sends(TaskId id) {
+        std::map<int, std::vector<std::int32_t>> by_device;
+        const Mail& mail = program_.exchange->mail();
+        const auto [first, last] = mail.letters_from(id);
+        for (std::int32_t letter = first; letter < last; ++letter) {
+            by_device[mail.out[static_cast<std::size_t>(letter)].device].push_back(letter);
+        }
+        for (const auto& [device, letters] : by_device) {
+            add_step(id, device, std::make_unique<SendWork>(*program_.exchange, tasks_, letters));
+        }
+    }
+
+    void add_meeting(const Meeting& meeting) {
+        const auto row = static_cast<std::size_t>(task_of(meeting.task).ranks);
+        for (const int device : tasks_.ranks[row]) {
+            if (!is_here(device)) continue;
+            add_step(meeting.task, device,
+                     std::make_unique<MeetingWork>(*program_.exchange, tasks_, meeting, device));
         }
     }
 
     void count_uses() {
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            if (program_.shares[t] == 0) continue;
             for (const std::int32_t b : tasks_.reads[t])
                 ++program_.uses[static_cast<std::size_t>(b)];
         }
@@ -270,66 +337,21 @@ private:
 
     // What comes out.
 
-    /// When the value of a buffer is there.
-    [[nodiscard]] std::int64_t time_of(const Buffer& buffer) const {
-        return buffer.writer < 0 ? -1 : position_[static_cast<std::size_t>(buffer.writer)];
-    }
-
     void find_outputs() {
-        std::map<std::uint32_t, std::vector<std::int32_t>> buffers;
-        for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
-            const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.region < 0 || buffer.gradient || buffer.message) continue;
-            buffers[buffer.tensor.value].push_back(static_cast<std::int32_t>(b));
-        }
-        const int micro_batches = strategy_.policy.micro_batches;
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            if (graph_.op(OpId(i)).kind != OpKind::output) continue;
-            const int own = problem_.is_batched(OpId(i)) ? micro_batches : 1;
-            for (int m = 0; m < own; ++m) {
-                find_output(OpId(i), m, own > 1 ? m : -1,
-                            buffers[graph_.op(OpId(i)).inputs[0].value]);
-            }
-        }
-    }
-
-    /// The latest value on the device of each part that holds all of it: what lies there before may be a
-    /// summand.
-    void find_output(OpId id, int micro_batch, int label,
-                     const std::vector<std::int32_t>& buffers) {
-        const graph::OpRule& rule = problem_.rule(id);
-        const plan::OpConfig& config = strategy_.config(id);
-        const TensorId t = graph_.op(id).inputs[0];
-        const plan::Parts parts(
-            rule, config,
-            micro_batch_box(problem_, id, strategy_.policy.micro_batches, micro_batch));
-        for (int p = 0; p < parts.size(); ++p) {
-            const graph::Region region =
-                graph::region_of(rule, rule.operands[0], graph_.tensor(t).shape, parts.box(p));
-            std::vector<std::int32_t> here;
-            for (const std::int32_t b : buffers) {
-                const Buffer& buffer = buffer_of(b);
-                const bool mine = buffer.device == config.devices[p] &&
-                                  (buffer.micro_batch == label || buffer.micro_batch < 0);
-                if (mine && !Patch(region_of(buffer), region).empty()) here.push_back(b);
-            }
-            std::ranges::stable_sort(here, {},
-                                     [&](std::int32_t b) { return time_of(buffer_of(b)); });
-            const auto whole = std::find_if(here.rbegin(), here.rend(), [&](std::int32_t b) {
-                return contains(region_of(buffer_of(b)), region);
-            });
-            if (whole != here.rend()) here = {*whole};
-            for (const std::int32_t b : here) {
-                ++program_.uses[static_cast<std::size_t>(b)];
-                program_.outputs.push_back({b, t, buffer_of(b).region});
-            }
+        const auto pieces = output_pieces(problem_, strategy_, tasks_, position_);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const OutputPiece& piece = pieces[i];
+            if (!is_here(piece.device)) continue;
+            ++program_.uses[static_cast<std::size_t>(piece.buffer)];
+            program_.outputs.push_back({piece.buffer, piece.tensor, buffer_of(piece.buffer).region,
+                                        static_cast<std::int64_t>(i)});
         }
     }
 
     void find_parameters() {
         for (const auto& [key, buffers] : homes_) {
             const TensorId t{key.first};
-            if (graph_.tensor(t).role != TensorRole::parameter || problem_.is_resident(t)) continue;
+            if (!is_trained(t)) continue;
             for (const std::int32_t b : buffers) {
                 program_.parameters.push_back({b, t, buffer_of(b).region});
             }

@@ -10,7 +10,11 @@
 // start is loaded here, and stays; everything else is made by a task and given back after its last reader.
 //
 // A worker's list is a restriction of one order in which every task comes after what it waits for, so
-// whatever tasks take, workers cannot wait for one another in a circle (RULES.md 20).
+// whatever tasks take, workers cannot wait for one another in a circle (RULES.md 20). That holds for the
+// workers of several processes, too: sends end at once, and go before what a task waits for.
+//
+// One of several processes has the steps of its own devices alone, and loads what lies on these (mail.h says
+// what goes between processes).
 #pragma once
 
 #include <cstdint>
@@ -24,6 +28,7 @@
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"
+#include "runtime/execute/exchange.h"
 #include "runtime/execute/loss_work.h"
 #include "runtime/execute/sources.h"
 #include "runtime/execute/store.h"
@@ -33,22 +38,25 @@ namespace partita::runtime {
 
 /// Plan devices on real ones.
 struct Placement {
-    std::vector<int> worker;         ///< per plan device; workers are numbered from 0 without gaps
+    /// Per plan device; workers are numbered from 0 without gaps; -1: another process drives it.
+    std::vector<int> worker;
     std::vector<at::Device> device;  ///< per plan device
     [[nodiscard]] int workers() const;
 };
 
 struct ProgramOptions {
     OptimizerOptions optimizer;
-    bool keep_outputs = true;     ///< until the next iteration
-    bool keep_gradients = false;  ///< of parameters, the same
-    bool weigh_sums = false;      ///< of a loss (loss_work.h)
+    bool keep_outputs = true;      ///< until the next iteration
+    bool keep_gradients = false;   ///< of parameters, the same
+    bool weigh_sums = false;       ///< of a loss (loss_work.h)
+    const Peers* peers = nullptr;  ///< other processes; must outlive the program
 };
 
 struct Step {
     plan::TaskId task = -1;
     int device = 0;  ///< plan device on whose behalf
     std::unique_ptr<Work> work;
+    std::vector<std::int32_t> mail;  ///< letters and tokens that must be there (Mail::in)
 };
 
 /// A piece of a tensor and where it is found.
@@ -56,6 +64,7 @@ struct Found {
     std::int32_t buffer = -1;
     graph::TensorId tensor;
     std::int32_t region = -1;  ///< of TaskGraph::regions
+    std::int64_t place = 0;    ///< among the pieces of all processes
 };
 struct FoundGradient {
     const UpdateWork* update = nullptr;
@@ -65,11 +74,15 @@ struct FoundGradient {
 
 struct Program {
     std::vector<std::vector<Step>> steps;  ///< per worker, in commit order
-    std::vector<int> shares;               ///< per task: of how many steps it is made
+    plan::TaskId first = -1;               ///< of those that have steps here, in commit order
+    plan::TaskId last = -1;
+    std::vector<int> shares;               ///< per task: of how many steps it is made here
     plan::Csr<plan::TaskId> predecessors;  ///< per task
-    std::vector<int> uses;      ///< per buffer: tasks that read it, and one if it is kept
-    std::vector<char> lasting;  ///< per buffer: it stays for all iterations
+    // per buffer, and per letter behind them
+    std::vector<int> uses;      ///< tasks that read it, and one if it is kept
+    std::vector<char> lasting;  ///< it stays for all iterations
     Store store;
+    std::unique_ptr<Exchange> exchange;  ///< with other processes; or null
     // what comes out
     std::vector<Found> outputs;     ///< pieces, later ones are right where they overlap
     std::vector<Found> parameters;  ///< trained ones

@@ -13,6 +13,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "graph/units.h"
+
 namespace partita::runtime {
 
 struct Store {
@@ -31,6 +33,8 @@ class Work {
 public:
     virtual ~Work() = default;
     virtual void run(Store& store) = 0;
+    /// Of those that a run has met with: when the last of them was ready, since the start of the iteration.
+    [[nodiscard]] virtual Time met() const { return Time{0}; }
 };
 
 }  // namespace partita::runtime

@@ -14,6 +14,7 @@
 #include "conformance.h"
 #include "graph/error.h"
 #include "runtime/communicate/all_reduce.h"
+#include "runtime/communicate/mailbox_communicator.h"
 #include "runtime/communicate/processes.h"
 
 namespace partita::runtime {
@@ -33,19 +34,27 @@ void conform(Processes& processes) {
     }
 }
 
-// Groups that overlap, the second with two ranks per process, both used at once.
+// Groups that overlap, the second with two ranks per process, and the same ranks in the mailbox, all used at
+// once.
 void groups(Processes& processes) {
     ProcessGroup backwards{.number = 0};
     ProcessGroup twice{.number = 1};
+    MailboxGroup letters{.process_of_rank = {}, .names = {}, .first_number = 1'000};
     for (int process = 0; process < processes.size(); ++process) {
         backwards.process_of_rank.push_back(processes.size() - 1 - process);
         twice.process_of_rank.insert(twice.process_of_rank.end(), 2, process);
     }
+    letters.process_of_rank = twice.process_of_rank;
+    letters.names.resize(letters.process_of_rank.size());
     const int rank = processes.rank();
     std::vector<std::unique_ptr<Communicator>> communicators;
     communicators.push_back(processes.communicator(backwards, processes.size() - 1 - rank));
     communicators.push_back(processes.communicator(twice, 2 * rank));
     communicators.push_back(processes.communicator(twice, 2 * rank + 1));
+    for (const int own : {2 * rank, 2 * rank + 1}) {
+        communicators.push_back(std::make_unique<MailboxCommunicator>(processes.mailbox(), letters,
+                                                                      own, CommunicatorOptions{}));
+    }
     std::vector<std::thread> threads;
     for (const auto& communicator : communicators) {
         threads.emplace_back([&] {

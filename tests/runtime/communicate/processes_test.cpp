@@ -4,119 +4,48 @@
 // with the variables that torchrun sets.
 #include "runtime/communicate/processes.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/error.h"
 #include "ranks.h"
-
-extern char** environ;  // NOLINT: POSIX
+#include "tests/support/process.h"
 
 namespace partita::runtime {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
+using Clock = tests::Process::Clock;
 
-struct Ended {
-    int exit_code = -1;  // negative: by that signal; -SIGALRM: it had to be killed
-    std::string output;
-};
-
-// A program with all that it prints in a file; killed when it goes out of scope.
-class Process {
-public:
-    explicit Process(std::vector<std::string> arguments)
-        : output_(std::filesystem::temp_directory_path() /
-                  ("partita_process_" + std::to_string(getpid()) + "_" + std::to_string(++count))) {
-        posix_spawn_file_actions_t files;
-        posix_spawn_file_actions_init(&files);
-        posix_spawn_file_actions_addopen(&files, 1, output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                         0600);
-        posix_spawn_file_actions_adddup2(&files, 1, 2);
-        std::vector<char*> raw;
-        for (std::string& argument : arguments) raw.push_back(argument.data());
-        raw.push_back(nullptr);
-        if (posix_spawnp(&pid_, raw[0], &files, nullptr, raw.data(), environ) != 0) pid_ = -1;
-        posix_spawn_file_actions_destroy(&files);
-    }
-    ~Process() {
-        if (pid_ > 0) (void)end(Clock::now());
-        std::filesystem::remove(output_);
-    }
-    Process(const Process&) = delete;
-    Process& operator=(const Process&) = delete;
-
-    Ended end(Clock::time_point deadline) {
-        Ended ended;
-        int status = 0;
-        while (waitpid(pid_, &status, WNOHANG) == 0) {
-            if (Clock::now() > deadline) {
-                kill(pid_, SIGKILL);
-                waitpid(pid_, &status, 0);
-                status = SIGALRM;
-                break;
-            }
-            usleep(1'000);
-        }
-        pid_ = -1;
-        ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-        std::stringstream text;
-        text << std::ifstream(output_).rdbuf();
-        ended.output = text.str();
-        return ended;
-    }
-
-private:
-    static inline int count = 0;
-    std::filesystem::path output_;
-    pid_t pid_ = -1;
-};
+using tests::Ended;
+using tests::Process;
 
 constexpr auto kPatience = std::chrono::seconds(120);
 constexpr const char* kProgram = PARTITA_PROCESSES_PROGRAM;
 
 Ended mpirun(int ranks, const std::string& what, int timeout_ms = 60'000) {
-    Process process({PARTITA_MPIRUN, "--allow-run-as-root", "--oversubscribe", "-x",
-                     "TIMEOUT_MS=" + std::to_string(timeout_ms), "-n", std::to_string(ranks),
-                     kProgram, what});
-    return process.end(Clock::now() + kPatience);
-}
-
-int free_port() {
-    const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener, generic, size), 0);
-    EXPECT_EQ(getsockname(listener, generic, &size), 0);
-    close(listener);
-    return ntohs(address.sin_port);
+    auto arguments = tests::mpirun_arguments(PARTITA_MPIRUN, ranks);
+    arguments.insert(arguments.end(),
+                     {"-x", "TIMEOUT_MS=" + std::to_string(timeout_ms), kProgram, what});
+    return Process(arguments).end(Clock::now() + kPatience);
 }
 
 // Everyone but `except` is given time to end; that one is killed.
 std::vector<Ended> torchrun(int ranks, const std::string& what, int timeout_ms = 60'000,
                             int except = -1) {
-    const std::string port = std::to_string(free_port());
+    const int port = tests::free_port();
     std::vector<std::unique_ptr<Process>> processes;
     for (int rank = 0; rank < ranks; ++rank) {
-        processes.push_back(std::make_unique<Process>(std::vector<std::string>{
-            "env", "WORLD_SIZE=" + std::to_string(ranks), "RANK=" + std::to_string(rank),
-            "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
-            "TIMEOUT_MS=" + std::to_string(timeout_ms), kProgram, what}));
+        auto arguments = tests::torchrun_arguments(rank, ranks, port);
+        arguments.insert(arguments.end(),
+                         {"TIMEOUT_MS=" + std::to_string(timeout_ms), kProgram, what});
+        processes.push_back(std::make_unique<Process>(std::move(arguments)));
     }
     std::vector<Ended> ended(ranks);
     const auto deadline = Clock::now() + kPatience;

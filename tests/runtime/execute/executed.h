@@ -4,9 +4,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cost/collective.h"
 #include "graph/host_tensor.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/problem.h"
@@ -25,6 +27,18 @@ struct Executed {
 /// Lowers, orders and runs on `workers` threads, devices dealt out in turn.
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
+
+struct OverProcesses {
+    int count = 2;
+    int workers = 1;  ///< of each, for its devices in turn; more than it has devices: one for each
+    bool backwards = false;  ///< the last devices are those of process 0
+    /// Of every all-reduce, instead of the one that the cost model chose.
+    std::optional<cost::Algorithm> algorithm;
+};
+
+/// The same by several processes, each a thread of its own with mailboxes between them.
+Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
+                     const plan::Strategy& strategy, const Sources& sources, int iterations);
 
 /// Largest |a - b| / (1 + |b|) over all elements of tensors of equal names; infinity where a tensor is
 /// missing or of another shape. Floating-point and integer tensors.

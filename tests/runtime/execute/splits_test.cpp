@@ -4,6 +4,7 @@
 // updated parameters, for the runnable models under random splits of everything, in training and inference.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -67,14 +68,48 @@ protected:
         return executed(problem, whole, sources_, 1, iterations);
     }
 
-    void expect_same_training(plan::LossKind loss, std::uint64_t seeds);
+    /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2 to 4 with
+    /// blocks of devices from either end, from one worker for all of them to one for each.
+    enum class Over : std::uint8_t { threads, processes };
+    Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
+                           const plan::Strategy& strategy, int iterations);
+
+    void expect_same_outputs(Over over, std::uint64_t seeds);
+    void expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds);
 
     OnnxModel model_;
     cost::Machine machine_;
     Sources sources_;
 };
 
-void Splits::expect_same_training(plan::LossKind loss, std::uint64_t seeds) {
+Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
+                               const plan::Strategy& strategy, int iterations) {
+    if (over == Over::threads) {
+        return executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), iterations);
+    }
+    constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
+                                        cost::Algorithm::butterfly, cost::Algorithm::direct};
+    return executed_by({.count = 2 + static_cast<int>(seed % 3),
+                        .workers = seed % 2 == 0 ? kDevices : 1,
+                        .backwards = seed % 5 == 0,
+                        .algorithm = kAlgorithms[seed / 2 % kAlgorithms.size()]},
+                       problem, strategy, sources_, iterations);
+}
+
+void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
+    const plan::Problem problem = this->problem(plan::Mode::inference);
+    const Executed expected = alone(problem, {}, 1);
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        search::Random random(seed);
+        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
+        if (plan::find_fault(problem, strategy)) continue;
+        const Executed actual = executed_over(over, seed, problem, strategy, 2);
+        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
+            << "seed " << seed << ", " << text_of(problem, strategy);
+    }
+}
+
+void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds) {
     const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = loss};
     const plan::Problem problem = this->problem(plan::Mode::training, policy);
     constexpr int kIterations = 3;
@@ -87,8 +122,7 @@ void Splits::expect_same_training(plan::LossKind loss, std::uint64_t seeds) {
         strategy.policy = policy;
         strategy.policy.micro_batches = micro_batches;
         if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), kIterations);
+        const Executed actual = executed_over(over, seed, problem, strategy, kIterations);
         const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
         ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
@@ -101,26 +135,24 @@ void Splits::expect_same_training(plan::LossKind loss, std::uint64_t seeds) {
 }
 
 TEST_P(Splits, InferenceGivesTheSameOutputs) {
-    const plan::Problem problem = this->problem(plan::Mode::inference);
-    const Executed expected = alone(problem, {}, 1);
-    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        search::Random random(seed);
-        const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
-        if (plan::find_fault(problem, strategy)) continue;
-        const Executed actual =
-            executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), 2);
-        ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
-            << "seed " << seed << ", " << text_of(problem, strategy);
-    }
+    expect_same_outputs(Over::threads, 20);
 }
 
 TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
-    expect_same_training(plan::LossKind::mse, 20);
+    expect_same_training(Over::threads, plan::LossKind::mse, 20);
 }
 
 // Parts of a row of classes would each have a softmax of their own.
 TEST_P(Splits, TrainingOfCrossEntropyGivesTheSameGradientsAndParameters) {
-    expect_same_training(plan::LossKind::cross_entropy, 10);
+    expect_same_training(Over::threads, plan::LossKind::cross_entropy, 10);
+}
+
+TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
+    expect_same_outputs(Over::processes, 20);
+}
+
+TEST_P(Splits, TrainingOverProcessesGivesTheSameGradientsAndParameters) {
+    expect_same_training(Over::processes, plan::LossKind::mse, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits,

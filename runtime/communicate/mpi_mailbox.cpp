@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The number of a message is its tag, the note a message beside it. Sends are non-blocking; a thread
+// drives what is under way, since MPI moves large messages only while somebody calls it, and workers
+// compute. Who takes polls by itself.
+#include "runtime/communicate/mpi_mailbox.h"
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <condition_variable>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include <ATen/Functions.h>
+
+#include "graph/error.h"
+#include "runtime/communicate/combine.h"
+
+namespace partita::runtime {
+
+std::string mpi_text_of(int error) {
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(error, text.data(), &length);
+    return {text.data(), static_cast<std::size_t>(length)};
+}
+
+namespace {
+
+constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // counts are int
+constexpr int kTagsPerNumber = 2;                                // tensor and note
+constexpr auto kNap = std::chrono::microseconds(50);
+
+void check(int error) {
+    if (error != MPI_SUCCESS) throw DeviceError("MPI: " + mpi_text_of(error));
+}
+
+// A tensor and its note, on their way.
+struct Parcel {
+    at::Tensor tensor;
+    std::int64_t note = 0;
+    std::vector<MPI_Request> requests;  // of the note, then of the tensor's pieces
+
+    // The calls that begin it; `piece` gets data, bytes and tag.
+    template <class Piece>
+    void begin(std::int32_t number, const Piece& piece) {
+        const int tag = number * kTagsPerNumber;
+        const auto add = [&](void* data, std::int64_t bytes, int with) {
+            requests.push_back(MPI_REQUEST_NULL);
+            check(piece(data, static_cast<int>(bytes), with, &requests.back()));
+        };
+        add(&note, sizeof note, tag + 1);
+        const auto size = static_cast<std::int64_t>(tensor.nbytes());
+        auto* const data = static_cast<char*>(tensor.data_ptr());
+        std::int64_t at = 0;
+        do {
+            add(data + at, std::min(size - at, kLargestMessage), tag);
+            at += kLargestMessage;
+        } while (at < size);
+    }
+};
+
+class Mailboxes final : public MpiMailbox {
+public:
+    Mailboxes(std::mutex& mutex, MPI_Comm own, std::shared_ptr<Abort> abort)
+        : MpiMailbox(std::move(abort)), mutex_(mutex), own_(own), driver_([this] { drive(); }) {
+        void* largest = nullptr;
+        int found = 0;
+        const std::lock_guard lock(mutex_);
+        MPI_Comm_get_attr(own_, MPI_TAG_UB, static_cast<void*>(&largest), &found);
+        largest_tag_ = found != 0 ? *static_cast<int*>(largest) : 32'767;
+    }
+    ~Mailboxes() override {
+        {
+            const std::lock_guard lock(mutex_);
+            ends_ = true;
+        }
+        changed_.notify_all();
+        driver_.join();
+        if (!sends_.empty()) (void)new auto(std::move(sends_));  // MPI may still read what is there
+    }
+
+    Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+        const at::Tensor host = tensor.cpu();
+        const std::lock_guard lock(mutex_);
+        const Ticket ticket = next_++;
+        Parcel& parcel = sends_[ticket];  // stays where it is
+        parcel.tensor = host;
+        parcel.note = note;
+        parcel.begin(to.number, [&](void* data, int bytes, int tag, MPI_Request* request) {
+            return MPI_Isend(data, bytes, MPI_BYTE, to.process, tag, own_, request);
+        });
+        changed_.notify_all();
+        return ticket;
+    }
+
+    bool is_sent(Ticket ticket) override {
+        const std::lock_guard lock(mutex_);
+        const auto parcel = sends_.find(ticket);
+        if (parcel == sends_.end()) return true;
+        if (!has_ended(parcel->second)) return false;
+        sends_.erase(parcel);
+        return true;
+    }
+
+    std::optional<std::int64_t> take(Address from, const at::Tensor& into,
+                                     Clock::time_point until) override;
+
+    bool drain(Clock::time_point until) override {
+        while (true) {
+            {
+                const std::lock_guard lock(mutex_);
+                clear_sent();
+                if (sends_.empty()) return true;
+            }
+            if (is_aborted() || Clock::now() >= until) return false;
+            std::this_thread::sleep_for(kNap);
+        }
+    }
+
+    std::int64_t numbers() const override { return largest_tag_ / kTagsPerNumber; }
+
+private:
+    // Under the lock.
+    static bool has_ended(Parcel& parcel) {
+        int ended = 0;
+        check(MPI_Testall(static_cast<int>(parcel.requests.size()), parcel.requests.data(), &ended,
+                          MPI_STATUSES_IGNORE));
+        return ended != 0;
+    }
+    void clear_sent() {
+        for (auto parcel = sends_.begin(); parcel != sends_.end();) {
+            parcel = has_ended(parcel->second) ? sends_.erase(parcel) : std::next(parcel);
+        }
+    }
+
+    bool receive(Parcel& parcel, Address from);
+    void drive();
+
+    std::mutex& mutex_;
+    MPI_Comm own_;
+    int largest_tag_ = 0;
+    std::condition_variable changed_;
+    bool ends_ = false;
+    Ticket next_ = 0;
+    std::map<Ticket, Parcel> sends_;
+    std::thread driver_;
+};
+
+void Mailboxes::drive() {
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+        if (sends_.empty()) {
+            changed_.wait(lock);
+            continue;
+        }
+        try {
+            clear_sent();
+        } catch (const DeviceError& error) {
+            abort_->raise(error.what());
+            return;
+        }
+        lock.unlock();
+        std::this_thread::sleep_for(kNap);
+        lock.lock();
+    }
+}
+
+// Has it come? Throws when it is no message of that size.
+bool Mailboxes::receive(Parcel& parcel, Address from) {
+    std::vector<MPI_Status> statuses(parcel.requests.size());
+    const std::lock_guard lock(mutex_);
+    int ended = 0;
+    const int error = MPI_Testall(static_cast<int>(parcel.requests.size()), parcel.requests.data(),
+                                  &ended, statuses.data());
+    if (error == MPI_ERR_IN_STATUS) {
+        for (const MPI_Status& status : statuses) {
+            int kind = status.MPI_ERROR;
+            if (kind == MPI_SUCCESS || kind == MPI_ERR_PENDING) continue;
+            MPI_Error_class(status.MPI_ERROR, &kind);
+            if (kind == MPI_ERR_TRUNCATE) break;
+            check(status.MPI_ERROR);
+        }
+        throw DeviceError("rank " + std::to_string(from.process) +
+                          " sent more bytes than expected. Give all ranks the same plan.");
+    }
+    check(error);
+    if (ended == 0) return false;
+    std::size_t came = 0;
+    for (std::size_t i = 1; i < statuses.size(); ++i) {
+        int bytes = 0;
+        MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
+        came += static_cast<std::size_t>(bytes);
+    }
+    if (came != parcel.tensor.nbytes()) refuse_size(from, came, parcel.tensor.nbytes());
+    return true;
+}
+
+std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into,
+                                            Clock::time_point until) {
+    auto parcel = std::make_unique<Parcel>();
+    parcel->tensor = into.is_cpu() ? into : at::empty_like(into, into.options().device(at::kCPU));
+    try {
+        {
+            const std::lock_guard lock(mutex_);
+            parcel->begin(from.number, [&](void* data, int bytes, int tag, MPI_Request* request) {
+                return MPI_Irecv(data, bytes, MPI_BYTE, from.process, tag, own_, request);
+            });
+        }
+        const auto began = Clock::now();
+        while (!receive(*parcel, from)) {
+            stop_if_aborted();
+            if (Clock::now() >= until) {
+                (void)parcel.release();  // MPI may still write there
+                return std::nullopt;
+            }
+            pause(began);
+        }
+    } catch (...) {
+        (void)parcel.release();
+        throw;
+    }
+    copy_tensor(into, parcel->tensor);
+    return parcel->note;
+}
+
+}  // namespace
+
+std::unique_ptr<MpiMailbox> mpi_mailbox(std::mutex& mutex, MPI_Comm own,
+                                        std::shared_ptr<Abort> abort) {
+    return std::make_unique<Mailboxes>(mutex, own, std::move(abort));
+}
+
+}  // namespace partita::runtime

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/communicate/thread_mailbox.h"
+
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <ATen/Functions.h>
+
+#include "runtime/communicate/combine.h"
+
+namespace partita::runtime {
+namespace {
+
+constexpr auto kSlice = std::chrono::milliseconds(5);  // between looks at the Abort flag
+
+struct Letter {
+    Mailbox::Ticket ticket = 0;
+    at::Tensor tensor;
+    std::int64_t note = 0;
+};
+
+struct Room {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::tuple<int, int, std::int32_t>, std::deque<Letter>> letters;  // from, to, number
+    Mailbox::Ticket next = 0;
+    std::set<Mailbox::Ticket> under_way;
+};
+
+class ThreadMailbox final : public Mailbox {
+public:
+    ThreadMailbox(std::shared_ptr<Room> room, int process, std::shared_ptr<Abort> abort)
+        : Mailbox(std::move(abort)), room_(std::move(room)), process_(process) {}
+
+    Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+        const std::lock_guard lock(room_->mutex);
+        const Ticket ticket = room_->next++;
+        room_->under_way.insert(ticket);
+        room_->letters[{process_, to.process, to.number}].push_back({ticket, tensor, note});
+        room_->changed.notify_all();
+        return ticket;
+    }
+    bool is_sent(Ticket ticket) override {
+        const std::lock_guard lock(room_->mutex);
+        return !room_->under_way.contains(ticket);
+    }
+
+    std::optional<std::int64_t> take(Address from, const at::Tensor& into,
+                                     Clock::time_point until) override {
+        std::unique_lock lock(room_->mutex);
+        auto& letters = room_->letters[{from.process, process_, from.number}];
+        while (letters.empty()) {
+            stop_if_aborted();
+            if (Clock::now() >= until) return std::nullopt;
+            room_->changed.wait_for(lock, kSlice);
+        }
+        const Letter letter = std::move(letters.front());
+        letters.pop_front();
+        lock.unlock();
+        if (letter.tensor.nbytes() != into.nbytes()) {
+            refuse_size(from, letter.tensor.nbytes(), into.nbytes());
+        }
+        copy_tensor(into, letter.tensor);
+        lock.lock();
+        room_->under_way.erase(letter.ticket);
+        return letter.note;
+    }
+
+    std::int64_t numbers() const override { return std::numeric_limits<std::int32_t>::max(); }
+
+private:
+    std::shared_ptr<Room> room_;  // shared by all processes
+    int process_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Mailbox>> thread_mailboxes(int processes,
+                                                       const std::shared_ptr<Abort>& abort) {
+    const auto room = std::make_shared<Room>();
+    std::vector<std::unique_ptr<Mailbox>> all;
+    for (int process = 0; process < processes; ++process) {
+        all.push_back(std::make_unique<ThreadMailbox>(room, process, abort));
+    }
+    return all;
+}
+
+}  // namespace partita::runtime

@@ -186,7 +186,8 @@ Device read_device_figures(const JsonField& field) {
     device.source = read_source(field["source"]);
     if (const JsonField threads = field["threads"]; threads.present()) {
         constexpr std::int64_t kMostThreads = 65'536;
-        device.threads = static_cast<int>(threads.integer(1, kMostThreads, {"a number of cores from 1 to 65536"}));
+        device.threads = static_cast<int>(
+            threads.integer(1, kMostThreads, {"a number of cores from 1 to 65536"}));
     }
     return device;
 }

@@ -3,6 +3,7 @@
 // Measuring, with a runtime whose devices are known exactly: a task takes time by its bytes and FLOPs times a
 // factor of its own, and runs in the plan's order.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -60,6 +61,10 @@ public:
             result.times.push_back({time, time, time});
         }
         return result;
+    }
+    std::unique_ptr<runtime::Ranks> join(const runtime::Launch& /*launch*/,
+                                         std::chrono::milliseconds /*timeout*/) override {
+        return nullptr;
     }
     runtime::Hardware hardware(const std::string& /*devices*/,
                                const cost::Machine& /*machine*/) const override {

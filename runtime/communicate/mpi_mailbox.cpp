@@ -79,14 +79,14 @@ public:
         }
         changed_.notify_all();
         driver_.join();
-        if (!sends_.empty()) (void)new auto(std::move(sends_));  // MPI may still read what is there
+        if (under_way_->sends.empty() && under_way_->given_up.empty()) delete under_way_;
     }
 
     Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
         const at::Tensor host = tensor.cpu();
         const std::lock_guard lock(mutex_);
         const Ticket ticket = next_++;
-        Parcel& parcel = sends_[ticket];  // stays where it is
+        Parcel& parcel = under_way_->sends[ticket];  // stays where it is
         parcel.tensor = host;
         parcel.note = note;
         parcel.begin(to.number, [&](void* data, int bytes, int tag, MPI_Request* request) {
@@ -98,10 +98,10 @@ public:
 
     bool is_sent(Ticket ticket) override {
         const std::lock_guard lock(mutex_);
-        const auto parcel = sends_.find(ticket);
-        if (parcel == sends_.end()) return true;
+        const auto parcel = under_way_->sends.find(ticket);
+        if (parcel == under_way_->sends.end()) return true;
         if (!has_ended(parcel->second)) return false;
-        sends_.erase(parcel);
+        under_way_->sends.erase(parcel);
         return true;
     }
 
@@ -113,7 +113,7 @@ public:
             {
                 const std::lock_guard lock(mutex_);
                 clear_sent();
-                if (sends_.empty()) return true;
+                if (under_way_->sends.empty()) return true;
             }
             if (is_aborted() || Clock::now() >= until) return false;
             std::this_thread::sleep_for(kNap);
@@ -131,11 +131,16 @@ private:
         return ended != 0;
     }
     void clear_sent() {
-        for (auto parcel = sends_.begin(); parcel != sends_.end();) {
-            parcel = has_ended(parcel->second) ? sends_.erase(parcel) : std::next(parcel);
+        for (auto parcel = under_way_->sends.begin(); parcel != under_way_->sends.end();) {
+            parcel =
+                has_ended(parcel->second) ? under_way_->sends.erase(parcel) : std::next(parcel);
         }
     }
 
+    void give_up(std::unique_ptr<Parcel> parcel) {
+        const std::lock_guard lock(mutex_);
+        under_way_->given_up.push_back(std::move(parcel));
+    }
     bool receive(Parcel& parcel, Address from);
     void drive();
 
@@ -145,14 +150,19 @@ private:
     std::condition_variable changed_;
     bool ends_ = false;
     Ticket next_ = 0;
-    std::map<Ticket, Parcel> sends_;
+    // Left behind when something failed: MPI may still read and write there.
+    struct UnderWay {
+        std::map<Ticket, Parcel> sends;
+        std::vector<std::unique_ptr<Parcel>> given_up;
+    };
+    UnderWay* under_way_ = new UnderWay;
     std::thread driver_;
 };
 
 void Mailboxes::drive() {
     std::unique_lock lock(mutex_);
     while (!ends_) {
-        if (sends_.empty()) {
+        if (under_way_->sends.empty()) {
             changed_.wait(lock);
             continue;
         }
@@ -213,13 +223,13 @@ std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into
         while (!receive(*parcel, from)) {
             stop_if_aborted();
             if (Clock::now() >= until) {
-                (void)parcel.release();  // MPI may still write there
+                give_up(std::move(parcel));
                 return std::nullopt;
             }
             pause(began);
         }
     } catch (...) {
-        (void)parcel.release();
+        give_up(std::move(parcel));
         throw;
     }
     copy_tensor(into, parcel->tensor);

@@ -117,14 +117,12 @@ TEST_F(Execute, UpdatesAProfileThatPlansByIt) {
     const Outcome result = execute({"--update-profile", "p.sqlite"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("wrote p.sqlite: "));
-    const Outcome again = execute({"--profile", "p.sqlite", "--json"});
-    ASSERT_EQ(again.code, 0) << again.err;
-    const Outcome simulated =
-        run({"simulate", "plan.json", mlp_, "--profile", "p.sqlite", "--json", "--ignore-digest"});
+    // Other prices may move data in other ways: then the plan's order is not one of these tasks.
+    const Outcome simulated = run(
+        {"simulate", "plan.json", mlp_, "--profile", "p.sqlite", "--json", "--scheduler", "pct"});
     ASSERT_EQ(simulated.code, 0) << simulated.err;
     const json costs = json::parse(simulated.out)["costs"];
-    EXPECT_GT(costs["measured"].get<int>(), 0);
-    EXPECT_EQ(costs["analytic"].get<int>(), 0);
+    EXPECT_GT(costs["measured"].get<int>(), costs["analytic"].get<int>());
 }
 
 TEST_F(Execute, ProfilesWhatAModelNeedsOnce) {

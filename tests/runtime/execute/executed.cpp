@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
@@ -56,15 +57,40 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
     return executed_at(placement, problem, strategy, sources, iterations);
 }
 
-Executed executed_on_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
-                          const Sources& sources, int gpus, int iterations) {
-    install_pretend_gpus();
+namespace {
+
+template <class GpuOf>
+Executed executed_on_gpus(const GpuOf& gpu, const plan::Problem& problem,
+                          const plan::Strategy& strategy, const Sources& sources, int gpus,
+                          int iterations) {
     Placement placement;
     for (int d = 0; d < problem.device_count(); ++d) {
         placement.worker.push_back(d * gpus / problem.device_count());
-        placement.device.push_back(pretend_gpu(placement.worker.back()));
+        placement.device.push_back(gpu(placement.worker.back()));
     }
     return executed_at(placement, problem, strategy, sources, iterations);
+}
+
+}  // namespace
+
+Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Sources& sources, int gpus, int iterations) {
+    install_pretend_gpus();
+    return executed_on_gpus(pretend_gpu, problem, strategy, sources, gpus, iterations);
+}
+
+int cuda_gpus() {
+    return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+}
+
+Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
+                          const Sources& sources, int gpus, int iterations) {
+    at::globalContext().setAllowTF32CuBLAS(false);  // its products have 10 bits
+    at::globalContext().setAllowTF32CuDNN(false);
+    const auto gpu = [](int index) {
+        return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+    };
+    return executed_on_gpus(gpu, problem, strategy, sources, gpus, iterations);
 }
 
 namespace {

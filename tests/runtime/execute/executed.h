@@ -29,7 +29,13 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
 
 /// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one.
-Executed executed_on_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Sources& sources, int gpus, int iterations);
+
+/// Of this host, for the program.
+int cuda_gpus();
+/// The same on so many real ones.
+Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations);
 
 struct OverProcesses {

@@ -28,7 +28,8 @@ struct Executed {
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
 
-/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one.
+/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one; where each device has its own, with
+/// something in NCCL's place.
 Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
                                   const Sources& sources, int gpus, int iterations);
 
@@ -38,8 +39,12 @@ int cuda_gpus();
 Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations);
 
+/// So many groups have had something in NCCL's place since the last call.
+int nccl_groups_made();
+
 struct OverProcesses {
     int count = 2;
+    bool on_pretend_gpus = false;  ///< one for each device, with something in NCCL's place
     int workers = 1;  ///< of each, for its devices in turn; more than it has devices: one for each
     bool backwards = false;  ///< the last devices are those of process 0
     /// Of every all-reduce, instead of the one that the cost model chose.

@@ -28,7 +28,7 @@
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/program.h"
 #include "runtime/kernels/tensors.h"
-#include "tests/runtime/execute/pretend_gpu.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
 

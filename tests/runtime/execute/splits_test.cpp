@@ -18,7 +18,7 @@
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
-#include "tests/runtime/execute/pretend_gpu.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pretend GPUs find what they are there to find.
-#include "tests/runtime/execute/pretend_gpu.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

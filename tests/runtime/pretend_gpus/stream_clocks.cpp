@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/runtime/execute/stream_clocks.h"
+#include "tests/runtime/pretend_gpus/stream_clocks.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/runtime/execute/pretend_gpu.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
-#include "tests/runtime/execute/stream_clocks.h"
+#include "tests/runtime/pretend_gpus/stream_clocks.h"
 
 namespace partita::runtime {
 

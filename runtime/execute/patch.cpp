@@ -91,8 +91,9 @@ void Patch::copy(const at::Tensor& to, const at::Tensor& from) const {
 }
 
 void Patch::combine(const at::Tensor& to, const at::Tensor& from, graph::Combine combine) const {
-    visit(0, to, from,
-          [combine](const at::Tensor& t, const at::Tensor& f) { combine_into(t, f, combine); });
+    visit(0, to, from, [combine](const at::Tensor& t, const at::Tensor& f) {
+        combine_into(t, f.to(t.device()), combine);
+    });
 }
 
 void combine_into(const at::Tensor& to, const at::Tensor& from, graph::Combine combine) {

@@ -12,6 +12,7 @@
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/output_pieces.h"
 #include "runtime/execute/part_work.h"
 #include "runtime/execute/send_work.h"
@@ -31,6 +32,11 @@ using plan::TaskKind;
 int Placement::workers() const {
     return worker.empty() ? 0 : 1 + *std::ranges::max_element(worker);
 }
+
+Program::Program() = default;
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
 
 namespace {
 
@@ -59,6 +65,7 @@ public:
                 *options_.peers, plan_mail(tasks_, options_.peers->ownership), graph_, tasks_);
             values += program_.exchange->mail().letters_in;
         }
+        program_.nccl = std::make_unique<NcclGroups>(tasks_, placement_, names(), options_.peers);
         program_.uses.assign(values, 0);
         program_.lasting.assign(values, 0);
         program_.store.values.resize(values);
@@ -94,6 +101,14 @@ private:
     /// Does this process drive it?
     [[nodiscard]] bool is_here(int device) const {
         return placement_.worker[static_cast<std::size_t>(device)] >= 0;
+    }
+
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::string> names;
+        for (const cost::Device& device : problem_.machine().devices()) {
+            names.push_back(device.name);
+        }
+        return names;
     }
 
     void find_predecessors() {
@@ -275,9 +290,18 @@ private:
     /// One share for each device that gets something here, and before them one for each that gives something
     /// to other processes.
     void add_combination(TaskId id, const Task& task) {
+        if (const Meeting* const meeting = program_.nccl->meeting_of(id)) {
+            return add_meeting(*meeting, [&](int device) -> std::unique_ptr<Work> {
+                return std::make_unique<NcclMeeting>(program_.nccl->communicator(id, device),
+                                                     tasks_, *meeting, device);
+            });
+        }
         if (program_.exchange) {
             if (const Meeting* const meeting = program_.exchange->mail().meeting_of(id)) {
-                return add_meeting(*meeting);
+                return add_meeting(*meeting, [&](int device) -> std::unique_ptr<Work> {
+                    return std::make_unique<MailMeeting>(*program_.exchange, tasks_, *meeting,
+                                                         device);
+                });
             }
             add_sends(id);
         }
@@ -318,12 +342,10 @@ private:
         }
     }
 
-    void add_meeting(const Meeting& meeting) {
-        const auto row = static_cast<std::size_t>(task_of(meeting.task).ranks);
-        for (const int device : tasks_.ranks[row]) {
-            if (!is_here(device)) continue;
-            add_step(meeting.task, device,
-                     std::make_unique<MeetingWork>(*program_.exchange, tasks_, meeting, device));
+    template <class MakeWork>
+    void add_meeting(const Meeting& meeting, const MakeWork& work_of) {
+        for (const int device : devices_of(tasks_, meeting.task)) {
+            if (is_here(device)) add_step(meeting.task, device, work_of(device));
         }
     }
 

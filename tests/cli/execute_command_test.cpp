@@ -102,6 +102,10 @@ TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
     const Outcome result = execute({"--devices", "cuda:99"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("devices 'cuda:99': "));
+    const Outcome twice = execute({"--devices", "cuda:0,0"});
+    EXPECT_EQ(twice.code, 2);
+    EXPECT_THAT(twice.err, HasSubstr("GPU 0 is named twice"));
+    EXPECT_EQ(execute({"--devices", "cuda:1000"}).code, 2);
     EXPECT_EQ(execute({"--devices", "tpu:1"}).code, 2);
     EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
 }

@@ -20,18 +20,16 @@
 #include "runtime/execute/executor.h"
 #include "runtime/execute/program.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/runtime/execute/pretend_gpu.h"
 
 namespace partita::runtime {
 
-Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
-                  const Sources& sources, int workers, int iterations) {
+namespace {
+
+Executed executed_at(const Placement& placement, const plan::Problem& problem,
+                     const plan::Strategy& strategy, const Sources& sources, int iterations) {
     const plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
-    Placement placement;
-    for (int d = 0; d < problem.device_count(); ++d) {
-        placement.worker.push_back(d % workers);
-        placement.device.emplace_back(at::kCPU);
-    }
     Program program =
         make_program(problem, strategy, tasks, timeline.commit_order, sources, placement,
                      {.optimizer = {}, .keep_outputs = true, .keep_gradients = true});
@@ -44,6 +42,29 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
     result.parameters = executor.parameters();
     result.gradients = executor.gradients();
     return result;
+}
+
+}  // namespace
+
+Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
+                  const Sources& sources, int workers, int iterations) {
+    Placement placement;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        placement.worker.push_back(d % workers);
+        placement.device.emplace_back(at::kCPU);
+    }
+    return executed_at(placement, problem, strategy, sources, iterations);
+}
+
+Executed executed_on_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                          const Sources& sources, int gpus, int iterations) {
+    install_pretend_gpus();
+    Placement placement;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        placement.worker.push_back(d * gpus / problem.device_count());
+        placement.device.push_back(pretend_gpu(placement.worker.back()));
+    }
+    return executed_at(placement, problem, strategy, sources, iterations);
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies executed on CPU devices, and what comes out of them.
+// Strategies executed on CPU devices and pretend GPUs, and what comes out of them.
 #pragma once
 
 #include <filesystem>
@@ -27,6 +27,10 @@ struct Executed {
 /// Lowers, orders and runs on `workers` threads, devices dealt out in turn.
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
+
+/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one.
+Executed executed_on_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                          const Sources& sources, int gpus, int iterations);
 
 struct OverProcesses {
     int count = 2;

@@ -2,6 +2,7 @@
 //
 // Whatever a strategy is, what runs computes what one device computes: outputs, losses, gradients and
 // updated parameters, for the runnable models under random splits of everything, in training and inference.
+// On pretend GPUs nothing may depend on what streams happen to do first.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,6 +17,7 @@
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
+#include "tests/runtime/execute/pretend_gpu.h"
 
 namespace partita::runtime {
 namespace {
@@ -69,8 +71,9 @@ protected:
     }
 
     /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2 to 4 with
-    /// blocks of devices from either end, from one worker for all of them to one for each.
-    enum class Over : std::uint8_t { threads, processes };
+    /// blocks of devices from either end, from one worker for all of them to one for each. Over pretend
+    /// GPUs: one for all devices to one for each.
+    enum class Over : std::uint8_t { threads, processes, gpus };
     Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
                            const plan::Strategy& strategy, int iterations);
 
@@ -86,6 +89,12 @@ Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Proble
                                const plan::Strategy& strategy, int iterations) {
     if (over == Over::threads) {
         return executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), iterations);
+    }
+    if (over == Over::gpus) {
+        Executed result = executed_on_gpus(problem, strategy, sources_,
+                                           1 + static_cast<int>(seed % kDevices), iterations);
+        EXPECT_EQ(races(), std::vector<std::string>()) << "seed " << seed;
+        return result;
     }
     constexpr std::array kAlgorithms = {cost::Algorithm::ring, cost::Algorithm::tree,
                                         cost::Algorithm::butterfly, cost::Algorithm::direct};
@@ -153,6 +162,14 @@ TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
 
 TEST_P(Splits, TrainingOverProcessesGivesTheSameGradientsAndParameters) {
     expect_same_training(Over::processes, plan::LossKind::mse, 20);
+}
+
+TEST_P(Splits, InferenceOnGpusGivesTheSameOutputs) {
+    expect_same_outputs(Over::gpus, 12);
+}
+
+TEST_P(Splits, TrainingOnGpusGivesTheSameGradientsAndParameters) {
+    expect_same_training(Over::gpus, plan::LossKind::mse, 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits,

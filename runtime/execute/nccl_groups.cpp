@@ -16,12 +16,13 @@ using plan::TaskId;
 namespace {
 
 /// Per group; what other processes make is heard from them.
-std::vector<std::string> made_ids(const std::vector<std::vector<int>>& groups, const Peers* peers) {
+std::vector<std::string> made_ids(const NcclLibrary& nccl,
+                                  const std::vector<std::vector<int>>& groups, const Peers* peers) {
     std::vector<std::string> ids;
     std::string own;
     for (const auto& group : groups) {
         const bool is_mine = peers == nullptr || peers->ownership.is_mine(group[0]);
-        ids.push_back(is_mine ? nccl_unique_id() : "");
+        ids.push_back(is_mine ? nccl.new_id() : "");
         own += ids.back();
     }
     if (peers == nullptr) return ids;
@@ -37,10 +38,19 @@ std::vector<std::string> made_ids(const std::vector<std::vector<int>>& groups, c
 
 }  // namespace
 
-NcclGroups::NcclGroups(const plan::TaskGraph& tasks, const Placement& placement,
-                       const std::vector<std::string>& names, const Peers* peers)
-    : tasks_(tasks), abort_(peers == nullptr ? std::make_shared<Abort>() : peers->abort) {
-    if (!placement.own_gpus || !has_nccl()) return;
+const NcclLibrary& nccl_library() {
+    static const NcclLibrary kLibrary =
+        has_nccl() ? NcclLibrary{nccl_unique_id, nccl_communicator} : NcclLibrary{};
+    return kLibrary;
+}
+
+NcclGroups::NcclGroups(const NcclLibrary& nccl, const plan::TaskGraph& tasks,
+                       const Placement& placement, const std::vector<std::string>& names,
+                       const Peers* peers)
+    : nccl_(nccl),
+      tasks_(tasks),
+      abort_(peers == nullptr ? std::make_shared<Abort>() : peers->abort) {
+    if (!placement.own_gpus || !nccl.new_id) return;
     std::vector<Group> groups;
     std::set<Group> known;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -52,7 +62,7 @@ NcclGroups::NcclGroups(const plan::TaskGraph& tasks, const Placement& placement,
     }
     CommunicatorOptions options{.abort = abort_};
     if (peers != nullptr) options.timeout = peers->patience;  // groups meet first after loading
-    const std::vector<std::string> ids = made_ids(groups, peers);
+    const std::vector<std::string> ids = made_ids(nccl, groups, peers);
     for (std::size_t g = 0; g < groups.size(); ++g) {
         connect(groups[g], ids[g], placement, names, options);
     }
@@ -68,7 +78,7 @@ void NcclGroups::connect(const Group& group, const std::string& id, const Placem
         const auto device = static_cast<std::size_t>(group[static_cast<std::size_t>(rank)]);
         if (placement.worker[device] < 0) continue;
         communicators_[{group, group[static_cast<std::size_t>(rank)]}] =
-            nccl_communicator(id, rank, size, placement.device[device], named);
+            nccl_.connect(id, rank, size, placement.device[device], named);
     }
 }
 

@@ -10,6 +10,7 @@
 // come to their groups in one order, too, and NCCL's kernels cannot wait for one another in a circle.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,11 +25,22 @@
 
 namespace partita::runtime {
 
+/// NCCL, or what stands for it in tests.
+struct NcclLibrary {
+    /// Empty: there is none.
+    std::function<std::string()> new_id;
+    std::function<std::unique_ptr<Communicator>(const std::string& id, int rank, int size,
+                                                at::Device device, const CommunicatorOptions&)>
+        connect;
+};
+/// This program's (nccl_communicator.h).
+const NcclLibrary& nccl_library();
+
 class NcclGroups {
 public:
     /// No groups where NCCL or GPUs for it are missing. `names`: of the plan's devices. `peers`: or null;
     /// all of its processes construct alike. Throws DeviceError.
-    NcclGroups(const plan::TaskGraph& tasks, const Placement& placement,
+    NcclGroups(const NcclLibrary& nccl, const plan::TaskGraph& tasks, const Placement& placement,
                const std::vector<std::string>& names, const Peers* peers);
 
     /// Null: NCCL does not do it.
@@ -45,6 +57,7 @@ private:
     void connect(const Group& group, const std::string& id, const Placement& placement,
                  const std::vector<std::string>& names, const CommunicatorOptions& options);
 
+    const NcclLibrary& nccl_;
     const plan::TaskGraph& tasks_;
     std::shared_ptr<Abort> abort_;
     std::vector<Meeting> meetings_;  ///< rising by task

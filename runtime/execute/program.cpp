@@ -65,7 +65,9 @@ public:
                 *options_.peers, plan_mail(tasks_, options_.peers->ownership), graph_, tasks_);
             values += program_.exchange->mail().letters_in;
         }
-        program_.nccl = std::make_unique<NcclGroups>(tasks_, placement_, names(), options_.peers);
+        program_.nccl =
+            std::make_unique<NcclGroups>(options_.nccl == nullptr ? nccl_library() : *options_.nccl,
+                                         tasks_, placement_, names(), options_.peers);
         program_.uses.assign(values, 0);
         program_.lasting.assign(values, 0);
         program_.store.values.resize(values);

@@ -37,6 +37,7 @@
 namespace partita::runtime {
 
 class NcclGroups;
+struct NcclLibrary;
 
 /// Plan devices on real ones.
 struct Placement {
@@ -49,10 +50,11 @@ struct Placement {
 
 struct ProgramOptions {
     OptimizerOptions optimizer;
-    bool keep_outputs = true;      ///< until the next iteration
-    bool keep_gradients = false;   ///< of parameters, the same
-    bool weigh_sums = false;       ///< of a loss (loss_work.h)
-    const Peers* peers = nullptr;  ///< other processes; must outlive the program
+    bool keep_outputs = true;           ///< until the next iteration
+    bool keep_gradients = false;        ///< of parameters, the same
+    bool weigh_sums = false;            ///< of a loss (loss_work.h)
+    const Peers* peers = nullptr;       ///< other processes; must outlive the program
+    const NcclLibrary* nccl = nullptr;  ///< null: this program's; must outlive the program
 };
 
 struct Step {

@@ -5,8 +5,9 @@
 // ATen gives float32 products on CPUs to MKL, which is slow where the CPU is not Intel's: on one AMD EPYC
 // core (AVX-512) oneDNN, which ATen carries as well and which convolutions use, is 1.5 to 4 times as fast,
 // in all three products of a layer (docs/runtime.md has the numbers). It takes some 8 us to start, so small
-// products, and those with vectors, stay with ATen's choice. So do other types and devices, matrices with
-// gaps, and products that autograd must see: oneDNN's has no derivative.
+// products, and those with vectors, stay with ATen's choice. So do other types and devices, and
+// products that autograd must see: oneDNN's has no derivative. Matrices with gaps are copied first, or stay
+// with ATen where that does not pay: oneDNN's product of them is right, and takes 900 times as long.
 //
 // Threads: any number. Errors: what ATen throws.
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace partita::runtime {
 
-/// Does a product of two matrices run on oneDNN?
+/// Does the product of two matrices run on oneDNN?
 bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b);
 
 /// a b, for a [m k] and b [k n], in any strides.

@@ -28,12 +28,23 @@ struct Executed {
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
 
-/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one.
-Executed executed_on_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one; where each device has its own, with
+/// something in NCCL's place.
+Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Sources& sources, int gpus, int iterations);
+
+/// Of this host, for the program.
+int cuda_gpus();
+/// The same on so many real ones.
+Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
                           const Sources& sources, int gpus, int iterations);
+
+/// So many groups have had something in NCCL's place since the last call.
+int nccl_groups_made();
 
 struct OverProcesses {
     int count = 2;
+    bool on_pretend_gpus = false;  ///< one for each device, with something in NCCL's place
     int workers = 1;  ///< of each, for its devices in turn; more than it has devices: one for each
     bool backwards = false;  ///< the last devices are those of process 0
     /// Of every all-reduce, instead of the one that the cost model chose.

@@ -106,7 +106,7 @@ struct PretendGuard final : c10::impl::DeviceGuardImplInterface {
     }
     void synchronizeEvent(void* event) const override { queryEvent(event); }
     void synchronizeStream(const Stream& stream) const override {
-        clocks().seen_by_host(clocks().now(id_of(stream)));
+        clocks().wait_on_host(id_of(stream));
     }
     void synchronizeDevice(const c10::DeviceIndex device_index) const override {
         clocks().seen_by_host(device_index);
@@ -218,7 +218,7 @@ public:
         op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &stack_);
         bool is_for_host = true;
         for (c10::IValue& value : stack_) is_for_host = !give(value) && is_for_host;
-        if (is_for_host) clocks().seen_by_host(clocks().now(current_of(*device_)));
+        if (is_for_host) clocks().wait_on_host(current_of(*device_));
     }
 
 private:
@@ -344,10 +344,11 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_bl
     };
     if (!is_pretend(from)) {
         run(current_of(to.device()), {access_of(to, true)});
+        clocks().wait_on_host(current_of(to.device()));
     } else if (!is_pretend(to)) {
         const StreamId stream = current_of(from.device());
         run(stream, {access_of(from, false)});
-        clocks().seen_by_host(clocks().now(stream));
+        clocks().wait_on_host(stream);
     } else {
         const StreamId source_stream = current_of(from.device());
         const StreamId target_stream = current_of(to.device());

@@ -6,10 +6,11 @@
 //
 //     operator        its tensors must lie on one device, but for scalars
 //     access          of memory by an operator on a stream must come after every conflicting one: earlier on
-//                     the same stream, or by way of events, or before the host waited for everything
+//                     the same stream, or by way of events, or because the host waited in between
 //     memory          that is given back while a stream, of which the allocator does not know, may still
 //                     use it, may be given out again too early
-//     copy            from another device runs on that device's current stream, as ATen does it on CUDA
+//     copy            from another device runs on that device's current stream, and one from or to the host
+//                     waits for its stream, as ATen does it on CUDA
 //
 // What breaks a rule is a race, and is told by races(). A vector clock per stream and byte range: what
 // FastTrack (Flanagan, Freund, PLDI 2009) does for threads.

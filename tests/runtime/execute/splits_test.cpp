@@ -5,6 +5,7 @@
 // On pretend GPUs nothing may depend on what streams happen to do first.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
@@ -72,8 +73,8 @@ protected:
 
     /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2 to 4 with
     /// blocks of devices from either end, from one worker for all of them to one for each. Over pretend
-    /// GPUs: one for all devices to one for each.
-    enum class Over : std::uint8_t { threads, processes, gpus };
+    /// GPUs: one for all devices to one for each, also of 2 to 4 processes. Over CUDA: as many as there are.
+    enum class Over : std::uint8_t { threads, processes, pretend_gpus, gpus_of_processes, cuda };
     Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
                            const plan::Strategy& strategy, int iterations);
 
@@ -90,9 +91,21 @@ Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Proble
     if (over == Over::threads) {
         return executed(problem, strategy, sources_, 1 + static_cast<int>(seed % 4), iterations);
     }
-    if (over == Over::gpus) {
-        Executed result = executed_on_gpus(problem, strategy, sources_,
-                                           1 + static_cast<int>(seed % kDevices), iterations);
+    if (over == Over::cuda) {
+        const int gpus = 1 + static_cast<int>(seed) % std::min(kDevices, cuda_gpus());
+        return executed_on_cuda(problem, strategy, sources_, gpus, iterations);
+    }
+    if (over == Over::pretend_gpus) {
+        Executed result = executed_on_pretend_gpus(
+            problem, strategy, sources_, 1 + static_cast<int>(seed % kDevices), iterations);
+        EXPECT_EQ(races(), std::vector<std::string>()) << "seed " << seed;
+        return result;
+    }
+    if (over == Over::gpus_of_processes) {
+        const int processes = 2 + static_cast<int>(seed % 3);
+        Executed result =
+            executed_by({.count = processes, .on_pretend_gpus = true, .workers = kDevices}, problem,
+                        strategy, sources_, iterations);
         EXPECT_EQ(races(), std::vector<std::string>()) << "seed " << seed;
         return result;
     }
@@ -164,12 +177,24 @@ TEST_P(Splits, TrainingOverProcessesGivesTheSameGradientsAndParameters) {
     expect_same_training(Over::processes, plan::LossKind::mse, 20);
 }
 
-TEST_P(Splits, InferenceOnGpusGivesTheSameOutputs) {
-    expect_same_outputs(Over::gpus, 12);
+TEST_P(Splits, InferenceOnPretendGpusGivesTheSameOutputs) {
+    expect_same_outputs(Over::pretend_gpus, 12);
 }
 
-TEST_P(Splits, TrainingOnGpusGivesTheSameGradientsAndParameters) {
-    expect_same_training(Over::gpus, plan::LossKind::mse, 12);
+TEST_P(Splits, TrainingOnPretendGpusGivesTheSameGradientsAndParameters) {
+    expect_same_training(Over::pretend_gpus, plan::LossKind::mse, 12);
+}
+
+TEST_P(Splits, TrainingOnGpusOfProcessesGivesTheSameGradientsAndParameters) {
+    (void)nccl_groups_made();
+    expect_same_training(Over::gpus_of_processes, plan::LossKind::mse, 4);
+    EXPECT_GT(nccl_groups_made(), 0);
+}
+
+TEST_P(Splits, OnCudaGiveTheSame) {
+    if (cuda_gpus() == 0) GTEST_SKIP() << "no GPU here";
+    expect_same_outputs(Over::cuda, 12);
+    expect_same_training(Over::cuda, plan::LossKind::mse, 12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 namespace partita::runtime {
 
@@ -115,10 +116,19 @@ void StreamClocks::wait(StreamId stream, const VectorClock& until) {
 }
 
 void StreamClocks::look_for_quiet() {
+    std::set<int> busy;
     for (const auto& [stream, clock] : clocks_) {
-        if (at(seen_, stream) < at(clock, stream)) return;
+        if (at(seen_, stream) < at(clock, stream)) busy.insert(stream.first);
     }
-    quiet_ = seen_;
+    for (const auto& [stream, count] : seen_) {
+        if (!busy.contains(stream.first)) quiet_[stream] = count;
+    }
+}
+
+void StreamClocks::wait_on_host(StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    join(seen_, clock(stream));
+    join(quiet_, clock(stream));
 }
 
 void StreamClocks::seen_by_host(const VectorClock& clock) {

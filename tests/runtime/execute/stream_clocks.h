@@ -38,7 +38,10 @@ public:
     // Events.
     [[nodiscard]] VectorClock now(StreamId stream);
     void wait(StreamId stream, const VectorClock& until);
-    /// The host has seen that this has happened. When it has seen everything, all that follows comes after.
+    /// The host has waited for the stream: what follows anywhere comes after.
+    void wait_on_host(StreamId stream);
+    /// The host has seen that this has happened, by chance perhaps. When it has seen everything of a device,
+    /// all that follows comes after.
     void seen_by_host(const VectorClock& clock);
     void seen_by_host(int device);
 
@@ -77,7 +80,7 @@ private:
     std::mutex mutex_;
     std::map<StreamId, VectorClock> clocks_;
     VectorClock seen_;                        ///< by the host
-    VectorClock quiet_;                       ///< when the host had seen everything last
+    VectorClock quiet_;                       ///< comes before all that follows
     std::map<std::uintptr_t, Block> blocks_;  ///< by where they begin
     std::vector<std::string> races_;
     long operators_ = 0;

@@ -50,6 +50,30 @@ void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>&
     }
 }
 
+/// Nodes of a workload that no accelerator supports are for CPUs alone.
+void keep_on_cpus(const graph::OpGraph& graph, const cost::Machine& machine,
+                  Constraints& constraints) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto& given = graph.ops()[i].given;
+        if (!given || given->on_accelerator) continue;
+        constraints.allowed.resize(graph.op_count());
+        std::vector<int>& allowed = constraints.allowed[i];
+        std::vector<int> cpus;
+        for (int d = 0; d < machine.device_count(); ++d) {
+            const bool free =
+                allowed.empty() || std::find(allowed.begin(), allowed.end(), d) != allowed.end();
+            if (free && machine.device(d).kind == cost::DeviceKind::cpu) cpus.push_back(d);
+        }
+        if (cpus.empty()) {
+            throw InputError(fmt::format(
+                "model '{}': node '{}' runs on CPUs alone (supportedOnFpga), but machine '{}' has "
+                "none that it may use. Add a CPU (maxCPUs), or let accelerators support it.",
+                graph.name, graph.ops()[i].name, machine.name()));
+        }
+        allowed = std::move(cpus);
+    }
+}
+
 }  // namespace
 
 std::string_view name_of(Mode mode) {
@@ -76,6 +100,7 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     uses_signatures_ = costs_->uses_signatures();
     measures_transfers_ = transfers != nullptr;
     check();
+    keep_on_cpus(graph_, machine_, options_.constraints);
     rules_ = graph::rules_of(graph_);
     all_devices_.resize(static_cast<std::size_t>(machine_.device_count()));
     std::iota(all_devices_.begin(), all_devices_.end(), 0);

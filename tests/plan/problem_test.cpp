@@ -105,6 +105,41 @@ TEST(Problem, RefusesTrainingOfAWorkload) {
                 HasSubstr("holds its backward nodes itself"));
 }
 
+/// Devices 0 and 2 are CPUs.
+cost::Machine mixed_machine() {
+    const cost::Machine gpus = switched_machine(3);
+    std::vector<cost::Device> devices(gpus.devices().begin(), gpus.devices().end());
+    devices[0].kind = cost::DeviceKind::cpu;
+    devices[2].kind = cost::DeviceKind::cpu;
+    return {"mixed", devices, {"switch"}, {gpus.links().begin(), gpus.links().end()}};
+}
+
+TEST(Problem, KeepsNodesThatNoAcceleratorSupportsOnCpus) {
+    graph::OpGraph graph =
+        WorkloadBuilder().node("a", 1).node("b", 1, {"a"}).node("c", 1, {"b"}).build();
+    graph.op(graph::OpId(1U)).given->on_accelerator = false;
+    graph.op(graph::OpId(2U)).given->on_accelerator = false;
+    const cost::Machine machine = mixed_machine();
+    ProblemOptions options;
+    options.constraints.allowed = {{}, {}, {1, 2}};
+    const Problem problem = make_problem(graph, machine, options);
+    EXPECT_EQ(problem.allowed_devices(graph::OpId(0U)), (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(problem.allowed_devices(graph::OpId(1U)), (std::vector<int>{0, 2}));
+    EXPECT_EQ(problem.allowed_devices(graph::OpId(2U)), (std::vector<int>{2}));
+}
+
+TEST(Problem, NamesTheNodeThatNeedsACpuWhereThereIsNone) {
+    graph::OpGraph graph = WorkloadBuilder().node("a", 1).node("b", 1, {"a"}).build();
+    graph.op(graph::OpId(1U)).given->on_accelerator = false;
+    const cost::Machine machine = switched_machine(2);
+    try {
+        const Problem problem = make_problem(graph, machine);
+        FAIL();
+    } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("node 'b' runs on CPUs alone"));
+    }
+}
+
 TEST(Problem, RefusesALossThatNamesNoOutput) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(1);

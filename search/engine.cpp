@@ -315,6 +315,7 @@ SearchResult Engine::finish(Status status) {
     result.scheduler = options_.scheduler;
     result.seed = options_.seed;
     result.evaluations = evaluations_;
+    result.notes = notes_;
     if (proposals_ > 0) {
         result.acceptance_rate =
             static_cast<double>(acceptances_) / static_cast<double>(proposals_);

@@ -29,6 +29,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/units.h"
@@ -98,6 +99,8 @@ struct SearchResult {
     std::vector<Baseline> baselines;
     /// Infeasible: what is short and by how much, one sentence without file name.
     std::string shortage;
+    /// What searchers found out about other plans, a sentence each.
+    std::vector<std::string> notes;
 };
 
 class Engine {
@@ -163,6 +166,8 @@ public:
     /// Cancelled, or out of time.
     [[nodiscard]] bool interrupted() const;
     void count_acceptances(std::int64_t proposals, std::int64_t accepted);
+    /// For the result's notes.
+    void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
 private:
     struct Candidate {
@@ -199,6 +204,7 @@ private:
     std::int64_t evaluations_ = 0;
     std::int64_t proposals_ = 0;
     std::int64_t acceptances_ = 0;
+    std::vector<std::string> notes_;
 };
 
 /// Engine(problem, options).run().

@@ -9,6 +9,7 @@
 #include "graph/error.h"
 #include "search/auto_search.h"
 #include "search/batch_split.h"
+#include "search/contiguous.h"
 #include "search/critical_path.h"
 #include "search/data_parallel.h"
 #include "search/dfs.h"
@@ -96,6 +97,11 @@ constexpr std::array kSearchers = {
         .options = "--gradient-sync, --micro-batches",
         .make = make<DataParallel>,
         .in_auto = true},
+    SearcherRow{.name = "contiguous",
+                .summary = "one contiguous piece per device, by dynamic programming; the best of "
+                           "these for the throughput of given costs",
+                .options = "",
+                .make = make<Contiguous>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",

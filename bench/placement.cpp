@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public workloads with given costs beside what is known of them (REFERENCES 8): every searcher of the
+// list on every workload, for the throughput objective.
+//
+//     placement_bench                                      contiguous and auto
+//     placement_bench --searcher contiguous,mcmc --seconds 10 --threads 2 --only bert
+//
+// Prints value, value / best known contiguous plan, value / best known plan of any kind, the share by which
+// the engine's lower bound lies below the value, CPU seconds of all threads and the largest resident
+// memory, which starts from that of the program itself (some ten MB).
+#include <sys/resource.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "cost/workload_machine.h"
+#include "importers/workload/workload.h"
+#include "plan/problem.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+
+namespace partita::bench {
+namespace {
+
+struct Options {
+    std::vector<std::string> searchers{"contiguous", "auto"};
+    double seconds = 0;  ///< of each search; 0: no limit
+    std::int64_t evaluations = 0;
+    std::uint64_t seed = 1;
+    int threads = 1;
+    std::string only;
+};
+
+/// Milliseconds, REFERENCES 8: the contiguous optimum and the best known plan.
+struct Case {
+    std::string_view file;
+    double contiguous;
+    double best;
+};
+constexpr std::array kCases = {
+    Case{"layer_bert24_inference", 17.78990625, 17.71471875},
+    Case{"layer_bert24_training", 41.7458125, 39.7895388794},
+    Case{"layer_gnmt_inference", 32.9106582031, 31.6873105469},
+    Case{"layer_gnmt_training", 107.0044140625, 88.4622421875},
+    Case{"layer_resnet50_inference", 33.7746660156, 33.3805976563},
+    Case{"layer_resnet50_training", 78.6318125, 76.3631074219},
+    Case{"op_bert_l-3_inference", 27.9185676799, 21.9083761057},
+    Case{"op_bert_l-3_training", 65.3031491221, 54.2073991917},
+    Case{"op_resnet50_inference", 124.3488497740, 124.3488497740},
+    Case{"op_resnet50_training", 255.1944164522, 255.1944164522},
+};
+
+double cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// From now on the largest resident memory is counted anew, where the system lets us.
+void forget_peak() {
+    std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+double peak_megabytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+    }
+    return 0;
+}
+
+void print_row(const Case& of, const plan::Problem& problem, const std::string& searcher,
+               const Options& options) {
+    search::EngineOptions engine;
+    engine.searchers = {searcher};
+    engine.seed = options.seed;
+    engine.threads = options.threads;
+    if (options.seconds > 0) {
+        engine.time_limit = std::chrono::duration_cast<search::Duration>(
+            std::chrono::duration<double>(options.seconds));
+    }
+    if (options.evaluations > 0) engine.evaluations = options.evaluations;
+    engine.default_budget = options.seconds <= 0 && options.evaluations <= 0;
+    forget_peak();
+    const double begin = cpu_seconds();
+    const search::SearchResult result = search::search(problem, engine);
+    const double cpu = cpu_seconds() - begin;
+    if (result.status == search::Status::infeasible) {
+        fmt::print("{:<26}{:<16}{:>15}\n", of.file, searcher, "no plan fits");
+        return;
+    }
+    const double value = to_milliseconds(result.evaluation.value);
+    fmt::print("{:<26}{:<16}{:>15.10f}{:>13.9f}{:>10.5f}{:>8.3f}{:>10.3f}{:>8.1f}\n", of.file,
+               searcher, value, value / of.contiguous, value / of.best,
+               result.lower_bound / result.evaluation.value, cpu, peak_megabytes());
+    std::fflush(stdout);
+}
+
+void run_case(const Case& of, const Options& options) {
+    const auto model = importers::import_workload(
+        fmt::format("{}/examples/workloads/throughput/{}.json", PARTITA_SOURCE_DIR, of.file));
+    const cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators,
+                                                              model.cpus, model.accelerator_memory);
+    plan::ProblemOptions kind{.objective = plan::Objective::throughput};
+    kind.constraints.together = importers::color_classes(model.graph);
+    const plan::Problem problem(model.graph, machine, cost::default_cost_model(), kind);
+    for (const std::string& searcher : options.searchers) {
+        print_row(of, problem, searcher, options);
+    }
+}
+
+int start(int argc, char** argv) {
+    Options options;
+    CLI::App app("Searchers on the public workloads, beside the best known plans.");
+    app.add_option("--searcher", options.searchers, "default: contiguous,auto")->delimiter(',');
+    app.add_option("--seconds", options.seconds, "budget of a search; default: none");
+    app.add_option("--evaluations", options.evaluations, "budget of a search; default: none");
+    app.add_option("--seed", options.seed);
+    app.add_option("--threads", options.threads)->check(CLI::Range(1, 1'024));
+    app.add_option("--only", options.only, "workloads whose name contains this");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        fmt::print("{:<26}{:<16}{:>15}{:>13}{:>10}{:>8}{:>10}{:>8}\n", "workload", "searcher",
+                   "value, ms", "/ contig.", "/ best", "bound", "CPU s", "MB");
+        for (const Case& of : kCases) {
+            if (of.file.find(options.only) != std::string_view::npos) run_case(of, options);
+        }
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "placement_bench: {}\n", error.what());
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+}  // namespace partita::bench
+
+int main(int argc, char** argv) {
+    return partita::bench::start(argc, argv);
+}

@@ -66,6 +66,7 @@ public:
         PlanSummary summary(*loaded, result);
         if (result.status == search::Status::infeasible) {
             console.json(summary.json("", nullptr));
+            for (const std::string& note : result.notes) console.note(note);
             console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
             return ExitCode::infeasible;
         }

@@ -2,6 +2,7 @@
 #include "cli/plan_summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -89,6 +90,10 @@ std::string PlanSummary::search_line() const {
                        count_of(static_cast<std::int64_t>(result_.tasks), "task"), result_.seed);
 }
 
+std::string PlanSummary::notes_lines() const {
+    return fmt::format("{}", fmt::join(result_.notes, "\n"));
+}
+
 std::string PlanSummary::baselines_line() const {
     std::string text;
     for (const search::Baseline& baseline : result_.baselines) {
@@ -113,6 +118,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     text += fact_line("machine", machine_line(loaded_.machine));
     text += fact_line("objective", goal_line(problem, result_.strategy.policy));
     text += fact_line("plan", result_line() + "\n" + search_line());
+    if (!result_.notes.empty()) text += fact_line("notes", notes_lines());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
@@ -147,6 +153,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"seed", result_.seed},
                  {"micro_batches", found ? Json(policy.micro_batches) : Json(nullptr)},
                  {"schedule", found ? Json(to_text(policy.schedule)) : Json(nullptr)},
+                 {"notes", result_.notes},
                  {"evaluations", result_.evaluations},
                  {"elapsed_s", seconds},
                  {"evaluations_per_s", rate},

@@ -118,8 +118,8 @@ Status Contiguous::cut_orders(Engine& engine) {
     static_cast<void>(engine.evaluate(groups.strategy(cut.placement)));
     if (!devices_.in_turn) return Status::in_progress;
     engine.note(
-        "contiguous: too many devices differ in what may run on them to try all plans; this is the "
-        "best found with pieces in the order of the devices.");
+        "contiguous: too many devices differ in what may run on them to try all contiguous plans; "
+        "only pieces in the order of the devices were tried, along a few orders of the ops.");
     return Status::found;
 }
 
@@ -127,7 +127,7 @@ Status Contiguous::cut_orders(Engine& engine) {
 void Contiguous::propose_anything(Engine& engine) {
     engine.note(
         "contiguous: no plan is contiguous, because ops that must share a piece may not share a "
-        "device; this plan is not.");
+        "device; what was tried instead is not.");
     Placement placement;
     for (std::size_t g = 0; g < engine.groups().size(); ++g) {
         placement.push_back(engine.groups().devices(g).front());
@@ -143,7 +143,7 @@ Status Contiguous::open_table(Engine& engine) {
     if (!lattice) {
         engine.note(fmt::format(
             "contiguous: the graph has more than {} ideals, too many to try all contiguous plans; "
-            "this is the best along a few orders of its ops.",
+            "only a few orders of its ops were cut into pieces.",
             most));
         return Status::found;
     }

@@ -33,7 +33,7 @@
 namespace partita::search {
 
 struct ContiguousOptions {
-    std::size_t most_ideals = 500'000;
+    std::size_t most_ideals = 100'000;
     std::size_t most_bytes = std::size_t{1} << 30U;  ///< of the table
 };
 

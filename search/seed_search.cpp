@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "search/contiguous.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 
@@ -14,6 +15,9 @@ namespace {
 /// Where ops may be split these find what the placers of whole ops cannot.
 constexpr std::array<std::string_view, 3> kFirstWave = {"single-device", "data-parallel", "expert"};
 constexpr int kWaves = 2;
+
+/// Ideals that take half a second at most.
+constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
 
 }  // namespace
 
@@ -31,6 +35,9 @@ bool SeedSearch::fill(Engine& engine) {
     std::ranges::sort(turns_, {}, [](const Turn& turn) {
         return std::ranges::find(kFirstWave, turn.name) - kFirstWave.begin();
     });
+    if (engine.problem().objective() == plan::Objective::throughput) {
+        turns_.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
+    }
     return true;
 }
 

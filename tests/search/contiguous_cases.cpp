@@ -133,7 +133,8 @@ bool is_acyclic_between_devices(const std::set<std::pair<OpId, OpId>>& edges,
 }  // namespace
 
 SmallWorkload small_workload(Random& random) {
-    SmallWorkload small;
+    SmallWorkload small{
+        .graph = {}, .machine = plan::switched_machine(3), .together = {}, .memory = {}};
     const int forward = 2 + draw(random, 5);
     std::vector<std::vector<std::size_t>> successors(static_cast<std::size_t>(forward));
     std::vector<std::vector<OpId>> classes;

@@ -51,11 +51,19 @@ std::vector<std::int32_t> blocks_of(const PieceGraph& graph, std::vector<std::in
     return places;
 }
 
+/// How many blocks are worth their time: every pair of ends is looked at, and for every end all nets.
+std::size_t most_blocks(const PieceGraph& graph, const PieceDevices& devices) {
+    double pins = 1;
+    for (const PieceNet& net : graph.nets) pins += 1 + static_cast<double>(net.others.size());
+    const double per_pair = static_cast<double>(devices.transitions()) + 16;
+    const double most = std::min(std::sqrt(2 * kOrderWork / per_pair), 4 * kOrderWork / pins);
+    return 32 + static_cast<std::size_t>(most);
+}
+
 /// The best plan of at most `limit` whose pieces are stretches of the order.
 Cut cut_order(const PieceGraph& graph, const PieceDevices& devices,
               const std::vector<std::int32_t>& places, std::int64_t limit) {
-    const double effort = static_cast<double>(devices.transitions()) + 16;
-    const auto most = static_cast<std::size_t>(std::sqrt(2 * kOrderWork / effort)) + 32;
+    const std::size_t most = most_blocks(graph, devices);
     const PieceGraph line =
         contract(graph, blocks_of(graph, places, most), std::min(most, graph.size));
     PieceTable table(line, devices, PieceLattice::prefixes(line.size), limit);

@@ -8,6 +8,7 @@
 #include "graph/op_graph.h"
 #include "plan/max_load.h"
 #include "search/piece_order.h"
+#include "search/piece_walk.h"
 
 namespace partita::search {
 
@@ -112,14 +113,17 @@ void normalize(std::vector<PieceNet>& nets) {
     nets.resize(kept);
 }
 
-/// Sums of loads stay below kNever, so that what follows may add without looking.
+/// Loads stay far below kNever, so that what follows may add without looking.
 void check_range(const PieceGraph& graph) {
-    Time sum;
-    for (const std::int64_t time : graph.times) {
-        if (time != kNever) sum += Time(time);
+    Time communication;
+    for (const PieceNet& net : graph.nets) communication += Time(net.cost);
+    for (std::size_t k = 0; k < graph.kinds; ++k) {
+        Time sum = communication;
+        for (std::size_t v = 0; v < graph.size; ++v) {
+            if (graph.time(v, k) != kNever) sum += Time(graph.time(v, k));
+        }
+        static_cast<void>(8 * sum);
     }
-    for (const PieceNet& net : graph.nets) sum += Time(net.cost);
-    static_cast<void>(8 * sum);
 }
 
 PieceGraph graph_of_groups(const GroupGraph& groups, const PieceDevices& devices) {
@@ -146,64 +150,86 @@ PieceGraph graph_of_groups(const GroupGraph& groups, const PieceDevices& devices
     return graph;
 }
 
-struct Vertices {
-    std::vector<std::int32_t> neighbour;  ///< -1: none yet; -2: several
-    std::vector<char> tied;               ///< all its nets reach that neighbour
+/// The only vertex before or behind each: -1: none, -2: several.
+struct OnlyNeighbours {
+    std::vector<std::int32_t> before;
+    std::vector<std::int32_t> behind;
 };
 
-Vertices single_neighbours(const PieceGraph& graph) {
-    Vertices all{std::vector<std::int32_t>(graph.size, -1), std::vector<char>(graph.size, 1)};
-    const auto meet = [&](std::int32_t vertex, std::int32_t other) {
-        std::int32_t& known = all.neighbour[static_cast<std::size_t>(vertex)];
+OnlyNeighbours only_neighbours(const PieceGraph& graph) {
+    OnlyNeighbours only{std::vector<std::int32_t>(graph.size, -1),
+                        std::vector<std::int32_t>(graph.size, -1)};
+    const auto meet = [](std::int32_t& known, std::int32_t other) {
         known = known == -1 || known == other ? other : -2;
     };
     for (const auto& [from, to] : graph.edges) {
-        meet(from, to);
-        meet(to, from);
+        meet(only.behind[static_cast<std::size_t>(from)], to);
+        meet(only.before[static_cast<std::size_t>(to)], from);
     }
-    for (const PieceNet& net : graph.nets) {
-        const auto has = [&](std::int32_t vertex) {
-            return vertex == net.home ||
-                   std::binary_search(net.others.begin(), net.others.end(), vertex);
-        };
-        const auto look = [&](std::int32_t vertex) {
-            const auto v = static_cast<std::size_t>(vertex);
-            if (!has(all.neighbour[v])) all.tied[v] = 0;
-        };
-        look(net.home);
-        std::for_each(net.others.begin(), net.others.end(), look);
-    }
-    return all;
+    return only;
 }
 
-/// A vertex that costs nothing anywhere, with one neighbour, which all its nets reach: wherever it is, its
-/// piece and that of the neighbour lose no more than before when it joins the neighbour, and pieces stay
-/// contiguous because nothing else precedes or follows it. Returns the graph without such vertices.
-PieceGraph join_free_ends(PieceGraph graph, bool roomy) {
-    for (;;) {
-        const Vertices all = single_neighbours(graph);
-        std::vector<std::int32_t> to(graph.size);
-        std::iota(to.begin(), to.end(), 0);
-        std::vector<char> busy(graph.size, 0);
-        bool any = false;
-        for (std::size_t v = 0; v < graph.size; ++v) {
-            const std::int32_t u = all.neighbour[v];
-            if (u < 0 || all.tied[v] == 0 || (!roomy && graph.bytes[v] > 0)) continue;
-            const auto begin = graph.times.begin() + static_cast<std::ptrdiff_t>(v * graph.kinds);
-            const bool free = std::all_of(begin, begin + static_cast<std::ptrdiff_t>(graph.kinds),
-                                          [](std::int64_t time) { return time == 0; });
-            // One that others join in this round stays where it is until the next.
-            if (!free || busy[v] != 0 || to[static_cast<std::size_t>(u)] != u) continue;
-            to[v] = u;
-            busy[static_cast<std::size_t>(u)] = 1;
-            any = true;
+bool takes_no_time(const PieceGraph& graph, std::size_t vertex) {
+    for (std::size_t k = 0; k < graph.kinds; ++k) {
+        if (graph.time(vertex, k) != 0) return false;
+    }
+    return true;
+}
+
+/// Do nets between `vertex` and `other` alone cost as much as those of the vertex that leave out the other?
+bool belongs_to(const PieceGraph& graph, const PieceIncidence& incidence, std::size_t vertex,
+                std::int32_t other) {
+    std::int64_t saved = 0;
+    std::int64_t risked = 0;
+    for (const PieceIncidence::Pin& pin : incidence.pins[vertex]) {
+        const PieceNet& net = graph.nets[static_cast<std::size_t>(pin.net)];
+        const bool has =
+            net.home == other || std::binary_search(net.others.begin(), net.others.end(), other);
+        if (!has) risked += net.cost;
+        if (has && net.others.size() == 1) saved += net.cost;
+    }
+    return saved >= risked;
+}
+
+/// The vertex that each joins at once; itself: none.
+std::vector<std::int32_t> free_joins(const PieceGraph& graph, bool roomy) {
+    const OnlyNeighbours only = only_neighbours(graph);
+    const PieceIncidence incidence = make_incidence(graph);
+    std::vector<std::int32_t> to(graph.size);
+    std::iota(to.begin(), to.end(), 0);
+    std::vector<char> joined(graph.size, 0);  // one that others join stays until the next time
+    for (std::size_t v = 0; v < graph.size; ++v) {
+        if (joined[v] != 0 || (!roomy && graph.bytes[v] > 0) || !takes_no_time(graph, v)) continue;
+        for (const std::int32_t other : {only.before[v], only.behind[v]}) {
+            if (other < 0 || to[static_cast<std::size_t>(other)] != other) continue;
+            if (!belongs_to(graph, incidence, v, other)) continue;
+            to[v] = other;
+            joined[static_cast<std::size_t>(other)] = 1;
+            break;
         }
-        if (!any) return graph;
+    }
+    return to;
+}
+
+/// Joins vertices v that take no time and no memory (or where all fits any device: roomy) to the only vertex
+/// u before or the only one behind. That loses nothing. Say v is in piece P and u in another piece U; now
+/// v goes to U.
+///
+///     nets with u and v     P cut them, and now does so at most;      U alike
+///     net {u v}             P and U cut it, and now neither does
+///     nets without u        each of P and U may cut them now
+///
+/// so no load rises where the second kind costs no less than the third. Pieces stay contiguous: all that
+/// comes before v comes before u, or all behind v behind u.
+PieceGraph join_free_vertices(PieceGraph graph, bool roomy) {
+    for (;;) {
+        std::vector<std::int32_t> to = free_joins(graph, roomy);
         std::vector<std::int32_t> number(graph.size, -1);
         std::int32_t next = 0;
         for (std::size_t v = 0; v < graph.size; ++v) {
             if (std::cmp_equal(to[v], v)) number[v] = next++;
         }
+        if (std::cmp_equal(next, graph.size)) return graph;
         for (std::int32_t& vertex : to) vertex = number[static_cast<std::size_t>(vertex)];
         graph = contract(graph, to, static_cast<std::size_t>(next));
     }
@@ -248,7 +274,7 @@ PieceGraph make_piece_graph(const GroupGraph& groups, const PieceDevices& device
     for (const std::int64_t bytes : graph.bytes) whole += Bytes(bytes);
     const bool roomy = std::all_of(devices.kinds.begin(), devices.kinds.end(),
                                    [&](const PieceKind& kind) { return whole <= kind.capacity; });
-    graph = join_free_ends(std::move(graph), roomy);
+    graph = join_free_vertices(std::move(graph), roomy);
     const std::size_t size = graph.size;
     return contract(graph, canonical_order(graph), size);
 }

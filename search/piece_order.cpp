@@ -152,7 +152,7 @@ public:
     }
 
     std::vector<std::uint64_t> refine() {
-        constexpr std::size_t kWork = 20'000'000;  // pins and edges of all rounds together
+        constexpr std::size_t kWork = 5'000'000;  // pins and edges of all rounds together
         std::size_t work = graph_.edges.size() + graph_.size;
         for (const PieceNet& net : graph_.nets) work += 1 + net.others.size();
         std::size_t known = distinct();

@@ -162,6 +162,27 @@ void read_edges(const JsonField& list, Nodes& nodes) {
                              shortened ? " -> ..." : "", first));
 }
 
+/// What all nodes take and send together stays in the range of Time, with room for searchers to add up.
+void check_total(const Nodes& nodes, const JsonField& field) {
+    double total = 0;
+    double most = -1;
+    std::int64_t id = 0;
+    for (const Node& node : nodes) {
+        const double own = to_milliseconds(node.costs.cpu_time) +
+                           to_milliseconds(node.costs.accelerator_time) +
+                           node.cost_of_edges.value_or(0);
+        total += own;
+        if (own <= most) continue;
+        most = own;
+        id = node.costs.id;
+    }
+    if (total <= kMostMilliseconds) return;
+    field.reject(fmt::format(
+        "cpuLatency, fpgaLatency and cost of all nodes come to {:.3g} milliseconds, most of it "
+        "from node {}; expected 10^9 at most. Correct them.",
+        total, id));
+}
+
 /// Indices in topological order; among the nodes that are ready the smallest id comes first.
 std::vector<std::size_t> sorted(const Nodes& nodes, const JsonField& edges) {
     std::vector<std::size_t> waiting;
@@ -224,6 +245,7 @@ WorkloadModel parse_workload(std::string_view json, const std::string& name) {
 
     Nodes nodes = read_nodes(root["nodes"]);
     read_edges(root["edges"], nodes);
+    check_total(nodes, root["nodes"]);
     std::vector<graph::TensorId> results(nodes.size());
     for (const std::size_t i : sorted(nodes, root["edges"])) {
         results[i] = graph::TensorId(model.graph.tensor_count());

@@ -53,6 +53,15 @@ TEST(MaxLoad, CpusPayNoCommunication) {
     EXPECT_EQ(evaluation.devices[1].busy, microseconds(4 + 3));
 }
 
+// Costs of nothing are nothing: loads agree with the published ones to the last digit.
+TEST(MaxLoad, OfNodesThatTakeNoTimeIsNothing) {
+    const graph::OpGraph graph =
+        WorkloadBuilder().node("a", 0, {}, 0).node("b", 0, {"a"}, 0).build();
+    const cost::Machine machine = switched_machine(2);
+    const Problem problem = make_problem(graph, machine, throughput());
+    EXPECT_EQ(given_max_load(problem, on_devices({0, 1})).value, Time{0});
+}
+
 TEST(MaxLoad, OfAModelIsItsBusiestResource) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);

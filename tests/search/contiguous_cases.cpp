@@ -170,7 +170,7 @@ SmallWorkload small_workload(Random& random) {
         cost::Machine("small", devices, {"switch"}, {gpus.links().begin(), gpus.links().end()});
     Bytes whole;
     for (const Op& op : small.graph.ops()) whole += op.given->memory;
-    small.memory = Bytes{1 + whole.raw() * (25 + draw(random, 60)) / 100};
+    small.memory = Bytes{1 + whole.raw() * (25 + draw(random, 100)) / 100};
     return small;
 }
 

@@ -150,7 +150,7 @@ TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
 TEST(Contiguous, GivesTheSamePlanWithAnyNumberOfThreads) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         Random random(seed);
-        const OpGraph graph = support::random_workload(random, 30);
+        const OpGraph graph = support::random_workload(random, 22);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{1'000});
         const Problem problem = plan::make_problem(graph, machine, throughput());
         const SearchResult one = search(problem, contiguous(1));

@@ -221,6 +221,30 @@ TEST_F(ExitCode, IsFourWhenMemoryIsTooSmallAndSaysWhatIsShort) {
     expect(4, "bytes more than", plan_mlp({"--memory-limit", "10000"}));
 }
 
+/// A workload for two accelerators of 100 bytes without a CPU; nodes 1 -> 2, the second as given.
+std::string workload_with(const std::string& second) {
+    return R"({"maxSizePerFPGA": 100, "maxFPGAs": 2, "maxCPUs": 0, "nodes": [
+        {"id": 1, "cpuLatency": 1, "fpgaLatency": 1, "size": 60, "colorClass": 4}, )" +
+           second + R"(], "edges": [{"sourceId": 1, "destId": 2, "cost": 1}]})";
+}
+
+TEST_F(ExitCode, NamesTheNodeOfAWorkloadThatFitsNoDevice) {
+    const auto expect_of = [&](int code, const std::string& says, const std::string& second) {
+        write("workload.json", workload_with(second));
+        for (const std::string searcher : {"contiguous", "auto"}) {
+            expect(code, says, {"plan", "workload.json", "--searcher", searcher});
+        }
+    };
+    expect_of(3, "node '2' runs on CPUs alone",
+              R"({"id": 2, "cpuLatency": 1, "supportedOnFpga": false})");
+    expect_of(3, "node '2' runs on CPUs alone",
+              R"({"id": 2, "cpuLatency": 1, "supportedOnFpga": false, "colorClass": 4})");
+    expect_of(4, "op '2'", R"({"id": 2, "cpuLatency": 1, "fpgaLatency": 1, "size": 101})");
+    expect_of(4, "op '1' and what must lie with it",
+              R"({"id": 2, "cpuLatency": 1, "fpgaLatency": 1, "size": 60, "colorClass": 4})");
+    expect_of(3, "node 2", R"({"id": 2, "cpuLatency": 6e8, "fpgaLatency": 6e8})");
+}
+
 TEST_F(ExitCode, IsFourLeavesAnOlderPlanAlone) {
     write("plan.json", "an older plan");
     EXPECT_EQ(run(plan_mlp({"--memory-limit", "10000"})).code, 4);

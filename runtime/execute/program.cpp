@@ -15,6 +15,7 @@
 #include "runtime/execute/output_pieces.h"
 #include "runtime/execute/part_work.h"
 #include "runtime/execute/send_work.h"
+#include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -146,7 +147,9 @@ private:
                 if (patch.is_box()) return patch.view_of(program_.store[other]);
             }
         }
-        return sources_.read(buffer.tensor, region_of(buffer)).to(device_of(buffer.device));
+        at::Tensor value = sources_.read(buffer.tensor, region_of(buffer));
+        if (!is_trained(buffer.tensor) && is_read_on_host(graph_, buffer.tensor)) return value;
+        return value.to(device_of(buffer.device));
     }
 
     /// Pieces of a source that lie on a device, as seen from a new value of that region.
@@ -209,13 +212,12 @@ private:
         auto& state = states_[{task.op.value, task.part, task.micro_batch}];
         if (state) return state;
         const graph::Op& op = graph_.op(task.op);
-        const auto inner = [&sources = sources_,
-                            device = device_of(task.device)](const graph::Tensor& tensor) {
-            return sources.read_inner(tensor).to(device);
+        const auto inner = [&sources = sources_](const graph::Tensor& tensor) {
+            return sources.read_inner(tensor);
         };
         state = std::make_shared<PartState>(
             PartState{.kernel = {graph_, task.op, problem_.rule(task.op),
-                                 box_of(problem_, strategy_, task), inner},
+                                 box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {

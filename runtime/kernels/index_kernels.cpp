@@ -217,7 +217,7 @@ std::span<const KernelRow> index_kernels() {
         KernelRow{.type = "ScatterElements", .forward = any_type<scatter_elements>},
         KernelRow{.type = "ScatterND", .forward = any_type<scatter_nd>},
         KernelRow{.type = "TensorScatter", .forward = any_type<tensor_scatter>},
-        KernelRow{.type = "TopK", .forward = top_k},
+        KernelRow{.type = "TopK", .forward = top_k, .on_host = bits({1})},
     };
     return kRows;
 }

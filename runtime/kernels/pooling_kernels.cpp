@@ -298,7 +298,7 @@ std::span<const KernelRow> pooling_kernels() {
                   .backward = global_max_pool_backward},
         KernelRow{.type = "LpPool", .forward = lp_pool},
         KernelRow{.type = "MaxPool", .forward = max_pool, .backward = max_pool_backward},
-        KernelRow{.type = "MaxUnpool", .forward = max_unpool},
+        KernelRow{.type = "MaxUnpool", .forward = max_unpool, .on_host = bits({2})},
     };
     return kRows;
 }

@@ -97,12 +97,13 @@ void Patch::combine(const at::Tensor& to, const at::Tensor& from, graph::Combine
 
 void combine_into(const at::Tensor& to, const at::Tensor& from, graph::Combine combine) {
     at::Tensor result = to;  // the out variants want an lvalue
+    const at::Tensor here = from.device() == to.device() ? from : from.to(to.device());
     switch (combine) {
-    case graph::Combine::none: to.copy_(from); break;
-    case graph::Combine::sum: to.add_(from); break;
-    case graph::Combine::max: at::maximum_out(result, to, from); break;
-    case graph::Combine::min: at::minimum_out(result, to, from); break;
-    case graph::Combine::product: to.mul_(from); break;
+    case graph::Combine::none: to.copy_(here); break;
+    case graph::Combine::sum: to.add_(here); break;
+    case graph::Combine::max: at::maximum_out(result, to, here); break;
+    case graph::Combine::min: at::minimum_out(result, to, here); break;
+    case graph::Combine::product: to.mul_(here); break;
     }
 }
 

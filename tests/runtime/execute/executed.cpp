@@ -24,13 +24,13 @@
 namespace partita::runtime {
 
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
-                  const Sources& sources, int workers, int iterations) {
+                  const Sources& sources, int workers, int iterations, const RealOnes& devices) {
     const plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
     Placement placement;
     for (int d = 0; d < problem.device_count(); ++d) {
         placement.worker.push_back(d % workers);
-        placement.device.emplace_back(at::kCPU);
+        placement.device.push_back(devices[static_cast<std::size_t>(d) % devices.size()]);
     }
     Program program =
         make_program(problem, strategy, tasks, timeline.commit_order, sources, placement,
@@ -68,7 +68,8 @@ public:
             const int process = at * processes.count / devices;
             peers_.ownership.process_of_device.push_back(process);
             placement_.worker.push_back(process == self ? mine++ % processes.workers : -1);
-            placement_.device.emplace_back(at::kCPU);
+            placement_.device.push_back(
+                processes.devices[static_cast<std::size_t>(d) % processes.devices.size()]);
         }
     }
 

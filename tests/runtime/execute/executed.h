@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies executed on CPU devices, and what comes out of them.
+// Strategies executed on devices of this host, and what comes out of them.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "cost/collective.h"
 #include "graph/host_tensor.h"
@@ -24,9 +26,14 @@ struct Executed {
     std::vector<double> losses;                 ///< per iteration
 };
 
+/// Real devices, dealt out in turn to those of a plan.
+using RealOnes = std::vector<at::Device>;
+inline const RealOnes kCpu{at::Device(at::kCPU)};
+
 /// Lowers, orders and runs on `workers` threads, devices dealt out in turn.
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
-                  const Sources& sources, int workers, int iterations);
+                  const Sources& sources, int workers, int iterations,
+                  const RealOnes& devices = kCpu);
 
 struct OverProcesses {
     int count = 2;
@@ -34,6 +41,7 @@ struct OverProcesses {
     bool backwards = false;  ///< the last devices are those of process 0
     /// Of every all-reduce, instead of the one that the cost model chose.
     std::optional<cost::Algorithm> algorithm;
+    RealOnes devices = kCpu;
 };
 
 /// The same by several processes, each a thread of its own with mailboxes between them.

@@ -50,7 +50,7 @@ constexpr std::array kWaiting = {
     Waiting{"Unique", "how many there are"},
 };
 
-// --- operators that the node tests leave out ----------------------------------------------------
+// --- operators and types that the node tests leave out ------------------------------------------
 
 struct Example {
     std::string type;
@@ -80,13 +80,26 @@ OpGraph graph_of(const Example& example) {
 std::vector<Example> examples() {
     const at::Tensor x = at::rand({1, 2, 4, 6});
     const at::Tensor rows = at::rand({3, 5});
+    const at::Tensor a = at::arange(6, at::kInt).reshape({2, 3});
+    const at::Tensor b = at::arange(12, at::kInt).reshape({3, 4});
+    const at::Tensor half = at::rand({2, 3, 4}).to(at::kHalf);
+    const at::Tensor channels = at::rand({3}).to(at::kHalf);
     const at::Tensor region = at::tensor({0.0F, 0.0F, 0.0F, 3.0F, 3.0F}).reshape({1, 5});
     return {
+        {"BatchNormalization",
+         {half, channels, channels, channels, channels},
+         {2, 3, 4},
+         DType::float16,
+         {{"training_mode", std::int64_t{1}}}},
         {"Bernoulli", {rows}, {3, 5}},
         {"Dropout",
          {rows, at::scalar_tensor(0.25, at::kFloat), at::scalar_tensor(true, at::kBool)},
          {3, 5}},
+        {"Einsum", {a, b}, {2, 4}, DType::int32, {{"equation", std::string("ij,jk->ik")}}},
+        {"Gemm", {a, b, a.narrow(1, 0, 1)}, {2, 4}, DType::int32, {{"alpha", 2.5}}},
+        {"Gemm", {a, b}, {2, 4}, DType::int32},
         {"GlobalLpPool", {x}, {1, 2, 1, 1}},
+        {"MatMul", {a, b}, {2, 4}, DType::int32},
         {"MaxRoiPool",
          {x, region},
          {1, 2, 2, 2},

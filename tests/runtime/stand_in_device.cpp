@@ -186,6 +186,45 @@ bool takes_numbers(const c10::OperatorHandle& op) {
            std::ranges::find(kTakesNumbers, name.substr(0, name.size() - 1)) != kTakesNumbers.end();
 }
 
+using Types = std::vector<at::ScalarType>;
+
+bool has_integers(const Types& types) {
+    return at::isIntegralType(types[0], /*includeBool=*/true);
+}
+bool has_wide_unsigned(const Types& types) {
+    return at::isBarebonesUnsignedType(types[0]);
+}
+/// Gradient, x, weight, mean, inverse deviation: the last two are of the type that sums are.
+bool has_short_statistics(const Types& types) {
+    return c10::isReducedFloatingType(types.back());
+}
+
+/// What ATen's CUDA kernels have not.
+struct Lacking {
+    std::string_view name;
+    bool (*lacks)(const Types& operands);
+};
+// Source: dispatch macros of aten/src/ATen/native/cuda: Blas.cpp, LinearAlgebra.cu, DilatedMaxPool2d.cu,
+// DilatedMaxPool3d.cu, SortStable.cu, Normalization.cuh.
+constexpr std::array kLacking = {
+    Lacking{"aten::addmm", has_integers},
+    Lacking{"aten::addmv", has_integers},
+    Lacking{"aten::baddbmm", has_integers},
+    Lacking{"aten::bmm", has_integers},
+    Lacking{"aten::dot", has_integers},
+    Lacking{"aten::max_pool2d_with_indices", has_integers},
+    Lacking{"aten::max_pool3d_with_indices", has_integers},
+    Lacking{"aten::mm", has_integers},
+    Lacking{"aten::native_batch_norm_backward", has_short_statistics},
+    Lacking{"aten::sort", has_wide_unsigned},
+};
+
+void check_types(const c10::OperatorHandle& op, const Types& types) {
+    const auto* const row = std::ranges::find(kLacking, op.schema().name(), &Lacking::name);
+    TORCH_CHECK(row == kLacking.end() || !row->lacks(types), op.schema().name(),
+                ": not on CUDA for elements of type ", types[0]);
+}
+
 /// Calls `visit` with every tensor of a value, and puts what it returns in its place.
 template <class Visit>
 void visit_tensors(c10::IValue& value, Visit visit) {
@@ -217,15 +256,19 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
     const std::size_t first = stack->size() - op.schema().arguments().size();
     std::optional<c10::Device> device;
+    Types types;
     for (std::size_t i = first; i < stack->size(); ++i) {
         c10::IValue& value = (*stack)[i];
         visit_tensors(value, [&](const at::Tensor& tensor) {
-            if (!device && tensor.defined() && is_here(tensor)) device = tensor.device();
+            if (!tensor.defined()) return tensor;
+            types.push_back(tensor.scalar_type());
+            if (!device && is_here(tensor)) device = tensor.device();
             return tensor;
         });
         if (value.isDevice()) value = c10::Device(c10::kCPU);
     }
     TORCH_CHECK(device, op.schema().name(), " has no operand that says on which device it runs");
+    check_types(op, types);
     Lent lent;
     for (std::size_t i = first; i < stack->size(); ++i) {
         visit_tensors((*stack)[i], [&](const at::Tensor& tensor) {

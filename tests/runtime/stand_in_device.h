@@ -9,11 +9,12 @@
 //                       result on device 0  ◀──────────────────────────────────────────┘
 //
 // What a GPU refuses it refuses, by c10::Error: operands on the CPU or on another device (but for the
-// numbers of no dims that ATen's pointwise kernels take from the CPU), and pointers to elements. What makes
+// numbers of no dims that ATen's pointwise kernels take from the CPU), pointers to elements, and some element
+// types that ATen's CPU kernels have and its CUDA kernels have not. What makes
 // the host wait for a GPU it writes down: elements read on the host, tensors copied there and (unless
 // non-blocking) from there, results whose extents depend on elements.
 //
-// What it cannot show: element types that ATen's CUDA kernels lack, and whatever runs at the same time.
+// What it cannot show: other types that ATen's CUDA kernels lack, and whatever runs at the same time.
 //
 // Registered with ATen before main(), under a device type that nothing else uses. Any number of threads.
 #pragma once

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/stand_in_device.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,8 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
+
+#include "tests/runtime/gpu_rules.h"
 
 namespace partita::runtime {
 
@@ -43,12 +44,6 @@ void note_wait(std::string name) {
     const std::lock_guard lock(waits().mutex);
     waits().names.push_back(std::move(name));
 }
-
-/// The extents of their results depend on elements, or they give one to the host.
-constexpr std::array<std::string_view, 9> kWaiting = {
-    "aten::_local_scalar_dense", "aten::_unique2",      "aten::bincount", "aten::equal",
-    "aten::is_set_to",           "aten::masked_select", "aten::nonzero",  "aten::repeat_interleave",
-    "aten::unique_dim"};
 
 // --- memory ------------------------------------------------------------------------------------
 //
@@ -134,6 +129,7 @@ public:
                 storage.set_nbytes(alias.storage().nbytes());
                 storage.set_data_ptr_noswap(held(alias.storage(), tensor.device()));
             }
+            if (tensor.sizes() == alias.sizes() && tensor.strides() == alias.strides()) continue;
             tensor.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),
                                                                 alias.storage_offset());
         }
@@ -161,70 +157,6 @@ private:
 
 // --- every operator ----------------------------------------------------------------------------
 
-/// ATen's pointwise CUDA kernels, which take a number of the CPU as an argument.
-constexpr std::array<std::string_view, 29> kTakesNumbers = {"add",         "addcdiv",
-                                                            "addcmul",     "atan2",
-                                                            "bitwise_and", "bitwise_left_shift",
-                                                            "bitwise_or",  "bitwise_right_shift",
-                                                            "bitwise_xor", "div",
-                                                            "eq",          "fill_",
-                                                            "fmod",        "ge",
-                                                            "gt",          "le",
-                                                            "logical_and", "logical_or",
-                                                            "logical_xor", "lt",
-                                                            "masked_fill", "masked_fill_",
-                                                            "maximum",     "minimum",
-                                                            "mul",         "ne",
-                                                            "pow",         "remainder",
-                                                            "sub"};
-
-bool takes_numbers(const c10::OperatorHandle& op) {
-    std::string_view name = op.schema().name();
-    name.remove_prefix(name.find("::") + 2);
-    if (std::ranges::find(kTakesNumbers, name) != kTakesNumbers.end()) return true;
-    return name.ends_with('_') &&
-           std::ranges::find(kTakesNumbers, name.substr(0, name.size() - 1)) != kTakesNumbers.end();
-}
-
-using Types = std::vector<at::ScalarType>;
-
-bool has_integers(const Types& types) {
-    return at::isIntegralType(types[0], /*includeBool=*/true);
-}
-bool has_wide_unsigned(const Types& types) {
-    return at::isBarebonesUnsignedType(types[0]);
-}
-/// Gradient, x, weight, mean, inverse deviation: the last two are of the type that sums are.
-bool has_short_statistics(const Types& types) {
-    return c10::isReducedFloatingType(types.back());
-}
-
-/// What ATen's CUDA kernels have not.
-struct Lacking {
-    std::string_view name;
-    bool (*lacks)(const Types& operands);
-};
-// Source: dispatch macros of aten/src/ATen/native/cuda: Blas.cpp, LinearAlgebra.cu, DilatedMaxPool2d.cu,
-// DilatedMaxPool3d.cu, SortStable.cu, Normalization.cuh.
-constexpr std::array kLacking = {
-    Lacking{"aten::addmm", has_integers},
-    Lacking{"aten::addmv", has_integers},
-    Lacking{"aten::baddbmm", has_integers},
-    Lacking{"aten::bmm", has_integers},
-    Lacking{"aten::dot", has_integers},
-    Lacking{"aten::max_pool2d_with_indices", has_integers},
-    Lacking{"aten::max_pool3d_with_indices", has_integers},
-    Lacking{"aten::mm", has_integers},
-    Lacking{"aten::native_batch_norm_backward", has_short_statistics},
-    Lacking{"aten::sort", has_wide_unsigned},
-};
-
-void check_types(const c10::OperatorHandle& op, const Types& types) {
-    const auto* const row = std::ranges::find(kLacking, op.schema().name(), &Lacking::name);
-    TORCH_CHECK(row == kLacking.end() || !row->lacks(types), op.schema().name(),
-                ": not on CUDA for elements of type ", types[0]);
-}
-
 /// Calls `visit` with every tensor of a value, and puts what it returns in its place.
 template <class Visit>
 void visit_tensors(c10::IValue& value, Visit visit) {
@@ -243,20 +175,12 @@ void visit_tensors(c10::IValue& value, Visit visit) {
     }
 }
 
-void check_device(const c10::OperatorHandle& op, const at::Tensor& tensor, c10::Device device) {
-    if (!tensor.defined() || tensor.device() == device) return;
-    const bool is_number = tensor.is_cpu() && tensor.dim() == 0 && takes_numbers(op);
-    TORCH_CHECK(is_number, op.schema().name(), ": one tensor on ", device, ", another of ",
-                tensor.dim(), " dims on ", tensor.device());
-}
-
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-    if (std::ranges::find(kWaiting, op.schema().name()) != kWaiting.end()) {
-        note_wait(op.schema().name());
-    }
+    const std::string& name = op.schema().name();
+    if (waits_on_gpus(name)) note_wait(name);
     const std::size_t first = stack->size() - op.schema().arguments().size();
     std::optional<c10::Device> device;
-    Types types;
+    std::vector<at::ScalarType> types;
     for (std::size_t i = first; i < stack->size(); ++i) {
         c10::IValue& value = (*stack)[i];
         visit_tensors(value, [&](const at::Tensor& tensor) {
@@ -267,12 +191,12 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
         });
         if (value.isDevice()) value = c10::Device(c10::kCPU);
     }
-    TORCH_CHECK(device, op.schema().name(), " has no operand that says on which device it runs");
-    check_types(op, types);
+    TORCH_CHECK(device, name, " has no operand that says on which device it runs");
+    check_types(name, types);
     Lent lent;
     for (std::size_t i = first; i < stack->size(); ++i) {
         visit_tensors((*stack)[i], [&](const at::Tensor& tensor) {
-            check_device(op, tensor, *device);
+            check_device(name, tensor, *device);
             return lent.of(tensor);
         });
     }
@@ -335,7 +259,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
 struct Registration {
     Registration()
-        : all(kind, "_", kKey, __FILE__, __LINE__), own(kind, "aten", kKey, __FILE__, __LINE__) {
+        : all(kKind, "_", kKey, __FILE__, __LINE__), own(kKind, "aten", kKey, __FILE__, __LINE__) {
         all.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
         own.impl("empty.memory_format", empty);
         own.impl("empty_strided", empty_strided);
@@ -344,7 +268,7 @@ struct Registration {
         own.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
         own.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
     }
-    static constexpr auto kind = torch::Library::IMPL;
+    static constexpr auto kKind = torch::Library::IMPL;
     torch::Library all;
     torch::Library own;
     c10::impl::DeviceGuardImplRegistrar guard{kType, new Guard};  // lives as long as the program

@@ -214,6 +214,7 @@ private:
 void KernelAudit::run(const OpGraph& graph, std::span<const at::Tensor> inputs,
                       const SourceValue& source, const std::string& name) {
     name_crashes();
+    name_ = name;
     Tensors values(graph.tensor_count());
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
@@ -263,8 +264,9 @@ void KernelAudit::compute(const OpCase& each, Tensors& values) {
 }
 
 void KernelAudit::compare(const std::string& type, const Outputs& found, const Outputs& expected) {
-    if (!found.waits.empty()) waits_[type] = found.waits;
-    if (!found.backward_waits.empty()) waits_[type + " backward"] = found.backward_waits;
+    const std::string where = ", in " + name_;
+    if (!found.waits.empty()) waits_[type] = found.waits + where;
+    if (!found.backward_waits.empty()) waits_[type + " backward"] = found.backward_waits + where;
     ASSERT_EQ(found.error, "") << "forward";
     EXPECT_EQ(difference(found.results, expected.results, device_), "") << "results";
     if (expected.gradients.empty()) return;

@@ -34,7 +34,8 @@ public:
     [[nodiscard]] std::size_t ops() const { return ops_; }
     [[nodiscard]] std::size_t backwards() const { return backwards_; }
     [[nodiscard]] const std::set<std::string>& types() const { return types_; }
-    /// What made the host wait for the stand-in, by operator; "Unique", or "Unique backward".
+    /// What made the host wait for the stand-in, and in which graph; by operator, "Unique" or "Unique
+    /// backward".
     [[nodiscard]] const std::map<std::string, std::string>& waits() const { return waits_; }
 
 private:
@@ -44,6 +45,7 @@ private:
     void compare(const std::string& type, const Outputs& found, const Outputs& expected);
 
     at::Device device_;
+    std::string name_;  ///< of the graph
     std::size_t ops_ = 0;
     std::size_t backwards_ = 0;
     std::set<std::string> types_;

@@ -173,13 +173,12 @@ private:
         auto& state = states_[{task.op.value, task.part, task.micro_batch}];
         if (state) return state;
         const graph::Op& op = graph_.op(task.op);
-        const auto inner = [&sources = sources_,
-                            device = device_of(task.device)](const graph::Tensor& tensor) {
-            return sources.read_inner(tensor).to(device);
+        const auto inner = [&sources = sources_](const graph::Tensor& tensor) {
+            return sources.read_inner(tensor);
         };
         state = std::make_shared<PartState>(
             PartState{.kernel = {graph_, task.op, problem_.rule(task.op),
-                                 box_of(problem_, strategy_, task), inner},
+                                 box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {

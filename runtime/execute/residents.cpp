@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/execute/memory_meter.h"
+#include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
 
@@ -56,7 +57,11 @@ at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<std::int32_
         }
     }
     const at::Device device = placement_.device[static_cast<std::size_t>(buffer.device)];
-    return sources_.read(buffer.tensor, region_of(buffer)).to(device);
+    at::Tensor value = sources_.read(buffer.tensor, region_of(buffer));
+    if (!is_trained(buffer.tensor) && is_read_on_host(problem_.graph(), buffer.tensor)) {
+        return value;
+    }
+    return value.to(device);
 }
 
 std::vector<Home> Residents::homes_of(TensorId tensor, int device,

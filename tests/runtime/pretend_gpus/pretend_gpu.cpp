@@ -1,51 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 #include <memory>
-#include <new>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ATen/ops/_reshape_alias_native.h>
-#include <ATen/ops/as_strided_cpu_dispatch.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/unfold_cpu_dispatch.h>
-#include <ATen/ops/view_native.h>
-#include <c10/core/Allocator.h>
-#include <c10/core/DeviceType.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include "tests/runtime/pretend_gpus/gpu_rules.h"
 #include "tests/runtime/pretend_gpus/stream_clocks.h"
 
 namespace partita::runtime {
 
 namespace {
 
-using c10::DispatchKey;
-using c10::DispatchKeySet;
 using c10::Stream;
-using Stack = torch::jit::Stack;
 
-constexpr auto kKind = c10::DeviceType::PrivateUse1;
+// Not one of ATen's other spare types: autograd keeps to the streams of accelerators, and only this one can be.
+constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr auto kKey = c10::DispatchKey::PrivateUse1;
+
+bool is_here(const at::Tensor& tensor) {
+    return tensor.device().type() == kType;
+}
 
 StreamClocks& clocks() {
     static auto* const kClocks = new StreamClocks;  // tensors may outlive static objects
     return *kClocks;
 }
 
-// Devices, streams and events.
+// --- streams and events ------------------------------------------------------------------------
 
 thread_local c10::DeviceIndex current_device = 0;
 thread_local std::array<std::int64_t, kPretendGpus> current_stream{};
@@ -64,15 +60,13 @@ struct PretendEvent {
     std::chrono::steady_clock::time_point time;
 };
 
-struct PretendGuard final : c10::impl::DeviceGuardImplInterface {
-    c10::DeviceType type() const override { return kKind; }
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+    c10::DeviceType type() const override { return kType; }
     c10::Device exchangeDevice(c10::Device device) const override {
-        const c10::Device before = getDevice();
-        setDevice(device);
-        return before;
+        return {kType, std::exchange(current_device, device.index())};
     }
-    c10::Device getDevice() const override { return {kKind, current_device}; }
-    void setDevice(c10::Device device) const override { uncheckedSetDevice(device); }
+    c10::Device getDevice() const override { return {kType, current_device}; }
+    void setDevice(c10::Device device) const override { current_device = device.index(); }
     void uncheckedSetDevice(c10::Device device) const noexcept override {
         current_device = device.index();
     }
@@ -124,251 +118,283 @@ struct PretendGuard final : c10::impl::DeviceGuardImplInterface {
         clocks().used_by(reinterpret_cast<std::uintptr_t>(data.get()), id_of(stream));
     }
 };
-C10_REGISTER_GUARD_IMPL(PrivateUse1, PretendGuard)
 
-struct PretendHooks final : at::PrivateUse1HooksInterface {
-    bool isBuilt() const override { return true; }
-    bool isAvailable() const override { return true; }
-    bool hasPrimaryContext(c10::DeviceIndex /*device_index*/) const override { return true; }
+// --- what the host waits for -------------------------------------------------------------------
+
+struct Waits {
+    std::mutex mutex;
+    std::vector<std::string> names;
+};
+Waits& waits() {
+    static Waits all;
+    return all;
+}
+
+/// For the stream that the thread uses on a device.
+void wait_for(c10::Device device, std::string name) {
+    clocks().wait_on_host(current_of(device));
+    const std::lock_guard lock(waits().mutex);
+    waits().names.push_back(std::move(name));
+}
+
+// --- memory ------------------------------------------------------------------------------------
+//
+// Pointers to elements are moved to where no program has memory: who reads or writes there ends by a signal.
+
+constexpr std::uintptr_t kNowhere = std::uintptr_t{1} << 52U;
+
+void* hidden(void* data) {
+    return data == nullptr ? nullptr : static_cast<char*>(data) + kNowhere;
+}
+
+void* found(c10::StorageImpl& storage) {
+    void* const data = storage._mutable_data_ptr_no_checks().get();
+    return data == nullptr ? nullptr : static_cast<char*>(data) - kNowhere;
+}
+
+/// The memory of a CPU storage, which lives as long.
+struct Held {
+    c10::Storage storage;
+    std::uintptr_t begin = 0;  ///< hidden; 0: of no bytes
 };
 
-// Memory.
-
-class PretendAllocator final : public c10::Allocator {
-public:
-    c10::DataPtr allocate(std::size_t bytes) override {
-        constexpr std::size_t kAlignment = 64;
-        const c10::Device device(kKind, current_device);
-        const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment;
-        void* const block = std::aligned_alloc(kAlignment, whole * kAlignment);
-        if (block == nullptr) throw std::bad_alloc();
-        clocks().allocated(reinterpret_cast<std::uintptr_t>(block), whole * kAlignment,
-                           current_of(device));
-        return {block, block, &give_back, device};
-    }
-    c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
-    void copy_data(void* to, const void* from, std::size_t bytes) const override {
-        std::memcpy(to, from, bytes);
-    }
-
-private:
-    static void give_back(void* block) {
-        clocks().given_back(reinterpret_cast<std::uintptr_t>(block));
-        std::free(block);
-    }
-};
-
-PretendAllocator& allocator() {
-    static auto* const kAllocator = new PretendAllocator;
-    return *kAllocator;
+void give_back(void* context) {
+    const std::unique_ptr<Held> held(static_cast<Held*>(context));
+    if (held->begin != 0) clocks().given_back(held->begin);
 }
 
-at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
-                      c10::Device device) {
-    const c10::DeviceGuard guard(device);
-    return at::detail::empty_strided_generic(sizes, strides, &allocator(),
-                                             DispatchKeySet(DispatchKey::PrivateUse1), type);
+c10::DataPtr held(c10::Storage storage, c10::Device device) {
+    void* const data = hidden(storage.mutable_data());
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    if (data != nullptr) clocks().allocated(begin, storage.nbytes(), current_of(device));
+    return {data, new Held{std::move(storage), begin}, &give_back, device};
 }
 
-// Operators.
-
-/// The same memory as a tensor on the CPU.
-at::Tensor on_host(const at::Tensor& tensor) {
-    return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                         at::TensorOptions().dtype(tensor.scalar_type()));
+c10::StorageImpl* storage_in(const at::Tensor& tensor) {
+    return tensor.storage().unsafeGetStorageImpl();
 }
 
+at::Tensor tensor_in(c10::Storage storage, c10::DispatchKey key, const at::Tensor& like) {
+    at::Tensor tensor = at::detail::make_tensor<at::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(key), like.dtype());
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
+                                                        like.storage_offset());
+    return tensor;
+}
+
+/// Of a tensor here.
 Access access_of(const at::Tensor& tensor, bool writes) {
-    std::int64_t last = 0;
-    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
-        last += (tensor.size(d) - 1) * tensor.stride(d);
+    const auto size = static_cast<std::int64_t>(tensor.element_size());
+    const auto base =
+        reinterpret_cast<std::uintptr_t>(storage_in(tensor)->_mutable_data_ptr_no_checks().get());
+    Access access{.begin = base + tensor.storage_offset() * size,
+                  .writes = writes,
+                  .sizes = tensor.sizes().vec(),
+                  .strides = tensor.strides().vec()};
+    std::int64_t bytes = tensor.numel() == 0 ? 0 : size;
+    for (std::size_t d = 0; d < access.sizes.size(); ++d) {
+        access.strides[d] *= size;
+        if (tensor.numel() != 0) bytes += (access.sizes[d] - 1) * access.strides[d];
     }
-    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
-    const auto elements = tensor.numel() == 0 ? 0 : static_cast<std::uintptr_t>(last) + 1;
-    Access access{begin, begin + elements * tensor.element_size(), writes, tensor.sizes().vec(),
-                  tensor.strides().vec()};
-    for (std::int64_t& stride : access.strides) {
-        stride *= static_cast<std::int64_t>(tensor.element_size());
-    }
+    access.end = access.begin + bytes;
     return access;
 }
 
-bool is_pretend(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.device().type() == kKind;
+at::Tensor unwritten(const at::Tensor& cpu, c10::Device device) {
+    c10::Storage storage(c10::Storage::use_byte_size_t(), cpu.storage().nbytes(),
+                         held(cpu.storage(), device), /*allocator=*/nullptr, /*resizable=*/false);
+    return tensor_in(std::move(storage), kKey, cpu);
 }
 
-/// An operator's tensors, replaced by their memory on the CPU.
-class Call {
+/// A new tensor on the device from one of the CPU that nobody else holds.
+at::Tensor moved(const at::Tensor& cpu, c10::Device device, const std::string& by) {
+    at::Tensor tensor = unwritten(cpu.resolve_conj().resolve_neg(), device);
+    clocks().run(current_of(device), by, {access_of(tensor, true)});
+    return tensor;
+}
+
+/// CPU tensors in the memory of a device's, for one call.
+class Lent {
 public:
-    Call(const c10::OperatorHandle& op, Stack& stack) : op_(op), stack_(stack) {
-        const auto& arguments = op.schema().arguments();
-        for (std::size_t i = 0; i < arguments.size(); ++i) {
-            c10::IValue& value = stack[stack.size() - arguments.size() + i];
-            const auto* const alias = arguments[i].alias_info();
-            replace(value, alias != nullptr && alias->isWrite());
-        }
-        TORCH_CHECK(device_, name(), ": no tensor lies on a pretend GPU");
-        const bool has_others =
-            std::ranges::any_of(others_, [](const at::Tensor& other) { return other.dim() > 0; });
-        TORCH_CHECK(!has_others, name(), ": mixes tensors on ", *device_, " and on the CPU");
+    explicit Lent(std::string name) : name_(std::move(name)) {}
+
+    at::Tensor of(const at::Tensor& tensor) {
+        if (!tensor.defined() || !is_here(tensor)) return tensor;
+        at::Tensor alias = tensor_in(storage_of(tensor), c10::DispatchKey::CPU, tensor);
+        alias._set_conj(tensor.is_conj());
+        alias._set_neg(tensor.is_neg());
+        tensors_.push_back({tensor, alias});
+        return alias;
     }
 
-    void run() {
-        clocks().run(current_of(*device_), name(), accesses_);
-        op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &stack_);
-        bool is_for_host = true;
-        for (c10::IValue& value : stack_) is_for_host = !give(value) && is_for_host;
-        if (is_for_host) clocks().wait_on_host(current_of(*device_));
+    /// What an operator gave: an operand of its own, a view of one, or something new.
+    at::Tensor back(const at::Tensor& result, c10::Device device) const {
+        if (!result.defined()) return result;
+        for (const Pair& each : tensors_) {
+            if (each.alias.is_same(result)) return each.tensor;
+        }
+        for (const Pair& each : tensors_) {
+            if (storage_in(each.alias) != storage_in(result)) continue;
+            return tensor_in(each.tensor.storage(), kKey, result);
+        }
+        return moved(result, device, name_);
+    }
+
+    /// Operands that the operator has resized.
+    void settle() const {
+        for (const auto& [tensor, alias] : tensors_) {
+            c10::StorageImpl& storage = *storage_in(tensor);
+            if (alias.storage().data() != found(storage)) {
+                storage.set_nbytes(alias.storage().nbytes());
+                storage.set_data_ptr_noswap(held(alias.storage(), tensor.device()));
+            }
+            if (tensor.sizes() == alias.sizes() && tensor.strides() == alias.strides()) continue;
+            tensor.unsafeGetTensorImpl()->set_sizes_and_strides(alias.sizes(), alias.strides(),
+                                                                alias.storage_offset());
+        }
     }
 
 private:
-    [[nodiscard]] std::string name() const { return op_.schema().name(); }
+    struct Pair {
+        at::Tensor tensor;
+        at::Tensor alias;
+    };
 
-    at::Tensor taken(const at::Tensor& tensor, bool writes) {
-        if (!tensor.defined()) return tensor;
-        if (!is_pretend(tensor)) {
-            others_.push_back(tensor);
-            return tensor;
+    /// Tensors that share memory share it here too.
+    c10::Storage storage_of(const at::Tensor& tensor) const {
+        for (const Pair& each : tensors_) {
+            if (storage_in(each.tensor) == storage_in(tensor)) return each.alias.storage();
         }
-        TORCH_CHECK(!device_ || *device_ == tensor.device(), name(), ": mixes tensors on ",
-                    *device_, " and ", tensor.device());
-        device_ = tensor.device();
-        accesses_.push_back(access_of(tensor, writes));
-        // Results that are still empty are resized by the operator.
-        const bool is_open = writes && tensor.numel() == 0;
-        replaced_.emplace_back(
-            is_open ? at::empty(tensor.sizes(), tensor.scalar_type()) : on_host(tensor), tensor);
-        return replaced_.back().first;
+        c10::StorageImpl& storage = *storage_in(tensor);
+        return {c10::Storage::use_byte_size_t(), storage.nbytes(),
+                c10::DataPtr(found(storage), c10::Device(c10::kCPU)), c10::GetCPUAllocator(),
+                /*resizable=*/true};
     }
 
-    void replace(c10::IValue& value, bool writes) {
-        if (value.isTensor()) {
-            value = taken(value.toTensor(), writes);
-        } else if (value.isTensorList()) {
-            std::vector<at::Tensor> all;
-            for (const at::Tensor& each : value.toTensorVector())
-                all.push_back(taken(each, writes));
-            value = all;
-        } else if (value.isOptionalTensorList()) {
-            c10::List<std::optional<at::Tensor>> all;
-            for (const std::optional<at::Tensor> each : value.toOptionalTensorList()) {
-                all.push_back(each ? std::optional(taken(*each, writes)) : std::nullopt);
-            }
-            value = all;
-        } else if (value.isDevice()) {
-            value = c10::Device(c10::kCPU);
-        }
-    }
-
-    at::Tensor moved(const at::Tensor& host) const {
-        at::Tensor own = new_tensor(host.sizes(), host.strides(), host.scalar_type(), *device_);
-        std::memcpy(own.data_ptr(), host.const_data_ptr(), span_of(host));
-        clocks().run(current_of(*device_), name(), {access_of(own, true)});
-        return own;
-    }
-
-    static void become(const at::Tensor& tensor, const at::Tensor& other) {
-        auto* const impl = tensor.unsafeGetTensorImpl();
-        impl->set_storage_keep_dtype(other.storage());
-        impl->set_sizes_and_strides(other.sizes(), other.strides());
-    }
-
-    /// Back to the device.
-    at::Tensor given(const at::Tensor& result) {
-        if (!result.defined()) return result;
-        for (const auto& [host, own] : replaced_) {
-            if (result.is_same(host)) {
-                if (host.sizes() != own.sizes()) become(own, moved(host));
-                return own;
-            }
-            TORCH_CHECK(!result.is_alias_of(host), name(), ": is a view, and not known to be one");
-        }
-        return moved(result);
-    }
-
-    static std::size_t span_of(const at::Tensor& tensor) {
-        const Access all = access_of(tensor, false);
-        return all.end - all.begin;
-    }
-
-    /// Is it a tensor, or several?
-    bool give(c10::IValue& value) {
-        if (value.isTensor()) {
-            value = given(value.toTensor());
-            return true;
-        }
-        if (!value.isTensorList()) return false;
-        std::vector<at::Tensor> all;
-        for (const at::Tensor& each : value.toTensorVector()) all.push_back(given(each));
-        value = all;
-        return true;
-    }
-
-    const c10::OperatorHandle& op_;
-    Stack& stack_;
-    std::optional<c10::Device> device_;
-    std::vector<at::Tensor> others_;
-    std::vector<Access> accesses_;
-    std::vector<std::pair<at::Tensor, at::Tensor>> replaced_;  ///< on the CPU, own
+    std::string name_;  ///< of the operator
+    std::vector<Pair> tensors_;
 };
 
-void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
-    const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-    Stack own(stack->end() - count, stack->end());
-    stack->erase(stack->end() - count, stack->end());
-    Call(op, own).run();
-    stack->insert(stack->end(), own.begin(), own.end());
-}
+// --- every operator ----------------------------------------------------------------------------
 
-at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type,
-                 std::optional<at::Layout> /*layout*/, std::optional<c10::Device> device,
-                 std::optional<bool> /*pin_memory*/, std::optional<at::MemoryFormat> format) {
-    const c10::DeviceGuard guard(device.value_or(c10::Device(kKind, current_device)));
-    return at::detail::empty_generic(sizes, &allocator(), DispatchKeySet(DispatchKey::PrivateUse1),
-                                     type.value_or(at::kFloat), format);
-}
-
-at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
-                         std::optional<at::ScalarType> type, std::optional<at::Layout> /*layout*/,
-                         std::optional<c10::Device> device, std::optional<bool> /*pin_memory*/) {
-    return new_tensor(sizes, strides, type.value_or(at::kFloat),
-                      device.value_or(c10::Device(kKind, current_device)));
-}
-
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool /*non_blocking*/) {
-    const at::Tensor source = is_pretend(from) ? on_host(from) : from;
-    const at::Tensor target = is_pretend(to) ? on_host(to) : to;
-    const auto run = [&](StreamId stream, const std::vector<Access>& accesses) {
-        clocks().run(stream, "copy", accesses);
-        target.copy_(source);
-    };
-    if (!is_pretend(from)) {
-        run(current_of(to.device()), {access_of(to, true)});
-        clocks().wait_on_host(current_of(to.device()));
-    } else if (!is_pretend(to)) {
-        const StreamId stream = current_of(from.device());
-        run(stream, {access_of(from, false)});
-        clocks().wait_on_host(stream);
-    } else {
-        const StreamId source_stream = current_of(from.device());
-        const StreamId target_stream = current_of(to.device());
-        if (source_stream != target_stream) {
-            clocks().wait(source_stream, clocks().now(target_stream));
+/// Calls `visit` with every tensor of a value, and puts what it returns in its place.
+template <class Visit>
+void visit_tensors(c10::IValue& value, Visit visit) {
+    if (value.isTensor()) {
+        value = visit(value.toTensor());
+    } else if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& each : value.toTensorVector()) list.push_back(visit(each));
+        value = list;
+    } else if (value.isOptionalTensorList()) {
+        c10::List<std::optional<at::Tensor>> list;
+        for (const auto& each : value.toOptionalTensorVector()) {
+            list.push_back(each ? std::optional(visit(*each)) : std::nullopt);
         }
-        run(source_stream, {access_of(from, false), access_of(to, true)});
-        if (source_stream != target_stream) {
-            clocks().wait(target_stream, clocks().now(source_stream));
-        }
+        value = list;
     }
+}
+
+/// What an operator uses on its device; throws where a GPU would refuse it.
+struct Use {
+    std::optional<c10::Device> device;
+    std::vector<Access> accesses;
+};
+
+Use use_of(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+    const std::string& name = op.schema().name();
+    const auto& arguments = op.schema().arguments();
+    const std::size_t first = stack.size() - arguments.size();
+    Use use;
+    std::vector<at::ScalarType> types;
+    std::vector<at::Tensor> tensors;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const auto* const alias = arguments[i].alias_info();
+        const bool writes = alias != nullptr && alias->isWrite();
+        visit_tensors(stack[first + i], [&](const at::Tensor& tensor) {
+            if (!tensor.defined()) return tensor;
+            types.push_back(tensor.scalar_type());
+            tensors.push_back(tensor);
+            if (!is_here(tensor)) return tensor;
+            if (!use.device) use.device = tensor.device();
+            const bool is_viewed = alias != nullptr && !writes;  // no element is read
+            if (!is_viewed) use.accesses.push_back(access_of(tensor, writes));
+            return tensor;
+        });
+    }
+    TORCH_CHECK(use.device, name, " has no operand that says on which device it runs");
+    check_types(name, types);
+    for (const at::Tensor& tensor : tensors) check_device(name, tensor, *use.device);
+    return use;
+}
+
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const std::string& name = op.schema().name();
+    const Use use = use_of(op, *stack);
+    const c10::Device device = *use.device;
+    clocks().run(current_of(device), name, use.accesses);
+    if (waits_on_gpus(name)) wait_for(device, name);
+    Lent lent(name);
+    for (std::size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i) {
+        c10::IValue& value = (*stack)[i];
+        visit_tensors(value, [&](const at::Tensor& tensor) { return lent.of(tensor); });
+        if (value.isDevice()) value = c10::Device(c10::kCPU);
+    }
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    lent.settle();
+    for (std::size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i) {
+        visit_tensors((*stack)[i],
+                      [&](const at::Tensor& tensor) { return lent.back(tensor, device); });
+    }
+}
+
+// --- operators whose operands lie on several devices, or on none -------------------------------
+
+c10::Device or_current(std::optional<c10::Device> device) {
+    return device && device->has_index() ? *device : c10::Device(kType, current_device);
+}
+
+at::Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> type,
+                 std::optional<c10::Layout> /*layout*/, std::optional<c10::Device> device,
+                 std::optional<bool> /*pin_memory*/, std::optional<c10::MemoryFormat> format) {
+    const auto options = at::TensorOptions().dtype(type.value_or(at::kFloat));
+    return unwritten(at::empty(C10_AS_INTARRAYREF_SLOW(size), options, format), or_current(device));
+}
+
+at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                         std::optional<at::ScalarType> type, std::optional<c10::Layout> /*layout*/,
+                         std::optional<c10::Device> device, std::optional<bool> /*pin_memory*/) {
+    const auto options = at::TensorOptions().dtype(type.value_or(at::kFloat));
+    return unwritten(
+        at::empty_strided(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), options),
+        or_current(device));
+}
+
+/// Of any two devices: what Tensor::copy_() comes to. Between two of these it runs on the stream of the
+/// first, which waits for that of the second and is waited for by it.
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+    std::vector<Access> accesses;
+    if (is_here(from)) accesses.push_back(access_of(from, false));
+    if (is_here(to)) accesses.push_back(access_of(to, true));
+    const StreamId stream = current_of(is_here(from) ? from.device() : to.device());
+    const bool is_between = is_here(from) && is_here(to) && from.device() != to.device();
+    if (is_between) clocks().wait(stream, clocks().now(current_of(to.device())));
+    clocks().run(stream, "copy", accesses);
+    if (is_between) clocks().wait(current_of(to.device()), clocks().now(stream));
+    Lent lent("copy");
+    lent.of(to).copy_(lent.of(from));
+    if (to.is_cpu()) wait_for(from.device(), "copy to the host");
+    if (from.is_cpu() && !non_blocking) wait_for(to.device(), "copy from the host");
     return to;
 }
 
-at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
-    TORCH_CHECK(from.sizes() == to.sizes(), "pretend GPUs do not resize tensors");
-    return copy_from(from, to, false);
+// --- what ATen has for accelerators and not for CPUs -------------------------------------------
+
+at::Tensor with_bias(const at::Tensor& sums, const std::optional<at::Tensor>& bias) {
+    return bias && bias->defined() ? at::add(sums, *bias) : sums;
 }
 
-/// Gates by rows: input, forget, new, output.
+/// Input, forget, new and output gate.
 std::vector<at::Tensor> gates_of(const at::Tensor& sums) {
     std::vector<at::Tensor> gates = at::chunk(sums, 4, 1);
     for (std::size_t i = 0; i < gates.size(); ++i) {
@@ -377,118 +403,84 @@ std::vector<at::Tensor> gates_of(const at::Tensor& sums) {
     return gates;
 }
 
-at::Tensor with_bias(const at::Tensor& gates, const std::optional<at::Tensor>& bias) {
-    const at::Tensor host = on_host(gates);
-    return bias && bias->defined() ? host + on_host(*bias) : host.clone();
+using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+Three lstm_cell(const at::Tensor& of_input, const at::Tensor& of_hidden, const at::Tensor& cell,
+                const std::optional<at::Tensor>& input_bias,
+                const std::optional<at::Tensor>& hidden_bias) {
+    const auto gates =
+        gates_of(at::add(with_bias(of_input, input_bias), with_bias(of_hidden, hidden_bias)));
+    const at::Tensor next = gates[1] * cell + gates[0] * gates[2];
+    return {gates[3] * at::tanh(next), next, at::cat(gates, 1)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& of_input,
-                                                         const at::Tensor& of_hidden,
-                                                         const at::Tensor& cell,
-                                                         const std::optional<at::Tensor>& bias,
-                                                         const std::optional<at::Tensor>& bias2) {
-    clocks().run(current_of(cell.device()), "lstm_cell",
-                 {access_of(of_input, false), access_of(of_hidden, false), access_of(cell, false)});
-    const auto gates = gates_of(with_bias(of_input, bias) + with_bias(of_hidden, bias2));
-    const at::Tensor next = gates[1] * on_host(cell) + gates[0] * gates[2];
-    return {(gates[3] * at::tanh(next)).to(cell.device()), next.to(cell.device()),
-            at::cat(gates, 1).to(cell.device())};
-}
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
-    const std::optional<at::Tensor>& of_hidden, const std::optional<at::Tensor>& of_next,
-    const at::Tensor& cell, const at::Tensor& next, const at::Tensor& gates, bool has_bias) {
-    clocks().run(current_of(cell.device()), "lstm_cell_backward",
-                 {access_of(cell, false), access_of(next, false), access_of(gates, false)});
-    const auto host = [&](const std::optional<at::Tensor>& tensor) {
-        return tensor && tensor->defined() ? on_host(*tensor) : at::zeros_like(on_host(cell));
+Three lstm_cell_backward(const std::optional<at::Tensor>& of_hidden,
+                         const std::optional<at::Tensor>& of_next, const at::Tensor& cell,
+                         const at::Tensor& next, const at::Tensor& gates, bool has_bias) {
+    const auto or_zeros = [&](const std::optional<at::Tensor>& tensor) {
+        return tensor && tensor->defined() ? *tensor : at::zeros_like(cell);
     };
-    const auto g = at::chunk(on_host(gates), 4, 1);
-    const at::Tensor squashed = at::tanh(on_host(next));
-    const at::Tensor d_next = host(of_next) + host(of_hidden) * g[3] * (1 - squashed * squashed);
-    const at::Tensor d_gates =
-        at::cat({d_next * g[2] * g[0] * (1 - g[0]), d_next * on_host(cell) * g[1] * (1 - g[1]),
-                 d_next * g[0] * (1 - g[2] * g[2]), host(of_hidden) * squashed * g[3] * (1 - g[3])},
+    const auto g = at::chunk(gates, 4, 1);
+    const at::Tensor dh = or_zeros(of_hidden);
+    const at::Tensor squashed = at::tanh(next);
+    const at::Tensor dc = or_zeros(of_next) + dh * g[3] * (1 - squashed * squashed);
+    const at::Tensor sums =
+        at::cat({dc * g[2] * g[0] * (1 - g[0]), dc * cell * g[1] * (1 - g[1]),
+                 dc * g[0] * (1 - g[2] * g[2]), dh * squashed * g[3] * (1 - g[3])},
                 1);
-    const at::Device device = cell.device();
-    return {d_gates.to(device), (d_next * g[1]).to(device),
-            has_bias ? at::sum(d_gates, 0).to(device) : at::Tensor()};
+    return {sums, dc * g[1], has_bias ? at::sum(sums, 0) : at::Tensor()};
 }
 
-at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight,
-                       const std::optional<at::Tensor>& bias, at::IntArrayRef stride,
-                       at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-                       at::IntArrayRef output_padding, std::int64_t groups) {
-    std::vector<Access> accesses = {access_of(x, false), access_of(weight, false)};
-    std::optional<at::Tensor> own_bias;
-    if (bias && bias->defined()) {
-        accesses.push_back(access_of(*bias, false));
-        own_bias = on_host(*bias);
+struct Hooks final : at::PrivateUse1HooksInterface {
+    bool isBuilt() const override { return true; }
+    bool isAvailable() const override { return true; }
+    bool hasPrimaryContext(c10::DeviceIndex /*device_index*/) const override { return true; }
+};
+
+// --- registration ------------------------------------------------------------------------------
+
+struct Registration {
+    Registration()
+        : all(kKind, "_", kKey, __FILE__, __LINE__), own(kKind, "aten", kKey, __FILE__, __LINE__) {
+        c10::register_privateuse1_backend("pretend");
+        at::RegisterPrivateUse1HooksInterface(new Hooks);  // lives as long as the program
+        all.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+        own.impl("empty.memory_format", empty);
+        own.impl("empty_strided", empty_strided);
+        own.impl("_copy_from", copy_from);
+        own.impl("_thnn_fused_lstm_cell", lstm_cell);
+        own.impl("_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward);
+        // ATen would look for a library that convolves on this device.
+        own.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+        own.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
     }
-    clocks().run(current_of(x.device()), "convolution", accesses);
-    return at::convolution(on_host(x), on_host(weight), own_bias, stride, padding, dilation,
-                           transposed, output_padding, groups)
-        .to(x.device());
-}
+    static constexpr auto kKind = torch::Library::IMPL;
+    torch::Library all;
+    torch::Library own;
+    c10::impl::DeviceGuardImplRegistrar guard{kType, new Guard};  // lives as long as the program
+};
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weight,
-    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
-    at::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
-    clocks().run(current_of(x.device()), "convolution_backward",
-                 {access_of(gradient, false), access_of(x, false), access_of(weight, false)});
-    const std::vector<std::int64_t> bias_sizes = {gradient.size(1)};
-    auto [dx, dw, db] = at::convolution_backward(
-        on_host(gradient), on_host(x), on_host(weight), at::OptionalIntArrayRef(bias_sizes), stride,
-        padding, dilation, transposed, output_padding, groups, wanted);
-    const auto given = [&](const at::Tensor& tensor) {
-        return tensor.defined() ? tensor.to(x.device()) : tensor;
-    };
-    return {given(dx), given(dw), given(db)};
-}
-
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-    m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
-}
-
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-    m.impl("empty.memory_format", &empty);
-    m.impl("empty_strided", &empty_strided);
-    m.impl("_copy_from", &copy_from);
-    m.impl("_copy_from_and_resize", &copy_from_and_resize);
-    m.impl("as_strided", &at::cpu::as_strided);
-    m.impl("view", &at::native::view);
-    m.impl("_reshape_alias", &at::native::_reshape_alias);
-    m.impl("unfold", &at::cpu::unfold);
-    m.impl("_thnn_fused_lstm_cell", &lstm_cell);
-    m.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
-    m.impl("convolution_overrideable", &convolution);
-    m.impl("convolution_backward_overrideable", &convolution_backward);
-}
+// Before main(): autograd counts devices when it is first used.
+const Registration kRegistration;  // NOLINT(cert-err58-cpp)
 
 }  // namespace
 
-void install_pretend_gpus() {
-    static const bool kInstalled = [] {
-        c10::register_privateuse1_backend("pretend");
-        at::RegisterPrivateUse1HooksInterface(new PretendHooks);
-        c10::SetAllocator(kKind, &allocator());
-        return true;
-    }();
-    static_cast<void>(kInstalled);
-    clocks().forget();
+at::Device pretend_gpu(int index) {
+    return {kType, static_cast<c10::DeviceIndex>(index)};
 }
 
-at::Device pretend_gpu(int index) {
-    return {kKind, static_cast<c10::DeviceIndex>(index)};
+void reset_pretend_gpus() {
+    clocks().forget();
+    static_cast<void>(take_waits());
 }
 
 std::vector<std::string> races() {
     return clocks().take_races();
 }
 
-PretendWork pretend_work() {
-    return {.operators = clocks().take_operators(), .waits = clocks().take_waits()};
+std::vector<std::string> take_waits() {
+    const std::lock_guard lock(waits().mutex);
+    return std::exchange(waits().names, {});
 }
 
 }  // namespace partita::runtime

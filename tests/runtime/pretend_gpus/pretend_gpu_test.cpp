@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 class PretendGpu : public testing::Test {
 protected:
-    PretendGpu() : impl_((install_pretend_gpus(), pretend_gpu(0).type())) {}
+    PretendGpu() : impl_((reset_pretend_gpus(), pretend_gpu(0).type())) {}
 
     [[nodiscard]] c10::Stream new_stream(int gpu) const {
         return impl_.getStreamFromGlobalPool(pretend_gpu(gpu));

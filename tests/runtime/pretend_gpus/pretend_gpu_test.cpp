@@ -47,6 +47,23 @@ TEST_F(PretendGpu, RefusesTensorsOfTwoDevices) {
     EXPECT_NO_THROW(ones(0) + at::ones({}));
 }
 
+TEST_F(PretendGpu, RefusesTypesThatCudaKernelsLack) {
+    const at::Tensor numbers = at::ones({4, 4}, at::kLong).to(pretend_gpu(0));
+    EXPECT_ANY_THROW(at::mm(numbers, numbers));
+    EXPECT_NO_THROW(at::mm(numbers.to(at::kDouble), numbers.to(at::kDouble)));
+}
+
+TEST_F(PretendGpu, WhatTheHostWaitsForIsWrittenDown) {
+    const at::Tensor a = ones(0);
+    EXPECT_THAT(take_waits(), ElementsAre("copy from the host"));
+    const at::Tensor b = at::ones({2}).to(pretend_gpu(0), at::kFloat, /*non_blocking=*/true) + 1;
+    EXPECT_THAT(take_waits(), IsEmpty());
+    EXPECT_EQ(b.sum().item<float>(), 4);
+    EXPECT_THAT(take_waits(), ElementsAre("aten::_local_scalar_dense"));
+    EXPECT_EQ(at::nonzero(b).cpu().size(0), 2);
+    EXPECT_THAT(take_waits(), ElementsAre("aten::nonzero", "copy to the host"));
+}
+
 TEST_F(PretendGpu, WhoDoesNotWaitRaces) {
     use(new_stream(0));
     const at::Tensor a = ones(0) + 1;

@@ -111,7 +111,8 @@ std::vector<DeviceUse> Plan::devices() const {
 std::vector<CollectivePlan> Plan::collectives() const {
     std::vector<CollectivePlan> collectives;
     for (const plan::PlannedCollective& collective : impl_->plan.collectives) {
-        collectives.push_back({collective.task, collective.algorithm, collective.protocol});
+        collectives.push_back({collective.task, std::string(cost::name_of(collective.algorithm)),
+                               std::string(cost::name_of(collective.protocol))});
     }
     return collectives;
 }

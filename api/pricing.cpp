@@ -33,7 +33,8 @@ Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& stra
                         "\"{}\". Give --scheduler, or plan again.",
                         plan.source, plan.scheduler));
     }
-    Priced priced{.tasks = plan::lower(problem, strategy), .timeline = {}, .evaluation = {}};
+    Priced priced{
+        .tasks = plan::lower_as_planned(problem, strategy, plan), .timeline = {}, .evaluation = {}};
     priced.timeline = plan::replay(priced.tasks, plan.commit_order);
     if (!priced.timeline) {
         throw InputError(

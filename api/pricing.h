@@ -23,11 +23,12 @@ struct Priced {
 /// False for the throughput of given costs, which has loads and no times.
 bool has_timeline(const plan::Problem& problem);
 
-/// Runs the tasks in the plan's order; throws InputError when it is no order of these tasks. Plans
-/// of given costs name a scheduler instead.
+/// Runs the plan's tasks in its order, by the prices of the problem, whatever they are. Throws
+/// InputError when it is no order of these tasks, as may happen on another machine. Plans of given
+/// costs name a scheduler instead.
 Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& strategy,
                         const plan::Plan& plan);
-/// Orders the tasks anew.
+/// Orders the tasks anew; which they are, prices decide anew too.
 Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
                   plan::Scheduler scheduler);
 

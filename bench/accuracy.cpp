@@ -8,7 +8,7 @@
 //
 // Strategies on two cores: every placer and searcher, mcmc with several budgets, random placements, and
 // random splits of one op in ten, one in three, and all ops, each in one, two and four micro-batches. On one
-// core, where an op has one config: micro-batches and orders. In training, optimizers too.
+// core, where an op has one config: up to 64 micro-batches, and orders. In training, optimizers too.
 //
 // Profile and strategies are measured in rounds, all of them in turn, and the quickest round counts: other
 // guests of the host slow a machine down for seconds at a time.
@@ -53,6 +53,9 @@ using plan::Mode;
 
 struct Options {
     std::string only;
+    std::string mode;      ///< empty: both
+    int cores = 0;         ///< 0: one and two
+    std::string strategy;  ///< those whose name contains it
     std::filesystem::path database = "accuracy.sqlite";
     std::filesystem::path csv;
     int iterations = 15;
@@ -162,7 +165,7 @@ public:
             add_random(*problems_.back());
         });
         for (int round = 0; round < options_.rounds; ++round) {
-            for (Candidate& each : candidates_) each.measured.push_back(measured(each));
+            for (Candidate& each : candidates_) measure(each);
         }
         return rows();
     }
@@ -175,8 +178,8 @@ private:
             optimizers.insert(optimizers.end(), {plan::Optimizer::momentum, plan::Optimizer::adam});
         }
         for (const plan::Optimizer optimizer : optimizers) {
-            for (const int micro_batches : {1, 2, 4, 8}) {
-                if (cores_ > 1 && micro_batches == 8) continue;
+            const int most = cores_ == 1 ? 64 : 4;
+            for (int micro_batches = 1; micro_batches <= most; micro_batches *= 2) {
                 plan::ProblemOptions options;
                 options.mode = case_.mode;
                 options.objective = api::default_objective(case_.mode, model_);
@@ -218,21 +221,24 @@ private:
         const plan::Problem* problem = nullptr;
         plan::Strategy strategy;
         api::Priced priced;
-        std::vector<Time> measured;  ///< per round the median
+        std::vector<Time> measured;            ///< per round the median
+        std::vector<runtime::TaskTime> times;  ///< in the quickest round
     };
 
     void add(const plan::Problem& problem, const std::string& name, plan::Strategy strategy,
              plan::Scheduler scheduler) {
+        if (name.find(options_.strategy) == std::string::npos) return;
         api::Priced priced = api::price_anew(problem, strategy, scheduler);
         if (!seen_.insert({digest(priced.tasks), scheduler}).second) return;
         candidates_.push_back({.name = name,
                                .problem = &problem,
                                .strategy = std::move(strategy),
                                .priced = std::move(priced),
-                               .measured = {}});
+                               .measured = {},
+                               .times = {}});
     }
 
-    Time measured(const Candidate& which) {
+    void measure(Candidate& which) {
         runtime::ExecuteResult result =
             api::load_runtime().execute({.problem = which.problem,
                                          .strategy = &which.strategy,
@@ -248,7 +254,10 @@ private:
         std::vector<Time>& times = result.iterations;
         const auto middle = times.begin() + std::ssize(times) / 2;
         std::ranges::nth_element(times, middle);
-        return *middle;
+        if (which.measured.empty() || *middle < std::ranges::min(which.measured)) {
+            which.times = std::move(result.times);
+        }
+        which.measured.push_back(*middle);
     }
 
     std::vector<Row> rows() const {
@@ -264,8 +273,27 @@ private:
             fmt::print("  {:26} predicted {:>9}  measured {:>9} +- {:4.1f} %  {:+6.1f} %\n",
                        each.name, to_text(row.predicted), to_text(row.measured), 100 * row.noise,
                        100 * (row.predicted / row.measured - 1));
+            print_worst(each);
         }
         return rows;
+    }
+
+    /// The tasks that the prediction misses most.
+    static void print_worst(const Candidate& which) {
+        constexpr std::size_t kWorst = 3;
+        const auto& tasks = which.priced.tasks.tasks;
+        std::vector<std::size_t> order(tasks.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const auto error = [&](std::size_t t) {
+            return std::abs((which.times[t].median - tasks[t].duration).raw());
+        };
+        std::ranges::sort(order, std::greater<>(), error);
+        for (std::size_t i = 0; i < std::min(kWorst, order.size()); ++i) {
+            const std::size_t t = order[i];
+            fmt::print("    {:40} predicted {:>9}  measured {:>9}\n",
+                       plan::task_name(*which.problem, tasks[t]), to_text(tasks[t].duration),
+                       to_text(which.times[t].median));
+        }
     }
 
     void add_orders(const plan::Problem& problem) {
@@ -356,6 +384,9 @@ int run(int argc, char** argv) {
     Options options;
     CLI::App app("Predicted against measured times of many strategies on this host's cores.");
     app.add_option("--only", options.only, "models whose name contains this");
+    app.add_option("--mode", options.mode, "inference or training; both when left out");
+    app.add_option("--cores", options.cores, "1 or 2; both when left out");
+    app.add_option("--strategy", options.strategy, "strategies whose name contains this");
     app.add_option("--db", options.database, "the profile; what it has is not measured again");
     app.add_option("--csv", options.csv, "adds every strategy to this file");
     app.add_option("--iterations", options.iterations, "of each strategy, at most");
@@ -368,7 +399,9 @@ int run(int argc, char** argv) {
                "noise");
     for (const Case& each : cases()) {
         if (each.name.find(options.only) == std::string::npos) continue;
+        if (!options.mode.empty() && options.mode != name_of(each.mode)) continue;
         for (const int cores : {1, 2}) {
+            if (options.cores != 0 && options.cores != cores) continue;
             const std::vector<Row> rows = Trial(each, cores, options).run();
             print_row(each, cores, rows);
             if (!options.csv.empty()) write_rows(options.csv, each, cores, rows);

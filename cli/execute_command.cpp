@@ -53,6 +53,12 @@ std::vector<std::string> names_of(const graph::OpGraph& graph, OpKind kind) {
     return names;
 }
 
+/// Of tasks, edges and lanes. What they cost is for rank 0 to predict: others may know other prices.
+std::string digest_without_prices(plan::TaskGraph tasks) {
+    for (plan::Task& task : tasks.tasks) task.duration = Time{};
+    return plan::digest(tasks);
+}
+
 class ExecuteCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
@@ -143,7 +149,7 @@ private:
         return {{"version", PARTITA_VERSION},
                 {"plan", "sha256:" + graph::Sha256().add(plan::to_json(plan)).finish()},
                 {"model", plan.model_digest},
-                {"task graph", "sha256:" + plan::digest(priced.tasks)},
+                {"task graph", digest_without_prices(priced.tasks)},
                 {"command",
                  fmt::format("iterations {}, warmup {}, check {}, weights {}, learning rate {}, "
                              "inputs {}",

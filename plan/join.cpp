@@ -6,6 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "plan/planned_collectives.h"
+
 namespace partita::plan {
 
 using cost::Collective;
@@ -82,13 +84,11 @@ Bytes exchanged(std::span<const Joinable> around, const Join& join) {
                           *std::max_element(got.begin(), got.end())));
 }
 
-/// nullopt: they are cheaper apart.
+/// nullopt: they cannot be joined.
 std::optional<Join> joined(const Problem& problem, std::span<const Joinable> around,
                            const Likeness& likeness, std::vector<std::size_t> members) {
     Join join{.members = std::move(members), .devices = likeness.devices};
     if (has_repeated_tensor(around, join)) return std::nullopt;
-    Time apart;
-    for (const std::size_t i : join.members) apart += around[i].task->duration;
     if (likeness.exchange) {
         join.bytes = exchanged(around, join);
     } else {
@@ -97,16 +97,28 @@ std::optional<Join> joined(const Problem& problem, std::span<const Joinable> aro
     }
     join.price =
         problem.collective_price({.kind = join.kind, .devices = join.devices, .bytes = join.bytes});
-    const double most = likeness.gradient ? 1 : kMostLeftOfEqualEnds;
-    if (static_cast<double>(join.price.time.raw()) > most * static_cast<double>(apart.raw())) {
-        return std::nullopt;
-    }
     return join;
+}
+
+bool is_cheaper(std::span<const Joinable> around, const Join& join) {
+    Time apart;
+    for (const std::size_t i : join.members) apart += around[i].task->duration;
+    const bool gradient = around[join.members[0]].task->gradient;
+    const double most = gradient ? 1 : kMostLeftOfEqualEnds;
+    return static_cast<double>(join.price.time.raw()) <= most * static_cast<double>(apart.raw());
+}
+
+/// Then the plan lists none of them alone.
+bool is_planned(std::span<const Joinable> around, const Join& join,
+                const PlannedCollectives& planned) {
+    return std::none_of(join.members.begin(), join.members.end(),
+                        [&](std::size_t i) { return planned.has(*around[i].task); });
 }
 
 }  // namespace
 
-std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around) {
+std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around,
+                             const PlannedCollectives* planned) {
     std::vector<std::pair<Likeness, std::size_t>> order;
     for (std::size_t i = 0; i < around.size(); ++i) {
         order.emplace_back(likeness_of(problem, around[i]), i);
@@ -120,7 +132,9 @@ std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> a
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
             auto join = joined(problem, around, order[begin].first, std::move(members));
-            if (join) joins.push_back(std::move(*join));
+            const bool wanted = join && (planned != nullptr ? is_planned(around, *join, *planned)
+                                                            : is_cheaper(around, *join));
+            if (wanted) joins.push_back(std::move(*join));
         }
         begin = end;
     }

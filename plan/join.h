@@ -8,7 +8,8 @@
 // At the same moment means: the parts of one op wait for them all and nobody else does, or (gradients)
 // they all wait for the parts of one op and for nothing else. So it is decided op by op.
 // They are joined when that is cheaper. Those that only end together may begin at different times;
-// what overlap is lost is not seen here, so they must save a quarter.
+// what overlap is lost is not seen here, so they must save a quarter. By other prices that may be
+// otherwise, so a plan says which are (planned_collectives.h).
 //
 //     scatters, gathers, all-to-alls among one set of devices      -> all-to-all
 //     any others of one kind in one order of ranks                 -> that kind
@@ -27,6 +28,8 @@
 
 namespace partita::plan {
 
+class PlannedCollectives;
+
 /// A collective that may be joined.
 struct Joinable {
     const Task* task = nullptr;
@@ -43,8 +46,9 @@ struct Join {
 };
 
 /// Of collectives around one block of parts: all before it, or all (gradients) after it. Nothing is a
-/// member of two joins. Deterministic.
-std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around);
+/// member of two joins. Deterministic. With `planned` those of a plan instead of those that are cheaper.
+std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around,
+                             const PlannedCollectives* planned = nullptr);
 
 /// What a join's first member becomes; its ordinal stays.
 void become(Task& first, const Join& join);

@@ -9,6 +9,7 @@
 
 #include "plan/join.h"
 #include "plan/lowering.h"
+#include "plan/planned_collectives.h"
 
 namespace partita::plan {
 
@@ -17,10 +18,12 @@ using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
 
-Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache)
+Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+                   const PlannedCollectives* planned)
     : problem_(problem),
       graph_(problem.graph()),
       strategy_(strategy),
+      planned_(planned),
       rows_(problem, strategy.policy.micro_batches),
       turns_(problem, strategy),
       layouts_(problem, strategy, cache),
@@ -51,7 +54,9 @@ TaskGraph Lowering::run() {
     }
     limit_fetches();
     join_collectives();
-    return build_.finish();
+    TaskGraph tasks = build_.finish();
+    if (planned_ != nullptr) planned_->choose_algorithms(tasks);
+    return tasks;
 }
 
 void Lowering::lower_forward(OpId id, int micro_batch) {
@@ -254,7 +259,9 @@ void Lowering::join_collectives() {
             around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
         }
         if (around.size() > 1) {
-            for (const Join& join : find_joins(problem_, around)) build_.add_join(members, join);
+            for (const Join& join : find_joins(problem_, around, planned_)) {
+                build_.add_join(members, join);
+            }
         }
         begin = end;
     }
@@ -270,6 +277,13 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.configs.size() == problem.graph().op_count());
     LayoutCache cache(problem);
     return Lowering(problem, strategy, cache).run();
+}
+
+TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan) {
+    assert(strategy.configs.size() == problem.graph().op_count());
+    LayoutCache cache(problem);
+    const PlannedCollectives planned(problem.graph(), plan);
+    return Lowering(problem, strategy, cache, &planned).run();
 }
 
 }  // namespace partita::plan

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lowering: (problem, strategy) -> TaskGraph, a pure function.
+// Lowering: (problem, strategy) -> TaskGraph, a pure function. What prices decide (which collectives are
+// joined, and by which algorithms they go) a plan says itself, so that its tasks outlive its prices.
 //
 //     inference   forward of every part of every op, in every micro-batch if the op depends on the
 //                 batch; one reshard per (tensor, layout that somebody needs)
@@ -25,9 +26,13 @@
 
 namespace partita::plan {
 
+struct Plan;
+
 /// `strategy` must be legal: find_fault() of config.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+/// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of() it.
+TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
 
 }  // namespace partita::plan

@@ -17,9 +17,13 @@
 
 namespace partita::plan {
 
+class PlannedCollectives;
+
 class Lowering {
 public:
-    Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+    /// `planned`: what a plan says of collectives; null: prices do.
+    Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+             const PlannedCollectives* planned = nullptr);
     TaskGraph run();
 
 private:
@@ -89,6 +93,7 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     const Strategy& strategy_;
+    const PlannedCollectives* planned_;
     MicroBatchRows rows_;
     Turns turns_;
     StrategyLayouts layouts_;

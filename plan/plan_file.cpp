@@ -28,8 +28,7 @@ std::vector<PlannedCollective> collectives_of(const Problem& problem, const Task
     std::vector<PlannedCollective> collectives;
     for (const Task& task : tasks.tasks) {
         if (task.kind != TaskKind::collective) continue;
-        collectives.push_back({task_name(problem, task), std::string(cost::name_of(task.algorithm)),
-                               std::string(cost::name_of(task.protocol))});
+        collectives.push_back({task_name(problem, task), task.algorithm, task.protocol});
     }
     return collectives;
 }

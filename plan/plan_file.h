@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/collective.h"
 #include "cost/machine.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"
@@ -28,11 +29,11 @@ struct PlannedOp {
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
 };
 
-/// How one collective of the task graph is done; tasks without a choice are not listed.
+/// A collective of the task graph, and how it is done. Prices decide both (planned_collectives.h).
 struct PlannedCollective {
-    std::string task;
-    std::string algorithm;
-    std::string protocol;  ///< "" when the algorithm knows none
+    std::string task;  ///< task_name(): of several that were joined the first, and how many more
+    cost::Algorithm algorithm = cost::Algorithm::direct;
+    cost::Protocol protocol = cost::Protocol::none;
     friend bool operator==(const PlannedCollective&, const PlannedCollective&) = default;
 };
 
@@ -51,7 +52,7 @@ struct Plan {
     Objective objective = Objective::latency;
     Policy policy;
     std::vector<PlannedOp> ops;                  ///< in order of OpId
-    std::vector<PlannedCollective> collectives;  ///< in order of task
+    std::vector<PlannedCollective> collectives;  ///< all, in order of task
     std::string task_graph_digest;
     std::vector<TaskId> commit_order;  ///< empty for workload files: nobody executes them
     // prediction

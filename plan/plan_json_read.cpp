@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 
+#include "cost/collective.h"
 #include "cost/machine_file.h"
 #include "graph/json.h"
 #include "plan/plan_file.h"
@@ -100,11 +101,19 @@ PlannedOp planned_op(const JsonField& field) {
     return op;
 }
 
+constexpr std::array kAlgorithms = [] {
+    std::array<cost::Algorithm, cost::kAlgorithmCount> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<cost::Algorithm>(i);
+    return all;
+}();
+constexpr std::array kProtocols = {cost::Protocol::none, cost::Protocol::simple, cost::Protocol::ll,
+                                   cost::Protocol::ll128};
+
 PlannedCollective planned_collective(const JsonField& field) {
     field.allow_only({"task", "algorithm", "protocol"});
     return {.task = field["task"].text({.what = "the name of a task"}, 1 << 16),
-            .algorithm = field["algorithm"].text({.what = "the name of an algorithm"}),
-            .protocol = field["protocol"].text({.what = "the name of a protocol"})};
+            .algorithm = choice(field["algorithm"], kAlgorithms),
+            .protocol = choice(field["protocol"], kProtocols)};
 }
 
 void read_model(const JsonField& field, Plan& plan) {

@@ -63,8 +63,9 @@ std::string to_json(const PlannedOp& op) {
 
 std::string to_json(const PlannedCollective& collective) {
     return fmt::format(R"({{"task": {}, "algorithm": {}, "protocol": {}}})",
-                       json_quoted(collective.task), json_quoted(collective.algorithm),
-                       json_quoted(collective.protocol));
+                       json_quoted(collective.task),
+                       json_quoted(cost::name_of(collective.algorithm)),
+                       json_quoted(cost::name_of(collective.protocol)));
 }
 
 std::string model_json(const Plan& plan) {

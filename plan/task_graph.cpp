@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/task_graph.h"
 
-#include <fmt/format.h>
-
 #include "graph/sha256.h"
 #include "plan/problem.h"
+#include "plan/task_name.h"
 
 namespace partita::plan {
 
@@ -23,34 +22,7 @@ std::string_view name_of(TaskKind kind) {
 }
 
 std::string task_name(const Problem& problem, const Task& task) {
-    const cost::Machine& machine = problem.machine();
-    std::string name = task.kind == TaskKind::collective
-                           ? std::string(cost::name_of(task.collective))
-                           : std::string(name_of(task.kind));
-    if (task.tensor.valid()) {
-        name += " " + problem.graph().tensor(task.tensor).name + (task.gradient ? ".grad" : "") +
-                (task.updated ? ".new" : "");
-        if (task.joined > 0) name += fmt::format(" +{}", task.joined);
-    } else {
-        name += " " + problem.graph().op(task.op).name;
-    }
-    switch (task.kind) {
-    case TaskKind::copy:
-        name +=
-            fmt::format(" {}>{}", machine.device(task.device).name, machine.device(task.to).name);
-        break;
-    case TaskKind::accumulate:
-    case TaskKind::pack:
-    case TaskKind::collective: name += " " + machine.device(task.device).name; break;
-    case TaskKind::forward:
-    case TaskKind::loss:
-    case TaskKind::backward:
-    case TaskKind::update: break;
-    }
-    if (task.part >= 0) name += fmt::format(" [{}]", task.part);
-    if (task.micro_batch >= 0) name += fmt::format(" #{}", task.micro_batch);
-    if (task.ordinal > 0) name += fmt::format(" ({})", task.ordinal + 1);
-    return name;
+    return task_name(problem.graph(), problem.machine(), task);
 }
 
 bool have_one_name(const Task& a, const Task& b) {

@@ -13,8 +13,10 @@
 //     MPI         non-blocking, polled                     mpi_mailbox.cpp
 //     TCP store   every byte goes over rank 0's process    store_mailbox.cpp
 //
-// A mailbox for GPUs would hand tensors to NCCL, whose sends and receives have no numbers: between two
-// devices they match in order, and a plan's commit order, which all senders and receivers keep, is one.
+// All of them go through the hosts' memory: what lies on a GPU is copied there first, in the order of the
+// calling thread's current stream, and from there. A mailbox for GPUs would hand tensors to NCCL, whose sends
+// and receives have no numbers: between two devices they match in order, and a plan's commit order, which
+// all senders and receivers keep, is one.
 //
 // Fails with DeviceError: the library below failed; a message has another size than its receiver
 // expects (another plan); or the Abort flag was raised. Threads: all functions, from any.

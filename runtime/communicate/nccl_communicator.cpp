@@ -21,6 +21,8 @@ namespace {
 
 using graph::Combine;
 
+static_assert(kNcclIdBytes == sizeof(ncclUniqueId));
+
 constexpr auto kNap = std::chrono::microseconds(20);
 
 // Types in which NCCL adds; bytes of all others can still be moved.

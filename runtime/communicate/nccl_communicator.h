@@ -21,6 +21,7 @@
 // for one (thread_communicator_test.cpp shows the suite).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,10 +30,12 @@
 
 namespace partita::runtime {
 
+inline constexpr std::size_t kNcclIdBytes = 128;
+
 /// Has this program NCCL?
 bool has_nccl();
 
-/// An id for one new group: made by one rank, given to all (processes.h: share()). Throws
+/// An id of kNcclIdBytes for one new group: made by one rank, given to all (processes.h: share()). Throws
 /// UsageError when the program has no NCCL, DeviceError when NCCL fails.
 std::string nccl_unique_id();
 

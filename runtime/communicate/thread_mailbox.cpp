@@ -39,10 +39,11 @@ public:
         : Mailbox(std::move(abort)), room_(std::move(room)), process_(process) {}
 
     Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+        const at::Tensor host = tensor.cpu();
         const std::lock_guard lock(room_->mutex);
         const Ticket ticket = room_->next++;
         room_->under_way.insert(ticket);
-        room_->letters[{process_, to.process, to.number}].push_back({ticket, tensor, note});
+        room_->letters[{process_, to.process, to.number}].push_back({ticket, host, note});
         room_->changed.notify_all();
         return ticket;
     }

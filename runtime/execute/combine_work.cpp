@@ -63,6 +63,13 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
                 at = exchange->slot_of(letters_.back());
             }
             result.sources.push_back({at, each.region == region, each.is_letter, std::move(patch)});
+            if (combine_ != Combine::none) continue;
+            result.into_homes.resize(result.homes.size());
+            for (std::size_t h = 0; h < result.homes.size(); ++h) {
+                const auto home = static_cast<std::size_t>(result.homes[h].buffer);
+                result.into_homes[h].emplace_back(each.region,
+                                                  (*tasks.regions)[tasks.buffers[home].region]);
+            }
         }
         result.has_gaps = found < region.volume();
         results_.push_back(std::move(result));
@@ -88,9 +95,8 @@ at::Tensor CombineWork::combined(const Result& result, const Store& store) const
     const auto& sources = result.sources;
     if (sources.size() == 2 && sources[0].same && sources[1].same && result.root < 0 &&
         combine_ == Combine::sum) {
-        const at::Tensor& a = store[sources[0].buffer];
-        const bool is_here = a.device() == result.as.device();
-        return at::add(is_here ? a : a.to(result.as), store[sources[1].buffer].to(result.as));
+        return at::add(store[sources[0].buffer].to(result.as),
+                       store[sources[1].buffer].to(result.as));
     }
     // What the first one holds needs no neutral element.
     const auto first = std::ranges::find_if(sources, [](const Source& each) { return each.same; });
@@ -111,11 +117,27 @@ at::Tensor CombineWork::combined(const Result& result, const Store& store) const
     return whole;
 }
 
+/// What lies there already stays: somebody else may be reading it.
+void CombineWork::bring_home(const Result& result, const at::Tensor& made, Store& store) const {
+    for (std::size_t h = 0; h < result.homes.size(); ++h) {
+        const Home& home = result.homes[h];
+        const at::Tensor& target = store[home.buffer];
+        if (combine_ != Combine::none) {
+            home.patch.copy(target, made);
+            continue;
+        }
+        for (std::size_t s = 0; s < result.sources.size(); ++s) {
+            const at::Tensor& source = store[result.sources[s].buffer];
+            if (!source.is_alias_of(target)) result.into_homes[h][s].copy(target, source);
+        }
+    }
+}
+
 void CombineWork::run(Store& store) {
     for (const Result& result : results_) {
         at::Tensor made =
             combine_ == Combine::none ? copied(result, store) : combined(result, store);
-        for (const Home& home : result.homes) home.patch.copy(store[home.buffer], made);
+        bring_home(result, made, store);
         store[result.buffer] = std::move(made);
     }
 }

@@ -55,11 +55,13 @@ private:
         bool has_gaps = false;
         std::vector<Source> sources;
         std::vector<Home> homes;
+        std::vector<std::vector<Patch>> into_homes;  ///< of copies: per home, from each source
         graph::Shape extents;
         at::TensorOptions as;
     };
     [[nodiscard]] at::Tensor copied(const Result& result, const Store& store) const;
     [[nodiscard]] at::Tensor combined(const Result& result, const Store& store) const;
+    void bring_home(const Result& result, const at::Tensor& made, Store& store) const;
 
     graph::Combine combine_ = graph::Combine::none;
     std::vector<Result> results_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -10,12 +11,14 @@
 #include <ATen/Context.h>
 
 #include "graph/error.h"
+#include "runtime/communicate/nccl_communicator.h"
 
 namespace partita::runtime {
 
 namespace {
 
 constexpr int kMostWorkers = 1'024;
+constexpr int kMostGpus = std::numeric_limits<at::DeviceIndex>::max();
 
 std::optional<int> number_of(std::string_view text) {
     int number = -1;
@@ -38,20 +41,27 @@ std::vector<at::Device> cpu_devices(std::string_view text, std::string_view coun
 
 std::vector<at::Device> cuda_devices(std::string_view text, std::string_view list) {
     std::vector<at::Device> devices;
-    const int there =
-        at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
     while (!list.empty()) {
         const std::size_t comma = std::min(list.find(','), list.size());
         const auto number = number_of(list.substr(0, comma));
-        if (!number) refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
-        if (*number >= there) {
-            refuse(text, "this host has " + std::to_string(there) +
-                             " GPUs that LibTorch can use. Run on CPU devices, cpu:N.");
+        if (!number || *number > kMostGpus) {
+            refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
         }
-        devices.emplace_back(at::kCUDA, static_cast<at::DeviceIndex>(*number));
+        const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(*number));
+        if (std::ranges::find(devices, device) != devices.end()) {
+            refuse(text, "GPU " + std::to_string(*number) +
+                             " is named twice. Devices of the plan share GPUs by themselves.");
+        }
+        devices.push_back(device);
         list.remove_prefix(std::min(list.size(), comma + 1));
     }
     if (devices.empty()) refuse(text, "expected cuda:I,J,... with numbers of GPUs.");
+    const int there =
+        at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+    if (std::ranges::any_of(devices, [&](at::Device each) { return each.index() >= there; })) {
+        refuse(text, "this host has " + std::to_string(there) +
+                         " GPUs that LibTorch can use. Run on CPU devices, cpu:N.");
+    }
     return devices;
 }
 
@@ -102,7 +112,11 @@ RealDevices real_devices(std::string_view given, const cost::Machine& machine, i
     Hardware& hardware = real.hardware;
     hardware.threads = given.empty() ? machine.device(0).threads : std::max(1, cores / count);
     hardware.is_own = workers == plan_devices;
+    real.placement.own_gpus = kind == "cuda" && hardware.is_own;
     hardware.transport = kind == "cpu" ? "threads" : "device copies";
+    if (real.placement.own_gpus && plan_devices > 1 && has_nccl()) {
+        hardware.transport = "NCCL and device copies";
+    }
     hardware.text = text;
     if (kind == "cpu") {
         hardware.text += ", " + std::to_string(hardware.threads) +

@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "cost/host.h"
 #include "graph/error.h"
 #include "plan/lower.h"
@@ -58,8 +60,11 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
                             .timeout = request.timeout};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
     options.first_core = devices.first_core;
-    options.pin =
-        devices.own_cores && devices.hardware.threads == 1 && devices.placement.workers() > 1;
+    // Threads of autograd's for GPUs would stay on the core of the worker that starts them.
+    const bool on_cpus = std::ranges::all_of(devices.placement.device,
+                                             [](at::Device each) { return each.is_cpu(); });
+    options.pin = on_cpus && devices.own_cores && devices.hardware.threads == 1 &&
+                  devices.placement.workers() > 1;
     return options;
 }
 
@@ -246,7 +251,7 @@ ExecuteResult execute_as_rank(ProcessRanks& ranks, const ExecuteRequest& request
 
 }  // namespace
 
-ExecuteResult execute(const ExecuteRequest& request) {
+ExecuteResult execute(const ExecuteRequest& request) try {
     check_kernels(request.problem->graph());
     install_memory_meter();
     ExecuteResult result =
@@ -255,6 +260,9 @@ ExecuteResult execute(const ExecuteRequest& request) {
             : execute_as_rank(dynamic_cast<ProcessRanks&>(*request.ranks), request);
     release_kept_memory();
     return result;
+} catch (
+    const c10::Error& error) {  // outside of tasks: a GPU's memory is too small for what is loaded
+    throw DeviceError(error.what_without_backtrace());
 }
 
 }  // namespace partita::runtime

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <exception>
@@ -22,6 +23,7 @@
 
 #include "graph/error.h"
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/task_board.h"
 
 namespace partita::runtime {
@@ -30,11 +32,6 @@ using plan::TaskId;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-Time since(Clock::time_point start) {
-    return nanoseconds(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-}
 
 /// On the n-th of those that this process may use. Only makes a difference in time, so a refusal counts for
 /// nothing.
@@ -57,6 +54,7 @@ void stay_on_core(std::size_t n) {
 struct Executor::Shared {
     Shared(const Program& program, std::ptrdiff_t count, const ExecutorOptions& options)
         : exchange(program.exchange.get()),
+          nccl(program.nccl.get()),
           board(program.shares, options.spin),
           uses(std::make_unique<std::atomic<int>[]>(program.uses.size())),
           workers(count),
@@ -77,9 +75,11 @@ struct Executor::Shared {
         if (!error) error = std::move(what);
         board.stop();
         if (exchange != nullptr) exchange->stop(error);
+        nccl->stop("another worker failed");
     }
 
     Exchange* exchange;  ///< with other processes; or null
+    NcclGroups* nccl;
     TaskBoard board;
     std::unique_ptr<std::atomic<int>[]> uses;  ///< per buffer: readers that have not ended
     std::ptrdiff_t workers;
@@ -100,9 +100,9 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
       program_(std::move(program)),
       placement_(placement),
       options_(options) {
-    for (const auto& steps : program_.steps) ends_.emplace_back(steps.size());
+    drivers_ = drivers_for(program_, tasks_, placement_);
     if (exchange() == nullptr) return;
-    met_ = ends_;
+    for (const auto& steps : program_.steps) met_.emplace_back(steps.size());
     exchange()->stay_awake(options_.spin);
     const auto named = [&](TaskId task) { return task < 0 ? "no task" : text_of(task); };
     exchange()->name_ends(named(program_.first), named(program_.last));
@@ -149,9 +149,10 @@ void Executor::prepare(Shared& shared) {
 /// Of the iteration that has ended.
 void Executor::record(Shared& shared, std::vector<Iteration>& done) {
     Iteration iteration;
-    for (const auto& ends : ends_) {
+    for (const auto& driver : drivers_) {
+        const std::span<const Time> ends = driver->ends();
         iteration.ends.insert(iteration.ends.end(), ends.begin(), ends.end());
-        if (!ends.empty()) iteration.duration = std::max(iteration.duration, ends.back());
+        for (const Time end : ends) iteration.duration = std::max(iteration.duration, end);
     }
     for (const auto& met : met_) {
         iteration.met.insert(iteration.met.end(), met.begin(), met.end());
@@ -176,41 +177,68 @@ void Executor::work(std::size_t worker, Shared& shared) {
     if (options_.pin) stay_on_core(static_cast<std::size_t>(options_.first_core) + worker);
     at::set_num_threads(options_.threads_per_worker);
     const at::NoGradGuard no_grad;
+    const auto guarded = [&](const auto& act) {
+        try {
+            act();
+        } catch (const Stopped&) {
+            shared.board.stop();  // it has been; who failed has said why
+        } catch (const c10::Error& error) {
+            const std::string what = error.what_without_backtrace();
+            shared.fail(std::make_exception_ptr(DeviceError(worker_name(worker) + ": " + what)));
+        } catch (...) {
+            shared.fail(std::current_exception());
+        }
+    };
+    guarded([&] { drivers_[worker]->attach(); });
     while (true) {
         shared.barrier.arrive_and_wait();
         if (shared.over) return;
         shared.line_up();
-        try {
-            for (std::size_t s = 0; s < program_.steps[worker].size(); ++s) {
-                if (shared.board.stopped()) break;
-                run_step(worker, s, shared);
-            }
-        } catch (const Stopped&) {
-            shared.board.stop();  // it has been; who failed has said why
-        } catch (...) {
-            shared.fail(std::current_exception());
-        }
+        guarded([&] { run_steps(worker, shared); });
         shared.barrier.arrive_and_wait();
     }
+}
+
+void Executor::run_steps(std::size_t worker, Shared& shared) {
+    drivers_[worker]->begin(shared.start);
+    for (std::size_t s = 0; s < program_.steps[worker].size(); ++s) {
+        if (shared.board.stopped()) return;
+        run_step(worker, s, shared);
+    }
+    finish_steps(worker, shared);
+}
+
+/// On a device that only was handed them.
+void Executor::finish_steps(std::size_t worker, Shared& shared) {
+    const auto late = drivers_[worker]->end(Clock::now() + options_.timeout,
+                                            [&] { return shared.board.stopped(); });
+    if (!late) return;
+    if (shared.board.stopped()) throw Stopped();
+    const TaskId task = program_.steps[worker][*late].task;
+    throw DeviceError(name_of(task) + ": has not ended within " +
+                      std::to_string(options_.timeout.count()) +
+                      " ms. Give it more time with --timeout.");
 }
 
 void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     const Step& step = program_.steps[worker][index];
     wait_for_predecessors(worker, step.task, shared);
     Time met;
+    Driver& driver = *drivers_[worker];
     try {
         meter_device(step.device);
+        driver.enter(index);
         if (!step.mail.empty()) {
             const at::Device device = placement_.device[static_cast<std::size_t>(step.device)];
             met = exchange()->take(step.mail, device, program_.store);
         }
         step.work->run(program_.store);
+        driver.leave(index, program_.store);
     } catch (const c10::Error& error) {
         throw DeviceError(name_of(step.task) + ": " + error.what_without_backtrace());
     } catch (const std::exception& error) {
         throw DeviceError(name_of(step.task) + ": " + error.what());
     }
-    ends_[worker][index] = since(shared.start);
     if (exchange() != nullptr) met_[worker][index] = std::max(met, step.work->met());
     const auto task = static_cast<std::size_t>(step.task);
     if (shared.board.finish(task)) release(task, shared);
@@ -224,6 +252,11 @@ std::string Executor::name_of(TaskId task) const {
 std::string Executor::text_of(TaskId task) const {
     return "task " + std::to_string(task) + " '" +
            task_name(problem_, tasks_.tasks[static_cast<std::size_t>(task)]) + "'";
+}
+
+/// "worker 1", of several processes "rank 0 of 2, worker 1".
+std::string Executor::worker_name(std::size_t worker) const {
+    return who() + "worker " + std::to_string(worker);
 }
 
 /// "rank 1 of 4, ", of several processes.
@@ -240,9 +273,9 @@ void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& sh
     for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
         if (shared.board.is_done(static_cast<std::size_t>(before))) continue;
         if (shared.board.wait(static_cast<std::size_t>(before), until)) continue;
-        throw DeviceError(who() + "worker " + std::to_string(worker) + ", " + text_of(task) +
-                          ": waited longer than " + std::to_string(patience.count()) + " ms for " +
-                          text_of(before) + ". Give it more time with --timeout.");
+        throw DeviceError(worker_name(worker) + ", " + text_of(task) + ": waited longer than " +
+                          std::to_string(patience.count()) + " ms for " + text_of(before) +
+                          ". Give it more time with --timeout.");
     }
 }
 
@@ -262,41 +295,11 @@ void Executor::release(std::size_t task, Shared& shared) {
 }
 
 std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const {
-    std::vector<Time> done(tasks_.size());
-    std::size_t next = 0;
-    for (const auto& steps : program_.steps) {
-        for (const Step& step : steps) {
-            Time& last = done[static_cast<std::size_t>(step.task)];
-            last = std::max(last, iteration.ends[next++]);
-        }
-    }
-    std::vector<plan::TaskRun> runs;
-    for (const auto& steps : program_.steps) {
-        Time before;
-        for (const Step& step : steps) {
-            const std::size_t place = runs.size();
-            plan::TaskRun run{.task = step.task,
-                              .device = step.device,
-                              .start = before,
-                              .end = iteration.ends[place]};
-            if (!iteration.met.empty()) run.start = std::max(run.start, iteration.met[place]);
-            for (const TaskId task : program_.predecessors[static_cast<std::size_t>(step.task)]) {
-                run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
-            }
-            before = run.end;
-            runs.push_back(run);
-        }
-    }
-    return runs;
+    return runtime::task_runs(program_, drivers_, iteration);
 }
 
 std::vector<Time> Executor::durations(const Iteration& iteration) const {
-    std::vector<Time> durations(tasks_.size());
-    for (const plan::TaskRun& run : task_runs(iteration)) {
-        Time& longest = durations[static_cast<std::size_t>(run.task)];
-        longest = std::max(longest, run.end - run.start);
-    }
-    return durations;
+    return runtime::durations(task_runs(iteration), tasks_.size());
 }
 
 std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {

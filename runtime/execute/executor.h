@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a program: one thread per worker, iteration after iteration, each worker its tasks in the plan's
-// order. A task starts when the tasks that it waits for are done; nobody starts the next iteration before
-// everybody has ended this one.
+// order. A task starts when the tasks that it waits for are done; on a GPU it is handed over when those are,
+// and waits for them there (driver.h). Nobody starts the next iteration before everything of this one has
+// ended.
 //
 // Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the time-out
 // too; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
+#include "runtime/execute/driver.h"
+#include "runtime/execute/iteration.h"
 #include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
@@ -41,31 +45,22 @@ struct ExecutorOptions {
     int first_core = 0;  ///< of the first worker, among those that this process may use
 };
 
-struct Iteration {
-    Time
-        duration;  ///< from when all workers are there to the end of the last step, of all processes
-    std::vector<Time> ends;  ///< of the steps of all workers here, worker after worker
-    std::vector<Time> met;   ///< when those that a step met were ready; empty: there is one process
-    double loss = 0.0;
-};
-
 class Executor {
 public:
     /// Both must outlive it.
     Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, Program program,
              const Placement& placement, const ExecutorOptions& options);
+    ~Executor() = default;
+    Executor(const Executor&) = delete;  // drivers refer to its program
+    Executor& operator=(const Executor&) = delete;
 
     /// Have these been enough iterations?
     using Enough = std::function<bool(std::span<const Iteration>)>;
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
-    /// The steps of an iteration here, worker after worker. A step starts when its worker has ended the one
-    /// before and all that it waits for is done, or ready to be sent by another process: what the executor
-    /// does for it, and waking up for it, is part of it. So the durations along the path that ends last add
-    /// up to the iteration's.
+    // iteration.h
     [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
-    /// Per task, of its longest step.
     [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
     // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others
@@ -79,7 +74,9 @@ private:
     void work(std::size_t worker, Shared& shared);
     void prepare(Shared& shared);
     void record(Shared& shared, std::vector<Iteration>& done);
+    void run_steps(std::size_t worker, Shared& shared);
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
+    void finish_steps(std::size_t worker, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
     void release(std::size_t task, Shared& shared);
     void clear_values();
@@ -87,6 +84,7 @@ private:
     [[nodiscard]] std::vector<graph::HostTensor> whole(std::vector<Piece> pieces) const;
     [[nodiscard]] std::string name_of(plan::TaskId task) const;
     [[nodiscard]] std::string text_of(plan::TaskId task) const;
+    [[nodiscard]] std::string worker_name(std::size_t worker) const;
     [[nodiscard]] std::string who() const;
 
     const plan::Problem& problem_;
@@ -94,8 +92,8 @@ private:
     Program program_;
     const Placement& placement_;
     ExecutorOptions options_;
-    std::vector<std::vector<Time>> ends_;  ///< per worker and step
-    std::vector<std::vector<Time>> met_;
+    std::vector<std::unique_ptr<Driver>> drivers_;  ///< per worker
+    std::vector<std::vector<Time>> met_;            ///< per worker and step
 };
 
 }  // namespace partita::runtime

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/execute/fetch.h"
@@ -28,18 +29,19 @@ bool is_combination(TaskKind kind) {
     return is_communication(kind) || is_local_move(kind);
 }
 
-/// Local ones first, then larger ones: what they hold need not come from elsewhere.
-void drop_copies(std::vector<Ingredient>& all) {
-    std::ranges::stable_sort(all, [](const Ingredient& a, const Ingredient& b) {
-        if (a.is_letter != b.is_letter) return b.is_letter;
-        return a.is_letter && a.region.volume() > b.region.volume();
-    });
+/// Those of `device` first, then those of this process, then letters, larger ones first: what earlier ones
+/// hold need not come from elsewhere. Nor should it: others may be writing there.
+void drop_copies(const TaskGraph& tasks, int device, std::vector<Ingredient>& all) {
+    const auto rank = [&](const Ingredient& each) {
+        const bool is_far = buffer_of(tasks, each.buffer).device != device;
+        return std::tuple(each.is_letter, is_far, each.is_letter ? -each.region.volume() : 0);
+    };
+    std::ranges::stable_sort(all, {}, rank);
     std::vector<Ingredient> kept;
     for (Ingredient& each : all) {
-        const bool is_there =
-            each.is_letter && std::ranges::any_of(kept, [&](const Ingredient& other) {
-                return graph::contains(other.region, each.region);
-            });
+        const bool is_there = std::ranges::any_of(kept, [&](const Ingredient& other) {
+            return graph::contains(other.region, each.region);
+        });
         if (!is_there) kept.push_back(std::move(each));
     }
     all = std::move(kept);
@@ -78,7 +80,7 @@ private:
     void add_task(TaskId id) {
         const plan::Task& task = tasks_.tasks[static_cast<std::size_t>(id)];
         if (is_combination(task.kind)) {
-            if (!add_meeting(id, task)) add_letters(id);
+            if (!add_meeting(id)) add_letters(id);
         }
         if (shares_[static_cast<std::size_t>(id)].empty()) {
             add_share(id, own_.process_of(task.device));
@@ -127,63 +129,21 @@ private:
 
     // Meetings.
 
-    bool add_meeting(TaskId id, const plan::Task& task) {
-        if (!own_.workers_of_their_own || task.kind != TaskKind::collective || task.updated ||
-            task.collective != cost::Collective::all_reduce ||
-            task.combine == graph::Combine::none) {
-            return false;
-        }
-        const auto devices = tasks_.ranks[static_cast<std::size_t>(task.ranks)];
+    bool add_meeting(TaskId id) {
+        if (!own_.workers_of_their_own) return false;
+        std::optional<Meeting> meeting = find_meeting(tasks_, id);
+        if (!meeting) return false;
+        const auto devices = devices_of(tasks_, id);
         const auto ranks = std::ssize(devices);
         const bool is_one_process = std::ranges::all_of(devices, [&](int device) {
             return own_.process_of(device) == own_.process_of(devices[0]);
         });
         if (is_one_process || mail_.numbers + ranks * ranks > kMostNumbers) return false;
-        Meeting meeting{.task = id,
-                        .first_number = static_cast<std::int32_t>(mail_.numbers),
-                        .buffers = std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>>(
-                            devices.size())};
-        if (!find_equal_tensors(id, devices, meeting)) return false;
+        meeting->first_number = static_cast<std::int32_t>(mail_.numbers);
         mail_.numbers += ranks * ranks;
         for (const int device : devices) add_share(id, own_.process_of(device));
-        if (has_share(id, own_.self)) mail_.meetings.push_back(std::move(meeting));
+        if (has_share(id, own_.self)) mail_.meetings.push_back(*std::move(meeting));
         return true;
-    }
-
-    /// Every rank gives one tensor of a region for each that it gets of that region.
-    bool find_equal_tensors(TaskId id, std::span<const int> devices, Meeting& meeting) const {
-        for (const std::int32_t r : tasks_.writes[static_cast<std::size_t>(id)]) {
-            const Buffer& made = buffer_of(tasks_, r);
-            if (made.region < 0) return false;
-            const auto rank = std::ranges::find(devices, made.device) - devices.begin();
-            if (rank == std::ssize(devices)) return false;
-            std::vector<std::int32_t> given(devices.size(), -1);
-            for (const std::int32_t b : buffers_of(tasks_, id, made.tensor, made.gradient)) {
-                const Buffer& buffer = buffer_of(tasks_, b);
-                if (!tasks_.regions->overlap(buffer.region, made.region)) continue;
-                const auto from = std::ranges::find(devices, buffer.device) - devices.begin();
-                if (buffer.region != made.region || from == std::ssize(devices)) return false;
-                if (std::exchange(given[static_cast<std::size_t>(from)], b) >= 0) return false;
-            }
-            if (std::ranges::find(given, -1) != given.end()) return false;
-            meeting.buffers[static_cast<std::size_t>(rank)].emplace_back(
-                given[static_cast<std::size_t>(rank)], r);
-        }
-        return in_one_order(meeting);
-    }
-
-    [[nodiscard]] bool in_one_order(Meeting& meeting) const {
-        const auto key = [&](const std::pair<std::int32_t, std::int32_t>& pair) {
-            const Buffer& made = buffer_of(tasks_, pair.second);
-            return std::pair(made.tensor.value, made.region);
-        };
-        const auto same = [&](const auto& a, const auto& b) { return key(a) == key(b); };
-        for (auto& pairs : meeting.buffers) {
-            std::ranges::sort(pairs, {}, key);
-            if (std::ranges::adjacent_find(pairs, same) != pairs.end()) return false;
-            if (!std::ranges::equal(pairs, meeting.buffers[0], same)) return false;
-        }
-        return !meeting.buffers[0].empty();
     }
 
     // Tokens.
@@ -255,18 +215,16 @@ std::vector<Ingredient> ingredients_of(const TaskGraph& tasks, TaskId task, cons
                                        const Ownership& ownership) {
     const graph::Region& region = (*tasks.regions)[made.region];
     std::vector<Ingredient> all;
-    bool has_letters = false;
     for (const std::int32_t b : buffers_of(tasks, task, made.tensor, made.gradient)) {
         const Buffer& buffer = buffer_of(tasks, b);
         if (!tasks.regions->overlap(buffer.region, made.region)) continue;
         const graph::Region& held = (*tasks.regions)[buffer.region];
         const bool is_letter =
             ownership.process_of(buffer.device) != ownership.process_of(made.device);
-        has_letters = has_letters || is_letter;
         all.push_back({b, is_letter ? graph::intersection(held, region) : held, is_letter});
     }
     const auto how = tasks.tasks[static_cast<std::size_t>(task)].combine;
-    if (has_letters && how == graph::Combine::none) drop_copies(all);
+    if (how == graph::Combine::none) drop_copies(tasks, made.device, all);
     return all;
 }
 

@@ -25,6 +25,7 @@
 
 #include "graph/part.h"
 #include "plan/task_graph.h"
+#include "runtime/execute/meetings.h"
 
 namespace partita::runtime {
 
@@ -46,7 +47,8 @@ struct Ingredient {
     graph::Region region;    ///< what of it is there: all that it holds, or a letter's piece
     bool is_letter = false;  ///< it lies in another process
 };
-/// Of copies of one value (Combine::none) those of other processes are left out that lie here too.
+/// Of copies of one value (Combine::none) only the nearest: what lies on the device that makes it, then in
+/// its process.
 std::vector<Ingredient> ingredients_of(const plan::TaskGraph& tasks, plan::TaskId task,
                                        const plan::Buffer& made, const Ownership& ownership);
 
@@ -57,13 +59,6 @@ struct Letter {
     int device = -1;           ///< of the sender
     int peer = -1;             ///< the process that it goes to or comes from
     std::int32_t number = 0;
-};
-
-struct Meeting {
-    plan::TaskId task = -1;
-    std::int32_t first_number = 0;  ///< the square of so many as there are ranks
-    /// Per rank: what it gives and what it gets, tensor by tensor in one order.
-    std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> buffers;
 };
 
 struct Mail {

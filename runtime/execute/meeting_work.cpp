@@ -13,12 +13,8 @@ namespace partita::runtime {
 
 namespace {
 
-std::span<const std::int32_t> devices_of(const plan::TaskGraph& tasks, plan::TaskId task) {
-    return tasks.ranks[static_cast<std::size_t>(tasks.tasks[static_cast<std::size_t>(task)].ranks)];
-}
-
 MailboxCommunicator communicator_of(const Peers& peers, const Meeting& meeting,
-                                    std::span<const std::int32_t> devices, int device) {
+                                    std::span<const int> devices, int rank) {
     MailboxGroup group{
         .process_of_rank = {}, .names = {}, .first_number = 2 * meeting.first_number};
     for (const int each : devices) {
@@ -27,7 +23,6 @@ MailboxCommunicator communicator_of(const Peers& peers, const Meeting& meeting,
         group.names.push_back("rank " + std::to_string(process) + " (" +
                               peers.devices[static_cast<std::size_t>(each)] + ")");
     }
-    const auto rank = static_cast<int>(std::ranges::find(devices, device) - devices.begin());
     return {*peers.mailbox, std::move(group), rank,
             CommunicatorOptions{.timeout = peers.timeout, .abort = peers.abort}};
 }
@@ -41,18 +36,15 @@ at::Tensor joined(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-MeetingWork::MeetingWork(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
-                         int device)
-    : exchange_(exchange),
-      combine_(tasks.tasks[static_cast<std::size_t>(meeting.task)].combine),
-      algorithm_(tasks.tasks[static_cast<std::size_t>(meeting.task)].algorithm),
-      communicator_(
-          communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), device)) {
-    buffers_ = meeting.buffers[static_cast<std::size_t>(communicator_.rank())];
+MeetingWork::MeetingWork(const plan::TaskGraph& tasks, const Meeting& meeting, int device)
+    : combine_(tasks.tasks[static_cast<std::size_t>(meeting.task)].combine) {
+    const auto devices = devices_of(tasks, meeting.task);
+    rank_ = static_cast<int>(std::ranges::find(devices, device) - devices.begin());
+    buffers_ = meeting.buffers[static_cast<std::size_t>(rank_)];
 }
 
 void MeetingWork::run(Store& store) {
-    communicator_.set_note(exchange_.now());
+    meet();
     std::vector<at::Tensor> given;
     for (const auto& [from, to] : buffers_) given.push_back(store[from]);
     const bool as_one = std::ranges::all_of(given, [&](const at::Tensor& tensor) {
@@ -60,17 +52,40 @@ void MeetingWork::run(Store& store) {
     });
     if (given.size() == 1 || !as_one) {
         for (std::size_t i = 0; i < given.size(); ++i) {
-            store[buffers_[i].second] = all_reduced(communicator_, given[i], combine_, algorithm_);
+            store[buffers_[i].second] = reduced(given[i], false);
         }
         return;
     }
-    const at::Tensor all = joined(given);
-    all_reduce(communicator_, all, combine_, algorithm_);
+    const at::Tensor all = reduced(joined(given), true);
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < given.size(); ++i) {
         store[buffers_[i].second] = all.narrow(0, begin, given[i].numel()).view(given[i].sizes());
         begin += given[i].numel();
     }
+}
+
+MailMeeting::MailMeeting(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
+                         int device)
+    : MeetingWork(tasks, meeting, device),
+      exchange_(exchange),
+      algorithm_(tasks.tasks[static_cast<std::size_t>(meeting.task)].algorithm),
+      communicator_(
+          communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), rank())) {}
+
+at::Tensor MailMeeting::reduced(const at::Tensor& tensor, bool is_scratch) {
+    if (!is_scratch) return all_reduced(communicator_, tensor, combine(), algorithm_);
+    all_reduce(communicator_, tensor, combine(), algorithm_);
+    return tensor;
+}
+
+NcclMeeting::NcclMeeting(std::shared_ptr<Communicator> communicator, const plan::TaskGraph& tasks,
+                         const Meeting& meeting, int device)
+    : MeetingWork(tasks, meeting, device), communicator_(std::move(communicator)) {}
+
+at::Tensor NcclMeeting::reduced(const at::Tensor& tensor, bool is_scratch) {
+    at::Tensor all = is_scratch ? tensor : tensor.clone(at::MemoryFormat::Contiguous);
+    communicator_->all_reduce(all, combine());
+    return all;
 }
 
 }  // namespace partita::runtime

@@ -12,6 +12,8 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include "runtime/execute/cuda_memory_meter.h"
+
 namespace partita::runtime {
 
 namespace {
@@ -21,7 +23,9 @@ struct Count {
     std::atomic<std::int64_t> peak{0};
 };
 std::array<Count, kMostMeteredDevices> counts;
-thread_local int metered_device = -1;
+thread_local int current_device = -1;
+constexpr std::size_t kMostGpus = 128;                    // an at::DeviceIndex
+std::array<std::atomic<int>, kMostGpus> devices_of_gpus;  ///< plus 1; 0: none
 
 /// In front of every block; as long as LibTorch wants tensors aligned.
 struct alignas(64) Header {
@@ -30,15 +34,6 @@ struct alignas(64) Header {
     int device = -1;
 };
 static_assert(sizeof(Header) == 64);
-
-void count(int device, std::int64_t bytes) {
-    if (device < 0 || device >= kMostMeteredDevices) return;
-    Count& of = counts[static_cast<std::size_t>(device)];
-    const std::int64_t now = of.now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    std::int64_t peak = of.peak.load(std::memory_order_relaxed);
-    while (now > peak && !of.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-    }
-}
 
 /// Sizes in four steps per power of two: at most a quarter is left unused.
 constexpr int kClasses = 256;
@@ -106,7 +101,7 @@ void* new_block(std::size_t size, int number) {
 void give_back(void* data) {
     if (data == nullptr) return;  // of no bytes
     Header* const header = static_cast<Header*>(data) - 1;
-    count(header->device, -static_cast<std::int64_t>(header->size));
+    count_bytes(header->device, -static_cast<std::int64_t>(header->size));
     if (header->size >= kLeastKept) {
         cache().keep(header->size_class, header);
     } else {
@@ -122,8 +117,8 @@ public:
         const int number = class_of(size);
         void* const block = new_block(size, number);
         auto* const header =
-            new (block) Header{.size = size, .size_class = number, .device = metered_device};
-        count(header->device, static_cast<std::int64_t>(size));
+            new (block) Header{.size = size, .size_class = number, .device = current_device};
+        count_bytes(header->device, static_cast<std::int64_t>(size));
         // Data and context are the same pointer, as those want it that allocate without a tensor.
         return {header + 1, header + 1, &give_back, cpu};
     }
@@ -143,10 +138,33 @@ void install_memory_meter() {
         return allocator;
     }();
     static_cast<void>(kAllocator);
+    static const bool kWatched = watch_cuda_memory();
+    static_cast<void>(kWatched);
 }
 
 void meter_device(int device) {
-    metered_device = device;
+    current_device = device;
+}
+
+int metered_device() {
+    return current_device;
+}
+
+void meter_gpu(int gpu, int device) {
+    devices_of_gpus.at(static_cast<std::size_t>(gpu)).store(device + 1, std::memory_order_relaxed);
+}
+
+int metered_device_of(int gpu) {
+    return devices_of_gpus.at(static_cast<std::size_t>(gpu)).load(std::memory_order_relaxed) - 1;
+}
+
+void count_bytes(int device, std::int64_t bytes) {
+    if (device < 0 || device >= kMostMeteredDevices) return;
+    Count& of = counts[static_cast<std::size_t>(device)];
+    const std::int64_t now = of.now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    std::int64_t peak = of.peak.load(std::memory_order_relaxed);
+    while (now > peak && !of.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
 }
 
 Bytes peak_bytes(int device) {

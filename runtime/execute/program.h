@@ -36,20 +36,25 @@
 
 namespace partita::runtime {
 
+class NcclGroups;
+struct NcclLibrary;
+
 /// Plan devices on real ones.
 struct Placement {
     /// Per plan device; workers are numbered from 0 without gaps; -1: another process drives it.
     std::vector<int> worker;
     std::vector<at::Device> device;  ///< per plan device
+    bool own_gpus = false;           ///< every plan device has a GPU of its own, in all processes
     [[nodiscard]] int workers() const;
 };
 
 struct ProgramOptions {
     OptimizerOptions optimizer;
-    bool keep_outputs = true;      ///< until the next iteration
-    bool keep_gradients = false;   ///< of parameters, the same
-    bool weigh_sums = false;       ///< of a loss (loss_work.h)
-    const Peers* peers = nullptr;  ///< other processes; must outlive the program
+    bool keep_outputs = true;           ///< until the next iteration
+    bool keep_gradients = false;        ///< of parameters, the same
+    bool weigh_sums = false;            ///< of a loss (loss_work.h)
+    const Peers* peers = nullptr;       ///< other processes; must outlive the program
+    const NcclLibrary* nccl = nullptr;  ///< null: this program's; must outlive the program
 };
 
 struct Step {
@@ -83,11 +88,17 @@ struct Program {
     std::vector<char> lasting;  ///< it stays for all iterations
     Store store;
     std::unique_ptr<Exchange> exchange;  ///< with other processes; or null
+    std::unique_ptr<NcclGroups> nccl;
     // what comes out
     std::vector<Found> outputs;     ///< pieces, later ones are right where they overlap
     std::vector<Found> parameters;  ///< trained ones
     std::vector<FoundGradient> gradients;
     std::vector<const LossWork*> losses;
+
+    Program();
+    ~Program();
+    Program(Program&&) noexcept;
+    Program& operator=(Program&&) noexcept;
 };
 
 /// `order` holds all tasks. Every op must have a kernel (check_kernels()). Throws InputError when a value

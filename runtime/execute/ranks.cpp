@@ -11,12 +11,14 @@
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <ATen/Functions.h>
 
 #include "cost/host.h"
 #include "graph/error.h"
+#include "runtime/communicate/nccl_communicator.h"
 
 namespace partita::runtime {
 
@@ -108,6 +110,23 @@ LocalDevices local_devices(const Ownership& ownership, const Hosts& hosts) {
         }
     }
     return local;
+}
+
+/// Has every device of the plan a GPU of its own? The same answer on all processes.
+bool have_own_gpus(Communicator& world, const Placement& placement, const Hosts& hosts) {
+    std::string own;
+    for (std::size_t d = 0; d < placement.device.size(); ++d) {
+        if (placement.worker[d] >= 0) own += placement.device[d].str() + " ";
+    }
+    std::set<std::pair<std::string, std::string>> known;  // host, GPU
+    const std::vector<std::string> all = share(world, own);
+    for (std::size_t process = 0; process < all.size(); ++process) {
+        std::istringstream devices(all[process]);
+        for (std::string device; devices >> device;) {
+            if (device == "cpu" || !known.emplace(hosts.ids[process], device).second) return false;
+        }
+    }
+    return true;
 }
 
 /// "2 ranks of cpu:1, 1 thread each", or what each of them has.
@@ -246,12 +265,17 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
         team.host_memory = on_this_host(request.tasks->persistent, ownership, hosts);
     }
     Hardware& hardware = team.devices.hardware;
+    team.devices.placement.own_gpus = have_own_gpus(world, team.devices.placement, hosts);
     const std::string within = hardware.transport;
     hardware.text = text_of(share(world, hardware.text));
     const auto own = share(world, hardware.is_own ? "own" : "shared");
     hardware.is_own = std::ranges::count(own, "own") == std::ssize(own);
     hardware.transport = ranks.processes().name();
-    if (ranks.size() < machine.device_count()) hardware.transport += " and " + within;
+    if (team.devices.placement.own_gpus && has_nccl()) {
+        hardware.transport += ", NCCL and device copies";
+    } else if (ranks.size() < machine.device_count()) {
+        hardware.transport += " and " + within;
+    }
     ownership.workers_of_their_own = hardware.is_own;
     return team;
 }

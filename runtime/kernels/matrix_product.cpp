@@ -16,6 +16,8 @@ namespace {
 
 /// Multiply-adds from which on oneDNN pays.
 constexpr std::int64_t kLeastWork = std::int64_t{1} << 21U;
+/// So many multiply-adds with an element are worth a copy of it.
+constexpr std::int64_t kWorthACopy = 64;
 
 /// x W^T of oneDNN: an operator without a function of its own in ATen. Absent where ATen was built without
 /// oneDNN, or has another form of it.
@@ -33,9 +35,20 @@ const std::optional<c10::OperatorHandle>& linear_operator() {
     return kFound;
 }
 
-at::Tensor one_dnn_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-    std::vector<c10::IValue> stack{x,
-                                   weight,
+/// Without gaps, by rows or by columns. For a part of a larger matrix oneDNN has nothing but its reference
+/// implementation, which is 900 times as slow.
+bool is_dense(const at::Tensor& matrix) {
+    return matrix.is_contiguous() || matrix.t().is_contiguous();
+}
+
+at::Tensor dense(const at::Tensor& matrix) {
+    return is_dense(matrix) ? matrix : matrix.contiguous();
+}
+
+/// a b + bias
+at::Tensor one_dnn_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+    std::vector<c10::IValue> stack{dense(a),
+                                   dense(b).t(),
                                    bias.defined() ? c10::IValue(bias) : c10::IValue(),
                                    std::string("none"),
                                    c10::List<std::optional<at::Scalar>>(),
@@ -44,12 +57,8 @@ at::Tensor one_dnn_product(const at::Tensor& x, const at::Tensor& weight, const 
     return stack.at(0).toTensor();
 }
 
-/// Rows or columns are contiguous, and no two elements share memory.
-bool is_plain(const at::Tensor& matrix) {
-    const bool by_rows = matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1);
-    const bool by_columns = matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0);
-    return matrix.scalar_type() == at::kFloat && matrix.device().is_cpu() &&
-           (by_rows || by_columns);
+bool is_float_on_cpu(const at::Tensor& matrix) {
+    return matrix.scalar_type() == at::kFloat && matrix.device().is_cpu();
 }
 
 bool is_large(const at::Tensor& a, const at::Tensor& b) {
@@ -61,11 +70,6 @@ bool is_large(const at::Tensor& a, const at::Tensor& b) {
 
 bool has_history(const at::Tensor& a, const at::Tensor& b) {
     return at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
-}
-
-bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {
-    return is_large(a, b) && is_plain(a) && is_plain(b) && !has_history(a, b) &&
-           at::globalContext().userEnabledMkldnn() && linear_operator();
 }
 
 bool is_one(const at::Scalar& factor) {
@@ -93,23 +97,29 @@ at::Tensor one_by_one(const at::Tensor& a, const at::Tensor& b) {
     const at::Tensor right = b.flatten(0, -3);
     const at::Tensor each = products.flatten(0, -3);
     for (std::int64_t i = 0; i < each.size(0); ++i) {
-        each[i].copy_(one_dnn_product(left[i], right[i].t(), {}));
+        each[i].copy_(one_dnn_product(left[i], right[i], {}));
     }
     return products;
 }
 
 }  // namespace
 
+bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b) {
+    return is_float_on_cpu(a) && is_float_on_cpu(b) && is_large(a, b) &&
+           (is_dense(a) || b.size(1) >= kWorthACopy) && (is_dense(b) || a.size(0) >= kWorthACopy) &&
+           !has_history(a, b) && at::globalContext().userEnabledMkldnn() && linear_operator();
+}
+
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
-    return suits_one_dnn(a, b) ? one_dnn_product(a, b.t(), {}) : at::mm(a, b);
+    return suits_one_dnn(a, b) ? one_dnn_product(a, b, {}) : at::mm(a, b);
 }
 
 at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                            const at::Scalar& beta, const at::Scalar& alpha) {
     if (has_history(c, c) || !suits_one_dnn(a, b)) return at::addmm(c, a, b, beta, alpha);
     const bool is_row = c.dim() > 0 && c.size(-1) == b.size(1) && c.numel() == b.size(1);
-    if (is_row && is_one(alpha) && is_one(beta)) return one_dnn_product(a, b.t(), c.reshape({-1}));
-    at::Tensor product = one_dnn_product(a, b.t(), {});
+    if (is_row && is_one(alpha) && is_one(beta)) return one_dnn_product(a, b, c.reshape({-1}));
+    at::Tensor product = one_dnn_product(a, b, {});
     if (!is_one(alpha)) product.mul_(alpha);
     return product.add_(c, beta);
 }

@@ -6,7 +6,8 @@
 // core (AVX-512) oneDNN, which ATen carries as well and which convolutions use, is 1.5 to 4 times as fast,
 // in all three products of a layer (docs/runtime.md has the numbers). It takes some 8 us to start, so small
 // products, and those with vectors, stay with ATen's choice. So do other types and devices, and
-// products that autograd must see: oneDNN's has no derivative.
+// products that autograd must see: oneDNN's has no derivative. Matrices with gaps are copied first, or stay
+// with ATen where that does not pay: oneDNN's product of them is right, and takes 900 times as long.
 //
 // Threads: any number. Errors: what ATen throws.
 #pragma once
@@ -14,6 +15,9 @@
 #include <ATen/core/Tensor.h>
 
 namespace partita::runtime {
+
+/// Does the product of two matrices run on oneDNN?
+bool suits_one_dnn(const at::Tensor& a, const at::Tensor& b);
 
 /// a b, for a [m k] and b [k n], in any strides.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);

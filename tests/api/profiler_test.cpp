@@ -13,10 +13,12 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/costs.h"
 #include "api/measured_rows.h"
+#include "api/pricing.h"
 #include "api/profiler.h"
 #include "api/transfer_probes.h"
 #include "cost/machine_file.h"
@@ -24,13 +26,16 @@
 #include "graph/error.h"
 #include "plan/config.h"
 #include "plan/lower.h"
+#include "plan/plan_file.h"
 #include "plan/task_works.h"
+#include "plan/verify.h"
 #include "search/coverage.h"
 #include "search/engine.h"
 #include "search/random.h"
 #include "search/searchers.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/join_prices.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::api {
@@ -47,7 +52,7 @@ class MadeUpRuntime final : public runtime::Runtime {
 public:
     runtime::ExecuteResult execute(const runtime::ExecuteRequest& request) override {
         ++runs;
-        plan::TaskGraph tasks = plan::lower(*request.problem, *request.strategy);
+        plan::TaskGraph tasks = *request.tasks;
         const plan::TaskWorks works(*request.problem, *request.strategy, tasks);
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             tasks.tasks[t].duration = time_of(works, tasks, static_cast<plan::TaskId>(t));
@@ -303,6 +308,44 @@ TEST_F(ProfilerTest, PlanExecuteUpdateConverges) {
                  measured_rows({now, found.strategy, priced.tasks, result}, "none", round));
     }
     FAIL() << "no fixed point in " << kMostRounds << " rounds";
+}
+
+// Planned by what was known then, executed by what is known now: any plan, in any round.
+TEST_F(ProfilerTest, PlansOfAllRoundsKeepTheirTasksByThePricesOfAllRounds) {
+    std::vector<plan::Plan> plans;
+    search::Random random(3);
+    int others = 0;  // by prices alone tasks would be others
+    constexpr int kRounds = 12;
+    for (int round = 0; round < kRounds; ++round) {
+        if (round == kRounds / 2) {
+            support::write_join_profile(file_, support::Joins::dear, machine_);
+        }
+        const plan::Problem now = problem();
+        const plan::Strategy drawn = plan::random_strategy(random, now, 1);
+        if (find_fault(now, drawn)) continue;
+        plans.push_back(plan::make_plan(now, drawn, {.searcher = "hand"}));
+        for (const plan::Plan& plan : plans) {
+            EXPECT_THAT(plan::verify(now, plan, {.ignore_costs = true}), testing::IsEmpty());
+            const plan::Strategy strategy = plan::strategy_of(plan, now);
+            const Priced priced = price_as_planned(now, strategy, plan);
+            EXPECT_EQ(plan::collectives_of(now, priced.tasks), plan.collectives);
+            EXPECT_EQ(priced.timeline->commit_order, plan.commit_order);
+            const Priced anew = price_anew(now, strategy, plan::Scheduler::pct);
+            others += anew.tasks.size() != priced.tasks.size() ? 1 : 0;
+            const auto result = runtime_.execute({.problem = &now,
+                                                  .strategy = &strategy,
+                                                  .tasks = &priced.tasks,
+                                                  .order = plan.commit_order,
+                                                  .devices = "",
+                                                  .sources = {},
+                                                  .learning_rate = {},
+                                                  .expected = {}});
+            auto database = cost::ProfileDatabase::create(file_);
+            add_rows(database, measured_rows({now, strategy, priced.tasks, result}, "none", round));
+        }
+    }
+    EXPECT_GT(plans.size(), 5U);
+    EXPECT_GT(others, 0);
 }
 
 }  // namespace

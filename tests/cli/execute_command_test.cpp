@@ -6,13 +6,16 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cost/machine_file.h"
 #include "tests/cli/program.h"
+#include "tests/support/join_prices.h"
 
 namespace partita::tests {
 namespace {
@@ -38,6 +41,23 @@ protected:
         return run(arguments);
     }
 };
+
+std::set<std::string> planned_collectives(const json& plan) {
+    std::set<std::string> names;
+    for (const json& each : plan["collectives"]) names.insert(each["task"]);
+    return names;
+}
+
+/// Predicted and executed.
+std::set<std::string> traced_collectives(const json& trace) {
+    std::set<std::string> names;
+    for (const json& event : trace["traceEvents"]) {
+        if (event.value("ph", "") == "X" && event["cat"] == "collective") {
+            names.insert(event["name"]);
+        }
+    }
+    return names;
+}
 
 TEST_F(Execute, OfTrainingEqualsOneDevice) {
     plan({"--batch", "8", "--mode", "training", "--optimizer", "adam", "--loss", "cross-entropy"});
@@ -82,6 +102,10 @@ TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
     const Outcome result = execute({"--devices", "cuda:99"});
     EXPECT_EQ(result.code, 2);
     EXPECT_THAT(result.err, HasSubstr("devices 'cuda:99': "));
+    const Outcome twice = execute({"--devices", "cuda:0,0"});
+    EXPECT_EQ(twice.code, 2);
+    EXPECT_THAT(twice.err, HasSubstr("GPU 0 is named twice"));
+    EXPECT_EQ(execute({"--devices", "cuda:1000"}).code, 2);
     EXPECT_EQ(execute({"--devices", "tpu:1"}).code, 2);
     EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
 }
@@ -117,12 +141,80 @@ TEST_F(Execute, UpdatesAProfileThatPlansByIt) {
     const Outcome result = execute({"--update-profile", "p.sqlite"});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("wrote p.sqlite: "));
-    // Other prices may move data in other ways: then the plan's order is not one of these tasks.
-    const Outcome simulated = run(
-        {"simulate", "plan.json", mlp_, "--profile", "p.sqlite", "--json", "--scheduler", "pct"});
+    const Outcome again = execute({"--profile", "p.sqlite", "--json"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    const Outcome simulated =
+        run({"simulate", "plan.json", mlp_, "--profile", "p.sqlite", "--json"});
     ASSERT_EQ(simulated.code, 0) << simulated.err;
     const json costs = json::parse(simulated.out)["costs"];
-    EXPECT_GT(costs["measured"].get<int>(), costs["analytic"].get<int>());
+    EXPECT_GT(costs["measured"].get<int>(), 0);
+    EXPECT_EQ(costs["analytic"].get<int>(), 0);
+    EXPECT_EQ(json::parse(again.out)["predicted_ps"], json::parse(simulated.out)["value_ps"]);
+}
+
+TEST_F(Execute, ByPricesThatJoinOtherCollectivesRunsThePlansTasks) {
+    const cost::Machine machine = cost::load_machine("cpu:2");
+    support::write_join_profile(folder() / "dear.sqlite", support::Joins::dear, machine);
+    support::write_join_profile(folder() / "cheap.sqlite", support::Joins::cheap, machine);
+    for (const auto& [planned, given] :
+         {std::pair{"dear.sqlite", "cheap.sqlite"}, std::pair{"cheap.sqlite", "dear.sqlite"}}) {
+        plan({"--batch", "8", "--mode", "training", "--profile", planned});
+        const json plan = json::parse(read("plan.json"));
+        const std::string collectives = plan["collectives"].dump();
+        const bool joined = collectives.find(" +1 ") != std::string::npos;
+        EXPECT_EQ(joined, std::string(planned) == "cheap.sqlite") << collectives;
+        for (const std::vector<std::string>& prices :
+             {std::vector<std::string>{}, {"--profile", planned}, {"--profile", given}}) {
+            std::vector<std::string> more = {"--json",     "--check",          "--trace",
+                                             "trace.json", "--update-profile", "p.sqlite"};
+            more.insert(more.end(), prices.begin(), prices.end());
+            const Outcome result = execute(more);
+            ASSERT_EQ(result.code, 0) << result.err;
+            const json summary = json::parse(result.out);
+            EXPECT_EQ(summary["tasks"], plan["order"]["commit"].size());
+            EXPECT_TRUE(summary["check"]["ok"].get<bool>());
+            EXPECT_EQ(traced_collectives(json::parse(read("trace.json"))),
+                      planned_collectives(plan));
+        }
+        const Outcome profiled = run({"profile", mlp_, "--plan", "plan.json", "--db", "p.sqlite",
+                                      "--iterations", "1", "--repeat"});
+        EXPECT_EQ(profiled.code, 0) << profiled.err;
+    }
+}
+
+// Whatever was measured in between, a plan can be executed, and what it takes is written down.
+TEST_F(Execute, PlansOfAllRoundsRunByThePricesOfAllRounds) {
+    constexpr int kRounds = 3;
+    std::vector<std::string> prices;  // of the first round: none
+    for (int round = 0; round < kRounds; ++round) {
+        std::vector<std::string> planning = {"plan",
+                                             mlp_,
+                                             "--batch",
+                                             "8",
+                                             "--machine",
+                                             "cpu:2",
+                                             "--mode",
+                                             "training",
+                                             "--searcher",
+                                             "data-parallel,mcmc",
+                                             "--evaluations",
+                                             "200",
+                                             "-o",
+                                             "plan" + std::to_string(round) + ".json"};
+        planning.insert(planning.end(), prices.begin(), prices.end());
+        const Outcome planned = run(planning);
+        ASSERT_EQ(planned.code, 0) << planned.err;
+        for (int made = 0; made <= round; ++made) {
+            const std::string file = "plan" + std::to_string(made) + ".json";
+            std::vector<std::string> executing = {"execute", file,       mlp_, "--iterations",
+                                                  "2",       "--warmup", "1",  "--update-profile",
+                                                  "p.sqlite"};
+            executing.insert(executing.end(), prices.begin(), prices.end());
+            const Outcome result = run(executing);
+            EXPECT_EQ(result.code, 0) << file << " in round " << round << ": " << result.err;
+        }
+        prices = {"--profile", "p.sqlite"};
+    }
 }
 
 TEST_F(Execute, ProfilesWhatAModelNeedsOnce) {

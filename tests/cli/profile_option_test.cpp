@@ -14,6 +14,7 @@
 #include "cost/machine_file.h"
 #include "cost/profile_database.h"
 #include "tests/cli/program.h"
+#include "tests/support/join_prices.h"
 #include "tests/support/random_profile.h"
 
 namespace partita::tests {
@@ -102,6 +103,26 @@ TEST_F(ProfileOption, BelongsToThePlan) {
     EXPECT_EQ(simulated.code, 0);
     EXPECT_THAT(simulated.err, HasSubstr("measured costs of profile.sqlite 2026-11-22. Give "
                                          "--profile"));
+}
+
+TEST_F(ProfileOption, OfOtherPricesLeavesAPlanItsTasks) {
+    const cost::Machine machine = cost::load_machine("cpu:2");
+    support::write_join_profile(folder() / "dear.sqlite", support::Joins::dear, machine);
+    support::write_join_profile(folder() / "cheap.sqlite", support::Joins::cheap, machine);
+    for (const char* planned : {"dear.sqlite", "cheap.sqlite"}) {
+        const Json summary_of_plan = summary(
+            plan_mlp({"--mode", "training", "--searcher", "data-parallel", "--profile", planned}));
+        for (const char* given : {"dear.sqlite", "cheap.sqlite"}) {
+            const Json simulated = summary({"simulate", "plan.json", model_, "--profile", given});
+            EXPECT_EQ(simulated["tasks"], summary_of_plan["tasks"]);
+            EXPECT_EQ(simulated["value_ps"] == summary_of_plan["value_ps"],
+                      std::string(given) == planned);
+        }
+        EXPECT_EQ(summary({"simulate", "plan.json", model_})["tasks"], summary_of_plan["tasks"]);
+        const Outcome exported =
+            run({"export", "plan.json", model_, "--format", "chrome-trace", "-o", "trace.json"});
+        EXPECT_EQ(exported.code, 0) << exported.err;
+    }
 }
 
 TEST_F(ProfileOption, OfOtherDevicesIsNotUsedAndSaidToBe) {

@@ -12,7 +12,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cost/machine_file.h"
 #include "tests/cli/program.h"
+#include "tests/support/join_prices.h"
 #include "tests/support/process.h"
 
 namespace partita::tests {
@@ -200,6 +202,21 @@ TEST_F(StoreRanks, NoticeAnotherPlan) {
         EXPECT_EQ(result.exit_code, 5) << result.output;
         EXPECT_THAT(result.output, HasSubstr("rank 1: its plan is not that of rank 0"));
     }
+}
+
+/// What is predicted is the business of rank 0.
+TEST_F(StoreRanks, MayKnowOtherPrices) {
+    plan({"--batch", "8", "--mode", "training", "--searcher", "data-parallel"});
+    support::write_join_profile(folder() / "prices.sqlite", support::Joins::dear,
+                                cost::load_machine("cpu:2"));
+    const int port = free_port();
+    const Arguments options = {"--iterations", "2"};
+    const Arguments profile = {"--profile", (folder() / "prices.sqlite").string()};
+    Process first(torchrun_arguments(0, 2, port) + program(options));
+    Process second(torchrun_arguments(1, 2, port) + program(options + profile));
+    const Ended result = ended(first);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(ended(second).exit_code, 0);
 }
 
 /// Long before the time-out: the one that cannot go on says so.

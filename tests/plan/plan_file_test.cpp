@@ -130,7 +130,8 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
         {"collectives[0]: the plan has 'all-reduce x' by ring with simple, the strategy needs "
          "nothing more",
          [](Plan& p) {
-             p.collectives.push_back({"all-reduce x", "ring", "simple"});
+             p.collectives.push_back(
+                 {"all-reduce x", cost::Algorithm::ring, cost::Protocol::simple});
          }},
         {"update: the op is no parameter", [](Plan& p) { p.ops[3].update.refetch = true; }},
         {"device 7 of a machine with 3",
@@ -231,6 +232,10 @@ TEST_F(PlanFile, ReadingIsStrict) {
                 HasSubstr("prediction.value_ps: expected a time"));
     EXPECT_THAT(refusal(with("\"collectives\": []", "\"collectives\": [1]")),
                 HasSubstr("collectives[0]: expected an object"));
+    const std::string collective =
+        R"("collectives": [{"task": "t", "algorithm": "A", "protocol": ""}])";
+    EXPECT_THAT(refusal(with("\"collectives\": []", collective)),
+                HasSubstr("collectives[0].algorithm: expected \"ring\" or \"tree\" or"));
 }
 
 TEST(WriteFile, LeavesNothingBehindWhenItFails) {

@@ -24,7 +24,7 @@
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/run_graph.h"
 #include "tests/runtime/node_test.h"
-#include "tests/runtime/stand_in_device.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
 
@@ -156,26 +156,26 @@ public:
         Outputs outputs;
         const PartKernel kernel(graph_, id_, rule_, graph::whole_box(rule_), device, source_);
         const Tensors operands = read_by(kernel, placed_on(device));
-        static_cast<void>(take_waits());
+        static_cast<void>(waits_of_host());
         try {
             outputs.results = kernel.forward(operands);
         } catch (const std::exception& error) {
             outputs.error = first_line(error.what());
         }
-        outputs.waits = joined(take_waits());
+        outputs.waits = joined(waits_of_host());
         if (!outputs.error.empty()) return outputs;
         Tensors given;
         for (const at::Tensor& result : outputs.results) {
             given.push_back(has_gradient(result) ? gradient_like(result) : at::Tensor());
         }
         given = on(device, given);
-        static_cast<void>(take_waits());
+        static_cast<void>(waits_of_host());
         try {
             outputs.gradients = backward(kernel, operands, outputs.results, given, wanted);
         } catch (const std::exception& error) {
             outputs.backward_error = first_line(error.what());
         }
-        outputs.backward_waits = joined(take_waits());
+        outputs.backward_waits = joined(waits_of_host());
         return outputs;
     }
 
@@ -196,7 +196,7 @@ private:
         Tape tape;
         if (kernel.needs_tape()) {
             static_cast<void>(kernel.forward(operands, wanted, tape));
-            static_cast<void>(take_waits());
+            static_cast<void>(waits_of_host());
             return kernel.backward(tape, {}, {}, given, wanted);
         }
         return kernel.backward(tape, only(operands, rule_.saves_operands),

@@ -34,7 +34,7 @@ public:
     [[nodiscard]] std::size_t ops() const { return ops_; }
     [[nodiscard]] std::size_t backwards() const { return backwards_; }
     [[nodiscard]] const std::set<std::string>& types() const { return types_; }
-    /// What made the host wait for the stand-in, and in which graph; by operator, "Unique" or "Unique
+    /// What made the host wait for a pretend GPU, and in which graph; by operator, "Unique" or "Unique
     /// backward".
     [[nodiscard]] const std::map<std::string, std::string>& waits() const { return waits_; }
 

@@ -51,6 +51,16 @@ TEST(MatrixProduct, OfAllStridesIsThatOfAten) {
     }
 }
 
+TEST(MatrixProduct, WithGapsThatAreUsedSeldomStaysWithAten) {
+    const at::Tensor few = at::randn({20, 1000}, floats());
+    for (const auto& [name, many] : matrices(1000, 200)) {
+        const bool is_dense = name == "rows" || name == "columns";
+        EXPECT_EQ(suits_one_dnn(few, many), is_dense) << name;
+        EXPECT_EQ(suits_one_dnn(many.t(), few.t()), is_dense) << name;
+        EXPECT_LE(difference(matrix_product(few, many), at::mm(few, many)), 1e-5) << name;
+    }
+}
+
 TEST(MatrixProduct, OfAllSizesIsThatOfAten) {
     at::manual_seed(2);
     using Sizes = std::vector<std::int64_t>;

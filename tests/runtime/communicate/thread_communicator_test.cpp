@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "conformance.h"
+#include "on_device.h"
 #include "ranks.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
 namespace {
@@ -35,6 +37,46 @@ INSTANTIATE_TEST_SUITE_P(
         return std::to_string(std::get<0>(test.param)) + "Ranks" +
                std::string(std::get<1>(test.param).name);
     });
+
+/// Those of threads, rank by rank on devices.
+Ranks on_devices(int size, const std::function<at::Device(int)>& device) {
+    Ranks ranks;
+    for (auto& each : thread_communicators(size)) {
+        const at::Device own = device(each->rank());
+        ranks.push_back(std::make_unique<OnDevice>(std::move(each), own));
+    }
+    return ranks;
+}
+
+class ThreadCommunicatorOnGpus : public testing::TestWithParam<Conformance> {
+protected:
+    static void expect_conforms(const Ranks& ranks) {
+        const auto errors = run(
+            ranks, [](Communicator& communicator) { check_conformance(communicator, GetParam()); });
+        EXPECT_THAT(errors, testing::Each(""));
+    }
+};
+
+TEST_P(ThreadCommunicatorOnGpus, ConformsAndDoesNotRace) {
+    for (const int gpus : {1, 2, 4}) {
+        install_pretend_gpus();
+        expect_conforms(on_devices(4, [&](int rank) { return pretend_gpu(rank % gpus); }));
+        EXPECT_THAT(races(), testing::IsEmpty()) << gpus << " GPUs";
+    }
+}
+
+TEST_P(ThreadCommunicatorOnGpus, ConformsOnCuda) {
+    const int gpus = at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+    if (gpus == 0) GTEST_SKIP() << "no GPU here";
+    expect_conforms(on_devices(4, [&](int rank) {
+        return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(rank % gpus));
+    }));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadCommunicatorOnGpus,
+                         testing::ValuesIn(std::vector<Conformance>(conformance_checks().begin(),
+                                                                    conformance_checks().end())),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 CommunicatorOptions briefly() {
     return {.timeout = milliseconds(100), .names = {"gpu0", "gpu1", "gpu2"}};

@@ -2,39 +2,93 @@
 #include "tests/runtime/execute/executed.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
 #include "plan/lower.h"
 #include "plan/simulate.h"
+#include "runtime/communicate/nccl_communicator.h"
 #include "runtime/communicate/thread_communicator.h"
 #include "runtime/communicate/thread_mailbox.h"
 #include "runtime/execute/exchange.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/program.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {
 
-Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
-                  const Sources& sources, int workers, int iterations, const RealOnes& devices) {
+namespace {
+
+/// In NCCL's place: threads' communicators, since the ranks are threads of this process.
+class NcclStandIn {
+public:
+    NcclLibrary library() {
+        return {.new_id = [this] { return new_id(); },
+                .connect =
+                    [this](const std::string& id, int rank, int size, at::Device /*device*/,
+                           const CommunicatorOptions& options) {
+                        return connected(id, rank, size, options);
+                    }};
+    }
+    int take_count() { return count_.exchange(0); }
+
+private:
+    std::string new_id() {
+        std::string id = std::to_string(++count_);
+        id.resize(kNcclIdBytes);
+        return id;
+    }
+
+    std::unique_ptr<Communicator> connected(const std::string& id, int rank, int size,
+                                            const CommunicatorOptions& options) {
+        const std::lock_guard lock(mutex_);
+        auto& group = groups_[id];
+        if (group.empty()) group = thread_communicators(size, options);
+        auto own = std::move(group.at(static_cast<std::size_t>(rank)));
+        if (std::ranges::all_of(group, std::logical_not<>())) groups_.erase(id);
+        return own;
+    }
+
+    std::mutex mutex_;
+    std::map<std::string, std::vector<std::unique_ptr<Communicator>>> groups_;
+    std::atomic<int> count_{0};
+};
+
+NcclStandIn& nccl_stand_in() {
+    static NcclStandIn stand_in;
+    return stand_in;
+}
+
+const NcclLibrary& stand_in_library() {
+    static const NcclLibrary kLibrary = nccl_stand_in().library();
+    return kLibrary;
+}
+
+Executed executed_at(const Placement& placement, const plan::Problem& problem,
+                     const plan::Strategy& strategy, const Sources& sources, int iterations) {
     const plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
-    Placement placement;
-    for (int d = 0; d < problem.device_count(); ++d) {
-        placement.worker.push_back(d % workers);
-        placement.device.push_back(devices[static_cast<std::size_t>(d) % devices.size()]);
-    }
     Program program =
         make_program(problem, strategy, tasks, timeline.commit_order, sources, placement,
-                     {.optimizer = {}, .keep_outputs = true, .keep_gradients = true});
+                     {.optimizer = {},
+                      .keep_outputs = true,
+                      .keep_gradients = true,
+                      .nccl = &stand_in_library()});
     Executor executor(problem, tasks, std::move(program), placement, {});
     Executed result;
     for (const Iteration& iteration : executor.run(iterations)) {
@@ -44,6 +98,79 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
     result.parameters = executor.parameters();
     result.gradients = executor.gradients();
     return result;
+}
+
+}  // namespace
+
+Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
+                  const Sources& sources, int workers, int iterations) {
+    Placement placement;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        placement.worker.push_back(d % workers);
+        placement.device.emplace_back(at::kCPU);
+    }
+    return executed_at(placement, problem, strategy, sources, iterations);
+}
+
+namespace {
+
+/// Neighbours of the plan's devices share one.
+template <class GpuOf>
+Placement placed_on_gpus(const GpuOf& gpu, const plan::Problem& problem, int gpus) {
+    Placement placement{.own_gpus = gpus == problem.device_count()};
+    for (int d = 0; d < problem.device_count(); ++d) {
+        placement.worker.push_back(d * gpus / problem.device_count());
+        placement.device.push_back(gpu(placement.worker.back()));
+    }
+    return placement;
+}
+
+}  // namespace
+
+Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Sources& sources, int gpus, int iterations) {
+    install_pretend_gpus();
+    return executed_at(placed_on_gpus(pretend_gpu, problem, gpus), problem, strategy, sources,
+                       iterations);
+}
+
+std::vector<std::string> waits_of_iteration(const plan::Problem& problem,
+                                            const plan::Strategy& strategy, const Sources& sources,
+                                            int gpus) {
+    install_pretend_gpus();
+    const Placement placement = placed_on_gpus(pretend_gpu, problem, gpus);
+    const plan::TaskGraph tasks = plan::lower(problem, strategy);
+    const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
+    Program program = make_program(problem, strategy, tasks, timeline.commit_order, sources,
+                                   placement, {.optimizer = {}, .nccl = &stand_in_library()});
+    std::size_t losses = program.losses.size();
+    Executor executor(problem, tasks, std::move(program), placement, {});
+    static_cast<void>(executor.run(1));
+    static_cast<void>(waits_of_host());
+    static_cast<void>(executor.run(1));
+    std::vector<std::string> waits = waits_of_host();
+    std::erase_if(waits, [&](const std::string& wait) {
+        return wait == "aten::_local_scalar_dense" && losses > 0 && losses-- > 0;
+    });
+    return waits;
+}
+
+int nccl_groups_made() {
+    return nccl_stand_in().take_count();
+}
+
+int cuda_gpus() {
+    return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+}
+
+Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
+                          const Sources& sources, int gpus, int iterations) {
+    at::globalContext().setAllowTF32CuBLAS(false);  // its products have 10 bits
+    at::globalContext().setAllowTF32CuDNN(false);
+    const auto gpu = [](int index) {
+        return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+    };
+    return executed_at(placed_on_gpus(gpu, problem, gpus), problem, strategy, sources, iterations);
 }
 
 namespace {
@@ -68,16 +195,19 @@ public:
             const int process = at * processes.count / devices;
             peers_.ownership.process_of_device.push_back(process);
             placement_.worker.push_back(process == self ? mine++ % processes.workers : -1);
-            placement_.device.push_back(
-                processes.devices[static_cast<std::size_t>(d) % processes.devices.size()]);
+            placement_.device.push_back(processes.on_pretend_gpus ? pretend_gpu(d) : at::kCPU);
         }
+        placement_.own_gpus = processes.on_pretend_gpus;
     }
 
     Executed run(const plan::Strategy& strategy, const plan::TaskGraph& tasks,
                  std::span<const plan::TaskId> order, const Sources& sources, int iterations) {
-        Program program = make_program(
-            problem_, strategy, tasks, order, sources, placement_,
-            {.optimizer = {}, .keep_outputs = true, .keep_gradients = true, .peers = &peers_});
+        Program program = make_program(problem_, strategy, tasks, order, sources, placement_,
+                                       {.optimizer = {},
+                                        .keep_outputs = true,
+                                        .keep_gradients = true,
+                                        .peers = &peers_,
+                                        .nccl = &stand_in_library()});
         Executor executor(problem_, tasks, std::move(program), placement_, {});
         Executed result;
         for (const Iteration& iteration : executor.run(iterations)) {
@@ -99,6 +229,7 @@ private:
 
 Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations) {
+    if (processes.on_pretend_gpus) install_pretend_gpus();
     plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
     for (plan::Task& task : tasks.tasks) {

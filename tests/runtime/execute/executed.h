@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategies executed on devices of this host, and what comes out of them.
+// Strategies executed on CPU devices and pretend GPUs, and what comes out of them.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "cost/collective.h"
 #include "graph/host_tensor.h"
@@ -26,22 +24,37 @@ struct Executed {
     std::vector<double> losses;                 ///< per iteration
 };
 
-/// Real devices, dealt out in turn to those of a plan.
-using RealOnes = std::vector<at::Device>;
-inline const RealOnes kCpu{at::Device(at::kCPU)};
-
 /// Lowers, orders and runs on `workers` threads, devices dealt out in turn.
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
-                  const Sources& sources, int workers, int iterations,
-                  const RealOnes& devices = kCpu);
+                  const Sources& sources, int workers, int iterations);
+
+/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one; where each device has its own, with
+/// something in NCCL's place.
+Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
+                                  const Sources& sources, int gpus, int iterations);
+
+/// What the host waits for while the second iteration runs on so many pretend GPUs (waits_of_host()), but for
+/// the losses, which are read behind it.
+std::vector<std::string> waits_of_iteration(const plan::Problem& problem,
+                                            const plan::Strategy& strategy, const Sources& sources,
+                                            int gpus);
+
+/// Of this host, for the program.
+int cuda_gpus();
+/// The same on so many real ones.
+Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& strategy,
+                          const Sources& sources, int gpus, int iterations);
+
+/// So many groups have had something in NCCL's place since the last call.
+int nccl_groups_made();
 
 struct OverProcesses {
     int count = 2;
+    bool on_pretend_gpus = false;  ///< one for each device, with something in NCCL's place
     int workers = 1;  ///< of each, for its devices in turn; more than it has devices: one for each
     bool backwards = false;  ///< the last devices are those of process 0
     /// Of every all-reduce, instead of the one that the cost model chose.
     std::optional<cost::Algorithm> algorithm;
-    RealOnes devices = kCpu;
 };
 
 /// The same by several processes, each a thread of its own with mailboxes between them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/runtime/gpu_rules.h"
+#include "tests/runtime/pretend_gpus/gpu_rules.h"
 
 #include <algorithm>
 #include <array>

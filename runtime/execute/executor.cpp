@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <barrier>
 #include <exception>
@@ -189,10 +188,11 @@ void Executor::work(std::size_t worker, Shared& shared) {
             shared.fail(std::current_exception());
         }
     };
-    guarded([&] { drivers_[worker]->attach(); });
+    bool is_attached = false;
     while (true) {
         shared.barrier.arrive_and_wait();
         if (shared.over) return;
+        if (!std::exchange(is_attached, true)) guarded([&] { drivers_[worker]->attach(); });
         shared.line_up();
         guarded([&] { run_steps(worker, shared); });
         shared.barrier.arrive_and_wait();
@@ -200,6 +200,7 @@ void Executor::work(std::size_t worker, Shared& shared) {
 }
 
 void Executor::run_steps(std::size_t worker, Shared& shared) {
+    if (shared.board.stopped()) return;
     drivers_[worker]->begin(shared.start);
     for (std::size_t s = 0; s < program_.steps[worker].size(); ++s) {
         if (shared.board.stopped()) return;

@@ -56,10 +56,12 @@ at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<std::int32_
             if (patch.is_box()) return patch.view_of(store[other]);
         }
     }
+    const at::Device device = placement_.device[static_cast<std::size_t>(buffer.device)];
     at::Tensor value = sources_.read(buffer.tensor, region_of(buffer));
-    const bool stays =
-        !is_trained(buffer.tensor) && is_read_on_host(problem_.graph(), buffer.tensor);
-    return stays ? value : value.to(placement_.device[static_cast<std::size_t>(buffer.device)]);
+    if (!is_trained(buffer.tensor) && is_read_on_host(problem_.graph(), buffer.tensor)) {
+        return value;
+    }
+    return value.to(device);
 }
 
 std::vector<Home> Residents::homes_of(TensorId tensor, int device,

@@ -156,26 +156,26 @@ public:
         Outputs outputs;
         const PartKernel kernel(graph_, id_, rule_, graph::whole_box(rule_), device, source_);
         const Tensors operands = read_by(kernel, placed_on(device));
-        static_cast<void>(waits_of_host());
+        static_cast<void>(take_waits());
         try {
             outputs.results = kernel.forward(operands);
         } catch (const std::exception& error) {
             outputs.error = first_line(error.what());
         }
-        outputs.waits = joined(waits_of_host());
+        outputs.waits = joined(take_waits());
         if (!outputs.error.empty()) return outputs;
         Tensors given;
         for (const at::Tensor& result : outputs.results) {
             given.push_back(has_gradient(result) ? gradient_like(result) : at::Tensor());
         }
         given = on(device, given);
-        static_cast<void>(waits_of_host());
+        static_cast<void>(take_waits());
         try {
             outputs.gradients = backward(kernel, operands, outputs.results, given, wanted);
         } catch (const std::exception& error) {
             outputs.backward_error = first_line(error.what());
         }
-        outputs.backward_waits = joined(waits_of_host());
+        outputs.backward_waits = joined(take_waits());
         return outputs;
     }
 
@@ -196,7 +196,7 @@ private:
         Tape tape;
         if (kernel.needs_tape()) {
             static_cast<void>(kernel.forward(operands, wanted, tape));
-            static_cast<void>(waits_of_host());
+            static_cast<void>(take_waits());
             return kernel.backward(tape, {}, {}, given, wanted);
         }
         return kernel.backward(tape, only(operands, rule_.saves_operands),

@@ -3,8 +3,8 @@
 // Every kernel on a device that is no CPU (kernel_audit.h): all ops of the ONNX conformance node tests that
 // the CPU passes, of the runnable models, and of a few operators that these leave out.
 //
-//     pretend GPU   on any machine; also: nothing waits for the device but what is listed here
-//     cuda:0        where there is a GPU; otherwise its one test says that it is skipped
+//     pretend GPU  on any machine; also: nothing waits for the device but what is listed here
+//     cuda:0      where there is a GPU; otherwise its one test says that it is skipped
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -182,8 +182,7 @@ void audit_all(KernelAudit& audit) {
 }
 
 TEST(KernelDevice, APretendGpuGivesWhatTheCpuGives) {
-    install_pretend_gpus();
-    KernelAudit audit(pretend_gpu(0));
+    KernelAudit audit(pretend_gpu());
     audit_all(audit);
     auto waits = audit.waits();
     for (const Waiting& each : kWaiting) {
@@ -198,9 +197,8 @@ TEST(KernelDevice, APretendGpuGivesWhatTheCpuGives) {
 
 // Whole graphs, where operands that are read on the host may be computed on the device.
 TEST(KernelDevice, APretendGpuPassesTheNodeTestsOfTheCpu) {
-    install_pretend_gpus();
     for (const auto& folder : passed_node_tests()) {
-        EXPECT_EQ(run_node_test(folder, pretend_gpu(0)).reason, "") << folder.filename();
+        EXPECT_EQ(run_node_test(folder, pretend_gpu()).reason, "") << folder.filename();
     }
 }
 

@@ -114,12 +114,12 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
 
 namespace {
 
-/// Neighbours of the plan's devices share one.
+/// Neighbours on one.
 template <class GpuOf>
-Placement placed_on_gpus(const GpuOf& gpu, const plan::Problem& problem, int gpus) {
-    Placement placement{.own_gpus = gpus == problem.device_count()};
-    for (int d = 0; d < problem.device_count(); ++d) {
-        placement.worker.push_back(d * gpus / problem.device_count());
+Placement on_gpus(const GpuOf& gpu, int devices, int gpus) {
+    Placement placement{.own_gpus = gpus == devices};
+    for (int d = 0; d < devices; ++d) {
+        placement.worker.push_back(d * gpus / devices);
         placement.device.push_back(gpu(placement.worker.back()));
     }
     return placement;
@@ -129,29 +129,30 @@ Placement placed_on_gpus(const GpuOf& gpu, const plan::Problem& problem, int gpu
 
 Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
                                   const Sources& sources, int gpus, int iterations) {
-    install_pretend_gpus();
-    return executed_at(placed_on_gpus(pretend_gpu, problem, gpus), problem, strategy, sources,
-                       iterations);
+    reset_pretend_gpus();
+    return executed_at(on_gpus(pretend_gpu, problem.device_count(), gpus), problem, strategy,
+                       sources, iterations);
 }
 
-std::vector<std::string> waits_of_iteration(const plan::Problem& problem,
-                                            const plan::Strategy& strategy, const Sources& sources,
-                                            int gpus) {
-    install_pretend_gpus();
-    const Placement placement = placed_on_gpus(pretend_gpu, problem, gpus);
+std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
+                                               const plan::Strategy& strategy,
+                                               const Sources& sources, int gpus) {
+    reset_pretend_gpus();
     const plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
+    const Placement placement = on_gpus(pretend_gpu, problem.device_count(), gpus);
     Program program = make_program(problem, strategy, tasks, timeline.commit_order, sources,
                                    placement, {.optimizer = {}, .nccl = &stand_in_library()});
-    std::size_t losses = program.losses.size();
+    const std::size_t losses = program.losses.size();
     Executor executor(problem, tasks, std::move(program), placement, {});
     static_cast<void>(executor.run(1));
-    static_cast<void>(waits_of_host());
+    static_cast<void>(take_waits());
     static_cast<void>(executor.run(1));
-    std::vector<std::string> waits = waits_of_host();
-    std::erase_if(waits, [&](const std::string& wait) {
-        return wait == "aten::_local_scalar_dense" && losses > 0 && losses-- > 0;
-    });
+    std::vector<std::string> waits = take_waits();
+    for (std::size_t i = 0; i < losses; ++i) {
+        const auto loss = std::ranges::find(waits, "aten::_local_scalar_dense");
+        if (loss != waits.end()) waits.erase(loss);
+    }
     return waits;
 }
 
@@ -170,7 +171,8 @@ Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& st
     const auto gpu = [](int index) {
         return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
     };
-    return executed_at(placed_on_gpus(gpu, problem, gpus), problem, strategy, sources, iterations);
+    return executed_at(on_gpus(gpu, problem.device_count(), gpus), problem, strategy, sources,
+                       iterations);
 }
 
 namespace {
@@ -229,7 +231,7 @@ private:
 
 Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations) {
-    if (processes.on_pretend_gpus) install_pretend_gpus();
+    if (processes.on_pretend_gpus) reset_pretend_gpus();
     plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
     for (plan::Task& task : tasks.tasks) {

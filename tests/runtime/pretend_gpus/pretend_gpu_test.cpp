@@ -21,9 +21,7 @@ using testing::IsEmpty;
 
 class PretendGpu : public testing::Test {
 protected:
-    PretendGpu() : impl_((install_pretend_gpus(), pretend_gpu(0).type())) {
-        static_cast<void>(waits_of_host());
-    }
+    PretendGpu() : impl_((reset_pretend_gpus(), pretend_gpu(0).type())) {}
 
     [[nodiscard]] c10::Stream new_stream(int gpu) const {
         return impl_.getStreamFromGlobalPool(pretend_gpu(gpu));
@@ -55,15 +53,15 @@ TEST_F(PretendGpu, RefusesTypesThatCudaKernelsLack) {
     EXPECT_NO_THROW(at::mm(numbers.to(at::kDouble), numbers.to(at::kDouble)));
 }
 
-TEST_F(PretendGpu, WaitsOfTheHostAreWrittenDown) {
+TEST_F(PretendGpu, WhatTheHostWaitsForIsWrittenDown) {
     const at::Tensor a = ones(0);
-    EXPECT_THAT(waits_of_host(), ElementsAre("copy from the host"));
+    EXPECT_THAT(take_waits(), ElementsAre("copy from the host"));
     const at::Tensor b = at::ones({2}).to(pretend_gpu(0), at::kFloat, /*non_blocking=*/true) + 1;
-    EXPECT_THAT(waits_of_host(), IsEmpty());
+    EXPECT_THAT(take_waits(), IsEmpty());
     EXPECT_EQ(b.sum().item<float>(), 4);
-    EXPECT_THAT(waits_of_host(), ElementsAre("aten::_local_scalar_dense"));
+    EXPECT_THAT(take_waits(), ElementsAre("aten::_local_scalar_dense"));
     EXPECT_EQ(at::nonzero(b).cpu().size(0), 2);
-    EXPECT_THAT(waits_of_host(), ElementsAre("aten::nonzero", "copy to the host"));
+    EXPECT_THAT(take_waits(), ElementsAre("aten::nonzero", "copy to the host"));
 }
 
 TEST_F(PretendGpu, WhoDoesNotWaitRaces) {

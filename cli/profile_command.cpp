@@ -50,8 +50,8 @@ public:
             ->check(CLI::Range(1, 1'000'000))
             ->capture_default_str();
         app.add_option("--rounds", rounds_,
-                       "in which all runs are repeated; the quickest counts (for hosts that others "
-                       "use too)")
+                       "in which all runs are repeated; the quickest counts, and runs wait while "
+                       "the host is slower than it was (for hosts that others use too)")
             ->check(CLI::Range(1, 1'000))
             ->capture_default_str();
     }
@@ -73,6 +73,7 @@ public:
 
         const Interrupt interrupt;
         ProgressLine line(console);
+        api::Pace pace(hardware.threads * problem.device_count());
         api::ProfilerOptions options{.devices = device_,
                                      .sources = {.model = subject.loaded->model.source.get(),
                                                  .random_weights = 1,
@@ -80,6 +81,7 @@ public:
                                      .repeat = repeat_,
                                      .iterations = iterations_,
                                      .rounds = rounds_,
+                                     .pace = rounds_ > 1 ? &pace : nullptr,
                                      .cancelled = &interrupt.flag()};
         std::string what;
         options.progress = [&](double share, const std::string& text) {

@@ -41,7 +41,7 @@ at::ScalarType accumulation_type(at::ScalarType type) {
 
 at::Tensor start_combining(const at::Tensor& first, graph::Combine how, at::Device device) {
     const at::Tensor sum = widened(first, how, device);
-    return sum.data_ptr() == first.data_ptr() ? sum.clone() : sum;
+    return sum.const_data_ptr() == first.const_data_ptr() ? sum.clone() : sum;
 }
 
 void combine_with(const at::Tensor& sum, const at::Tensor& part, graph::Combine how) {
@@ -85,7 +85,7 @@ void combine(std::span<const at::Tensor> into, std::span<const at::Tensor> parts
 
 void copy_tensor(const at::Tensor& to, const at::Tensor& from) {
     assert(to.numel() == from.numel() && to.is_contiguous() && from.is_contiguous());
-    if (to.numel() == 0 || to.data_ptr() == from.data_ptr()) return;
+    if (to.numel() == 0 || to.const_data_ptr() == from.const_data_ptr()) return;
     if (to.scalar_type() == from.scalar_type() && to.is_cpu() && from.is_cpu()) {
         std::memcpy(to.data_ptr(), from.data_ptr(), to.nbytes());  // ATen's copy may start threads
         return;

@@ -95,8 +95,9 @@ at::Tensor CombineWork::combined(const Result& result, const Store& store) const
     const auto& sources = result.sources;
     if (sources.size() == 2 && sources[0].same && sources[1].same && result.root < 0 &&
         combine_ == Combine::sum) {
-        return at::add(store[sources[0].buffer].to(result.as),
-                       store[sources[1].buffer].to(result.as));
+        const at::Tensor& a = store[sources[0].buffer];
+        const bool is_here = a.device() == result.as.device();
+        return at::add(is_here ? a : a.to(result.as), store[sources[1].buffer].to(result.as));
     }
     // What the first one holds needs no neutral element.
     const auto first = std::ranges::find_if(sources, [](const Source& each) { return each.same; });

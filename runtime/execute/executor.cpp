@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <barrier>
 #include <exception>
@@ -189,10 +188,11 @@ void Executor::work(std::size_t worker, Shared& shared) {
             shared.fail(std::current_exception());
         }
     };
-    guarded([&] { drivers_[worker]->attach(); });
+    bool is_attached = false;
     while (true) {
         shared.barrier.arrive_and_wait();
         if (shared.over) return;
+        if (!std::exchange(is_attached, true)) guarded([&] { drivers_[worker]->attach(); });
         shared.line_up();
         guarded([&] { run_steps(worker, shared); });
         shared.barrier.arrive_and_wait();
@@ -200,6 +200,7 @@ void Executor::work(std::size_t worker, Shared& shared) {
 }
 
 void Executor::run_steps(std::size_t worker, Shared& shared) {
+    if (shared.board.stopped()) return;
     drivers_[worker]->begin(shared.start);
     for (std::size_t s = 0; s < program_.steps[worker].size(); ++s) {
         if (shared.board.stopped()) return;
@@ -295,44 +296,11 @@ void Executor::release(std::size_t task, Shared& shared) {
 }
 
 std::vector<plan::TaskRun> Executor::task_runs(const Iteration& iteration) const {
-    std::vector<Time> done(tasks_.size());
-    std::size_t next = 0;
-    for (const auto& steps : program_.steps) {
-        for (const Step& step : steps) {
-            Time& last = done[static_cast<std::size_t>(step.task)];
-            last = std::max(last, iteration.ends[next++]);
-        }
-    }
-    std::vector<plan::TaskRun> runs;
-    for (std::size_t w = 0; w < program_.steps.size(); ++w) {
-        std::array<Time, kLanes> before{};
-        for (std::size_t s = 0; s < program_.steps[w].size(); ++s) {
-            const Step& step = program_.steps[w][s];
-            const std::size_t place = runs.size();
-            Time& last = before[static_cast<std::size_t>(drivers_[w]->lane(s))];
-            plan::TaskRun run{.task = step.task,
-                              .device = step.device,
-                              .start = last,
-                              .end = iteration.ends[place]};
-            if (!iteration.met.empty()) run.start = std::max(run.start, iteration.met[place]);
-            for (const TaskId task : program_.predecessors[static_cast<std::size_t>(step.task)]) {
-                run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
-            }
-            run.start = std::min(run.start, run.end);  // clocks of two devices may differ
-            last = run.end;
-            runs.push_back(run);
-        }
-    }
-    return runs;
+    return runtime::task_runs(program_, drivers_, iteration);
 }
 
 std::vector<Time> Executor::durations(const Iteration& iteration) const {
-    std::vector<Time> durations(tasks_.size());
-    for (const plan::TaskRun& run : task_runs(iteration)) {
-        Time& longest = durations[static_cast<std::size_t>(run.task)];
-        longest = std::max(longest, run.end - run.start);
-    }
-    return durations;
+    return runtime::durations(task_runs(iteration), tasks_.size());
 }
 
 std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {

@@ -26,6 +26,7 @@
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
 #include "runtime/execute/driver.h"
+#include "runtime/execute/iteration.h"
 #include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
 #include "runtime/runtime.h"
@@ -44,14 +45,6 @@ struct ExecutorOptions {
     int first_core = 0;  ///< of the first worker, among those that this process may use
 };
 
-struct Iteration {
-    Time
-        duration;  ///< from when all workers are there to the end of the last step, of all processes
-    std::vector<Time> ends;  ///< of the steps of all workers here, worker after worker
-    std::vector<Time> met;   ///< when those that a step met were ready; empty: there is one process
-    double loss = 0.0;
-};
-
 class Executor {
 public:
     /// Both must outlive it.
@@ -66,12 +59,8 @@ public:
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
-    /// The steps of an iteration here, worker after worker. A step starts when its lane (lanes.h) has ended
-    /// the one before and all that it waits for is done, or ready to be sent by another process: what the executor
-    /// does for it, and waking up for it, is part of it. So the durations along the path that ends last add
-    /// up to the iteration's.
+    // iteration.h
     [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
-    /// Per task, of its longest step.
     [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
     // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others

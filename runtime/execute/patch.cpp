@@ -91,19 +91,19 @@ void Patch::copy(const at::Tensor& to, const at::Tensor& from) const {
 }
 
 void Patch::combine(const at::Tensor& to, const at::Tensor& from, graph::Combine combine) const {
-    visit(0, to, from, [combine](const at::Tensor& t, const at::Tensor& f) {
-        combine_into(t, f.to(t.device()), combine);
-    });
+    visit(0, to, from,
+          [combine](const at::Tensor& t, const at::Tensor& f) { combine_into(t, f, combine); });
 }
 
 void combine_into(const at::Tensor& to, const at::Tensor& from, graph::Combine combine) {
     at::Tensor result = to;  // the out variants want an lvalue
+    const at::Tensor here = from.device() == to.device() ? from : from.to(to.device());
     switch (combine) {
-    case graph::Combine::none: to.copy_(from); break;
-    case graph::Combine::sum: to.add_(from); break;
-    case graph::Combine::max: at::maximum_out(result, to, from); break;
-    case graph::Combine::min: at::minimum_out(result, to, from); break;
-    case graph::Combine::product: to.mul_(from); break;
+    case graph::Combine::none: to.copy_(here); break;
+    case graph::Combine::sum: to.add_(here); break;
+    case graph::Combine::max: at::maximum_out(result, to, here); break;
+    case graph::Combine::min: at::minimum_out(result, to, here); break;
+    case graph::Combine::product: to.mul_(here); break;
     }
 }
 

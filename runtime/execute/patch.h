@@ -53,7 +53,7 @@ private:
     Dims dims_;
 };
 
-/// to = to (+, max, ...) from, element by element.
+/// to = to (+, max, ...) from, element by element; `from` may lie on another device.
 void combine_into(const at::Tensor& to, const at::Tensor& from, graph::Combine combine);
 
 }  // namespace partita::runtime

@@ -15,6 +15,7 @@
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/output_pieces.h"
 #include "runtime/execute/part_work.h"
+#include "runtime/execute/residents.h"
 #include "runtime/execute/send_work.h"
 #include "runtime/kernels/tensors.h"
 
@@ -50,7 +51,8 @@ public:
           tasks_(tasks),
           sources_(sources),
           placement_(placement),
-          options_(options) {}
+          options_(options),
+          residents_(problem, tasks, sources, placement) {}
 
     Program run(std::span<const TaskId> order) {
         position_.assign(tasks_.size(), -1);
@@ -72,12 +74,12 @@ public:
         program_.lasting.assign(values, 0);
         program_.store.values.resize(values);
         find_predecessors();
-        load_sources();
+        residents_.load(program_);
         for (const TaskId task : order) add_task(task);
         meter_device(-1);
         count_uses();
         if (options_.keep_outputs) find_outputs();
-        find_parameters();
+        program_.parameters = residents_.parameters();
         return std::move(program_);
     }
 
@@ -96,9 +98,6 @@ private:
     }
     [[nodiscard]] at::Device device_of(int device) const {
         return placement_.device[static_cast<std::size_t>(device)];
-    }
-    [[nodiscard]] bool is_trained(TensorId t) const {
-        return graph_.tensor(t).role == TensorRole::parameter && !problem_.is_resident(t);
     }
     /// Does this process drive it?
     [[nodiscard]] bool is_here(int device) const {
@@ -125,58 +124,6 @@ private:
             csr.items.insert(csr.items.end(), list.begin(), list.end());
             csr.offsets.push_back(static_cast<std::uint32_t>(csr.items.size()));
         }
-    }
-
-    // What lies there from the start.
-
-    /// Largest first, so that what never changes is loaded once per device.
-    void load_sources() {
-        std::vector<std::int32_t> there;
-        for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
-            const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.writer < 0 && buffer.region >= 0 && is_here(buffer.device)) {
-                there.push_back(static_cast<std::int32_t>(b));
-            }
-        }
-        std::ranges::stable_sort(there, [&](std::int32_t a, std::int32_t b) {
-            return tasks_.regions->volume(buffer_of(a).region) >
-                   tasks_.regions->volume(buffer_of(b).region);
-        });
-        for (const std::int32_t b : there) {
-            const Buffer& buffer = buffer_of(b);
-            program_.lasting[static_cast<std::size_t>(b)] = 1;
-            auto& known = homes_[{buffer.tensor.value, buffer.device}];
-            meter_device(buffer.device);
-            program_.store[b] = loaded(buffer, known);
-            if (program_.exchange && is_trained(buffer.tensor)) {
-                program_.exchange->guard(program_.store[b]);
-            }
-            known.push_back(b);
-        }
-    }
-
-    at::Tensor loaded(const Buffer& buffer, const std::vector<std::int32_t>& known) {
-        if (problem_.is_resident(buffer.tensor)) {
-            for (const std::int32_t other : known) {
-                const Patch patch(region_of(buffer_of(other)), region_of(buffer));
-                if (patch.volume() != tasks_.regions->volume(buffer.region)) continue;
-                if (patch.is_box()) return patch.view_of(program_.store[other]);
-            }
-        }
-        return sources_.read(buffer.tensor, region_of(buffer)).to(device_of(buffer.device));
-    }
-
-    /// Pieces of a source that lie on a device, as seen from a new value of that region.
-    [[nodiscard]] std::vector<Home> homes_of(TensorId tensor, int device,
-                                             const graph::Region& region) const {
-        std::vector<Home> homes;
-        const auto known = homes_.find({tensor.value, device});
-        if (known == homes_.end()) return homes;
-        for (const std::int32_t b : known->second) {
-            Patch patch(region, region_of(buffer_of(b)));
-            if (!patch.empty()) homes.push_back({b, std::move(patch)});
-        }
-        return homes;
     }
 
     // Tasks.
@@ -226,13 +173,12 @@ private:
         auto& state = states_[{task.op.value, task.part, task.micro_batch}];
         if (state) return state;
         const graph::Op& op = graph_.op(task.op);
-        const auto inner = [&sources = sources_,
-                            device = device_of(task.device)](const graph::Tensor& tensor) {
-            return sources.read_inner(tensor).to(device);
+        const auto inner = [&sources = sources_](const graph::Tensor& tensor) {
+            return sources.read_inner(tensor);
         };
         state = std::make_shared<PartState>(
             PartState{.kernel = {graph_, task.op, problem_.rule(task.op),
-                                 box_of(problem_, strategy_, task), inner},
+                                 box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -266,7 +212,7 @@ private:
             if (buffer.gradient) continue;
             const graph::Region& region = region_of(buffer);
             UpdateWork::Target target{.buffer = b, .kept = {}, .homes = {}, .own = {}};
-            for (Home& home : homes_of(task.tensor, task.device, region)) {
+            for (Home& home : residents_.homes_of(task.tensor, task.device, region)) {
                 Patch from_home(region_of(buffer_of(home.buffer)), region);
                 const bool holds = from_home.volume() == region.volume() && from_home.is_box();
                 if (holds && !target.kept) {
@@ -324,7 +270,7 @@ private:
         for (std::size_t i = 0; i < results.size(); ++i) {
             const Buffer& buffer = buffer_of(results[i]);
             if (!task.updated || buffer.message) continue;
-            homes[i] = homes_of(buffer.tensor, device, region_of(buffer));
+            homes[i] = residents_.homes_of(buffer.tensor, device, region_of(buffer));
         }
         auto work = std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
                                                   device_of(device), program_.exchange.get());
@@ -372,16 +318,6 @@ private:
         }
     }
 
-    void find_parameters() {
-        for (const auto& [key, buffers] : homes_) {
-            const TensorId t{key.first};
-            if (!is_trained(t)) continue;
-            for (const std::int32_t b : buffers) {
-                program_.parameters.push_back({b, t, buffer_of(b).region});
-            }
-        }
-    }
-
     const plan::Problem& problem_;
     const graph::OpGraph& graph_;
     const plan::Strategy& strategy_;
@@ -390,10 +326,9 @@ private:
     const Placement& placement_;
     const ProgramOptions& options_;
     std::vector<std::int64_t> position_;  ///< in the order, per task
-    std::map<std::pair<std::uint32_t, int>, std::vector<std::int32_t>>
-        homes_;  ///< (tensor, device)
     std::map<std::tuple<std::uint32_t, int, int>, std::shared_ptr<PartState>> states_;
     std::map<std::pair<std::uint32_t, int>, std::vector<graph::Region>> losses_seen_;
+    Residents residents_;
     Program program_;
 };
 

@@ -31,7 +31,8 @@ const graph::Body& body_of(const KernelCall& call, std::string_view name) {
 Tensors run_body(const KernelCall& call, const graph::Body& body,
                  std::span<const at::Tensor> inputs) {
     static const SourceValue kNone;
-    return run_graph(*body.graph, inputs, call.source == nullptr ? kNone : *call.source);
+    return run_graph(*body.graph, inputs, call.source == nullptr ? kNone : *call.source,
+                     call.device);
 }
 
 std::span<const at::Tensor> captures_of(const KernelCall& call, const graph::Body& body) {
@@ -44,6 +45,13 @@ Tensors branch(const KernelCall& call) {
     return run_body(call, body, captures_of(call, body));
 }
 
+graph::TensorId input_of(const graph::OpGraph& body, std::size_t number) {
+    for (const graph::Op& op : body.ops()) {
+        if (op.kind == graph::OpKind::input && number-- == 0) return op.outputs[0];
+    }
+    return {};
+}
+
 /// What the iterations gave for one result, in their order.
 at::Tensor stacked(const KernelCall& call, std::size_t result, Tensors slices, std::int64_t axis,
                    bool is_reversed) {
@@ -52,14 +60,41 @@ at::Tensor stacked(const KernelCall& call, std::size_t result, Tensors slices, s
         const graph::PartResult& planned = call.op.results[result];
         for (const graph::Positions& dim : planned.region.dims) shape.push_back(count(dim));
         if (!shape.empty()) shape[static_cast<std::size_t>(axis)] = 0;
-        return at::empty(shape, scalar_type_of(planned.dtype).value_or(at::kFloat));
+        const auto type = scalar_type_of(planned.dtype).value_or(at::kFloat);
+        return at::empty(shape, at::TensorOptions().dtype(type).device(call.device));
     }
     if (is_reversed) std::ranges::reverse(slices);
     return at::stack(slices, axis);
 }
 
+// --- Loop --------------------------------------------------------------------------------------
+
+/// Whether a body goes on, where it computes no such thing: as before, or a constant.
+std::optional<bool> known_condition(const graph::OpGraph& body) {
+    constexpr std::size_t kCondition = 1;  // after the number of the iteration
+    const auto output = std::ranges::find(body.ops(), graph::OpKind::output, &graph::Op::kind);
+    graph::TensorId t = output->inputs[0];
+    const graph::Op* op = &body.op(body.tensor(t).producer);
+    while (op->type == "Identity") {
+        t = op->inputs[0];
+        op = &body.op(body.tensor(t).producer);
+    }
+    if (t == input_of(body, kCondition)) return true;
+    const auto& constant = body.tensor(t).known_integers;
+    return constant ? std::optional(constant->front() != 0) : std::nullopt;
+}
+
+/// A number for an input of a body, where the body wants it.
+at::Tensor given_number(const KernelCall& call, const graph::OpGraph& body, std::size_t input,
+                        const at::Scalar& number, at::ScalarType type) {
+    const bool on_host = is_read_on_host(body, input_of(body, input));
+    const auto options = at::TensorOptions().dtype(type);
+    return at::scalar_tensor(number, options.device(on_host ? at::kCPU : call.device));
+}
+
 Tensors loop(const KernelCall& call) {
     const graph::Body& body = call.bodies.front();
+    const std::optional<bool> known = known_condition(*body.graph);
     const auto captures = captures_of(call, body);
     const auto states = call.operands.subspan(2, call.operands.size() - 2 - captures.size());
     Tensors current(states.begin(), states.end());
@@ -68,11 +103,12 @@ Tensors loop(const KernelCall& call) {
         call.has(0) ? std::optional(call.integers(0).front()) : std::nullopt;
     bool goes_on = !call.has(1) || call.operand(1).item().toBool();
     for (std::int64_t trip = 0; goes_on && (!trips || trip < *trips); ++trip) {
-        Tensors inputs{at::scalar_tensor(trip, at::kLong), at::scalar_tensor(true, at::kBool)};
+        Tensors inputs{given_number(call, *body.graph, 0, trip, at::kLong),
+                       given_number(call, *body.graph, 1, true, at::kBool)};
         inputs.insert(inputs.end(), current.begin(), current.end());
         inputs.insert(inputs.end(), captures.begin(), captures.end());
         const Tensors outputs = run_body(call, body, inputs);
-        goes_on = outputs.front().item().toBool();
+        goes_on = known ? *known : outputs.front().item().toBool();
         const auto scanned = outputs.begin() + 1 + static_cast<std::ptrdiff_t>(current.size());
         current.assign(outputs.begin() + 1, scanned);
         slices.resize(static_cast<std::size_t>(outputs.end() - scanned));
@@ -189,8 +225,8 @@ Tensors any_scan(const KernelCall& call) {
 
 std::span<const KernelRow> control_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "If", .forward = branch},
-        KernelRow{.type = "Loop", .forward = loop},
+        KernelRow{.type = "If", .forward = branch, .on_host = bits({0})},
+        KernelRow{.type = "Loop", .forward = loop, .on_host = bits({0, 1})},
         KernelRow{.type = "Scan", .forward = any_scan},
     };
     return kRows;

@@ -58,7 +58,9 @@ Tensors run_widened(ForwardKernel kernel, const KernelCall& call) {
     if (!is_needed) return kernel(call);
     Tensors operands;
     for (const at::Tensor& operand : call.operands) operands.push_back(computable(operand));
-    Tensors results = kernel({.op = call.op, .operands = operands, .bodies = call.bodies});
+    KernelCall wide = call;
+    wide.operands = operands;
+    Tensors results = kernel(wide);
     for (at::Tensor& result : results) {
         if (result.defined()) result = result.to(call.operands[0].scalar_type());
     }

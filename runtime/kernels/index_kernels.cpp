@@ -9,6 +9,7 @@
 #include <c10/core/WrapDimMinimal.h>
 
 #include "runtime/kernels/carried.h"
+#include "runtime/kernels/elements.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -188,12 +189,14 @@ Tensors tensor_scatter(const KernelCall& call) {
 
 // A stable sort puts the lower index first where values are equal, which at::topk does not promise.
 Tensors top_k(const KernelCall& call) {
-    const at::Tensor& data = call.operand(0);
+    const auto type = call.operand(0).scalar_type();
+    const at::Tensor data = ordered(call.operand(0));
     const std::int64_t axis = axis_of(call, data.dim(), -1);
     const std::int64_t k = call.has(1) ? call.integers(1).front() : call.integer("k", 1);
     const bool is_largest = call.integer("largest", 1) != 0;
     const auto [values, indices] = at::sort(data, /*stable=*/true, axis, is_largest);
-    return {values.narrow(axis, 0, k), indices.narrow(axis, 0, k)};
+    const at::Tensor first = values.narrow(axis, 0, k);
+    return {type == at::kUInt64 ? from_ordered(first) : first.to(type), indices.narrow(axis, 0, k)};
 }
 
 Tensors array_feature_extractor(const KernelCall& call) {
@@ -217,7 +220,7 @@ std::span<const KernelRow> index_kernels() {
         KernelRow{.type = "ScatterElements", .forward = any_type<scatter_elements>},
         KernelRow{.type = "ScatterND", .forward = any_type<scatter_nd>},
         KernelRow{.type = "TensorScatter", .forward = any_type<tensor_scatter>},
-        KernelRow{.type = "TopK", .forward = top_k},
+        KernelRow{.type = "TopK", .forward = top_k, .on_host = bits({1})},
     };
     return kRows;
 }

@@ -26,6 +26,10 @@ std::vector<std::int64_t> KernelCall::integers_of(std::size_t operand,
     return has(operand) ? integers(operand) : op.attributes.get_ints(attribute);
 }
 
+at::Tensor KernelCall::sent(const at::Tensor& values) const {
+    return values.to(device, values.scalar_type(), /*non_blocking=*/true);
+}
+
 at::Tensor unbroadcast(const at::Tensor& gradient, const graph::Shape& shape) {
     return at::sum_to(gradient, shape);
 }

@@ -66,6 +66,17 @@ std::vector<const KernelRow*> all_kernels() {
     return table();
 }
 
+bool is_read_on_host(const graph::OpGraph& graph, graph::TensorId tensor) {
+    const auto uses = graph.uses(tensor);
+    const auto on_host = [&](const graph::Use& use) {
+        const graph::Op& op = graph.op(use.op);
+        if (op.kind != graph::OpKind::compute) return false;
+        const KernelRow* const row = find_kernel(op.domain, op.type);
+        return row != nullptr && row->reads_on_host(use.operand);
+    };
+    return !uses.empty() && std::ranges::all_of(uses, on_host);
+}
+
 void check_kernels(const graph::OpGraph& graph) {
     std::map<std::pair<std::string, std::string>, std::string> missing;
     collect_missing(graph, missing);

@@ -49,6 +49,9 @@ const KernelRow* find_kernel(std::string_view domain, std::string_view type);
 /// Every kernel, sorted by (domain, type).
 std::vector<const KernelRow*> all_kernels();
 
+/// Is every use of the tensor an operand that a kernel reads on the host (KernelRow::on_host)?
+bool is_read_on_host(const graph::OpGraph& graph, graph::TensorId tensor);
+
 /// Throws UsageError naming the ops that no kernel runs, each type once, with the first op of its kind;
 /// before anything is loaded or run.
 void check_kernels(const graph::OpGraph& graph);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products. Integer ones are computed in float64, exact for sums below 2^53.
+// Matrix products. Quantized ones are computed in float64, exact for sums below 2^53; so are other integer
+// ones on GPUs, for which ATen has none.
 #include <array>
 #include <cmath>
 
@@ -16,8 +17,22 @@ namespace partita::runtime {
 
 namespace {
 
+bool has_products(const at::Tensor& x) {
+    return x.is_cpu() || !at::isIntegralType(x.scalar_type(), /*includeBool=*/true);
+}
+
+at::Tensor multipliable(const at::Tensor& x) {
+    return has_products(x) ? x : x.to(at::kDouble);
+}
+
+/// Of multipliable operands the result in their own type; integers wrap around.
+at::Tensor as_operand(const at::Tensor& product, const at::Tensor& operand) {
+    return has_products(operand) ? product : product.to(at::kLong).to(operand.scalar_type());
+}
+
 Tensors matmul(const KernelCall& call) {
-    return {stacked_product(call.operand(0), call.operand(1))};
+    const at::Tensor& a = call.operand(0);
+    return {as_operand(stacked_product(multipliable(a), multipliable(call.operand(1))), a)};
 }
 
 /// Dims before the last, together: a product with one matrix is one product.
@@ -99,10 +114,12 @@ at::Tensor scaled(const at::Tensor& x, const at::Scalar& factor) {
 
 Tensors gemm(const KernelCall& call) {
     const GemmForm form = gemm_form(call, call.operand(0).scalar_type());
-    const at::Tensor a = turned(call.operand(0), form.a_transposed);
-    const at::Tensor b = turned(call.operand(1), form.b_transposed);
-    if (call.has(2)) return {product_and_sum(call.operand(2), a, b, form.beta, form.alpha)};
-    return {scaled(matrix_product(a, b), form.alpha)};
+    const at::Tensor a = turned(multipliable(call.operand(0)), form.a_transposed);
+    const at::Tensor b = turned(multipliable(call.operand(1)), form.b_transposed);
+    const at::Tensor y =
+        call.has(2) ? product_and_sum(multipliable(call.operand(2)), a, b, form.beta, form.alpha)
+                    : scaled(matrix_product(a, b), form.alpha);
+    return {as_operand(y, call.operand(0))};
 }
 
 Tensors gemm_backward(const BackwardCall& call) {
@@ -160,8 +177,9 @@ Tensors quantized_matmul(const KernelCall& call) {
 }
 
 Tensors einsum(const KernelCall& call) {
-    return {at::einsum(call.text("equation", ""),
-                       at::TensorList(call.operands.data(), call.operands.size()))};
+    Tensors operands;
+    for (const at::Tensor& operand : call.operands) operands.push_back(multipliable(operand));
+    return {as_operand(at::einsum(call.text("equation", ""), operands), call.operand(0))};
 }
 
 Tensors determinant(const KernelCall& call) {

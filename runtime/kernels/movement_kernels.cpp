@@ -202,17 +202,18 @@ std::int64_t shown(std::int64_t position, std::int64_t extent, const std::string
     return at < extent ? at : period - at;
 }
 
-/// Per position of the padded dim the operand's; empty when nothing is padded.
-at::Tensor shown_positions(const Padding& padding, std::size_t dim, std::int64_t extent,
-                           const std::string& mode, at::Device device) {
+/// Per position of the padded dim the operand's; undefined when nothing is padded.
+at::Tensor shown_positions(const KernelCall& call, const Padding& padding, std::size_t dim,
+                           std::int64_t extent) {
     if (padding.before[dim] == 0 && padding.after[dim] == 0) return {};
     const std::int64_t skipped = std::max<std::int64_t>(-padding.before[dim], 0);
     const std::int64_t kept = extent - skipped - std::max<std::int64_t>(-padding.after[dim], 0);
+    const std::string mode = call.text("mode", "constant");
     Ints positions;
     const std::int64_t begin = -std::max<std::int64_t>(padding.before[dim], 0);
     const std::int64_t end = kept + std::max<std::int64_t>(padding.after[dim], 0);
     for (std::int64_t p = begin; p < end; ++p) positions.push_back(skipped + shown(p, kept, mode));
-    return at::tensor(positions, at::kLong).to(device);
+    return call.sent(at::tensor(positions, at::kLong));
 }
 
 at::Scalar pad_value(const KernelCall& call) {
@@ -222,15 +223,13 @@ at::Scalar pad_value(const KernelCall& call) {
 Tensors pad(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const Padding padding = padding_of(call, data.dim());
-    const std::string mode = call.text("mode", "constant");
-    if (mode == "constant") {
+    if (call.text("mode", "constant") == "constant") {
         return {at::constant_pad_nd(data, listed(padding, 1), pad_value(call))};
     }
     at::Tensor result = data;
     for (std::size_t dim = 0; dim < padding.before.size(); ++dim) {
         const auto axis = static_cast<std::int64_t>(dim);
-        const at::Tensor positions =
-            shown_positions(padding, dim, data.size(axis), mode, data.device());
+        const at::Tensor positions = shown_positions(call, padding, dim, data.size(axis));
         if (positions.defined()) result = result.index_select(axis, positions);
     }
     return {result};
@@ -240,13 +239,11 @@ Tensors pad_backward(const BackwardCall& call) {
     const graph::Shape& shape = call.operand_shapes[0];
     at::Tensor gradient = call.gradients[0];
     const Padding padding = padding_of(call, gradient.dim());
-    const std::string mode = call.text("mode", "constant");
-    if (mode == "constant") {
+    if (call.text("mode", "constant") == "constant") {
         return only_first(call, at::constant_pad_nd(gradient, listed(padding, -1), 0));
     }
     for (std::size_t dim = padding.before.size(); dim-- > 0;) {
-        const at::Tensor positions =
-            shown_positions(padding, dim, shape[dim], mode, gradient.device());
+        const at::Tensor positions = shown_positions(call, padding, dim, shape[dim]);
         if (!positions.defined()) continue;
         graph::Shape folded = gradient.sizes().vec();
         folded[dim] = shape[dim];
@@ -308,14 +305,24 @@ Tensors compress(const KernelCall& call) {
 
 std::span<const KernelRow> movement_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "CenterCropPad", .forward = any_type<center_crop_pad>},
+        KernelRow{
+            .type = "CenterCropPad", .forward = any_type<center_crop_pad>, .on_host = bits({1})},
         KernelRow{.type = "Compress", .forward = any_type<compress>},
         KernelRow{.type = "Concat", .forward = any_type<concat>, .backward = concat_backward},
-        KernelRow{.type = "Pad", .forward = any_type<pad>, .backward = pad_backward},
+        KernelRow{.type = "Pad",
+                  .forward = any_type<pad>,
+                  .backward = pad_backward,
+                  .on_host = bits({1, 2, 3})},
         KernelRow{.type = "ReverseSequence", .forward = any_type<reverse_sequence>},
-        KernelRow{.type = "Slice", .forward = any_type<slice>, .backward = slice_backward},
-        KernelRow{.type = "Split", .forward = any_type<split>, .backward = split_backward},
-        KernelRow{.type = "Trilu", .forward = any_type<trilu>},
+        KernelRow{.type = "Slice",
+                  .forward = any_type<slice>,
+                  .backward = slice_backward,
+                  .on_host = bits({1, 2, 3, 4})},
+        KernelRow{.type = "Split",
+                  .forward = any_type<split>,
+                  .backward = split_backward,
+                  .on_host = bits({1})},
+        KernelRow{.type = "Trilu", .forward = any_type<trilu>, .on_host = bits({1})},
     };
     return kRows;
 }

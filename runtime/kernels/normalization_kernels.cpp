@@ -132,18 +132,25 @@ void add_gradients_of_statistics(const BackwardCall& call, const at::Tensor& mea
                            .to(x.scalar_type());
 }
 
-/// With statistics of the batch: y and its gradients are those of ATen's own training form.
+/// With statistics of the batch: y and its gradients are those of ATen's own training form. On GPUs that
+/// wants float32 statistics of 16-bit elements.
 Tensors trained_batch_norm_backward(const BackwardCall& call) {
-    const at::Tensor& x = call.operand(0);
+    const at::Tensor x = stashed(call.operand(0));
     const double epsilon = call.real("epsilon", 1e-5);
     const graph::Shape dims = all_but_channels(x.dim());
     const at::Tensor mean = at::mean(x, dims);
     const at::Tensor variance = at::var(x, dims, /*correction=*/0);
-    const at::Tensor given = call.gradients[0].defined() ? call.gradients[0] : at::zeros_like(x);
+    const at::Tensor given =
+        call.gradients[0].defined() ? stashed(call.gradients[0]) : at::zeros_like(x);
+    const at::Tensor& weight = call.operand(1);
     auto [data, scale, bias] = at::native_batch_norm_backward(
-        given, x, call.operand(1), std::nullopt, std::nullopt, mean, (variance + epsilon).rsqrt(),
+        given, x, weight.to(x.scalar_type()), std::nullopt, std::nullopt, mean,
+        (variance + epsilon).rsqrt(),
         /*train=*/true, epsilon, {call.wants(0), call.wants(1), call.wants(2)});
-    Tensors gradients{data, scale, bias};
+    const auto as = [](const at::Tensor& gradient, const at::Tensor& operand) {
+        return gradient.defined() ? gradient.to(operand.scalar_type()) : gradient;
+    };
+    Tensors gradients{as(data, call.operand(0)), as(scale, weight), as(bias, weight)};
     gradients.resize(call.wanted.size());
     const bool has_statistics =
         std::any_of(call.gradients.begin() + 1, call.gradients.end(),

@@ -60,7 +60,9 @@ Tensors differentiate_again(const BackwardCall& call, ForwardKernel forward) {
         operands[i] = operands[i].detach().requires_grad_(true);
         leaves.push_back(operands[i]);
     }
-    const Tensors results = forward({.op = call.op, .operands = operands, .bodies = call.bodies});
+    KernelCall again = call;
+    again.operands = operands;
+    const Tensors results = forward(again);
     Tensors outputs;
     Tensors given;
     for (std::size_t i = 0; i < results.size() && i < call.gradients.size(); ++i) {

@@ -40,19 +40,21 @@ at::Tensor known_value(const graph::OpGraph& graph, graph::TensorId id,
 }  // namespace
 
 PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-                       const graph::Box& box, SourceValue source)
+                       const graph::Box& box, at::Device device, SourceValue source)
     : op_(graph::part_op(graph, id, rule, box)),
       bodies_(&graph.op(id).bodies),
+      device_(device),
       source_(std::move(source)) {
     row_ = find_kernel(op_.domain, op_.type);  // a part may be of another operator
     assert(row_ != nullptr);
     const std::vector<graph::TensorId>& inputs = graph.op(id).inputs;
     for (std::size_t i = 0; i < op_.operands.size(); ++i) {
         const PartOperand& operand = op_.operands[i];
+        const at::Device where = row_->reads_on_host(i) ? at::kCPU : device_;
         integers_.emplace_back();
         if (operand.source == PartOperand::Source::integers) {
             const auto type = scalar_type_of(operand.dtype);
-            integers_.back() = integer_tensor(operand.integers, operand.shape).to(*type);
+            integers_.back() = integer_tensor(operand.integers, operand.shape).to(where, *type);
         }
         known_.push_back(i < inputs.size() ? known_value(graph, inputs[i], operand) : at::Tensor());
         shapes_.push_back(operand.source == PartOperand::Source::region ? extents_of(operand.region)
@@ -63,12 +65,23 @@ PartKernel::PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph:
     }
 }
 
+KernelCall PartKernel::call_of(std::span<const at::Tensor> operands) const {
+    return {
+        .op = op_, .operands = operands, .bodies = *bodies_, .source = &source_, .device = device_};
+}
+
+/// An operand that the kernel reads on the host: what the graph knows need not be waited for.
+at::Tensor PartKernel::placed(const at::Tensor& given, std::size_t operand) const {
+    if (!row_->reads_on_host(operand) || !given.defined() || given.is_cpu()) return given;
+    return known_[operand].defined() ? known_[operand] : given.cpu();
+}
+
 /// The kernel's operands: the part's own integers, regions, or nothing.
 Tensors PartKernel::taken(std::span<const at::Tensor> operands) const {
     Tensors result;
     for (std::size_t i = 0; i < op_.operands.size(); ++i) {
         if (op_.operands[i].source == PartOperand::Source::region) {
-            result.push_back(i < operands.size() ? operands[i] : at::Tensor());
+            result.push_back(i < operands.size() ? placed(operands[i], i) : at::Tensor());
         } else {
             result.push_back(integers_[i]);
         }
@@ -100,8 +113,7 @@ at::Tensor PartKernel::masked(const at::Tensor& result, const at::Tensor& indice
 
 Tensors PartKernel::run(std::span<const at::Tensor> operands) const {
     const Tensors found = taken(operands);
-    Tensors results =
-        row_->forward({.op = op_, .operands = found, .bodies = *bodies_, .source = &source_});
+    Tensors results = row_->forward(call_of(found));
     results.resize(op_.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
         const graph::PartResult& wanted = op_.results[i];
@@ -147,7 +159,9 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
     const at::NoGradGuard no_grad;
     Tensors found = taken(operands);
     for (std::size_t i = 0; i < found.size(); ++i) {
-        if (!found[i].defined()) found[i] = known_[i];
+        if (found[i].defined() || !known_[i].defined()) continue;
+        const at::Device where = row_->reads_on_host(i) ? at::kCPU : device_;
+        found[i] = known_[i].to(where, known_[i].scalar_type(), /*non_blocking=*/true);
     }
     Tensors given(gradients.begin(), gradients.end());
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -157,7 +171,7 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
             given[i] = masked(given[i], operands[static_cast<std::size_t>(op_.row_mask->operand)]);
         }
     }
-    BackwardCall call{{.op = op_, .operands = found, .bodies = *bodies_, .source = &source_}};
+    BackwardCall call{call_of(found)};
     call.results = results;
     call.gradients = given;
     call.operand_shapes = shapes_;

@@ -35,9 +35,10 @@ struct Tape {
 class PartKernel {
 public:
     /// The op must have a kernel: check_kernels(). `box` as part_op() wants it. `source` is asked
-    /// only by ops with bodies.
+    /// only by ops with bodies. `device`: where all operands lie, but for those that the kernel reads on the
+    /// host, which may lie anywhere and had better lie there (is_read_on_host()); and all results.
     PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
-               const graph::Box& box, SourceValue source = {});
+               const graph::Box& box, at::Device device = at::kCPU, SourceValue source = {});
 
     [[nodiscard]] const graph::PartOp& op() const { return op_; }
     /// Does a backward need the tape of its forward?
@@ -60,7 +61,9 @@ public:
                                    std::span<const char> wanted) const;
 
 private:
+    [[nodiscard]] KernelCall call_of(std::span<const at::Tensor> operands) const;
     [[nodiscard]] Tensors taken(std::span<const at::Tensor> operands) const;
+    [[nodiscard]] at::Tensor placed(const at::Tensor& given, std::size_t operand) const;
     [[nodiscard]] at::Tensor indices_of(const at::Tensor& indices) const;
     [[nodiscard]] at::Tensor masked(const at::Tensor& result, const at::Tensor& indices) const;
     [[nodiscard]] Tensors own_backward(std::span<const at::Tensor> operands,
@@ -71,9 +74,10 @@ private:
     const KernelRow* row_ = nullptr;
     graph::PartOp op_;
     const std::vector<graph::Body>* bodies_ = nullptr;
+    at::Device device_;
     SourceValue source_;
     Tensors integers_;  ///< per operand the part's own value; undefined: of a region, or left out
-    Tensors known_;  ///< per operand its value where the graph has it: a backward need not save it
+    Tensors known_;  ///< on the CPU, its value where the graph has it: a backward need not save it
     std::vector<graph::Shape> shapes_;  ///< per operand
     bool is_cropped_ = false;           ///< the operator returns more than the part's results
 };

@@ -118,6 +118,9 @@ Tensors max_pool(const KernelCall& call) {
     Windows windows = windows_of(call);
     const graph::Shape sizes = call.operand(0).sizes().vec();
     at::Tensor x = call.operand(0);
+    const auto type = x.scalar_type();
+    // For GPUs ATen has none of integers, which have 8 bits here.
+    if (!x.is_cpu() && at::isIntegralType(type, /*includeBool=*/true)) x = x.to(at::kFloat);
     graph::Shape padding = windows.before;
     const graph::Shape data = spatial_of(sizes);
     const graph::Shape outputs = spatial_of(result_extents(call, 0));
@@ -129,10 +132,10 @@ Tensors max_pool(const KernelCall& call) {
         padding.assign(windows.rank(), 0);
     }
     if (call.op.results.size() < 2 || !call.op.results[1].is_wanted) {
-        return {max_pool_only(x, windows, padding)};
+        return {max_pool_only(x, windows, padding).to(type)};
     }
     const auto [result, indices] = max_pool_with_indices(x, windows, padding);
-    return {result,
+    return {result.to(type),
             whole_indices(indices, call.op.operands[0].shape, windows, spatial_of(x.sizes().vec()),
                           call.integer("storage_order", 0) != 0)};
 }
@@ -298,7 +301,7 @@ std::span<const KernelRow> pooling_kernels() {
                   .backward = global_max_pool_backward},
         KernelRow{.type = "LpPool", .forward = lp_pool},
         KernelRow{.type = "MaxPool", .forward = max_pool, .backward = max_pool_backward},
-        KernelRow{.type = "MaxUnpool", .forward = max_unpool},
+        KernelRow{.type = "MaxUnpool", .forward = max_unpool, .on_host = bits({2})},
     };
     return kRows;
 }

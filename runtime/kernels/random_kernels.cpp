@@ -63,9 +63,9 @@ at::Tensor positions_of(const graph::Positions& positions, const at::TensorOptio
 }
 
 /// In [0, 1), float64: one number per element of the part's region of result 0.
-at::Tensor uniform(const KernelCall& call, at::Device device, std::int64_t stream = 0) {
+at::Tensor uniform(const KernelCall& call, std::int64_t stream = 0) {
     constexpr auto kStep = static_cast<std::int64_t>(0x9E3779B97F4A7C15);
-    const auto options = at::TensorOptions().dtype(at::kLong).device(device);
+    const auto options = at::TensorOptions().dtype(at::kLong).device(call.device);
     at::Tensor bits = at::full({}, seed_of(call) ^ (stream * kStep), options);
     for (const graph::Positions& positions : call.op.results[0].region.dims) {
         bits = mixed(bits.unsqueeze(-1) + (positions_of(positions, options) + 1) * kStep);
@@ -74,14 +74,10 @@ at::Tensor uniform(const KernelCall& call, at::Device device, std::int64_t strea
 }
 
 // Box and Muller's: sqrt(-2 ln(1 - u)) cos(2 pi v).
-at::Tensor normal(const KernelCall& call, at::Device device) {
-    const at::Tensor radius = (-2 * at::log1p(-uniform(call, device))).sqrt();
-    const at::Tensor angle = uniform(call, device, /*stream=*/1) * (2 * std::numbers::pi);
+at::Tensor normal(const KernelCall& call) {
+    const at::Tensor radius = (-2 * at::log1p(-uniform(call))).sqrt();
+    const at::Tensor angle = uniform(call, /*stream=*/1) * (2 * std::numbers::pi);
     return radius * at::cos(angle) * call.real("scale", 1.0) + call.real("mean", 0.0);
-}
-
-at::Device device_of(const KernelCall& call) {
-    return call.has(0) ? call.operand(0).device() : at::Device(at::kCPU);
 }
 
 at::ScalarType type_of(const KernelCall& call, std::size_t result) {
@@ -89,17 +85,17 @@ at::ScalarType type_of(const KernelCall& call, std::size_t result) {
 }
 
 Tensors bernoulli(const KernelCall& call) {
-    const at::Tensor is_one = uniform(call, device_of(call)).lt(call.operand(0).to(at::kDouble));
+    const at::Tensor is_one = uniform(call).lt(call.operand(0).to(at::kDouble));
     return {is_one.to(type_of(call, 0))};
 }
 
 Tensors random_normal(const KernelCall& call) {
-    return {normal(call, device_of(call)).to(type_of(call, 0))};
+    return {normal(call).to(type_of(call, 0))};
 }
 
 Tensors random_uniform(const KernelCall& call) {
     const double low = call.real("low", 0.0);
-    const at::Tensor numbers = uniform(call, device_of(call)) * (call.real("high", 1.0) - low);
+    const at::Tensor numbers = uniform(call) * (call.real("high", 1.0) - low);
     return {(numbers + low).to(type_of(call, 0))};
 }
 
@@ -107,8 +103,7 @@ Tensors random_uniform(const KernelCall& call) {
 Tensors multinomial(const KernelCall& call) {
     const at::Tensor& logarithms = call.operand(0);
     const at::Tensor distribution = at::cumsum(at::softmax(logarithms.to(at::kDouble), 1), 1);
-    const at::Tensor found =
-        at::searchsorted(distribution, uniform(call, device_of(call)), false, /*right=*/true);
+    const at::Tensor found = at::searchsorted(distribution, uniform(call), false, /*right=*/true);
     return {at::clamp_max(found, logarithms.size(1) - 1).to(type_of(call, 0))};
 }
 
@@ -132,7 +127,7 @@ Tensors dropout(const KernelCall& call) {
         return {x, at::ones_like(x, x.options().dtype(type_of(call, 1)))};
     }
     const double ratio = dropout_ratio(call);
-    const at::Tensor kept = uniform(call, x.device()).ge(ratio);
+    const at::Tensor kept = uniform(call).ge(ratio);
     const at::Tensor y = at::where(kept, x / (1 - ratio), 0);
     if (!has_mask) return {y};
     return {y, kept.to(type_of(call, 1))};
@@ -146,7 +141,7 @@ Tensors dropout_backward(const BackwardCall& call) {
     gradients[0] = gradient;
     if (!drops(call)) return gradients;
     const double ratio = dropout_ratio(call);
-    const at::Tensor kept = uniform(call, gradient.device()).ge(ratio);
+    const at::Tensor kept = uniform(call).ge(ratio);
     gradients[0] = at::where(kept, gradient / (1 - ratio), 0);
     return gradients;
 }
@@ -156,7 +151,10 @@ Tensors dropout_backward(const BackwardCall& call) {
 std::span<const KernelRow> random_kernels() {
     static constexpr std::array kRows = {
         KernelRow{.type = "Bernoulli", .forward = bernoulli},
-        KernelRow{.type = "Dropout", .forward = dropout, .backward = dropout_backward},
+        KernelRow{.type = "Dropout",
+                  .forward = dropout,
+                  .backward = dropout_backward,
+                  .on_host = bits({1, 2})},
         KernelRow{.type = "Multinomial", .forward = multinomial},
         KernelRow{.type = "RandomNormal", .forward = random_normal},
         KernelRow{.type = "RandomNormalLike", .forward = random_normal},

@@ -141,16 +141,27 @@ Tensors space_to_depth(const KernelCall& call) {
 std::span<const KernelRow> reshape_kernels() {
     static constexpr std::array kRows = {
         KernelRow{.type = "DepthToSpace", .forward = any_type<depth_to_space>},
-        KernelRow{.type = "Expand", .forward = any_type<expand>, .backward = expand_backward},
+        KernelRow{.type = "Expand",
+                  .forward = any_type<expand>,
+                  .backward = expand_backward,
+                  .on_host = bits({1})},
         KernelRow{.type = "Flatten", .forward = any_type<flatten>, .backward = reshape_backward},
-        KernelRow{.type = "Reshape", .forward = any_type<reshape>, .backward = reshape_backward},
+        KernelRow{.type = "Reshape",
+                  .forward = any_type<reshape>,
+                  .backward = reshape_backward,
+                  .on_host = bits({1})},
         KernelRow{.type = "SpaceToDepth", .forward = any_type<space_to_depth>},
-        KernelRow{.type = "Squeeze", .forward = any_type<squeeze>, .backward = reshape_backward},
-        KernelRow{.type = "Tile", .forward = any_type<tile>},
+        KernelRow{.type = "Squeeze",
+                  .forward = any_type<squeeze>,
+                  .backward = reshape_backward,
+                  .on_host = bits({1})},
+        KernelRow{.type = "Tile", .forward = any_type<tile>, .on_host = bits({1, 2})},
         KernelRow{
             .type = "Transpose", .forward = any_type<transpose>, .backward = transpose_backward},
-        KernelRow{
-            .type = "Unsqueeze", .forward = any_type<unsqueeze>, .backward = reshape_backward},
+        KernelRow{.type = "Unsqueeze",
+                  .forward = any_type<unsqueeze>,
+                  .backward = reshape_backward,
+                  .on_host = bits({1})},
     };
     return kRows;
 }

@@ -136,7 +136,7 @@ at::Tensor along(const at::Tensor& values, std::int64_t dim, std::int64_t rank) 
 }
 
 /// What lies outside of the operand has the extrapolation value.
-at::Tensor extrapolated(const at::Tensor& result, const ResizeAxis& a,
+at::Tensor extrapolated(const KernelCall& call, const at::Tensor& result, const ResizeAxis& a,
                         const ResizeOptions& options) {
     if (options.coordinates != "tf_crop_and_resize") return result;
     std::vector<std::int64_t> outside;
@@ -144,17 +144,18 @@ at::Tensor extrapolated(const at::Tensor& result, const ResizeAxis& a,
         const double x = source_coordinate(a, options.coordinates, static_cast<double>(i));
         outside.push_back(x < 0 || x > static_cast<double>(a.extent - 1) ? 1 : 0);
     }
-    const at::Tensor mask = at::tensor(outside, at::kLong).to(result.device(), at::kBool);
+    const at::Tensor mask = call.sent(at::tensor(outside, at::kLong).to(at::kBool));
     return result.masked_fill(along(mask, a.axis, result.dim()), options.extrapolation);
 }
 
-at::Tensor resized(const at::Tensor& data, const ResizeAxis& a, const ResizeOptions& options) {
+at::Tensor resized(const KernelCall& call, const at::Tensor& data, const ResizeAxis& a,
+                   const ResizeOptions& options) {
     const Weights w = weights_of(a, options);
-    const at::Tensor positions = at::tensor(w.positions, at::kLong).to(data.device());
+    const at::Tensor positions = call.sent(at::tensor(w.positions, at::kLong));
     if (options.mode == "nearest") {
-        return extrapolated(data.index_select(a.axis, positions), a, options);
+        return extrapolated(call, data.index_select(a.axis, positions), a, options);
     }
-    const at::Tensor weights = at::tensor(w.weights, at::kDouble).to(data.options());
+    const at::Tensor weights = call.sent(at::tensor(w.weights, at::kDouble).to(data.scalar_type()));
     at::Tensor result;
     for (std::int64_t i = 0; i < w.count; ++i) {
         const at::Tensor column = positions.slice(0, i, std::nullopt, w.count);
@@ -163,18 +164,19 @@ at::Tensor resized(const at::Tensor& data, const ResizeAxis& a, const ResizeOpti
             data.index_select(a.axis, column) * along(weight, a.axis, data.dim());
         result = result.defined() ? result + term : term;
     }
-    return extrapolated(result, a, options);
+    return extrapolated(call, result, a, options);
 }
 
 /// Integers are weighed as floats.
-at::Tensor resized(const at::Tensor& data, const std::vector<ResizeAxis>& axes,
+at::Tensor resized(const KernelCall& call, const std::vector<ResizeAxis>& axes,
                    const ResizeOptions& options) {
+    const at::Tensor& data = call.operand(0);
     const bool is_real = data.is_floating_point() || options.mode == "nearest";
     at::Tensor result = is_real ? data : data.to(at::kDouble);
     for (const ResizeAxis& a : axes) {
         const bool is_all = a.roi_begin == 0 && a.roi_end == 1;
         if (a.scale == 1 && a.target == a.extent && is_all) continue;
-        result = resized(result, a, options);
+        result = resized(call, result, a, options);
     }
     return is_real ? result : result.round().to(data.scalar_type());
 }
@@ -251,7 +253,7 @@ Tensors resize(const KernelCall& call) {
         axes[i].roi_begin = roi[i];
         axes[i].roi_end = roi[i + axes.size()];
     }
-    return {resized(data, axes, options)};
+    return {resized(call, axes, options)};
 }
 
 // Opset 1 scales two dims, 7 has an attribute, 9 an operand.
@@ -268,15 +270,15 @@ Tensors upsample(const KernelCall& call) {
     if (scales.empty()) scales = {1, 1, call.real("height_scale", 1), call.real("width_scale", 1)};
     std::vector<ResizeAxis> axes = axes_of(data, {});
     set_scales(axes, scales);
-    return {resized(data, axes, options)};
+    return {resized(call, axes, options)};
 }
 
 }  // namespace
 
 std::span<const KernelRow> resize_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "Resize", .forward = resize},
-        KernelRow{.type = "Upsample", .forward = upsample},
+        KernelRow{.type = "Resize", .forward = resize, .on_host = bits({1, 2, 3})},
+        KernelRow{.type = "Upsample", .forward = upsample, .on_host = bits({1})},
     };
     return kRows;
 }

@@ -32,7 +32,6 @@ at::Tensor taken(const at::Tensor& tensor, std::int64_t dim, const graph::Positi
     return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
 }
 
-/// What even a whole op reads of an operand may be less than all: Slice.
 at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
     for (std::size_t dim = 0; dim < region.dims.size(); ++dim) {
         tensor = taken(tensor, static_cast<std::int64_t>(dim), region.dims[dim]);
@@ -42,8 +41,8 @@ at::Tensor taken(at::Tensor tensor, const graph::Region& region) {
 
 class GraphRun {
 public:
-    GraphRun(const graph::OpGraph& graph, const SourceValue& source)
-        : graph_(graph), source_(source), values_(graph.tensor_count()) {
+    GraphRun(const graph::OpGraph& graph, const SourceValue& source, at::Device device)
+        : graph_(graph), source_(source), device_(device), values_(graph.tensor_count()) {
         for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
             uses_.push_back(graph.uses(TensorId(t)).size());
         }
@@ -59,18 +58,19 @@ public:
         return value;
     }
 
+    void load(TensorId t) {
+        const bool stays = device_.is_cpu() || is_read_on_host(graph_, t);
+        const at::Tensor value = source_(graph_.tensor(t));
+        give(t, stays ? value : value.to(device_, value.scalar_type(), /*non_blocking=*/true));
+    }
+
     void compute(OpId id) {
         const graph::Op& op = graph_.op(id);
         const graph::OpRule rule = graph::rule_of(graph_, id);
-        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), source_);
-        Tensors operands;
-        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            operands.push_back(take(op.inputs[i]));
-            const graph::PartOperand& wanted = kernel.op().operands[i];
-            if (wanted.source != graph::PartOperand::Source::region) continue;
-            operands.back() = taken(operands.back(), wanted.region);
-        }
-        Tensors results = kernel.run(operands);
+        const PartKernel kernel(graph_, id, rule, graph::whole_box(rule), device_, source_);
+        Tensors inputs;
+        for (const TensorId t : op.inputs) inputs.push_back(take(t));
+        Tensors results = kernel.run(read_by(kernel, inputs));
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             if (op.outputs[i].valid()) give(op.outputs[i], std::move(results[i]));
         }
@@ -79,15 +79,26 @@ public:
 private:
     const graph::OpGraph& graph_;
     const SourceValue& source_;
+    at::Device device_;
     std::vector<at::Tensor> values_;
     std::vector<std::size_t> uses_;
 };
 
 }  // namespace
 
+Tensors read_by(const PartKernel& kernel, std::span<const at::Tensor> inputs) {
+    Tensors operands(inputs.begin(), inputs.end());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        const graph::PartOperand& wanted = kernel.op().operands[i];
+        if (wanted.source != graph::PartOperand::Source::region) continue;
+        operands[i] = taken(operands[i], wanted.region);
+    }
+    return operands;
+}
+
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
-                  const SourceValue& source) {
-    GraphRun run(graph, source);
+                  const SourceValue& source, at::Device device) {
+    GraphRun run(graph, source, device);
     Tensors outputs;
     std::size_t next = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
@@ -95,7 +106,7 @@ Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> input
         switch (op.kind) {
         case OpKind::input: run.give(op.outputs[0], inputs[next++]); break;
         case OpKind::parameter:
-        case OpKind::constant: run.give(op.outputs[0], source(graph.tensor(op.outputs[0]))); break;
+        case OpKind::constant: run.load(op.outputs[0]); break;
         case OpKind::output: outputs.push_back(run.take(op.inputs[0])); break;
         case OpKind::compute: try { run.compute(OpId(i));
             } catch (const c10::Error& error) {

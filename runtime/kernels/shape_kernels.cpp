@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors made of extents and positions. What is made without any region of an operand lies on the
-// CPU.
+// Tensors made of extents and positions.
 #include <algorithm>
 #include <array>
 #include <variant>
@@ -32,8 +31,7 @@ Tensors shape(const KernelCall& call) {
     };
     const std::int64_t begin = position(call.integer("start", 0));
     const std::int64_t end = std::max(begin, position(call.integer("end", rank)));
-    return {
-        at::tensor(Ints(sizes.begin() + begin, sizes.begin() + end), at::kLong).to(data.device())};
+    return {call.sent(at::tensor(Ints(sizes.begin() + begin, sizes.begin() + end), at::kLong))};
 }
 
 Tensors size(const KernelCall& call) {
@@ -48,13 +46,13 @@ Tensors constant_of_shape(const KernelCall& call) {
     const at::Scalar filling =
         is_integer ? at::Scalar(call.integer("value", 0)) : at::Scalar(call.real("value", 0.0));
     return {at::full(call.integers_of(0, "shape"), filling,
-                     call.operand(0).options().dtype(result_type(call)))};
+                     at::TensorOptions().dtype(result_type(call)).device(call.device))};
 }
 
 Tensors range(const KernelCall& call) {
     const at::Tensor& start = call.operand(0);
-    return {
-        at::arange(start.item(), call.operand(1).item(), call.operand(2).item(), start.options())};
+    return {at::arange(start.item(), call.operand(1).item(), call.operand(2).item(),
+                       start.options().device(call.device))};
 }
 
 Tensors eye_like(const KernelCall& call) {
@@ -109,11 +107,11 @@ Tensors one_hot(const KernelCall& call) {
 
 std::span<const KernelRow> shape_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "ConstantOfShape", .forward = constant_of_shape},
+        KernelRow{.type = "ConstantOfShape", .forward = constant_of_shape, .on_host = bits({0})},
         KernelRow{.type = "EyeLike", .forward = eye_like},
         KernelRow{.type = "NonZero", .forward = non_zero},
-        KernelRow{.type = "OneHot", .forward = one_hot},
-        KernelRow{.type = "Range", .forward = range},
+        KernelRow{.type = "OneHot", .forward = one_hot, .on_host = bits({1})},
+        KernelRow{.type = "Range", .forward = range, .on_host = bits({0, 1, 2})},
         KernelRow{.type = "Shape", .forward = shape},
         KernelRow{.type = "Size", .forward = size},
         KernelRow{.type = "Unique", .forward = unique},

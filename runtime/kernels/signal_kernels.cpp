@@ -81,7 +81,7 @@ template <double kA, double kB, double kC>
 Tensors window(const KernelCall& call) {
     const std::int64_t size = call.integers(0).front();
     const std::int64_t period = call.integer("periodic", 1) != 0 ? size : size - 1;
-    const auto options = call.operand(0).options().dtype(at::kDouble);
+    const auto options = at::TensorOptions().dtype(at::kDouble).device(call.device);
     const at::Tensor x =
         at::arange(size, options) * (2 * std::numbers::pi / static_cast<double>(period));
     const at::Tensor values = kA - kB * at::cos(x) + kC * at::cos(2 * x);
@@ -130,22 +130,26 @@ Tensors mel_weight_matrix(const KernelCall& call) {
             at(bin) = static_cast<double>(edge[2] - bin) / fall;
         }
     }
-    return {at::tensor(weights, at::kDouble)
-                .reshape({bins, mels})
-                .to(call.operand(0).device(),
-                    scalar_type_of(call.op.results[0].dtype).value_or(at::kFloat))};
+    return {call.sent(at::tensor(weights, at::kDouble)
+                          .reshape({bins, mels})
+                          .to(scalar_type_of(call.op.results[0].dtype).value_or(at::kFloat)))};
 }
 
 }  // namespace
 
 std::span<const KernelRow> signal_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "BlackmanWindow", .forward = window<0.42, 0.5, 0.08>},
-        KernelRow{.type = "DFT", .forward = dft},
-        KernelRow{.type = "HammingWindow", .forward = window<kHamming, 1 - kHamming, 0.0>},
-        KernelRow{.type = "HannWindow", .forward = window<0.5, 0.5, 0.0>},
-        KernelRow{.type = "MelWeightMatrix", .forward = mel_weight_matrix},
-        KernelRow{.type = "STFT", .forward = stft},
+        KernelRow{
+            .type = "BlackmanWindow", .forward = window<0.42, 0.5, 0.08>, .on_host = bits({0})},
+        KernelRow{.type = "DFT", .forward = dft, .on_host = bits({1, 2})},
+        KernelRow{.type = "HammingWindow",
+                  .forward = window<kHamming, 1 - kHamming, 0.0>,
+                  .on_host = bits({0})},
+        KernelRow{.type = "HannWindow", .forward = window<0.5, 0.5, 0.0>, .on_host = bits({0})},
+        KernelRow{.type = "MelWeightMatrix",
+                  .forward = mel_weight_matrix,
+                  .on_host = bits({0, 1, 2, 3, 4})},
+        KernelRow{.type = "STFT", .forward = stft, .on_host = bits({1, 3})},
     };
     return kRows;
 }

@@ -110,15 +110,19 @@ RoiSamples roi_samples(double begin, double end, std::int64_t bins, std::int64_t
                      (static_cast<double>(i) + 0.5) * bin / static_cast<double>(samples.per_bin));
     }
     const at::Tensor x = at::tensor(at, at::kDouble);
+    const auto sent = [&](const at::Tensor& values, at::ScalarType as) {
+        return values.to(as).to(type.device(), as, /*non_blocking=*/true);
+    };
     const auto last = static_cast<double>(extent - 1);
     const at::Tensor inside = x.ge(-1.0).logical_and(x.le(last + 1)).to(at::kDouble);
     const at::Tensor clamped = x.clamp(0.0, last);
     const at::Tensor low = clamped.floor();
     const at::Tensor high_weight = clamped - low;
-    samples.low = low.to(type.device(), at::kLong);
-    samples.high = (low + 1).clamp_max(last).to(type.device(), at::kLong);
-    samples.low_weight = ((1 - high_weight) * inside).to(type);
-    samples.high_weight = (high_weight * inside).to(type);
+    const auto weight = c10::typeMetaToScalarType(type.dtype());
+    samples.low = sent(low, at::kLong);
+    samples.high = sent((low + 1).clamp_max(last), at::kLong);
+    samples.low_weight = sent((1 - high_weight) * inside, weight);
+    samples.high_weight = sent(high_weight * inside, weight);
     return samples;
 }
 
@@ -264,18 +268,20 @@ Tensors non_max_suppression(const KernelCall& call) {
             }
         }
     }
-    return {at::tensor(result, at::kLong).reshape({-1, 3}).to(call.operand(0).device())};
+    return {call.sent(at::tensor(result, at::kLong).reshape({-1, 3}))};
 }
 
 }  // namespace
 
 std::span<const KernelRow> vision_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "AffineGrid", .forward = affine_grid},
-        KernelRow{.type = "Col2Im", .forward = col2im},
+        KernelRow{.type = "AffineGrid", .forward = affine_grid, .on_host = bits({1})},
+        KernelRow{.type = "Col2Im", .forward = col2im, .on_host = bits({1, 2})},
         KernelRow{.type = "GridSample", .forward = grid_sample},
-        KernelRow{.type = "NonMaxSuppression", .forward = non_max_suppression},
-        KernelRow{.type = "RoiAlign", .forward = roi_align},
+        KernelRow{.type = "NonMaxSuppression",
+                  .forward = non_max_suppression,
+                  .on_host = bits({0, 1, 2, 3, 4})},
+        KernelRow{.type = "RoiAlign", .forward = roi_align, .on_host = bits({1, 2})},
     };
     return kRows;
 }

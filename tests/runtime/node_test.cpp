@@ -25,13 +25,6 @@ using importers::OnnxModel;
 
 namespace {
 
-at::Tensor read_source(const OnnxModel& model, const graph::Tensor& tensor) {
-    HostTensor read{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = {}};
-    read.bytes.resize(static_cast<std::size_t>(tensor.bytes().raw()));
-    model.source->read(tensor.name, Bytes{0}, read.bytes);
-    return to_aten(read);
-}
-
 struct Tolerance {
     double relative = 0;
     double absolute = 0;
@@ -49,6 +42,8 @@ Tolerance tolerance_of(at::ScalarType type) {
     }
 }
 
+}  // namespace
+
 bool are_close(const at::Tensor& found, const at::Tensor& expected) {
     const Tolerance tolerance = tolerance_of(found.scalar_type());
     if (at::isIntegralType(found.scalar_type(), /*includeBool=*/true)) {
@@ -58,6 +53,8 @@ bool are_close(const at::Tensor& found, const at::Tensor& expected) {
     return at::allclose(found.to(wide), expected.to(wide), tolerance.relative, tolerance.absolute,
                         /*equal_nan=*/true);
 }
+
+namespace {
 
 std::string text_of(at::IntArrayRef sizes) {
     std::string text = "[";
@@ -80,26 +77,27 @@ std::string difference(const at::Tensor& found, DType dtype, const HostTensor& s
     return are_close(found, expected) ? "" : "values";
 }
 
-std::string run_and_compare(const OnnxModel& model, const fs::path& data) {
-    std::vector<at::Tensor> inputs;
-    for (const HostTensor& input : importers::read_tensor_files(data, "input")) {
-        inputs.push_back(to_aten(input));
-    }
+std::string run_and_compare(const DataSet& data, at::Device device) {
+    const graph::OpGraph& graph = data.model.graph;
+    Tensors inputs;
     std::vector<graph::TensorId> outputs;
-    std::size_t input_count = 0;
-    for (const graph::Op& op : model.graph.ops()) {
+    for (const graph::Op& op : graph.ops()) {
         if (op.kind == graph::OpKind::output) outputs.push_back(op.inputs[0]);
-        if (op.kind == graph::OpKind::input) ++input_count;
+        if (op.kind != graph::OpKind::input) continue;
+        if (inputs.size() == data.inputs.size()) return "number of inputs";
+        inputs.push_back(placed(graph, op.outputs[0], data.inputs[inputs.size()], device));
     }
-    if (inputs.size() != input_count) return "number of inputs";
-    const auto stored = importers::read_tensor_files(data, "output");
-    if (stored.size() != outputs.size()) return "number of outputs";
-    const Tensors results = run_graph(model.graph, inputs, [&](const graph::Tensor& tensor) {
-        return read_source(model, tensor);
-    });
-    for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (inputs.size() != data.inputs.size()) return "number of inputs";
+    if (data.outputs.size() != outputs.size()) return "number of outputs";
+    const Tensors results = run_graph(
+        graph, inputs, [&](const graph::Tensor& tensor) { return data.source(tensor); }, device);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (results[i].defined() && results[i].device() != device) {
+            return "output " + std::to_string(i) + ": on " + results[i].device().str();
+        }
+        const at::Tensor result = results[i].defined() ? results[i].cpu() : results[i];
         const std::string found =
-            difference(results[i], model.graph.tensor(outputs[i]).dtype, stored[i]);
+            difference(result, graph.tensor(outputs[i]).dtype, data.outputs[i]);
         if (!found.empty()) return "output " + std::to_string(i) + ": " + found;
     }
     return "";
@@ -122,11 +120,34 @@ std::vector<fs::path> node_test_folders() {
     return folders;
 }
 
-NodeTestResult run_node_test(const fs::path& folder) {
-    const fs::path data = folder / "test_data_set_0";
+at::Tensor DataSet::source(const graph::Tensor& tensor) const {
+    HostTensor read{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = {}};
+    read.bytes.resize(static_cast<std::size_t>(tensor.bytes().raw()));
+    model.source->read(tensor.name, Bytes{0}, read.bytes);
+    return to_aten(read);
+}
+
+DataSet read_data_set(const fs::path& folder) {
+    const fs::path files = folder / "test_data_set_0";
+    DataSet data{.model = importers::import_onnx(folder / "model.onnx", {.inputs_dir = files}),
+                 .inputs = {},
+                 .outputs = importers::read_tensor_files(files, "output")};
+    for (const HostTensor& input : importers::read_tensor_files(files, "input")) {
+        data.inputs.push_back(to_aten(input));
+    }
+    return data;
+}
+
+at::Tensor placed(const graph::OpGraph& graph, graph::TensorId tensor, const at::Tensor& value,
+                  at::Device device) {
+    return !value.defined() || is_read_on_host(graph, tensor) ? value : value.to(device);
+}
+
+NodeTestResult run_node_test(const fs::path& folder, at::Device device) {
     OnnxModel model;
     try {
-        model = importers::import_onnx(folder / "model.onnx", {.inputs_dir = data});
+        model = importers::import_onnx(folder / "model.onnx",
+                                       {.inputs_dir = folder / "test_data_set_0"});
     } catch (const std::exception& error) {
         return {Outcome::not_imported, first_line(error.what())};
     }
@@ -136,7 +157,7 @@ NodeTestResult run_node_test(const fs::path& folder) {
         return {Outcome::unsupported, error.what()};
     }
     try {
-        const std::string found = run_and_compare(model, data);
+        const std::string found = run_and_compare(read_data_set(folder), device);
         return {found.empty() ? Outcome::passed : Outcome::wrong, found};
     } catch (const InputError& error) {  // strings, sequences, 4-bit floats
         return {Outcome::failed, first_line(error.what())};

@@ -59,7 +59,7 @@ protected:
 
 TEST_P(ThreadCommunicatorOnGpus, ConformsAndDoesNotRace) {
     for (const int gpus : {1, 2, 4}) {
-        install_pretend_gpus();
+        reset_pretend_gpus();
         expect_conforms(on_devices(4, [&](int rank) { return pretend_gpu(rank % gpus); }));
         EXPECT_THAT(races(), testing::IsEmpty()) << gpus << " GPUs";
     }

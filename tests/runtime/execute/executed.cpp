@@ -114,24 +114,46 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
 
 namespace {
 
+/// Neighbours on one.
 template <class GpuOf>
-Executed executed_on_gpus(const GpuOf& gpu, const plan::Problem& problem,
-                          const plan::Strategy& strategy, const Sources& sources, int gpus,
-                          int iterations) {
-    Placement placement{.own_gpus = gpus == problem.device_count()};
-    for (int d = 0; d < problem.device_count(); ++d) {
-        placement.worker.push_back(d * gpus / problem.device_count());
+Placement on_gpus(const GpuOf& gpu, int devices, int gpus) {
+    Placement placement{.own_gpus = gpus == devices};
+    for (int d = 0; d < devices; ++d) {
+        placement.worker.push_back(d * gpus / devices);
         placement.device.push_back(gpu(placement.worker.back()));
     }
-    return executed_at(placement, problem, strategy, sources, iterations);
+    return placement;
 }
 
 }  // namespace
 
 Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
                                   const Sources& sources, int gpus, int iterations) {
-    install_pretend_gpus();
-    return executed_on_gpus(pretend_gpu, problem, strategy, sources, gpus, iterations);
+    reset_pretend_gpus();
+    return executed_at(on_gpus(pretend_gpu, problem.device_count(), gpus), problem, strategy,
+                       sources, iterations);
+}
+
+std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
+                                               const plan::Strategy& strategy,
+                                               const Sources& sources, int gpus) {
+    reset_pretend_gpus();
+    const plan::TaskGraph tasks = plan::lower(problem, strategy);
+    const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
+    const Placement placement = on_gpus(pretend_gpu, problem.device_count(), gpus);
+    Program program = make_program(problem, strategy, tasks, timeline.commit_order, sources,
+                                   placement, {.optimizer = {}, .nccl = &stand_in_library()});
+    const std::size_t losses = program.losses.size();
+    Executor executor(problem, tasks, std::move(program), placement, {});
+    static_cast<void>(executor.run(1));
+    static_cast<void>(take_waits());
+    static_cast<void>(executor.run(1));
+    std::vector<std::string> waits = take_waits();
+    for (std::size_t i = 0; i < losses; ++i) {
+        const auto loss = std::ranges::find(waits, "aten::_local_scalar_dense");
+        if (loss != waits.end()) waits.erase(loss);
+    }
+    return waits;
 }
 
 int nccl_groups_made() {
@@ -149,7 +171,8 @@ Executed executed_on_cuda(const plan::Problem& problem, const plan::Strategy& st
     const auto gpu = [](int index) {
         return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
     };
-    return executed_on_gpus(gpu, problem, strategy, sources, gpus, iterations);
+    return executed_at(on_gpus(gpu, problem.device_count(), gpus), problem, strategy, sources,
+                       iterations);
 }
 
 namespace {
@@ -208,7 +231,7 @@ private:
 
 Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations) {
-    if (processes.on_pretend_gpus) install_pretend_gpus();
+    if (processes.on_pretend_gpus) reset_pretend_gpus();
     plan::TaskGraph tasks = plan::lower(problem, strategy);
     const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
     for (plan::Task& task : tasks.tasks) {

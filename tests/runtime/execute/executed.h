@@ -33,6 +33,12 @@ Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
 Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
                                   const Sources& sources, int gpus, int iterations);
 
+/// What makes the host wait for its pretend GPUs (take_waits()) in an iteration that is not the first, but for
+/// the losses, which are read when all is done.
+std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
+                                               const plan::Strategy& strategy,
+                                               const Sources& sources, int gpus);
+
 /// Of this host, for the program.
 int cuda_gpus();
 /// The same on so many real ones.

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 class PretendGpu : public testing::Test {
 protected:
-    PretendGpu() : impl_((install_pretend_gpus(), pretend_gpu(0).type())) {}
+    PretendGpu() : impl_((reset_pretend_gpus(), pretend_gpu(0).type())) {}
 
     [[nodiscard]] c10::Stream new_stream(int gpu) const {
         return impl_.getStreamFromGlobalPool(pretend_gpu(gpu));
@@ -45,6 +45,23 @@ TEST_F(PretendGpu, RefusesTensorsOfTwoDevices) {
     EXPECT_ANY_THROW(ones(0) + ones(1));
     EXPECT_ANY_THROW(ones(0) + at::ones({4, 4}));
     EXPECT_NO_THROW(ones(0) + at::ones({}));
+}
+
+TEST_F(PretendGpu, RefusesTypesThatCudaKernelsLack) {
+    const at::Tensor numbers = at::ones({4, 4}, at::kLong).to(pretend_gpu(0));
+    EXPECT_ANY_THROW(at::mm(numbers, numbers));
+    EXPECT_NO_THROW(at::mm(numbers.to(at::kDouble), numbers.to(at::kDouble)));
+}
+
+TEST_F(PretendGpu, WhatTheHostWaitsForIsWrittenDown) {
+    const at::Tensor a = ones(0);
+    EXPECT_THAT(take_waits(), ElementsAre("copy from the host"));
+    const at::Tensor b = at::ones({2}).to(pretend_gpu(0), at::kFloat, /*non_blocking=*/true) + 1;
+    EXPECT_THAT(take_waits(), IsEmpty());
+    EXPECT_EQ(b.sum().item<float>(), 4);
+    EXPECT_THAT(take_waits(), ElementsAre("aten::_local_scalar_dense"));
+    EXPECT_EQ(at::nonzero(b).cpu().size(0), 2);
+    EXPECT_THAT(take_waits(), ElementsAre("aten::nonzero", "copy to the host"));
 }
 
 TEST_F(PretendGpu, WhoDoesNotWaitRaces) {

@@ -97,7 +97,6 @@ void StreamClocks::use(Block& block, const Use& use) {
 void StreamClocks::run(StreamId stream, const std::string& what,
                        const std::vector<Access>& accesses) {
     const std::lock_guard lock(mutex_);
-    ++operators_;
     const std::int64_t now = ++clock(stream)[stream];
     for (const Access& access : accesses) {
         if (Block* const block = block_of(access.begin)) use(*block, {stream, now, access, what});
@@ -111,7 +110,6 @@ VectorClock StreamClocks::now(StreamId stream) {
 
 void StreamClocks::wait(StreamId stream, const VectorClock& until) {
     const std::lock_guard lock(mutex_);
-    ++waits_;
     join(clock(stream), until);
 }
 
@@ -147,9 +145,14 @@ void StreamClocks::seen_by_host(int device) {
 
 void StreamClocks::forget() {
     const std::lock_guard lock(mutex_);
-    for (const auto& [stream, clock] : clocks_) join(seen_, clock);
-    look_for_quiet();
+    clocks_.clear();
+    seen_.clear();
+    quiet_.clear();
     races_.clear();
+    for (auto& [begin, block] : blocks_) {
+        block.users.clear();
+        block.uses.clear();
+    }
 }
 
 void StreamClocks::allocated(std::uintptr_t begin, std::size_t bytes, StreamId stream) {

@@ -54,8 +54,6 @@ public:
     void given_back(std::uintptr_t begin);
 
     [[nodiscard]] std::vector<std::string> take_races();
-    [[nodiscard]] long take_operators() { return std::exchange(operators_, 0); }
-    [[nodiscard]] long take_waits() { return std::exchange(waits_, 0); }
 
 private:
     struct Use {
@@ -83,8 +81,6 @@ private:
     VectorClock quiet_;                       ///< comes before all that follows
     std::map<std::uintptr_t, Block> blocks_;  ///< by where they begin
     std::vector<std::string> races_;
-    long operators_ = 0;
-    long waits_ = 0;
 };
 
 }  // namespace partita::runtime

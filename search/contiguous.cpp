@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kPairsPerStep = 20'000'000;
 
 /// Comparisons for one order, about; longer orders are cut into blocks of vertices first.
-constexpr double kOrderWork = 1e8;
+constexpr double kOrderWork = 5e7;
 
 struct Cut {
     std::int64_t value = kNever;

@@ -10,7 +10,7 @@
 // holds some of these and not all: it then either sends the result, once, or receives it, once. That is the
 // throughput objective of REFERENCES 8, backward nodes included.
 //
-//     home ─▶ other        {home} cuts it: sends      {home other} does not      {other} cuts it: receives
+//     home ─▶ other      {home} cuts it: sends    {home other} does not    {other} cuts it: receives
 //
 // Vertices are groups (search/groups.h), merged where precedence between forward ops goes in circles. A
 // backward op goes where its group goes; precedence looks at forward ops only. A group of backward ops alone
@@ -21,8 +21,8 @@
 //
 // Costs without a workload file are estimates: mean copies, a device computes, sends and receives at
 // the same time (overlap), and occupies what GroupGraph::bytes() says.
-// Source: Tarnawski et al., NeurIPS 2020; REFERENCES.md 8. Differs: instead of merging vertices without cost
-// one after the other, vertices are merged where that can be proved to lose nothing (see the source).
+// Source: Tarnawski et al., NeurIPS 2020; REFERENCES.md 8. Differs: vertices are merged
+// only where that provably loses nothing (see the source).
 #pragma once
 
 #include <cstdint>

@@ -173,7 +173,10 @@ private:
     }
 
     void round() {
-        enum : std::uint64_t { kAhead = 1, kBehind, kHome, kOther };
+        constexpr std::uint64_t kAhead = 1;
+        constexpr std::uint64_t kBehind = 2;
+        constexpr std::uint64_t kHome = 3;
+        constexpr std::uint64_t kOther = 4;
         std::vector<std::uint64_t> sum(graph_.size, 0);
         for (const auto& [from, to] : graph_.edges) {
             sum[index(from)] += mixed(kAhead, look_[index(to)]);

@@ -151,7 +151,7 @@ SmallWorkload small_workload(Random& random) {
     if (backward) add_backward(small.graph, random, successors, classes);
     if (forward > 4 && random.below(3) == 0) {  // two forward nodes share a class
         auto& first = classes[0];
-        auto& other = classes[static_cast<std::size_t>(2 + draw(random, 2))];
+        auto& other = classes[2 + static_cast<std::size_t>(draw(random, 2))];
         first.insert(first.end(), other.begin(), other.end());
         other.clear();
     }

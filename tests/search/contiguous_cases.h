@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workloads small enough to try every assignment, and contiguity by its other definition: a plan is contiguous when
-// no device can be reached again from itself through another one, along edges between forward nodes.
+// Workloads small enough to try every assignment, and contiguity by its other definition: a plan is
+// contiguous when no device can be reached again from itself through another one, along edges between
+// forward nodes.
 #pragma once
 
 #include <optional>

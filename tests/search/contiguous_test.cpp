@@ -136,7 +136,7 @@ TEST(Contiguous, EqualsAllContiguousAssignmentsOfSmallWorkloads) {
 TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Random random(seed);
-        const OpGraph graph = support::random_workload(random, 24);
+        const OpGraph graph = support::random_workload(random, 18);
         const cost::Machine machine = plan::switched_machine(4);
         const Problem problem = plan::make_problem(graph, machine, throughput());
         const Time exact = search(problem, contiguous()).evaluation.value;
@@ -153,7 +153,7 @@ TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
 TEST(Contiguous, GivesTheSamePlanWithAnyNumberOfThreads) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         Random random(seed);
-        const OpGraph graph = support::random_workload(random, 22);
+        const OpGraph graph = support::random_workload(random, 18);
         const cost::Machine machine = support::random_machine(random, 4, Bytes{1'000});
         const Problem problem = plan::make_problem(graph, machine, throughput());
         const SearchResult one = search(problem, contiguous(1));

@@ -12,10 +12,6 @@ using plan::TaskGraph;
 
 namespace {
 
-const Buffer& buffer_of(const TaskGraph& tasks, std::int32_t id) {
-    return tasks.buffers[static_cast<std::size_t>(id)];
-}
-
 /// Another one that is listed is a sum that uses its memory.
 bool is_overwritten(const TaskGraph& tasks, std::span<const std::int32_t> listed, std::int32_t id) {
     return std::ranges::any_of(listed, [&](std::int32_t other) {

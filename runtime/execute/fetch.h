@@ -10,6 +10,7 @@
 //                                       nothing in a sum (RULES.md 7)
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +23,10 @@
 #include "runtime/execute/store.h"
 
 namespace partita::runtime {
+
+inline const plan::Buffer& buffer_of(const plan::TaskGraph& tasks, std::int32_t id) {
+    return tasks.buffers[static_cast<std::size_t>(id)];
+}
 
 /// Buffers of a task that hold something of a tensor (or of its gradient) that counts: not those that are
 /// read only because a sum in place uses their memory.

@@ -21,10 +21,6 @@ namespace {
 /// Fewer than the tags of any MPI that is in use.
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 28;
 
-const Buffer& buffer_of(const TaskGraph& tasks, std::int32_t id) {
-    return tasks.buffers[static_cast<std::size_t>(id)];
-}
-
 bool is_combination(TaskKind kind) {
     return is_communication(kind) || is_local_move(kind);
 }

@@ -12,10 +12,6 @@ using plan::TaskGraph;
 
 namespace {
 
-const Buffer& buffer_of(const TaskGraph& tasks, std::int32_t id) {
-    return tasks.buffers[static_cast<std::size_t>(id)];
-}
-
 bool in_one_order(const TaskGraph& tasks, Meeting& meeting) {
     const auto key = [&](const std::pair<std::int32_t, std::int32_t>& pair) {
         const Buffer& made = buffer_of(tasks, pair.second);

@@ -79,6 +79,17 @@ const NcclLibrary& stand_in_library() {
     return kLibrary;
 }
 
+Executed result_of(Executor& executor, int iterations) {
+    Executed result;
+    for (const Iteration& iteration : executor.run(iterations)) {
+        result.losses.push_back(iteration.loss);
+    }
+    result.outputs = executor.outputs();
+    result.parameters = executor.parameters();
+    result.gradients = executor.gradients();
+    return result;
+}
+
 Executed executed_at(const Placement& placement, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations) {
     const plan::TaskGraph tasks = plan::lower(problem, strategy);
@@ -90,14 +101,7 @@ Executed executed_at(const Placement& placement, const plan::Problem& problem,
                       .keep_gradients = true,
                       .nccl = &stand_in_library()});
     Executor executor(problem, tasks, std::move(program), placement, {});
-    Executed result;
-    for (const Iteration& iteration : executor.run(iterations)) {
-        result.losses.push_back(iteration.loss);
-    }
-    result.outputs = executor.outputs();
-    result.parameters = executor.parameters();
-    result.gradients = executor.gradients();
-    return result;
+    return result_of(executor, iterations);
 }
 
 }  // namespace
@@ -211,14 +215,7 @@ public:
                                         .peers = &peers_,
                                         .nccl = &stand_in_library()});
         Executor executor(problem_, tasks, std::move(program), placement_, {});
-        Executed result;
-        for (const Iteration& iteration : executor.run(iterations)) {
-            result.losses.push_back(iteration.loss);
-        }
-        result.outputs = executor.outputs();
-        result.parameters = executor.parameters();
-        result.gradients = executor.gradients();
-        return result;
+        return result_of(executor, iterations);
     }
 
 private:

@@ -16,6 +16,7 @@
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
+#include "search/local_search.h"
 #include "search/m_etf.h"
 #include "search/mcmc.h"
 #include "search/multi_objective.h"
@@ -102,6 +103,11 @@ constexpr std::array kSearchers = {
                            "these for the throughput of given costs",
                 .options = "",
                 .make = make<Contiguous>},
+    SearcherRow{.name = "local-search",
+                .summary = "starts from the best of the quick ones and goes downhill; whole blocks "
+                           "move where costs are given",
+                .options = "--seed, --time-limit, --evaluations",
+                .make = make<LocalSearch>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",

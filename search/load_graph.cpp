@@ -12,47 +12,27 @@ namespace partita::search {
 
 namespace {
 
-/// Nets as lists of vertices, in any order, with repetitions, one after the other.
-struct NetLists {
-    std::vector<std::uint32_t> offsets{0};
-    std::vector<std::int32_t> pins;
-    std::vector<std::int64_t> costs;
+/// Pins, rising, and cost.
+using Net = std::pair<std::vector<std::int32_t>, std::int64_t>;
 
-    void close(std::int64_t cost) {
-        const auto begin = pins.begin() + offsets.back();
-        std::sort(begin, pins.end());
-        pins.erase(std::unique(begin, pins.end()), pins.end());
-        if (pins.end() - begin < 2) {
-            pins.resize(offsets.back());
-            return;
-        }
-        offsets.push_back(static_cast<std::uint32_t>(pins.size()));
-        costs.push_back(cost);
+/// Nets with the same pins become one, whoever of them makes the result.
+void set_nets(LoadGraph& graph, const std::vector<PieceNet>& from) {
+    std::vector<Net> nets;
+    for (const PieceNet& net : from) {
+        std::vector<std::int32_t> pins = net.others;
+        pins.insert(std::upper_bound(pins.begin(), pins.end(), net.home), net.home);
+        nets.emplace_back(std::move(pins), net.cost);
     }
-};
-
-/// Nets with the same pins become one.
-void set_nets(LoadGraph& graph, const NetLists& lists) {
-    const auto net = [&](std::size_t i) {
-        return std::span(lists.pins)
-            .subspan(lists.offsets[i], lists.offsets[i + 1] - lists.offsets[i]);
-    };
-    std::vector<std::size_t> order(lists.costs.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        const auto compared = std::lexicographical_compare_three_way(net(a).begin(), net(a).end(),
-                                                                     net(b).begin(), net(b).end());
-        return compared != 0 ? compared < 0 : a < b;
-    });
-    for (const std::size_t i : order) {
-        const auto pins = net(i);
-        if (!graph.costs.empty() && std::ranges::equal(graph.pins[graph.costs.size() - 1], pins)) {
-            graph.costs.back() += lists.costs[i];
+    std::sort(nets.begin(), nets.end());
+    for (std::size_t i = 0; i < nets.size(); ++i) {
+        const auto& [pins, cost] = nets[i];
+        if (i > 0 && pins == nets[i - 1].first) {
+            graph.costs.back() += cost;
             continue;
         }
         graph.pins.items.insert(graph.pins.items.end(), pins.begin(), pins.end());
         graph.pins.offsets.push_back(static_cast<std::uint32_t>(graph.pins.items.size()));
-        graph.costs.push_back(lists.costs[i]);
+        graph.costs.push_back(cost);
     }
 }
 
@@ -92,41 +72,9 @@ LoadProblem make_load_problem(const GroupGraph& groups) {
     graph.kinds = from.kinds;
     graph.times = from.times;
     graph.bytes = from.bytes;
-    NetLists lists;
-    for (const PieceNet& net : from.nets) {
-        lists.pins.push_back(net.home);
-        lists.pins.insert(lists.pins.end(), net.others.begin(), net.others.end());
-        lists.close(net.cost);
-    }
-    set_nets(graph, lists);
+    set_nets(graph, from.nets);
     set_incidence(graph);
     return problem;
-}
-
-LoadGraph contract(const LoadGraph& graph, const std::vector<std::int32_t>& to, std::size_t size) {
-    LoadGraph result;
-    result.size = size;
-    result.kinds = graph.kinds;
-    result.times.assign(size * graph.kinds, 0);
-    result.bytes.assign(size, 0);
-    for (std::size_t v = 0; v < graph.size; ++v) {
-        const auto target = static_cast<std::size_t>(to[v]);
-        result.bytes[target] += graph.bytes[v];
-        for (std::size_t k = 0; k < graph.kinds; ++k) {
-            std::int64_t& time = result.times[target * graph.kinds + k];
-            time = std::min(kNever, time + graph.time(v, k));
-        }
-    }
-    NetLists lists;
-    for (std::size_t net = 0; net < graph.net_count(); ++net) {
-        for (const std::int32_t v : graph.pins[net]) {
-            lists.pins.push_back(to[static_cast<std::size_t>(v)]);
-        }
-        lists.close(graph.costs[net]);
-    }
-    set_nets(result, lists);
-    set_incidence(result);
-    return result;
 }
 
 }  // namespace partita::search

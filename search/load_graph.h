@@ -10,7 +10,7 @@
 // hypergraph partitioning where the largest sum of weight and cut counts.
 //
 // Vertices are groups (search/groups.h), without precedence; those that take no time join a neighbour where
-// that provably loses nothing (search/piece_graph.cpp). Vertices of a coarser graph are sets of them.
+// that provably loses nothing (search/piece_graph.cpp).
 // Threads: immutable once built.
 #pragma once
 
@@ -53,8 +53,5 @@ struct LoadProblem {
 
 /// For given costs. Throws OverflowError when loads might leave the range of Time.
 LoadProblem make_load_problem(const GroupGraph& groups);
-
-/// `to`: the new vertex of each vertex, of `size`. Nets within one vertex disappear, nets alike are one.
-LoadGraph contract(const LoadGraph& graph, const std::vector<std::int32_t>& to, std::size_t size);
 
 }  // namespace partita::search

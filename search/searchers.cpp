@@ -13,6 +13,7 @@
 #include "search/critical_path.h"
 #include "search/data_parallel.h"
 #include "search/dfs.h"
+#include "search/exact.h"
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
@@ -108,6 +109,12 @@ constexpr std::array kSearchers = {
                            "move where costs are given",
                 .options = "--seed, --time-limit, --evaluations",
                 .make = make<LocalSearch>},
+    SearcherRow{.name = "exact",
+                .summary =
+                    "the best placement and its proof, by branch and bound, as far as the time "
+                    "allows; for the throughput of given costs",
+                .options = "--time-limit",
+                .make = make<Exact>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",

@@ -16,6 +16,9 @@ std::size_t index(T i) {
 /// Draws for a group of one slot, before giving up.
 constexpr int kMostDraws = 8;
 
+/// Regions that make room for each other.
+constexpr int kMostEjections = 3;
+
 }  // namespace
 
 CallMoves::CallMoves(const CallSpace& space) : space_(space), in_region_(space.size(), 0) {}
@@ -76,9 +79,12 @@ bool CallMoves::put_region(CallState& state, std::int32_t slot) const {
     return true;
 }
 
-/// So many bytes leave a slot, for another one or for the CPUs.
-bool CallMoves::make_room(CallState& state, std::int32_t slot, std::int64_t wanted,
-                          std::int32_t other, Random& random) {
+/// So many bytes leave a slot, for another one, for the CPUs or for anywhere, where others make room for them.
+bool CallMoves::make_room(CallState& state, std::int32_t slot, std::int32_t other, int depth,
+                          Random& random) {
+    const std::int64_t wanted = slot == space_.cpus ? 0 : -state.room(slot);
+    if (wanted <= 0) return true;
+    if (depth == 0) return false;
     std::int32_t seed = -1;
     for (int i = 0; i < kMostDraws && seed < 0; ++i) {
         const auto group = static_cast<std::int32_t>(random.below(space_.size()));
@@ -87,8 +93,11 @@ bool CallMoves::make_room(CallState& state, std::int32_t slot, std::int64_t want
     if (seed < 0) return false;
     grow(state, seed, {space_.size(), wanted}, static_cast<Way>(random.below(3)));
     if (region_bytes_ < wanted) return false;
-    const bool to_cpus = space_.cpus >= 0 && random.below(4) == 0;
-    return put_region(state, to_cpus ? space_.cpus : other);
+    const std::uint64_t draw = random.below(8);
+    std::int32_t to = other;
+    if (draw < 2 && space_.cpus >= 0) to = space_.cpus;
+    if (draw == 2) to = static_cast<std::int32_t>(random.below(space_.slot_count()));
+    return to != slot && put_region(state, to) && make_room(state, to, slot, depth - 1, random);
 }
 
 bool CallMoves::shift(CallState& state, std::int32_t group, Random& random) {
@@ -97,11 +106,9 @@ bool CallMoves::shift(CallState& state, std::int32_t group, Random& random) {
     if (to == from) return false;
     grow(state, group, {draw_size(random), std::numeric_limits<std::int64_t>::max()},
          static_cast<Way>(random.below(3)));
-    const std::int64_t wanted = to == space_.cpus ? 0 : region_bytes_ - state.room(to);
-    if (wanted <= 0) return put_region(state, to);
-    if (random.below(2) == 0) return false;
-    if (!put_region(state, to)) return false;
-    return make_room(state, to, wanted, from, random);
+    const bool fits = to == space_.cpus || region_bytes_ <= state.room(to);
+    if (!fits && random.below(2) == 0) return false;
+    return put_region(state, to) && (fits || make_room(state, to, from, kMostEjections, random));
 }
 
 bool CallMoves::merge(CallState& state, std::int32_t group, Random& random) const {

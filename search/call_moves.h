@@ -5,7 +5,7 @@
 //
 //     shift      a region goes to a slot next to it, to the CPUs, or anywhere
 //     exchange   the same into a slot without room; a region of that slot makes room for it, and goes where
-//                the first one came from, or to the CPUs
+//                the first one came from, to the CPUs or anywhere, where a third one may make room for it
 //     merge      all of a slot goes to another one, as far as that has room
 //     cut        a group and all that lies behind it in its slot go to an empty accelerator
 //
@@ -43,8 +43,8 @@ private:
     [[nodiscard]] std::size_t draw_size(Random& random) const;
     void grow(const CallState& state, std::int32_t seed, Size size, Way way);
     [[nodiscard]] bool put_region(CallState& state, std::int32_t slot) const;
-    [[nodiscard]] bool make_room(CallState& state, std::int32_t slot, std::int64_t wanted,
-                                 std::int32_t other, Random& random);
+    [[nodiscard]] bool make_room(CallState& state, std::int32_t slot, std::int32_t other, int depth,
+                                 Random& random);
     [[nodiscard]] bool shift(CallState& state, std::int32_t group, Random& random);
     [[nodiscard]] bool merge(CallState& state, std::int32_t group, Random& random) const;
     [[nodiscard]] bool cut(CallState& state, std::int32_t group);

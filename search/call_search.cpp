@@ -86,6 +86,10 @@ CallSearch::CallSearch(CallSearchOptions options) : options_(options) {
 
 CallSearch::~CallSearch() = default;
 
+bool CallSearch::applies(const Engine& engine) {
+    return plan::is_subgraph_latency(engine.problem());
+}
+
 Status CallSearch::step(Engine& engine) {
     if (!space_) {
         start(engine);
@@ -98,7 +102,7 @@ Status CallSearch::step(Engine& engine) {
 
 /// The placements from which fresh cycles start are worth an evaluation each.
 void CallSearch::start(Engine& engine) {
-    assert(plan::is_subgraph_latency(engine.problem()));
+    assert(applies(engine));
     space_ = std::make_unique<CallSpace>(engine.groups());
     const std::uint64_t seed = engine.random().next();
     std::vector<plan::Strategy> starts;
@@ -161,7 +165,7 @@ void CallSearch::begin_cycles(Engine& engine, double spent) {
 /// As a share of the best latency.
 double CallSearch::temperature(double spent, std::size_t chain) const {
     const double left = 1 - std::clamp(spent * options_.cycles - cycle_, 0.0, 1.0);
-    const double begin = is_fresh(chain) ? options_.hot : options_.warm;
+    const double begin = (is_fresh(chain) ? options_.hot : options_.warm) * std::pow(1.4, static_cast<double>(chain));
     return options_.cold * std::pow(begin / options_.cold, left);
 }
 

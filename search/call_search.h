@@ -46,6 +46,9 @@ public:
     explicit CallSearch(CallSearchOptions options = {});
     ~CallSearch() override;
 
+    /// Is it made for the engine's problem? For others it must not be used.
+    [[nodiscard]] static bool applies(const Engine& engine);
+
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:

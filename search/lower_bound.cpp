@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/subgraph_latency.h"
+#include "search/call_bound.h"
 #include "search/path_bound.h"
 #include "search/work_bound.h"
 
@@ -15,7 +16,8 @@ LowerBound lower_bound(const plan::Problem& problem) {
     if (plan::is_subgraph_latency(problem)) {
         bound.shortage = work.shortage();
         bound.critical_path = path_bounds(problem, work).critical_path;
-        bound.value = bound.critical_path;
+        bound.calls = call_bound(problem);
+        bound.value = std::max(bound.critical_path, bound.calls);
         return bound;
     }
     bound.work = work.work();

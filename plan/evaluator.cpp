@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 
+#include "plan/additive.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
@@ -50,6 +51,7 @@ public:
 
 protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
+    [[nodiscard]] LayoutCache& cache() { return cache_; }
 
 private:
     /// `evaluation` has the makespan as its value.
@@ -83,6 +85,18 @@ private:
     }
 };
 
+/// Memory and busy times are those of the timeline.
+class AdditiveEvaluator final : public TimelineEvaluator {
+public:
+    using TimelineEvaluator::TimelineEvaluator;
+
+    Evaluation evaluate(const Strategy& strategy) override {
+        Evaluation evaluation = TimelineEvaluator::evaluate(strategy);
+        evaluation.value = additive_time(problem(), strategy, cache());
+        return evaluation;
+    }
+};
+
 template <class T>
 std::unique_ptr<Evaluator> make(const Problem& problem, Scheduler scheduler) {
     return std::make_unique<T>(problem, scheduler);
@@ -93,6 +107,8 @@ constexpr std::array kEvaluators = {
                  &make<TimelineEvaluator>},
     EvaluatorRow{"max-load", "time per sample of a full pipeline: the busiest device or channel",
                  &make<MaxLoadEvaluator>},
+    EvaluatorRow{"additive", "sum over ops and reshards, as if nothing overlapped",
+                 &make<AdditiveEvaluator>},
 };
 
 }  // namespace

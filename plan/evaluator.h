@@ -6,6 +6,8 @@
 //     max-load   time per sample of a full pipeline: the load of the busiest device or channel.
 //                With given costs, exactly the objective of REFERENCES 8: an accelerator's
 //                computation and communication add, a CPU pays none
+//     additive   nothing overlaps: the sum over ops and over what is resharded between them
+//                (additive.h). No objective asks for it; the searcher `elimination` is exact for it
 //
 // Evaluations compare lexicographically by (schedule kept, memory overflow, value): over memory is
 // never traded for time.

@@ -13,6 +13,7 @@
 #include "search/critical_path.h"
 #include "search/data_parallel.h"
 #include "search/dfs.h"
+#include "search/elimination.h"
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
@@ -102,6 +103,11 @@ constexpr std::array kSearchers = {
                            "these for the throughput of given costs",
                 .options = "",
                 .make = make<Contiguous>},
+    SearcherRow{.name = "elimination",
+                .summary = "the best split of every op if nothing overlapped, by elimination of "
+                           "ops (OptCNN)",
+                .options = "--dims",
+                .make = make<EliminationSearch>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",

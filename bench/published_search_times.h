@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seconds that published searches took. FlexFlow's search took end to end, mean of ten random starts: Jia, Zaharia, Aiken,
-// MLSys 2019, table 5 (REFERENCES.md 6.7).
+// Seconds that published searches took: FlexFlow's end to end, mean of ten random starts (Jia, Zaharia, Aiken,
+// MLSys 2019, table 5; REFERENCES.md 6.7), and OptCNN's.
 #pragma once
 
 #include <array>

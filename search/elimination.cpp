@@ -20,15 +20,15 @@ namespace {
 /// What reshards of parameters count, in halves of their time.
 constexpr std::array kParameterHalves = {2, 1, 0};
 
-/// The prices of a MiB that are tried: 1 ns, 4 ns, ... to more than any costs.
-constexpr int kPrices = 16;
+/// The prices of a MiB that are tried: 1 ns, 4 ns, ... to 67 ms, more than it takes to do anything with it.
+constexpr int kPrices = 14;
 constexpr std::int64_t price_of_mebibyte(int level) {
     return std::int64_t{1'000} << (2 * level);
 }
 
 }  // namespace
 
-EliminationSearch::EliminationSearch() = default;
+EliminationSearch::EliminationSearch(EliminationOptions options) : options_(options) {}
 
 EliminationSearch::~EliminationSearch() = default;
 
@@ -49,7 +49,10 @@ void EliminationSearch::open(Engine& engine) {
     const plan::Problem& problem = engine.problem();
     const std::vector<int> devices = equal_devices(problem);
     note_devices(engine, devices);
-    const Detail detail = EliminationSpace::detail_for(problem, devices.size());
+    Detail detail = EliminationSpace::detail_for(problem, devices.size());
+    if (devices.size() > options_.most_devices_of_two_axes) {
+        detail = std::min(detail, Detail::one_axis);
+    }
     space_ = std::make_unique<EliminationSpace>(problem, devices, detail);
 }
 
@@ -89,7 +92,7 @@ Status EliminationSearch::fit(Engine& engine) {
         if (!also) return Status::found;
         (*also ? high : low) = middle;
     }
-    if (fits && !*fits) {
+    if (fits && !*fits && options_.repair) {
         const GroupGraph& groups = engine.groups();
         const std::vector<int> devices = single_device_candidates(groups);
         static_cast<void>(evaluate_and_repair(engine, place_on(groups, devices.front())));

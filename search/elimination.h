@@ -23,6 +23,7 @@
 // Networks, ICML 2018 (OptCNN); REFERENCES.md 6.9.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,9 +35,16 @@
 
 namespace partita::search {
 
+struct EliminationOptions {
+    /// Two axes per op on so many devices at most; more have one.
+    std::size_t most_devices_of_two_axes = 8;
+    /// Single ops are moved where no price of bytes makes the optimum fit.
+    bool repair = true;
+};
+
 class EliminationSearch final : public Searcher {
 public:
-    EliminationSearch();
+    explicit EliminationSearch(EliminationOptions options = {});
     ~EliminationSearch() override;
 
     [[nodiscard]] Status step(Engine& engine) override;
@@ -53,6 +61,7 @@ private:
     [[nodiscard]] Status fit(Engine& engine);
     void note_devices(Engine& engine, const std::vector<int>& devices) const;
 
+    EliminationOptions options_;
     std::unique_ptr<EliminationSpace> space_;
     std::vector<Proposal> proposed_;
     bool fits_ = false;

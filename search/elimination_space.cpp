@@ -347,10 +347,13 @@ void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
 void EliminationSpace::list_source(OpId source, ChoiceList& list) {
     const TensorId t = problem_.graph().op(source).outputs[0];
     std::vector<Kept> ways;
+    std::vector<std::pair<std::size_t, std::uint32_t>> seen;  // lists and operands
     for (const graph::Use& use : problem_.graph().uses(t)) {
-        const int variable = variable_of_[use.op.index()];
-        if (variable < 0) continue;
-        for (const Choice& reader : lists_[list_of_op(use.op)].choices) {
+        if (variable_of_[use.op.index()] < 0) continue;
+        const std::pair alike(list_of_op(use.op), use.operand);
+        if (std::ranges::find(seen, alike) != seen.end()) continue;
+        seen.push_back(alike);
+        for (const Choice& reader : lists_[alike.first].choices) {
             const Link link{source, 0, use.op, use.operand};
             const OpConfig read =
                 follow(problem_, link, use.op, reader.config, policy_.micro_batches);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "plan/max_load.h"
 #include "search/contiguous.h"
+#include "search/elimination.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 
@@ -18,6 +20,14 @@ constexpr int kWaves = 2;
 
 /// Ideals that take half a second at most.
 constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
+
+/// Lists of configs that are priced in some tenths of a second.
+constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
+
+bool may_split(const plan::Problem& problem) {
+    return problem.device_count() > 1 && !problem.constraints().whole_ops &&
+           !plan::has_given_costs(problem);
+}
 
 }  // namespace
 
@@ -37,6 +47,8 @@ bool SeedSearch::fill(Engine& engine) {
     });
     if (engine.problem().objective() == plan::Objective::throughput) {
         turns_.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
+    } else if (may_split(engine.problem())) {
+        turns_.push_back({"elimination", std::make_unique<EliminationSearch>(kQuickElimination)});
     }
     return true;
 }

@@ -5,7 +5,8 @@
 // of each:
 //
 //     1   single-device ─▶ data-parallel ─▶ expert ─▶ data-parallel ─▶ expert ─▶ ...
-//         last, for throughput alone: contiguous, where the graph has not too many ideals
+//         last: for throughput contiguous, where the graph has not too many ideals; else elimination,
+//         where ops may be split
 //     2   critical-path ─▶ multi-objective ─▶ ...      only while less than `share` is spent
 //
 // Where one evaluation is expensive, the first wave may take all of the budget: its dozen of proposals

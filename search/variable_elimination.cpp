@@ -112,6 +112,11 @@ private:
     void add_edge(const CostGraph::Edge& edge) {
         assert(edge.a != edge.b);
         assert(edge.costs->size() == count(edge.a) * count(edge.b));
+        if (count(edge.a) == 1 || count(edge.b) == 1) {  // a term of the other one
+            if (count(edge.b) > 1) add_result({edge.b}, *edge.costs);
+            if (count(edge.a) > 1) add_result({edge.a}, *edge.costs);
+            return;
+        }
         if (edge.a < edge.b) {
             add_pair(edge.a, edge.b, *edge.costs);
             return;

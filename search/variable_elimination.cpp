@@ -10,6 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "search/dominated_choices.h"
+
 namespace partita::search {
 
 namespace {
@@ -47,10 +49,9 @@ std::int64_t log_of(std::size_t choices) {
     return log;
 }
 
-/// A term's place in a loop over the combinations of a scope, and over the variable's own choices.
+/// A term and a place in it, in a loop over the combinations of a scope.
 struct Cursor {
-    const Cost* costs = nullptr;
-    std::size_t own = 0;               ///< stride of the variable's choices
+    std::vector<Cost> costs;           ///< the variable's choices fastest
     std::vector<std::size_t> strides;  ///< per variable of the scope; 0: not in the term
     std::size_t at = 0;
 };
@@ -60,11 +61,15 @@ public:
     Eliminating(const CostGraph& graph, const EliminationLimits& limits)
         : graph_(graph),
           limits_(limits),
-          nodes_(graph.nodes),
+          kept_(undominated_choices(graph)),
+          nodes_(graph.nodes.size()),
           terms_of_(graph.nodes.size()),
           neighbours_(graph.nodes.size()),
           weights_(graph.nodes.size(), 0) {
-        for (const auto& node : nodes_) logs_.push_back(log_of(node.size()));
+        for (std::size_t v = 0; v < nodes_.size(); ++v) {
+            for (const int k : kept_[v]) nodes_[v].push_back(graph.nodes[v][at(k)]);
+            logs_.push_back(log_of(nodes_[v].size()));
+        }
         for (const CostGraph::Edge& edge : graph.edges) add_edge(edge);
         for (std::size_t v = 0; v < nodes_.size(); ++v) queue_.insert(key_of(static_cast<int>(v)));
     }
@@ -109,27 +114,28 @@ private:
         weights_[at(from)] -= logs_[at(gone)];
     }
 
+    /// The table of the choices that are left, the lower variable first.
     void add_edge(const CostGraph::Edge& edge) {
         assert(edge.a != edge.b);
-        assert(edge.costs->size() == count(edge.a) * count(edge.b));
-        if (count(edge.a) == 1 || count(edge.b) == 1) {  // a term of the other one
-            if (count(edge.b) > 1) add_result({edge.b}, *edge.costs);
-            if (count(edge.a) > 1) add_result({edge.a}, *edge.costs);
-            return;
-        }
-        if (edge.a < edge.b) {
-            add_pair(edge.a, edge.b, *edge.costs);
-            return;
-        }
-        std::vector<Cost> turned(edge.costs->size());
-        const std::size_t rows = count(edge.a);
-        const std::size_t columns = count(edge.b);
-        for (std::size_t i = 0; i < rows; ++i) {
-            for (std::size_t j = 0; j < columns; ++j) {
-                turned[j * rows + i] = (*edge.costs)[i * columns + j];
+        const std::size_t columns = graph_.nodes[at(edge.b)].size();
+        const auto cost = [&](int of_a, int of_b) {
+            return (*edge.costs)[at(of_a) * columns + at(of_b)];
+        };
+        const bool in_order = edge.a < edge.b;
+        const int low = in_order ? edge.a : edge.b;
+        const int high = in_order ? edge.b : edge.a;
+        std::vector<Cost> costs;
+        costs.reserve(count(low) * count(high));
+        for (const int i : kept_[at(low)]) {
+            for (const int j : kept_[at(high)]) {
+                costs.push_back(in_order ? cost(i, j) : cost(j, i));
             }
         }
-        add_pair(edge.b, edge.a, std::move(turned));
+        if (count(low) > 1 && count(high) > 1) {
+            add_pair(low, high, std::move(costs));
+        } else {
+            add_result({count(low) > 1 ? low : high}, std::move(costs));
+        }
     }
 
     void add_pair(int a, int b, std::vector<Cost> costs) {
@@ -174,24 +180,45 @@ private:
         terms_[term] = {};
     }
 
+    /// The variable's terms, turned so that its own choices lie side by side.
     [[nodiscard]] std::vector<Cursor> cursors_of(int v, const std::vector<int>& scope) const {
         std::vector<Cursor> cursors;
         for (const std::size_t t : terms_of_[at(v)]) {
             const Term& term = terms_[t];
-            Cursor cursor{.costs = term.costs.data(),
-                          .strides = std::vector<std::size_t>(scope.size(), 0)};
-            std::size_t stride = 1;
-            for (std::size_t i = term.scope.size(); i-- > 0; stride *= count(term.scope[i])) {
-                if (term.scope[i] == v) {
-                    cursor.own = stride;
+            Cursor& cursor = cursors.emplace_back();
+            cursor.strides.assign(scope.size(), 0);
+            std::size_t inner = 1;  // behind the variable
+            std::size_t stride = count(v);
+            bool behind = true;
+            for (std::size_t i = term.scope.size(); i-- > 0;) {
+                const int other = term.scope[i];
+                if (other == v) {
+                    behind = false;
                     continue;
                 }
-                const auto place = std::ranges::lower_bound(scope, term.scope[i]) - scope.begin();
+                const auto place = std::ranges::lower_bound(scope, other) - scope.begin();
                 cursor.strides[static_cast<std::size_t>(place)] = stride;
+                stride *= count(other);
+                if (behind) inner *= count(other);
             }
-            cursors.push_back(std::move(cursor));
+            cursor.costs = turned(term.costs, count(v), inner);
         }
         return cursors;
+    }
+
+    /// [outer][own][inner] as [outer][inner][own].
+    [[nodiscard]] static std::vector<Cost> turned(const std::vector<Cost>& costs, std::size_t own,
+                                                  std::size_t inner) {
+        if (inner == 1) return costs;
+        std::vector<Cost> turned(costs.size());
+        for (std::size_t block = 0; block < costs.size(); block += own * inner) {
+            for (std::size_t k = 0; k < own; ++k) {
+                for (std::size_t i = 0; i < inner; ++i) {
+                    turned[block + i * own + k] = costs[block + k * inner + i];
+                }
+            }
+        }
+        return turned;
     }
 
     /// The next combination of the scope; false after the last.
@@ -219,8 +246,8 @@ private:
         do {
             sums = node;
             for (const Cursor& cursor : cursors) {
-                const Cost* costs = cursor.costs + cursor.at;
-                for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += costs[k * cursor.own];
+                const Cost* costs = cursor.costs.data() + cursor.at;
+                for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += costs[k];
             }
             const auto best = std::ranges::min_element(sums);
             table.push_back(*best);
@@ -313,6 +340,9 @@ private:
             }
             result_.choices[at(step->variable)] = step->choices[row];
         }
+        for (std::size_t v = 0; v < nodes_.size(); ++v) {
+            result_.choices[v] = kept_[v][at(result_.choices[v])];
+        }
         if (!result_.exact) improve();
         result_.value = value_of(graph_, result_.choices);
         return std::move(result_);
@@ -341,7 +371,7 @@ private:
             const CostGraph::Edge& edge = graph_.edges[e];
             const bool first = edge.a == v;
             const std::size_t other = at(result_.choices[at(first ? edge.b : edge.a)]);
-            const std::size_t columns = count(edge.b);
+            const std::size_t columns = graph_.nodes[at(edge.b)].size();
             for (std::size_t k = 0; k < sums.size(); ++k) {
                 sums[k] += (*edge.costs)[first ? k * columns + other : other * columns + k];
             }
@@ -355,7 +385,8 @@ private:
 
     const CostGraph& graph_;
     const EliminationLimits& limits_;
-    std::vector<std::vector<Cost>> nodes_;  ///< with what leaves have become
+    std::vector<std::vector<int>> kept_;    ///< per variable: choices that are not dominated
+    std::vector<std::vector<Cost>> nodes_;  ///< of these, with what leaves have become
     std::vector<Term> terms_;               ///< of two variables and more
     std::vector<std::set<std::size_t>> terms_of_;
     std::map<std::pair<int, int>, std::size_t> pairs_;  ///< their terms

@@ -13,7 +13,7 @@
 //     leaf ── v     becomes a term of v alone
 //     more          a table over all neighbours: what a graph of larger treewidth needs
 //
-// Next goes the variable whose table is smallest; ties by number. Going back, each takes its best choice
+// First choices go that are dominated (dominated_choices.h). Next goes the variable whose table is smallest; ties by number. Going back, each takes its best choice
 // under those of its neighbours; ties by the lowest.
 //
 // Optimal: yes, while no table exceeds the limits. Where all would, the variable with the largest
@@ -44,7 +44,7 @@ struct CostGraph {
 };
 
 struct EliminationLimits {
-    std::int64_t most_entries = std::int64_t{1} << 18U;  ///< of one table
+    std::int64_t most_entries = std::int64_t{1} << 16U;  ///< of one table
     std::int64_t most_work = 2'000'000'000;              ///< additions, about, in all
 };
 

@@ -105,7 +105,7 @@ TEST(VariableElimination, EqualsBruteForceOnChainsDiamondsAndStars) {
              {std::pair{&chain, 1}, std::pair{&diamonds, 2}, std::pair{&star, 1}}) {
             const Elimination found = eliminate(of->graph);
             ASSERT_EQ(found.value, brute_force(of->graph)) << "seed " << seed;
-            EXPECT_EQ(found.width, width);
+            EXPECT_LE(found.width, width);
         }
     }
 }

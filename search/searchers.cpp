@@ -13,6 +13,7 @@
 #include "search/critical_path.h"
 #include "search/data_parallel.h"
 #include "search/dfs.h"
+#include "search/elimination.h"
 #include "search/exact.h"
 #include "search/expert.h"
 #include "search/hash.h"
@@ -115,6 +116,11 @@ constexpr std::array kSearchers = {
                     "allows; for the throughput of given costs",
                 .options = "--time-limit",
                 .make = make<Exact>},
+    SearcherRow{.name = "elimination",
+                .summary = "the best split of every op if nothing overlapped, by elimination of "
+                           "ops (OptCNN)",
+                .options = "--dims",
+                .make = make<EliminationSearch>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",

@@ -54,6 +54,7 @@ search::EngineOptions SearchOptions::engine_options() const {
     options.seed = seed;
     options.threads = threads;
     options.group = groups;
+    options.contiguous = contiguous;
     options.default_budget = !time_limit_seconds && !evaluations;
     // A clock beside a budget of evaluations would make the result depend on the host.
     if (time_limit_seconds || !evaluations) {

@@ -68,6 +68,7 @@ struct SearchOptions {
     std::uint64_t seed = 1;
     int threads = 0;  ///< 0 = one per core
     bool groups = true;
+    bool contiguous = false;  ///< throughput: one contiguous piece of the graph per device
 
     /// Everything but the searchers.
     [[nodiscard]] search::EngineOptions engine_options() const;

@@ -33,6 +33,7 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
                         .shortage = found.shortage,
                         .lower_bound = found.lower_bound,
                         .gap = found.gap,
+                        .limited_by = found.limited_by,
                         .searcher = found.searcher,
                         .evaluations = found.evaluations,
                         .elapsed = found.elapsed,

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,9 +81,27 @@ public:
     }
 
 private:
+    /// Searchers may prove more than is known to all; it holds for all.
+    static Time best_bound(const std::vector<Row>& rows) {
+        Time bound;
+        for (const Row& row : rows) bound = std::max(bound, row.result.lower_bound);
+        return bound;
+    }
+
+    static std::optional<double> gap(const Row& row, Time bound) {
+        if (!row.feasible() || bound <= Time{0}) return row.result.gap;
+        return row.result.evaluation.value / bound - 1;
+    }
+
+    static std::string gap_text(const Row& row, Time bound) {
+        const std::optional<double> value = gap(row, bound);
+        return value ? percent(*value) : "-";
+    }
+
     static std::string text(const Loaded& loaded, const std::vector<Row>& rows) {
         const plan::Problem& problem = *loaded.problem;
         const ModelFacts facts = facts_of(loaded.model.graph, rules_of(problem));
+        const Time bound = best_bound(rows);
         Table table({{.title = "searcher"},
                      {.title = std::string(name_of(problem.objective())), .align = Align::right},
                      {.title = "gap", .align = Align::right},
@@ -92,21 +111,19 @@ private:
         for (const Row& row : rows) {
             table.add_row(
                 {row.searcher, row.feasible() ? to_text(row.result.evaluation.value) : "-",
-                 row.result.gap ? percent(*row.result.gap) : "-",
-                 fmt::format("{:.3f}", row.seconds()), with_commas(row.result.evaluations),
-                 std::string(name_of(row.result.status))});
+                 gap_text(row, bound), fmt::format("{:.3f}", row.seconds()),
+                 with_commas(row.result.evaluations), std::string(name_of(row.result.status))});
         }
         std::string result = fact_line("model", model_line(loaded.model, facts));
         result += fact_line("machine", machine_line(loaded.machine));
         result += fact_line("objective", goal_line(problem));
         if (!loaded.costs.measured.empty()) result += fact_line("costs", loaded.costs.measured);
-        if (!rows.empty()) {
-            result += fact_line("bound", to_text(rows.front().result.lower_bound));
-        }
+        if (bound > Time{0}) result += fact_line("bound", to_text(bound));
         return result + '\n' + table.to_text();
     }
 
     static std::string json(const plan::Problem& problem, const std::vector<Row>& rows) {
+        const Time bound = best_bound(rows);
         Json searchers = Json::array();
         for (const Row& row : rows) {
             const search::SearchResult& result = row.result;
@@ -114,15 +131,13 @@ private:
                 {{"searcher", row.searcher},
                  {"status", name_of(result.status)},
                  {"value_ps", row.feasible() ? Json(result.evaluation.value.raw()) : Json(nullptr)},
-                 {"gap", result.gap ? Json(*result.gap) : Json(nullptr)},
+                 {"gap", gap(row, bound) ? Json(*gap(row, bound)) : Json(nullptr)},
                  {"elapsed_s", row.seconds()},
                  {"evaluations", result.evaluations}});
         }
-        const Json json = {
-            {"objective", name_of(problem.objective())},
-            {"lower_bound_ps",
-             rows.empty() ? Json(nullptr) : Json(rows.front().result.lower_bound.raw())},
-            {"searchers", searchers}};
+        const Json json = {{"objective", name_of(problem.objective())},
+                           {"lower_bound_ps", rows.empty() ? Json(nullptr) : Json(bound.raw())},
+                           {"searchers", searchers}};
         return json.dump(2) + '\n';
     }
 

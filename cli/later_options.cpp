@@ -18,7 +18,6 @@ struct LaterOption {
     const char* instead;  ///< what there is now
 };
 constexpr std::array kLaterOptions = {
-    LaterOption{"--contiguous", false, "--fix can keep ops together."},
     LaterOption{"--reward", true, "No searcher learns: leave it out."},
     LaterOption{"--save-policy", true, "No searcher learns: leave it out."},
     LaterOption{"--load-policy", true, "No searcher learns: leave it out."},

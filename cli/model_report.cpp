@@ -78,6 +78,7 @@ std::string path_line(const LoadedModel& model, const CriticalPath& path, const 
         text += fmt::format("\nno plan on {} beats {} (critical path {}, work {})",
                             problem->machine().name(), to_text(bound.value),
                             to_text(bound.critical_path), to_text(bound.work));
+        if (!bound.limited_by.empty()) text += "\nlimited by " + bound.limited_by;
     }
     return text;
 }
@@ -194,6 +195,7 @@ std::string model_report_json(const LoadedModel& model, const plan::Problem* pro
     if (problem != nullptr) {
         const search::LowerBound bound = search::lower_bound(*problem);
         json["lower_bound_ps"] = bound.value.raw();
+        json["limited_by"] = bound.limited_by;
         json["critical_path"]["time_ps"] = bound.critical_path.raw();
     }
     if (options.ops) {

@@ -334,6 +334,9 @@ void add_search_options(CLI::App& app, SearchOptions& options) {
                    "of the earlier")
         ->type_name("S")
         ->group(kSearchGroup);
+    app.add_flag("--contiguous", options.contiguous,
+                 "throughput: each device gets one contiguous piece of the graph")
+        ->group(kSearchGroup);
     add_budget_options(app, options);
 }
 

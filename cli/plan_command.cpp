@@ -48,11 +48,16 @@ public:
 
     ExitCode run(Console& console) override {
         search::EngineOptions options = search_.engine_options();
-        options.searchers = search::parse_searchers(search_.searcher);
+        options.searchers = searchers();
         check_outputs({{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}},
                       {model_.file, machine_, goal_.fix, goal_.profile, start_});
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
+        if (search_.contiguous && problem.objective() != plan::Objective::throughput) {
+            throw UsageError(
+                "--contiguous: pieces that each sample passes once are for throughput. Add "
+                "--objective throughput.");
+        }
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
                 "--trace: a plan of given costs has loads and no timeline. Leave it out; --report "
@@ -86,6 +91,22 @@ public:
     }
 
 private:
+    /// Those of --searcher; with --contiguous there is only one.
+    [[nodiscard]] std::vector<std::string> searchers() const {
+        if (!search_.contiguous) return search::parse_searchers(search_.searcher);
+        if (search_.searcher != "auto" && search_.searcher != "contiguous") {
+            throw UsageError(
+                fmt::format("--contiguous: searcher {} places ops anywhere. Leave --searcher out.",
+                            search_.searcher));
+        }
+        if (!start_.empty()) {
+            throw UsageError(
+                "--contiguous: a plan to start from may not be contiguous. Leave "
+                "--import-plan out.");
+        }
+        return {"contiguous"};
+    }
+
     static search::SearchResult run_search(const plan::Problem& problem,
                                            search::EngineOptions options, Console& console) {
         const Interrupt interrupt;

@@ -77,7 +77,10 @@ PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& resul
 std::string PlanSummary::result_line() const {
     std::string text =
         fmt::format("{} ({}), ", to_text(result_.evaluation.value), name_of(result_.status));
-    if (result_.status == search::Status::optimal) return text + "no legal plan is better";
+    if (result_.status == search::Status::optimal) {
+        return text +
+               fmt::format("no {} plan is better", result_.contiguous ? "contiguous" : "legal");
+    }
     text += fmt::format("lower bound {}", to_text(result_.lower_bound));
     if (result_.gap) text += fmt::format(", gap {}", percent(*result_.gap));
     return text;
@@ -118,6 +121,9 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     text += fact_line("machine", machine_line(loaded_.machine));
     text += fact_line("objective", goal_line(problem, result_.strategy.policy));
     text += fact_line("plan", result_line() + "\n" + search_line());
+    if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
+        text += fact_line("limited by", result_.limited_by);
+    }
     if (!result_.notes.empty()) text += fact_line("notes", notes_lines());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
@@ -148,6 +154,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
                  {"lower_bound_ps", result_.lower_bound.raw()},
                  {"gap", or_null(result_.gap)},
+                 {"limited_by", result_.limited_by},
                  {"searcher", result_.searcher},
                  {"scheduler", name_of(result_.scheduler)},
                  {"seed", result_.seed},
@@ -184,6 +191,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
     input.facts = {{std::string(name_of(problem.objective())), to_text(result_.evaluation.value)},
                    {"lower bound", to_text(result_.lower_bound)},
                    {"gap", result_.gap ? percent(*result_.gap) : "-"},
+                   {"limited by", result_.limited_by},
                    {"status", std::string(name_of(result_.status))},
                    {"searcher", result_.searcher},
                    {"scheduler", std::string(name_of(result_.scheduler))},

@@ -169,6 +169,9 @@ Status Contiguous::finish(Engine& engine) {
     }
     const plan::Evaluation* best = engine.best_evaluation();
     if (best != nullptr && best->feasible()) {
+        if (engine.options().contiguous) {
+            engine.raise_lower_bound(best->value, "contiguous pieces, all tried");
+        }
         engine.note(
             fmt::format("contiguous: no contiguous plan is better (all tried, over {} ideals).",
                         table_->ideals()));

@@ -189,6 +189,12 @@ void Engine::offer(const Strategy& strategy, const Evaluation& evaluation) {
     best_ = Candidate{strategy, evaluation, searcher_};
 }
 
+void Engine::raise_lower_bound(Time bound, std::string_view limited_by) {
+    if (bound <= lower_bound_) return;
+    lower_bound_ = bound;
+    limited_by_ = limited_by;
+}
+
 void Engine::count_acceptances(std::int64_t proposals, std::int64_t accepted) {
     proposals_ += proposals;
     acceptances_ += accepted;
@@ -266,6 +272,7 @@ SearchResult Engine::run(std::span<const SearcherRow> searchers) {
     const LowerBound bound = search::lower_bound(problem_);
     if (!bound.shortage.empty()) return infeasible(bound.shortage);
     lower_bound_ = bound.value;
+    limited_by_ = bound.limited_by;
     groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
     return finish(search(searchers));
 }
@@ -312,6 +319,8 @@ SearchResult Engine::finish(Status status) {
     SearchResult result;
     result.status = status;
     result.lower_bound = lower_bound_;
+    result.limited_by = limited_by_;
+    result.contiguous = options_.contiguous;
     result.scheduler = options_.scheduler;
     result.seed = options_.seed;
     result.evaluations = evaluations_;

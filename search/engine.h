@@ -21,7 +21,6 @@
 // not legal here, UsageError for an unknown searcher; otherwise Status says what came of it.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -67,9 +66,10 @@ struct EngineOptions {
     std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
     bool default_budget = false;  ///< nobody asked for the limits above: `auto` ends at its own
     std::uint64_t seed = 1;
-    int threads = 1;                      ///< >= 1; 0 = one per core
-    bool group = true;                    ///< false: only what must share a device moves together
-    std::optional<plan::Strategy> start;  ///< --import-plan
+    int threads = 1;          ///< >= 1; 0 = one per core
+    bool contiguous = false;  ///< the searchers propose contiguous plans only, bounds are of these
+    bool group = true;        ///< false: only what must share a device moves together
+    std::optional<plan::Strategy> start;            ///< --import-plan
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
     const Clock* clock = nullptr;                   ///< null: steady_clock()
@@ -91,6 +91,7 @@ struct SearchResult {
     std::size_t tasks = 0;
     Time lower_bound;
     std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)
+    std::string limited_by;     ///< what the lower bound comes from (lower_bound.h)
     std::string searcher;       ///< the one that found the strategy
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::uint64_t seed = 1;
@@ -98,6 +99,7 @@ struct SearchResult {
     std::optional<double> acceptance_rate;  ///< of searchers that accept and reject
     Duration elapsed{0};
     std::vector<Baseline> baselines;
+    bool contiguous = false;  ///< as asked for: bound and status are of contiguous plans
     /// Infeasible: what is short and by how much, one sentence without file name.
     std::string shortage;
     /// What searchers found out about other plans, a sentence each.
@@ -167,8 +169,8 @@ public:
     /// Cancelled, or out of time.
     [[nodiscard]] bool interrupted() const;
     void count_acceptances(std::int64_t proposals, std::int64_t accepted);
-    /// No plan is better than that; the caller has proven it.
-    void raise_lower_bound(Time bound) { lower_bound_ = std::max(lower_bound_, bound); }
+    /// No plan is better than that; the caller has proven it, by what `limited_by` names.
+    void raise_lower_bound(Time bound, std::string_view limited_by);
     /// For the result's notes.
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
@@ -200,6 +202,7 @@ private:
     std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
     std::unique_ptr<GroupGraph> groups_;
     Time lower_bound_;
+    std::string limited_by_;
     Random random_;
     std::string searcher_;
     std::optional<Candidate> best_;

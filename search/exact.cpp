@@ -123,7 +123,8 @@ Status Exact::end_target(Engine& engine) {
     } else {
         bound_ = target_;
         share_ = std::min(1.0, share_ * kMore);
-        if (target_ < beyond_) engine.raise_lower_bound(Time(bound_));
+        if (target_ < beyond_)
+            engine.raise_lower_bound(Time(bound_), "all placements below it, excluded by exact");
     }
     return aim(engine);
 }

@@ -34,8 +34,12 @@ LoadTree::LoadTree(const LoadProblem& problem, LoadTreeOptions options)
         }
         weight_.push_back(weight + 1);
     }
-    const std::size_t rows = graph.pins.items.size() + graph.size;
-    per_step_ = static_cast<std::int64_t>(3 * rows * problem.devices.size());
+    per_step_ = operations_per_step(problem);
+}
+
+std::int64_t LoadTree::operations_per_step(const LoadProblem& problem) {
+    const std::size_t rows = problem.graph.pins.items.size() + problem.graph.size;
+    return static_cast<std::int64_t>(3 * rows * problem.devices.size()) + 1;
 }
 
 void LoadTree::look_below(std::int64_t target) {

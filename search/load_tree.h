@@ -39,6 +39,9 @@ public:
     /// `problem` must outlive it; it has at most kMostMaskDevices devices.
     explicit LoadTree(const LoadProblem& problem, LoadTreeOptions options = {});
 
+    /// Of one step of an ascent on that problem, the unit that advance() counts in.
+    [[nodiscard]] static std::int64_t operations_per_step(const LoadProblem& problem);
+
     /// From the root on: is there an assignment with a largest load less than `target`?
     void look_below(std::int64_t target);
 

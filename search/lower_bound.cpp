@@ -1,36 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/lower_bound.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <utility>
+
+#include "graph/op_graph.h"
+#include "plan/max_load.h"
 #include "plan/subgraph_latency.h"
 #include "search/call_bound.h"
+#include "search/load_bound.h"
 #include "search/path_bound.h"
 #include "search/work_bound.h"
 
 namespace partita::search {
 
+namespace {
+
+std::string devices(int count) {
+    return fmt::format("{} device{}", count, count == 1 ? "" : "s");
+}
+
+std::string named(const plan::Problem& problem, graph::OpId op) {
+    return op.valid() ? fmt::format("'{}'", problem.graph().op(op).name) : std::string("no op");
+}
+
+/// Of equals the first stays.
+void raise(LowerBound& bound, Time value, std::string limited_by) {
+    if (value <= bound.value) return;
+    bound.value = value;
+    bound.limited_by = std::move(limited_by);
+}
+
+void raise_by_work(LowerBound& bound, const plan::Problem& problem, const WorkBound& work) {
+    bound.work = work.work();
+    bound.unit = work.unit();
+    const int tight = work.devices_short_of_memory();
+    raise(bound, bound.unit,
+          fmt::format("{} on its best device", named(problem, work.longest_op())));
+    raise(bound, bound.work,
+          tight > 0 ? "memory of " + devices(tight) : "work of " + devices(problem.device_count()));
+}
+
+void raise_by_path(LowerBound& bound, const plan::Problem& problem, const PathBounds& path) {
+    bound.critical_path = path.critical_path;
+    raise(bound, bound.critical_path,
+          fmt::format("critical path through {}", named(problem, path.on_path)));
+}
+
+}  // namespace
+
 LowerBound lower_bound(const plan::Problem& problem) {
     const WorkBound work(problem);
     LowerBound bound;
-    if (plan::is_subgraph_latency(problem)) {
-        bound.shortage = work.shortage();
-        bound.critical_path = path_bounds(problem, work).critical_path;
-        bound.calls = call_bound(problem);
-        bound.value = std::max(bound.critical_path, bound.calls);
+    bound.shortage = work.shortage();
+    if (problem.objective() == plan::Objective::throughput) {
+        raise_by_work(bound, problem, work);
+        if (!plan::has_given_costs(problem) || !bound.shortage.empty()) return bound;
+        bound.cuts = load_bound(problem, bound.value);
+        raise(bound, bound.cuts, "work and communication of " + devices(problem.device_count()));
         return bound;
     }
-    bound.work = work.work();
-    bound.unit = work.unit();
-    bound.shortage = work.shortage();
-    if (problem.objective() != plan::Objective::throughput) {
-        const PathBounds path = path_bounds(problem, work);
-        bound.critical_path = path.critical_path;
-        bound.windows = path.windows;
-        bound.stage = path.stage;
+    const PathBounds path = path_bounds(problem, work);
+    raise_by_path(bound, problem, path);
+    if (plan::is_subgraph_latency(problem)) {
+        bound.calls = call_bound(problem);
+        raise(bound, bound.calls, "memory, which cuts a path into calls");
+        return bound;
     }
-    bound.value =
-        std::max({bound.work, bound.unit, bound.critical_path, bound.windows, bound.stage});
+    raise_by_work(bound, problem, work);
+    bound.windows = path.windows;
+    bound.stage = path.stage;
+    raise(bound, bound.windows,
+          fmt::format("work of {}, with what must come before and after it",
+                      devices(problem.device_count())));
+    raise(bound, bound.stage,
+          fmt::format("all micro-batches through the stage of {}",
+                      named(problem, path.longest_stage)));
     return bound;
 }
 

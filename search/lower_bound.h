@@ -35,6 +35,9 @@
 //    which fits a device (search/call_bound.h). There, calls of a device do not wait for each other and CPUs
 //    are as many as are needed, so of the others only the critical path holds.
 //
+// 7. Work and what must be sent for it (throughput of given costs): placements below a target, excluded by a
+//    small branch and bound (search/load_bound.h).
+//
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //
 // Valid for: any split of any op (Constraints::whole_ops: none), within memory (overflow 0), any
@@ -57,6 +60,10 @@ struct LowerBound {
     Time windows;  ///< number 4; 0 for max-load
     Time stage;    ///< number 5; 0 for max-load
     Time calls;    ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
+    Time cuts;     ///< number 7; 0 but for the throughput of given costs
+    /// Which of these is the largest and where it comes from, e.g. "critical path through 'conv3'", "memory
+    /// of 4 devices"; the first of equals. Empty: the value is 0.
+    std::string limited_by;
     /// Why no plan can fit, with what is short and by how much: more bytes to keep than all devices
     /// together hold, or an op that fits no device it may use. Empty: not proven.
     std::string shortage;

@@ -47,14 +47,15 @@ public:
     }
 
     /// The longest that an op keeps its busiest device, with what must go before and follow: number 5.
-    [[nodiscard]] Time longest_stage(const BestTasks& tasks) const {
-        Time longest;
+    void find_longest_stage(const BestTasks& tasks, PathBounds& bounds) const {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
             const BestTask& last = problem_.has_backward(op) ? tasks.backward[i] : tasks.forward[i];
-            longest = std::max(longest, tasks.forward[i].head + busiest_share(op) + last.tail);
+            const Time stage = tasks.forward[i].head + busiest_share(op) + last.tail;
+            if (stage <= bounds.stage) continue;
+            bounds.stage = stage;
+            bounds.longest_stage = op;
         }
-        return longest;
     }
 
 private:
@@ -207,11 +208,26 @@ Time window_bound(std::vector<BestTask> tasks, const WorkBound& work) {
 
 }  // namespace
 
+/// The longest op on a path that takes all of that.
+OpId longest_on(const BestTasks& all, Time path) {
+    OpId longest;
+    Time most;
+    for (const auto* kind : {&all.forward, &all.backward, &all.update}) {
+        for (std::size_t i = 0; i < kind->size(); ++i) {
+            const BestTask& task = (*kind)[i];
+            if (task.length <= most || task.head + task.length + task.tail < path) continue;
+            most = task.length;
+            longest = OpId(i);
+        }
+    }
+    return longest;
+}
+
 PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
     PathBuilder builder(problem, work);
     const BestTasks all = builder.run();
     PathBounds bounds;
-    bounds.stage = builder.longest_stage(all);
+    builder.find_longest_stage(all, bounds);
     std::vector<BestTask> tasks;
     for (const auto* kind : {&all.forward, &all.backward, &all.update}) {
         for (const BestTask& task : *kind) {
@@ -219,6 +235,7 @@ PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
             if (task.price > 0) tasks.push_back(task);
         }
     }
+    bounds.on_path = longest_on(all, bounds.critical_path);
     bounds.windows = window_bound(std::move(tasks), work);
     return bounds;
 }

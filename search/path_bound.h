@@ -9,6 +9,7 @@
 //     ╰──head──▶▓▓▓▓▓▓▓▓▓▓◀───────────────── tail ───────────────────────╯
 #pragma once
 
+#include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
 #include "search/work_bound.h"
@@ -16,9 +17,11 @@
 namespace partita::search {
 
 struct PathBounds {
-    Time critical_path;  ///< number 1
-    Time windows;        ///< number 4
-    Time stage;          ///< number 5
+    Time critical_path;   ///< number 1
+    Time windows;         ///< number 4
+    Time stage;           ///< number 5
+    graph::OpId on_path;  ///< the longest op on the critical path; invalid: nothing takes time
+    graph::OpId longest_stage;  ///< of number 5
 };
 
 PathBounds path_bounds(const plan::Problem& problem, const WorkBound& work);

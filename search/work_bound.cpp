@@ -237,8 +237,19 @@ void WorkBound::bound_units() {
         // Whole times are rounded up, those of parts may be less than a part of them.
         const std::int64_t rounded = std::min<std::int64_t>(best.raw(), 3 * members_[u]);
         const std::int64_t slack = limit_[u] > 1 ? rounded : 0;
-        unit_ = std::max(unit_, Time((best.raw() - slack) / limit_[u]));
+        const Time time((best.raw() - slack) / limit_[u]);
+        if (time <= unit_) continue;
+        unit_ = time;
+        longest_op_ = first_op_[u];
     }
+}
+
+int WorkBound::devices_short_of_memory() const {
+    int devices = 0;
+    for (std::size_t c = 0; c < classes_.count(); ++c) {
+        if (byte_price_[c] > 0) devices += classes_.size[c];
+    }
+    return devices;
 }
 
 /// To integers. Rounding down is sound for any of them; a price of bytes beyond 2^60 would leave the

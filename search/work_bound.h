@@ -42,6 +42,10 @@ public:
 
     [[nodiscard]] Time work() const { return work_; }
     [[nodiscard]] Time unit() const { return unit_; }
+    /// The op of unit(), or one that shares its device; invalid: none takes time.
+    [[nodiscard]] graph::OpId longest_op() const { return longest_op_; }
+    /// Devices of which the memory makes work() larger; 0: memory does not matter.
+    [[nodiscard]] int devices_short_of_memory() const;
     /// As LowerBound::shortage.
     [[nodiscard]] const std::string& shortage() const { return shortage_; }
 
@@ -82,6 +86,7 @@ private:
     Int128 speed_ = 0;                      ///< sum of w over all devices
     Time work_;
     Time unit_;
+    graph::OpId longest_op_;
     std::string shortage_;
 };
 

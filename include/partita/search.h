@@ -134,6 +134,7 @@ struct SearchResult {
     std::string shortage;       ///< infeasible: what is short and by how much
     Time lower_bound;           ///< no legal plan is faster
     std::optional<double> gap;  ///< value / lower bound - 1; none when infeasible or the bound is 0
+    std::string limited_by;     ///< what the bound comes from, e.g. "memory of 4 devices"
     std::string searcher;       ///< the one that found the plan
     std::int64_t evaluations = 0;
     std::chrono::nanoseconds elapsed{0};

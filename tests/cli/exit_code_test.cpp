@@ -57,7 +57,12 @@ TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
 }
 
 TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
-    expect(2, "--contiguous is not in this version", plan_mlp({"--contiguous"}));
+    expect(2, "--zero-shot is not in this version", plan_mlp({"--zero-shot"}));
+}
+
+TEST_F(ExitCode, IsTwoForContiguousPiecesWithoutThroughput) {
+    expect(2, "Add --objective throughput", plan_mlp({"--contiguous"}));
+    expect(2, "mcmc", plan_mlp({"--contiguous", "--objective", "throughput", "--searcher", "mcmc"}));
 }
 
 TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {

@@ -52,7 +52,7 @@ TEST_F(Help, NamesEveryCommand) {
 
 TEST_F(Help, DoesNotOfferWhatThisVersionLacks) {
     const std::string help = run({"plan", "--help"}).out;
-    for (const char* option : {"--contiguous", "--reward", "--zero-shot"}) {
+    for (const char* option : {"--reward", "--save-policy", "--zero-shot"}) {
         EXPECT_THAT(help, Not(HasSubstr(option)));
     }
     EXPECT_THAT(help, HasSubstr("critical-path"));

@@ -133,6 +133,22 @@ TEST(Contiguous, EqualsAllContiguousAssignmentsOfSmallWorkloads) {
     EXPECT_GT(with_several_devices, 50);
 }
 
+// Asked for contiguous plans only, the bound is that of these.
+TEST(Contiguous, IsOptimalAmongContiguousPlansWhereOnlyTheseAreAskedFor) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        Random random(seed);
+        const OpGraph graph = support::random_workload(random, 12);
+        const cost::Machine machine = plan::switched_machine(3);
+        const Problem problem = plan::make_problem(graph, machine, throughput());
+        EngineOptions options = contiguous();
+        options.contiguous = true;
+        const SearchResult result = search(problem, options);
+        EXPECT_EQ(result.status, Status::optimal);
+        EXPECT_EQ(result.lower_bound, result.evaluation.value);
+        EXPECT_EQ(result.evaluation.value, search(problem, contiguous()).evaluation.value);
+    }
+}
+
 TEST(Contiguous, ValueDoesNotDependOnTheNumbersOfOps) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         Random random(seed);

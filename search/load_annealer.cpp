@@ -21,6 +21,9 @@ constexpr std::size_t kWidestNet = 8;
 constexpr std::int64_t kWorkBetweenSharpenings = 4'096;
 constexpr int kTriesForPartner = 9;
 
+/// A block grows to a quarter of all vertices at most, and to so many: larger ones cost more than they find.
+constexpr double kLargestBlock = 256;
+
 /// A device above its capacity costs more than one next to the target, and the more the further above.
 constexpr double kOverflow = 2;
 constexpr double kOverflowShare = 1'000;
@@ -33,7 +36,8 @@ LoadAnnealer::LoadAnnealer(const LoadProblem& problem, Random random)
       random_(random),
       energies_(problem.devices.size(), 0),
       moved_(problem.graph.size, 0),
-      most_doublings_(std::log2(std::max(2.0, static_cast<double>(problem.graph.size) / 4))) {}
+      most_doublings_(
+          std::log2(std::clamp(static_cast<double>(problem.graph.size) / 4, 2.0, kLargestBlock))) {}
 
 std::vector<std::int32_t> LoadAnnealer::random_start() {
     std::vector<std::int32_t> start;

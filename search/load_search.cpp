@@ -8,6 +8,7 @@
 
 #include "plan/max_load.h"
 #include "search/engine.h"
+#include "search/piece_graph.h"
 
 namespace partita::search {
 
@@ -25,6 +26,18 @@ constexpr double kBlunt = 20;
 
 /// Pins are counted per net and device in one table of 32-bit numbers.
 constexpr std::size_t kMostCounts = std::size_t{1} << 27U;
+
+/// May any vertex go elsewhere?
+bool can_move(const LoadProblem& problem) {
+    const LoadGraph& graph = problem.graph;
+    for (std::size_t v = 0; v < graph.size; ++v) {
+        const auto allowed =
+            std::count_if(problem.devices.begin(), problem.devices.end(),
+                          [&](const auto& device) { return graph.time(v, device.kind) != kNever; });
+        if (allowed > 1) return true;
+    }
+    return false;
+}
 
 }  // namespace
 
@@ -47,8 +60,7 @@ bool LoadSearch::applies(const Engine& engine) {
 
 Status LoadSearch::step(Engine& engine) {
     if (!problem_) start(engine);
-    if (problem_->graph.size == 0 || problem_->devices.size() < 2) return Status::found;
-    return is_over(engine) ? Status::found : round(engine);
+    return !can_move(*problem_) || is_over(engine) ? Status::found : round(engine);
 }
 
 /// The engine ends a search whose budget is spent.
@@ -72,10 +84,9 @@ void LoadSearch::start(Engine& engine) {
     for (std::size_t g = 0; g < placement.size(); ++g) {
         first_[static_cast<std::size_t>(problem.of[g])] = placement[g];
     }
-    LoadState state(problem.graph, problem.devices);
-    state.assign(first_);
     best_ = first_;
-    best_score_ = state.score();
+    const plan::Evaluation& best = *engine.best_evaluation();
+    best_score_ = {.overflow = best.overflow.raw(), .load = best.value.raw()};
     const std::uint64_t seed = engine.random().next();
     for (int i = 0; i < options_.chains; ++i) {
         chains_.push_back(std::make_unique<ChainOf>(
@@ -120,7 +131,7 @@ Status LoadSearch::round(Engine& engine) {
     return Status::in_progress;
 }
 
-/// The best of all chains, if it is new. Small loads for whom bytes are equal.
+/// The best of all chains, if it is new.
 void LoadSearch::adopt(Engine& engine) {
     const ChainOf* better = nullptr;
     for (const auto& chain : chains_) {

@@ -41,10 +41,11 @@ std::unique_ptr<Searcher> make_placer(Engine& /*engine*/) {
 }
 
 constexpr std::array kSearchers = {
-    SearcherRow{.name = "auto",
-                .summary = "the quick searchers below, then mcmc from the best of them",
-                .options = "--seed, --time-limit, --evaluations",
-                .make = make<AutoSearch>},
+    SearcherRow{
+        .name = "auto",
+        .summary = "the quick searchers below, then mcmc or local-search from the best of them",
+        .options = "--seed, --time-limit, --evaluations",
+        .make = make<AutoSearch>},
     SearcherRow{.name = "single-device",
                 .summary = "everything on the fastest device that holds it",
                 .options = "",
@@ -106,8 +107,9 @@ constexpr std::array kSearchers = {
                 .options = "",
                 .make = make<Contiguous>},
     SearcherRow{.name = "local-search",
-                .summary = "starts from the best of the quick ones and goes downhill; whole blocks "
-                           "move where costs are given",
+                .summary =
+                    "starts from the best of the quick ones; descends and is shaken, or anneals "
+                    "whole blocks where costs are given",
                 .options = "--seed, --time-limit, --evaluations",
                 .make = make<LocalSearch>},
     SearcherRow{.name = "exact",

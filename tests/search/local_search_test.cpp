@@ -139,6 +139,18 @@ TEST(LocalSearch, EndsByItselfWithoutABudget) {
     }
 }
 
+TEST(LocalSearch, EndsWhereNothingMayMove) {
+    Random random(3);
+    const graph::OpGraph graph = support::random_workload(random, 20);
+    const cost::Machine machine = plan::switched_machine(4);
+    ProblemOptions options = throughput();
+    options.constraints.allowed.assign(graph.op_count(), {2});
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const SearchResult result = search(problem, local_search(1'000));
+    EXPECT_NE(result.status, Status::infeasible);
+    EXPECT_LT(result.evaluations, 100);
+}
+
 /// Of real ops, whose plans it improves by the moves of mcmc.
 TEST(LocalSearch, ImprovesPlansOfNetworks) {
     int better = 0;

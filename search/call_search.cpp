@@ -165,7 +165,8 @@ void CallSearch::begin_cycles(Engine& engine, double spent) {
 /// As a share of the best latency.
 double CallSearch::temperature(double spent, std::size_t chain) const {
     const double left = 1 - std::clamp(spent * options_.cycles - cycle_, 0.0, 1.0);
-    const double begin = (is_fresh(chain) ? options_.hot : options_.warm) * std::pow(1.4, static_cast<double>(chain));
+    const double begin = (is_fresh(chain) ? options_.hot : options_.warm) *
+                         std::pow(options_.spread, static_cast<double>(chain));
     return options_.cold * std::pow(begin / options_.cold, left);
 }
 

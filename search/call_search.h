@@ -31,13 +31,14 @@ namespace partita::search {
 
 struct CallSearchOptions {
     int chains = 4;  ///< >= 1
-    int cycles = 4;  ///< of each chain; >= 1
+    int cycles = 3;  ///< of each chain; >= 1
     double hot =
         5e-2;  ///< T at the beginning of a fresh cycle, as a share of the best latency; > 0
-    double warm = 1e-2;                ///< of one from the best; > 0
-    double cold = 3e-4;                ///< at the end of any; > 0
-    double guidance = 0.02;            ///< of CallState
-    std::int64_t proposals = 200'000;  ///< at most, without a budget
+    double warm = 1e-2;      ///< of one from the best; > 0
+    double spread = 1.4;     ///< by so much each chain begins hotter than the one before; >= 1
+    double cold = 3e-4;      ///< at the end of any; > 0
+    double guidance = 0.02;  ///< of CallState
+    std::int64_t proposals = 600'000;  ///< at most, without a budget
     bool own_budget = false;           ///< ends after `proposals`; the engine's budget only limits
 };
 

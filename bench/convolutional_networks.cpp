@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlexNet (Krizhevsky 2014, widths of torchvision), ResNet (He et al. 2016), DenseNet (Huang et al.
+// LeNet-5 (LeCun et al. 1998), AlexNet (Krizhevsky 2014, widths of torchvision), VGG-16 (Simonyan,
+// Zisserman 2015), ResNet (He et al. 2016), DenseNet (Huang et al.
 // 2017).
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -80,6 +82,30 @@ OpGraph make_alexnet(std::int64_t batch) {
     x = net.flatten(x);
     x = net.dense(x, 4'096);
     x = net.dense(x, 4'096);
+    return net.finish(net.dense(x, kClasses));
+}
+
+OpGraph make_lenet_5(std::int64_t batch) {
+    NetworkBuilder net("lenet-5");
+    TensorId x = net.conv(net.image(batch, 1, 32), 6, unpadded(5));
+    x = net.pool("AveragePool", x, unpadded(2, 2));
+    x = net.conv(x, 16, unpadded(5));
+    x = net.pool("AveragePool", x, unpadded(2, 2));
+    x = net.dense(net.flatten(x), 120);
+    return net.finish(net.dense(net.dense(x, 84), 10));
+}
+
+OpGraph make_vgg_16(std::int64_t batch) {
+    constexpr std::array kLayers = {2, 2, 3, 3, 3};
+    NetworkBuilder net("vgg-16");
+    TensorId x = net.image(batch, 3, kImage);
+    std::int64_t width = 64;
+    for (const int layers : kLayers) {
+        for (int layer = 0; layer < layers; ++layer) x = net.conv(x, width, square(3));
+        x = net.pool("MaxPool", x, unpadded(2, 2));
+        width = std::min<std::int64_t>(2 * width, 512);
+    }
+    x = net.dense(net.dense(net.flatten(x), 4'096), 4'096);
     return net.finish(net.dense(x, kClasses));
 }
 

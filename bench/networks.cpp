@@ -14,7 +14,9 @@ namespace partita::bench {
 namespace {
 
 constexpr std::array kNetworks = {
+    NetworkRow{"lenet-5", 32, make_lenet_5},
     NetworkRow{"alexnet", 256, make_alexnet},
+    NetworkRow{"vgg-16", 64, make_vgg_16},
     NetworkRow{"resnet-50", 64, make_resnet_50},
     NetworkRow{"resnet-101", 64, make_resnet_101},
     NetworkRow{"resnet-101-chain", 64, make_resnet_101_chain},

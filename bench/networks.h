@@ -4,7 +4,9 @@
 // sizes. Elementwise layers are part of the op before them, as in the simulator of 2018 whose rates
 // are published; the loss is the planner's, so no Softmax ends a network.
 //
+//     lenet-5              8 ops   2 Conv, 2 AveragePool, Flatten, 3 Gemm
 //     alexnet             12 ops   5 Conv, 3 MaxPool, Flatten, 3 Gemm; the widths of torchvision's
+//     vgg-16              22 ops   13 Conv, 5 MaxPool, Flatten, 3 Gemm
 //     resnet-50, -101              with projections and shortcut adds
 //     resnet-101-chain   104 ops   without both, as it was measured in 2018
 //     inception-v3       121 ops   94 Conv, 14 pools, 11 Concat, Flatten, Gemm; without auxiliary head
@@ -42,7 +44,9 @@ graph::OpGraph make_network(std::string_view name, std::int64_t batch);
 /// Ops that compute: neither sources, outputs nor the views (Squeeze) that ONNX needs after an LSTM.
 int computing_ops(const graph::OpGraph& graph);
 
+graph::OpGraph make_lenet_5(std::int64_t batch);
 graph::OpGraph make_alexnet(std::int64_t batch);
+graph::OpGraph make_vgg_16(std::int64_t batch);
 graph::OpGraph make_resnet_50(std::int64_t batch);
 graph::OpGraph make_resnet_101(std::int64_t batch);
 graph::OpGraph make_resnet_101_chain(std::int64_t batch);

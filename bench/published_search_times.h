@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seconds that FlexFlow's search took end to end, mean of ten random starts: Jia, Zaharia, Aiken,
-// MLSys 2019, table 5 (REFERENCES.md 6.7).
+// Seconds that published searches took: FlexFlow's end to end, mean of ten random starts (Jia, Zaharia, Aiken,
+// MLSys 2019, table 5; REFERENCES.md 6.7), and OptCNN's.
 #pragma once
 
 #include <array>
@@ -34,6 +34,21 @@ inline constexpr std::array kPublishedSearchTimes = {
         "language-model", "RNNLM", {{{21, 9.2}, {76, 31}, {327, 121}, {1'102, 342}, {3'406, 969}}}},
     PublishedSearchTimes{
         "translator", "NMT", {{{40, 16}, {178, 65}, {998, 328}, {2'698, 701}, {8'982, 2'190}}}},
+};
+
+/// Seconds that OptCNN's elimination and a depth-first search took on 4 GPUs: Jia, Lin, Qi, Aiken, ICML 2018
+/// (REFERENCES.md 6.9); its batch is 32 a GPU. None: more than a day.
+struct PublishedElimination {
+    std::string_view network;
+    double elimination = 0;
+    std::string_view depth_first;
+};
+
+inline constexpr std::array kPublishedEliminations = {
+    PublishedElimination{"lenet-5", 0.01, "5.6 s"},
+    PublishedElimination{"alexnet", 0.02, "2.1 h"},
+    PublishedElimination{"vgg-16", 0.1, "> 24 h"},
+    PublishedElimination{"inception-v3", 0.4, "> 24 h"},
 };
 
 }  // namespace partita::bench

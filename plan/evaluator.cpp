@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "plan/additive.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
@@ -51,6 +52,7 @@ public:
 
 protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
+    [[nodiscard]] LayoutCache& cache() { return cache_; }
 
 private:
     /// `evaluation` has the makespan as its value.
@@ -104,6 +106,18 @@ private:
     std::optional<SubgraphLatency> latency_;
 };
 
+/// Memory and busy times are those of the timeline.
+class AdditiveEvaluator final : public TimelineEvaluator {
+public:
+    using TimelineEvaluator::TimelineEvaluator;
+
+    Evaluation evaluate(const Strategy& strategy) override {
+        Evaluation evaluation = TimelineEvaluator::evaluate(strategy);
+        evaluation.value = additive_time(problem(), strategy, cache());
+        return evaluation;
+    }
+};
+
 template <class T>
 std::unique_ptr<Evaluator> make(const Problem& problem, Scheduler scheduler) {
     return std::make_unique<T>(problem, scheduler);
@@ -117,6 +131,8 @@ constexpr std::array kEvaluators = {
     EvaluatorRow{"subgraph-latency",
                  "latency under given costs, where accelerators are called with subgraphs",
                  &make<SubgraphLatencyEvaluator>},
+    EvaluatorRow{"additive", "sum over ops and reshards, as if nothing overlapped",
+                 &make<AdditiveEvaluator>},
 };
 
 }  // namespace

@@ -9,6 +9,8 @@
 //     subgraph-latency
 //                latency of a sample under given costs, where accelerators are called with subgraphs
 //                (plan/subgraph_latency.h)
+//     additive   nothing overlaps: the sum over ops and over what is resharded between them
+//                (additive.h). No objective asks for it; the searcher `elimination` is exact for it
 //
 // Evaluations compare lexicographically by (schedule kept, memory overflow, value): over memory is
 // never traded for time.

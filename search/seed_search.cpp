@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "plan/max_load.h"
 #include "search/contiguous.h"
+#include "search/elimination.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 
@@ -14,31 +16,50 @@ namespace {
 
 /// Where ops may be split these find what the placers of whole ops cannot.
 constexpr std::array<std::string_view, 3> kFirstWave = {"single-device", "data-parallel", "expert"};
-constexpr int kWaves = 2;
+constexpr int kWaves = 3;
 
 /// Ideals that take half a second at most.
 constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
+
+/// Lists of configs that are priced in some tenths of a second.
+constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
+
+bool may_split(const plan::Problem& problem) {
+    return problem.device_count() > 1 && !problem.constraints().whole_ops &&
+           !plan::has_given_costs(problem);
+}
 
 }  // namespace
 
 SeedSearch::~SeedSearch() = default;
 
-/// The searchers of the next wave; false: there is none.
+/// The searchers of the next wave, if there are any for the problem; false: that was the last.
 bool SeedSearch::fill(Engine& engine) {
-    if (wave_ == kWaves) return false;
-    const bool first = wave_++ == 0;
-    for (const SearcherRow& row : searcher_table()) {
-        const bool named = std::ranges::find(kFirstWave, row.name) != kFirstWave.end();
-        if (row.in_auto && named == first) turns_.push_back({row.name, row.make(engine)});
+    const plan::Problem& problem = engine.problem();
+    const bool throughput = problem.objective() == plan::Objective::throughput;
+    switch (wave_++) {
+    case 0:
+        for (const std::string_view name : kFirstWave) add(engine, *find_searcher(name));
+        if (throughput) turns_.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
+        return true;
+    case 1:
+        if (!throughput && may_split(problem)) {
+            turns_.push_back(
+                {"elimination", std::make_unique<EliminationSearch>(kQuickElimination)});
+        }
+        return true;
+    case 2:
+        for (const SearcherRow& row : searcher_table()) {
+            const bool named = std::ranges::find(kFirstWave, row.name) != kFirstWave.end();
+            if (row.in_auto && !named) add(engine, row);
+        }
+        return true;
+    default: return false;
     }
-    if (!first) return true;
-    std::ranges::sort(turns_, {}, [](const Turn& turn) {
-        return std::ranges::find(kFirstWave, turn.name) - kFirstWave.begin();
-    });
-    if (engine.problem().objective() == plan::Objective::throughput) {
-        turns_.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
-    }
-    return true;
+}
+
+void SeedSearch::add(Engine& engine, const SearcherRow& row) {
+    turns_.push_back({row.name, row.make(engine)});
 }
 
 Status SeedSearch::step(Engine& engine) {

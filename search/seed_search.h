@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The quick searchers of the table (in_auto), as `auto` and `mcmc` start with them. They run in two
+// The quick searchers of the table (in_auto), as `auto` and `mcmc` start with them. They run in three
 // waves; inside a wave each makes one step in turn, so that even a small budget meets the best proposal
 // of each:
 //
 //     1   single-device ─▶ data-parallel ─▶ expert ─▶ data-parallel ─▶ expert ─▶ ...
 //         last, for throughput alone: contiguous, where the graph has not too many ideals
-//     2   critical-path ─▶ multi-objective ─▶ ...      only while less than `share` is spent
+//     2   elimination, where ops may be split, for other objectives
+//     3   critical-path ─▶ multi-objective ─▶ ...      only while less than `share` is spent
 //
+// Elimination knows no pipelines, and expert looks for them only as far as they may beat the best plan: so
+// it comes after.
 // Where one evaluation is expensive, the first wave may take all of the budget: its dozen of proposals
-// is worth more than as many random moves. The second places whole ops, and rarely wins in training.
+// is worth more than as many random moves. The second is left out then, too. The third places whole
+// ops, and rarely wins in training.
 //
 // Optimal: no. Ends: after the last of them, or as above.
 // Random: none; the same proposals in the same order, whatever the seed.
@@ -24,6 +28,7 @@
 #include "plan/evaluator.h"
 #include "plan/strategy.h"
 #include "search/searcher.h"
+#include "search/searchers.h"
 
 namespace partita::search {
 
@@ -47,6 +52,7 @@ private:
     };
 
     bool fill(Engine& engine);
+    void add(Engine& engine, const SearcherRow& row);
 
     double share_;
     int wave_ = 0;

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/elimination_space.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "plan/config.h"
+#include "search/follow.h"
+#include "search/split_configs.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using plan::DeviceSet;
+using plan::OpConfig;
+using plan::OpLayouts;
+using plan::Problem;
+
+namespace {
+
+constexpr std::array kWays = {Home::as_read, Home::updates_in_shards, Home::in_shards};
+
+std::int64_t penalty(std::int64_t bytes, const CostWeights& weights) {
+    return static_cast<std::int64_t>(Int128{bytes} * weights.per_mebibyte >> 20U);
+}
+
+std::int64_t scaled(std::int64_t time, const CostWeights& weights) {
+    return time * weights.parameter_halves / 2;
+}
+
+/// The cheapest way; ties by the first.
+template <class Ways>
+const auto& best_way(const Ways& ways, const CostWeights& weights) {
+    return *std::ranges::min_element(ways, {}, [&](const auto& way) {
+        return scaled(way.time, weights) + penalty(way.bytes, weights);
+    });
+}
+
+/// Numbers and texts in a row.
+class Traits {
+public:
+    void add(std::int64_t value) { values_.push_back(value); }
+    void add(std::string_view text) {
+        add(static_cast<std::int64_t>(text.size()));
+        values_.insert(values_.end(), text.begin(), text.end());
+    }
+    template <class T>
+    void add(const std::vector<T>& values) {
+        add(static_cast<std::int64_t>(values.size()));
+        for (const T& value : values) add(value);
+    }
+    void add(double value) { add(std::to_string(value)); }
+    void add(const graph::DimRule& dim) {
+        add(dim.factors);
+        if (!dim.window) return add(std::int64_t{-1});
+        for (const std::int64_t value :
+             {dim.window->stride, dim.window->before, dim.window->after, dim.window->divisor}) {
+            add(value);
+        }
+    }
+    void add(const graph::TensorRule& rule) {
+        add((rule.linear ? std::int64_t{2} : 0) + (rule.apply_once ? 1 : 0));
+        add(rule.dims);
+    }
+    void add(int value) { add(std::int64_t{value}); }
+    void add(const graph::Factor& factor) {
+        add(factor.name);
+        add(factor.extent);
+        add((factor.splittable ? std::int64_t{2} : 0) + (factor.reduction ? 1 : 0));
+        add(static_cast<std::int64_t>(factor.combine));
+    }
+    void add(const graph::OpRule& rule) {
+        add(rule.factors);
+        add(rule.operands);
+        add(rule.results);
+        add(static_cast<std::int64_t>(rule.flops.raw()));
+        add(rule.bytes_moved ? rule.bytes_moved->raw() : -1);
+        add(static_cast<std::int64_t>(rule.saves_operands));
+        add(static_cast<std::int64_t>(rule.saves_results));
+        add((rule.additive ? std::int64_t{8} : 0) + (rule.matrix_product ? 4 : 0) +
+            (rule.conservative ? 2 : 0) + (rule.alias ? 1 : 0));
+    }
+    [[nodiscard]] std::vector<std::int64_t> take() { return std::move(values_); }
+
+private:
+    std::vector<std::int64_t> values_;
+};
+
+}  // namespace
+
+EliminationSpace::EliminationSpace(const Problem& problem, std::vector<int> devices, Detail detail)
+    : problem_(problem),
+      policy_(problem.policy()),
+      devices_(std::move(devices)),
+      detail_(detail),
+      cache_(problem),
+      prices_(problem, policy_, cache_),
+      blocks_(blocks_of_factors(problem)),
+      together_(problem.graph().op_count(), -1),
+      variable_of_(problem.graph().op_count(), -1),
+      list_of_(problem.graph().op_count(), 0) {
+    find_sets();
+    find_variables();
+    find_lists();
+    find_edges();
+}
+
+EliminationSpace::~EliminationSpace() = default;
+
+/// Prefixes of the devices, each as long as a divisor or a power of two.
+void EliminationSpace::find_sets() {
+    const int all = static_cast<int>(devices_.size());
+    for (int size = all; size >= 1; --size) {
+        const bool fits = all % size == 0 || (size & (size - 1)) == 0;
+        const bool wanted = size == all || size == 1 || detail_ != Detail::whole_or_batch;
+        if (fits && wanted) sets_.push_back(some_of(devices_, 0, size));
+    }
+}
+
+const OpLayouts& EliminationSpace::layouts(OpId op, const OpConfig& config) {
+    return cache_.of(op, config, policy_.micro_batches, 0);
+}
+
+/// A source whose only reader decides where it lies.
+bool EliminationSpace::is_folded(TensorId t) const {
+    const graph::OpGraph& graph = problem_.graph();
+    const OpId producer = graph.tensor(t).producer;
+    const OpKind kind = graph.op(producer).kind;
+    if (kind == OpKind::compute || kind == OpKind::output) return false;
+    return graph.uses(t).size() == 1 && !problem_.is_resident(t) && together_[producer.index()] < 0;
+}
+
+void EliminationSpace::find_variables() {
+    const graph::OpGraph& graph = problem_.graph();
+    std::vector<int> root(graph.op_count());
+    std::iota(root.begin(), root.end(), 0);
+    const auto find = [&](int i) {
+        while (root[static_cast<std::size_t>(i)] != i) i = root[static_cast<std::size_t>(i)];
+        return i;
+    };
+    for (const auto& group : problem_.constraints().together) {
+        for (const OpId op : group) {
+            const int a = find(static_cast<int>(group.front().index()));
+            const int b = find(static_cast<int>(op.index()));
+            root[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+            together_[op.index()] = 0;
+        }
+    }
+    std::vector<int> group_of_root(graph.op_count(), -1);
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (together_[i] < 0) continue;
+        int& group = group_of_root[static_cast<std::size_t>(find(static_cast<int>(i)))];
+        const std::vector<int>& allowed = problem_.allowed_devices(OpId(i));
+        if (group < 0) {
+            group = static_cast<int>(common_.size());
+            common_.push_back(allowed);
+        }
+        together_[i] = group;
+        std::erase_if(common_[static_cast<std::size_t>(group)], [&](int d) {
+            return !std::binary_search(allowed.begin(), allowed.end(), d);
+        });
+    }
+    std::vector<int> variable_of_group(common_.size(), -1);
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::Op& op = graph.op(OpId(i));
+        if (together_[i] >= 0) {
+            int& variable = variable_of_group[static_cast<std::size_t>(together_[i])];
+            if (variable < 0) {
+                variable = static_cast<int>(members_.size());
+                members_.emplace_back();
+            }
+            variable_of_[i] = variable;
+            members_[static_cast<std::size_t>(variable)].emplace_back(i);
+            continue;
+        }
+        if (op.kind != OpKind::compute && op.kind != OpKind::output) {
+            const TensorId t = op.outputs[0];
+            const bool unread = graph.uses(t).empty();
+            if (unread || problem_.is_resident(t) || is_folded(t)) continue;
+        }
+        variable_of_[i] = static_cast<int>(members_.size());
+        members_.push_back({OpId(i)});
+    }
+}
+
+/// All that the configs of an op and their costs depend on.
+std::vector<std::int64_t> EliminationSpace::traits_of(OpId id) const {
+    const graph::OpGraph& graph = problem_.graph();
+    const graph::Op& op = graph.op(id);
+    Traits traits;
+    const bool alone = op.given.has_value() || !op.bodies.empty() ||
+                       (op.kind != OpKind::compute && op.kind != OpKind::output);
+    traits.add(alone ? std::int64_t{id.value} : -1);
+    traits.add(static_cast<std::int64_t>(op.kind));
+    traits.add(op.type);
+    traits.add(op.domain);
+    traits.add(op.opset);
+    traits.add(op.trip_count.value_or(-1));
+    for (const auto& [name, value] : op.attributes.entries()) {
+        traits.add(name);
+        std::visit([&](const auto& of) { traits.add(of); }, value);
+    }
+    traits.add(problem_.rule(id));
+    traits.add((problem_.is_batched(id) ? std::int64_t{2} : 0) +
+               (problem_.has_backward(id) ? 1 : 0));
+    for (const graph::BatchDigit& digit : problem_.batch_digits(id)) traits.add(digit.extent);
+    traits.add(together_[id.index()]);
+    traits.add(problem_.allowed_devices(id).size() ==
+                       static_cast<std::size_t>(problem_.device_count())
+                   ? std::vector<int>{}
+                   : problem_.allowed_devices(id));
+    for (const TensorId t : op.inputs) {
+        if (!t.valid()) {
+            traits.add(-1);
+            continue;
+        }
+        traits.add(prices_.alike(t));
+        const bool folded = is_folded(t);
+        traits.add((problem_.has_gradient(t) ? std::int64_t{8} : 0) +
+                   (problem_.is_resident(t) ? 4 : 0) + (folded ? 2 : 0) +
+                   (problem_.is_batched(t) ? 1 : 0));
+        const OpId producer = graph.tensor(t).producer;
+        traits.add(static_cast<std::int64_t>(graph.op(producer).kind));
+        if (folded) {
+            traits.add(problem_.allowed_devices(producer).size() ==
+                               static_cast<std::size_t>(problem_.device_count())
+                           ? std::vector<int>{}
+                           : problem_.allowed_devices(producer));
+        }
+        if (graph.tensor(t).known_integers) traits.add(*graph.tensor(t).known_integers);
+    }
+    for (const TensorId t : op.outputs) {
+        traits.add(prices_.alike(t));
+        traits.add(prices_.gradient_count(t));
+    }
+    return traits.take();
+}
+
+void EliminationSpace::find_lists() {
+    for (const auto& members : members_) {
+        for (const OpId op : members) list_of_[op.index()] = list_of_op(op);
+    }
+}
+
+std::size_t EliminationSpace::list_of_op(OpId op) {
+    const auto [known, is_new] = known_lists_.try_emplace(traits_of(op), lists_.size());
+    if (!is_new) return known->second;
+    ChoiceList& list = lists_.emplace_back();
+    const graph::Op& of = problem_.graph().op(op);
+    for (std::size_t i = 0; i < of.inputs.size(); ++i) {
+        if (of.inputs[i].valid() && is_folded(of.inputs[i])) {
+            list.folded.push_back(static_cast<std::uint32_t>(i));
+        }
+    }
+    const int group = together_[op.index()];
+    const bool source = of.kind != OpKind::compute && of.kind != OpKind::output;
+    list.parameter = source && prices_.is_trained(of.outputs[0]);
+    if (group >= 0) {
+        std::vector<int> devices = common_[static_cast<std::size_t>(group)];
+        if (devices.empty()) devices = {problem_.allowed_devices(op).front()};  // no plan is legal
+        for (const int device : devices) {
+            add_choice(op, {.degrees = {}, .devices = DeviceSet::single(device)}, list);
+        }
+    } else if (source) {
+        list_source(op, list);
+    } else {
+        for (OpConfig& config : configs_of(op)) add_choice(op, std::move(config), list);
+    }
+    return known->second;
+}
+
+bool EliminationSpace::is_legal(OpId op, const OpConfig& config) const {
+    return !plan::find_fault(problem_, op, config, policy_.micro_batches);
+}
+
+std::vector<OpConfig> EliminationSpace::configs_of(OpId op) const {
+    std::vector<OpConfig> configs;
+    for (const DeviceSet& set : sets_) {
+        if (set.size() == 1) {
+            configs.push_back(on_one_device(problem_, op, sets_.front()));
+        } else if (!problem_.constraints().whole_ops && !problem_.graph().op(op).given) {
+            add_degrees(op, set, configs);
+        }
+    }
+    return configs;
+}
+
+void EliminationSpace::add_degrees(OpId op, const DeviceSet& set,
+                                   std::vector<OpConfig>& configs) const {
+    const std::vector<graph::Factor>& factors = problem_.rule(op).factors;
+    std::vector<std::string> names{"*"};
+    for (const graph::Factor& factor : factors) {
+        if (factor.splittable && factor.extent > 1) names.push_back(factor.name);
+    }
+    for (const FactorBlocks& blocks : blocks_[op.index()]) {
+        const std::string& name = factors[static_cast<std::size_t>(blocks.factor)].name;
+        names.push_back(name_in_blocks(name, blocks.blocks));
+    }
+    const auto add = [&](std::vector<plan::FactorDegree> degrees) {
+        OpConfig config{.degrees = std::move(degrees), .devices = set};
+        if (is_legal(op, config)) configs.push_back(std::move(config));
+    };
+    for (const std::string& name : names) add({{name, set.size()}});
+    if (detail_ != Detail::two_axes) return;
+    for (int major = 2; major <= set.size() / 2; ++major) {
+        if (set.size() % major != 0) continue;
+        for (std::size_t a = 0; a < factors.size(); ++a) {
+            for (std::size_t b = a + 1; b < factors.size(); ++b) {
+                const bool results = !factors[a].reduction && !factors[b].reduction;
+                const bool splittable = factors[a].splittable && factors[b].splittable;
+                if (!results || !splittable) continue;
+                add({{factors[a].name, major}, {factors[b].name, set.size() / major}});
+            }
+        }
+    }
+}
+
+void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
+    const OpLayouts& own = layouts(op, config);
+    Choice choice{.config = std::move(config),
+                  .update = {},
+                  .layouts = &own,
+                  .updated = nullptr,
+                  .time = prices_.op_time(op, own).raw(),
+                  .bytes = bytes_of(op, own),
+                  .sources = {}};
+    if (list.parameter) {
+        const TensorId t = problem_.graph().op(op).outputs[0];
+        choice.updated = &own;
+        choice.update.accumulate_locally = policy_.micro_batches > 1;
+        choice.time = prices_.update_time(t, own, own).raw();
+        choice.bytes = source_bytes(t, own, &own);
+    }
+    for (const std::uint32_t operand : list.folded) {
+        choice.sources.push_back(ways_of(op, operand, choice));
+    }
+    list.choices.push_back(std::move(choice));
+}
+
+/// A source that several ops read: all the ways in which one of them could want it.
+void EliminationSpace::list_source(OpId source, ChoiceList& list) {
+    const TensorId t = problem_.graph().op(source).outputs[0];
+    std::vector<Kept> ways;
+    std::vector<std::pair<std::size_t, std::uint32_t>> seen;  // lists and operands
+    for (const graph::Use& use : problem_.graph().uses(t)) {
+        if (variable_of_[use.op.index()] < 0) continue;
+        const std::pair alike(list_of_op(use.op), use.operand);
+        if (std::ranges::find(seen, alike) != seen.end()) continue;
+        seen.push_back(alike);
+        for (const Choice& reader : lists_[alike.first].choices) {
+            const Link link{source, 0, use.op, use.operand};
+            const OpConfig read =
+                follow(problem_, link, use.op, reader.config, policy_.micro_batches);
+            for (Kept& kept : kept_ways(source, read)) {
+                const bool known = std::ranges::any_of(ways, [&](const Kept& other) {
+                    return other.config == kept.config && other.update == kept.update;
+                });
+                if (!known) ways.push_back(std::move(kept));
+            }
+        }
+    }
+    if (ways.empty()) ways.push_back({on_one_device(problem_, source, sets_.front()), {}});
+    for (Kept& kept : ways) {
+        const OpLayouts& own = layouts(source, kept.config);
+        const OpLayouts* updated = nullptr;
+        Choice choice{.config = kept.config, .update = kept.update, .layouts = &own};
+        if (list.parameter) {
+            updated =
+                kept.update.update.devices.empty() ? &own : &layouts(source, kept.update.update);
+            choice.time = prices_.update_time(t, own, *updated).raw();
+        }
+        choice.updated = updated;
+        choice.bytes = source_bytes(t, own, updated);
+        list.choices.push_back(std::move(choice));
+    }
+}
+
+std::vector<Kept> EliminationSpace::kept_ways(OpId source, const OpConfig& read) const {
+    std::vector<Kept> ways;
+    for (const Home home : kWays) {
+        auto kept = keep(problem_, source, read, home, policy_.micro_batches);
+        if (kept) ways.push_back(std::move(*kept));
+    }
+    return ways;
+}
+
+std::vector<EliminationSpace::Way> EliminationSpace::ways_of(OpId op, std::uint32_t operand,
+                                                             const Choice& reader) {
+    const TensorId t = problem_.graph().op(op).inputs[operand];
+    const OpId source = problem_.graph().tensor(t).producer;
+    const graph::Use use{op, operand};
+    const OpConfig read = as_read(problem_, source, reader.config, policy_.micro_batches);
+    std::vector<Way> ways;
+    for (const Home home : kWays) {
+        const auto kept = keep(problem_, source, read, home, policy_.micro_batches);
+        if (!kept) continue;
+        const OpLayouts& own = layouts(source, kept->config);
+        Way way{.home = home};
+        if (prices_.is_trained(t)) {
+            const OpLayouts& updated =
+                kept->update.update.devices.empty() ? own : layouts(source, kept->update.update);
+            way.time = (prices_.update_time(t, own, updated) +
+                        prices_.parameter_use_time(t, use, own, updated, kept->update.refetch,
+                                                   *reader.layouts))
+                           .raw();
+            way.bytes = source_bytes(t, own, &updated);
+        } else {
+            way.time = prices_.use_time(t, use, own, *reader.layouts).raw();
+            way.bytes = source_bytes(t, own, nullptr);
+        }
+        ways.push_back(way);
+    }
+    return ways;
+}
+
+/// Of the largest piece.
+std::int64_t EliminationSpace::piece_bytes(TensorId t, std::int32_t layout) {
+    std::int64_t most = 0;
+    for (const plan::Piece& piece : cache_.layouts()[layout].pieces) {
+        if (piece.region >= 0) most = std::max(most, cache_.regions()->volume(piece.region));
+    }
+    return plan::bytes_of(problem_.graph().tensor(t), most).raw();
+}
+
+/// What a part of the op keeps: results until the backward, and what is loaded wherever it is used.
+std::int64_t EliminationSpace::bytes_of(OpId id, const OpLayouts& own) {
+    const graph::Op& op = problem_.graph().op(id);
+    std::int64_t bytes = op.given ? op.given->memory.raw() : 0;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (op.inputs[i].valid() && problem_.is_resident(op.inputs[i])) {
+            bytes += piece_bytes(op.inputs[i], own.operands[i]);
+        }
+    }
+    if (problem_.mode() == plan::Mode::inference || op.given) return bytes;
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        bytes += piece_bytes(op.outputs[i], own.results[i]);
+    }
+    return bytes;
+}
+
+/// The value where it lies; its gradient and the optimizer's state where it is updated.
+std::int64_t EliminationSpace::source_bytes(TensorId t, const OpLayouts& home,
+                                            const OpLayouts* updated) {
+    std::int64_t bytes = piece_bytes(t, home.results[0]);
+    if (updated == nullptr) return bytes;
+    std::int64_t most = 0;
+    for (const plan::Piece& piece : cache_.layouts()[updated->results[0]].pieces) {
+        if (piece.region >= 0) most = std::max(most, cache_.regions()->volume(piece.region));
+    }
+    const graph::Tensor& tensor = problem_.graph().tensor(t);
+    bytes += plan::bytes_of(tensor, most).raw();
+    return bytes + plan::optimizer_state_bytes(tensor, most, policy_.optimizer).raw();
+}
+
+void EliminationSpace::find_edges() {
+    const graph::OpGraph& graph = problem_.graph();
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (variable_of_[i] < 0) continue;
+        for (const TensorId t : graph.op(OpId(i)).outputs) {
+            if (problem_.is_resident(t)) continue;
+            for (const graph::Use& use : graph.uses(t)) {
+                if (variable_of_[use.op.index()] >= 0) add_edge(t, use);
+            }
+        }
+    }
+}
+
+void EliminationSpace::add_edge(TensorId t, graph::Use use) {
+    const OpId producer = problem_.graph().tensor(t).producer;
+    const std::size_t from = list_of_[producer.index()];
+    const std::size_t to = list_of_[use.op.index()];
+    const auto& results = problem_.graph().op(producer).outputs;
+    const bool gradient = problem_.has_gradient(t) && problem_.has_backward(use.op);
+    std::vector<std::int64_t> key{
+        static_cast<std::int64_t>(from), std::ranges::find(results, t) - results.begin(),
+        static_cast<std::int64_t>(to), std::int64_t{use.operand}, gradient ? 1 : 0};
+    const auto [known, is_new] = known_tables_.try_emplace(std::move(key), tables_.size());
+    if (is_new) fill(tables_.emplace_back(), t, use, lists_[from], lists_[to]);
+    edges_.push_back({variable_of_[producer.index()], variable_of_[use.op.index()], known->second});
+}
+
+void EliminationSpace::fill(Table& table, TensorId t, graph::Use use, const ChoiceList& from,
+                            const ChoiceList& to) {
+    table.parameter = from.parameter;
+    table.costs.reserve(from.choices.size() * to.choices.size());
+    for (const Choice& home : from.choices) {
+        for (const Choice& reader : to.choices) {
+            const Time time = from.parameter
+                                  ? prices_.parameter_use_time(t, use, *home.layouts, *home.updated,
+                                                               home.update.refetch, *reader.layouts)
+                                  : prices_.use_time(t, use, *home.layouts, *reader.layouts);
+            table.costs.push_back(time.raw());
+        }
+    }
+}
+
+CostGraph EliminationSpace::costs(const CostWeights& weights) {
+    CostGraph costs;
+    for (const auto& members : members_) {
+        const std::size_t size = lists_[list_of_[members.front().index()]].choices.size();
+        std::vector<std::int64_t>& node = costs.nodes.emplace_back(size, 0);
+        for (const OpId op : members) {
+            const ChoiceList& list = lists_[list_of_[op.index()]];
+            for (std::size_t k = 0; k < size; ++k) {
+                const Choice& choice = list.choices[k];
+                node[k] += list.parameter ? scaled(choice.time, weights) : choice.time;
+                node[k] += penalty(choice.bytes, weights);
+                for (const std::vector<Way>& ways : choice.sources) {
+                    const Way& way = best_way(ways, weights);
+                    node[k] += scaled(way.time, weights) + penalty(way.bytes, weights);
+                }
+            }
+        }
+    }
+    scaled_.clear();
+    std::vector<const std::vector<std::int64_t>*> tables;
+    for (const Table& table : tables_) {
+        if (!table.parameter || weights.parameter_halves == 2) {
+            tables.push_back(&table.costs);
+            continue;
+        }
+        std::vector<std::int64_t>& own = scaled_.emplace_back();
+        for (const std::int64_t time : table.costs) own.push_back(scaled(time, weights));
+        tables.push_back(&own);
+    }
+    for (const Edge& edge : edges_) {
+        if (edge.a != edge.b) {
+            costs.edges.push_back({edge.a, edge.b, tables[edge.table]});
+            continue;
+        }
+        std::vector<std::int64_t>& node = costs.nodes[static_cast<std::size_t>(edge.a)];
+        for (std::size_t k = 0; k < node.size(); ++k) {
+            node[k] += (*tables[edge.table])[k * node.size() + k];
+        }
+    }
+    return costs;
+}
+
+plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
+                                          const CostWeights& weights) const {
+    const graph::OpGraph& graph = problem_.graph();
+    plan::Strategy strategy;
+    strategy.policy = policy_;
+    strategy.configs.resize(graph.op_count());
+    strategy.updates.resize(graph.op_count());
+    const auto chosen = [&](OpId op) -> const Choice& {
+        const auto variable = static_cast<std::size_t>(variable_of_[op.index()]);
+        return lists_[list_of_[op.index()]].choices[static_cast<std::size_t>(choices[variable])];
+    };
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const OpId op(i);
+        if (variable_of_[i] < 0) continue;
+        const Choice& choice = chosen(op);
+        strategy.configs[i] = choice.config;
+        strategy.updates[i] = choice.update;
+        const std::vector<std::uint32_t>& folded = lists_[list_of_[i]].folded;
+        for (std::size_t f = 0; f < folded.size(); ++f) {
+            const OpId source = graph.tensor(graph.op(op).inputs[folded[f]]).producer;
+            const OpConfig read = as_read(problem_, source, choice.config, policy_.micro_batches);
+            const Home home = best_way(choice.sources[f], weights).home;
+            Kept kept = *keep(problem_, source, read, home, policy_.micro_batches);
+            strategy.configs[source.index()] = std::move(kept.config);
+            strategy.updates[source.index()] = std::move(kept.update);
+        }
+    }
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (!strategy.configs[i].devices.empty()) continue;
+        const OpId source(i);
+        const OpId reader = leading_reader(problem_, source);
+        strategy.configs[i] = reader.valid() ? as_read(problem_, source, strategy.config(reader),
+                                                       policy_.micro_batches)
+                                             : on_one_device(problem_, source, sets_.front());
+    }
+    return strategy;
+}
+
+std::size_t EliminationSpace::most_choices() const {
+    std::size_t most = 0;
+    for (const ChoiceList& list : lists_) most = std::max(most, list.choices.size());
+    return most;
+}
+
+Detail EliminationSpace::detail_for(const Problem& problem, std::size_t devices) {
+    const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
+    if (devices <= 8 && ops <= 4'000) return Detail::two_axes;
+    if (devices <= 32 && ops <= 20'000) return Detail::one_axis;
+    return Detail::whole_or_batch;
+}
+
+}  // namespace partita::search

@@ -39,6 +39,7 @@ struct CallSearchOptions {
     double cold = 3e-4;      ///< at the end of any; > 0
     double guidance = 0.02;  ///< of CallState
     std::int64_t proposals = 600'000;  ///< at most, without a budget
+    std::int64_t work = 400'000'000;   ///< ops of all proposals together, at most, without one
     bool own_budget = false;           ///< ends after `proposals`; the engine's budget only limits
 };
 
@@ -68,6 +69,7 @@ private:
     std::unique_ptr<CallSpace> space_;
     std::vector<std::unique_ptr<Walk>> chains_;
     int cycle_ = -1;
+    std::int64_t most_ = 0;  ///< proposals without a budget
     std::int64_t proposals_ = 0;
 };
 

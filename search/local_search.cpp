@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "search/call_search.h"
 #include "search/engine.h"
 #include "search/load_search.h"
 #include "search/mcmc.h"
@@ -17,6 +18,7 @@ constexpr int kShakes = 40;
 /// here.
 std::unique_ptr<Searcher> search_for(const Engine& engine, std::unique_ptr<SeedSearch> seeds) {
     if (LoadSearch::applies(engine)) return std::make_unique<LoadSearch>();
+    if (CallSearch::applies(engine)) return std::make_unique<CallSearch>();
     return std::make_unique<Mcmc>(McmcOptions{.shakes = kShakes, .name = "local-search"},
                                   std::move(seeds));
 }

@@ -23,21 +23,31 @@ bool is_subgraph_latency(const Problem& problem) {
 }
 
 SubgraphCalls::SubgraphCalls(const CallCosts& costs)
-    : costs_(costs), call_of_(costs.ops), level_(costs.ops), course_(costs.ops) {}
+    : costs_(costs),
+      known_(costs.ops, -1),
+      call_of_(costs.ops),
+      level_(costs.ops),
+      levels_(costs.devices, 0),
+      course_(costs.ops) {}
 
 std::int64_t SubgraphCalls::run(std::span<const std::int32_t> device_of) {
     assert(device_of.size() == costs_.ops);
     device_of_ = device_of;
     first_.assign(costs_.devices, static_cast<std::int32_t>(costs_.ops));
     last_.assign(costs_.devices, -1);
-    levels_.assign(costs_.devices, 0);
+    changed_.assign(costs_.devices, 0);
     for (std::size_t op = 0; op < costs_.ops; ++op) {
         const std::size_t d = index(device_of[op]);
         first_[d] = std::min(first_[d], static_cast<std::int32_t>(op));
         last_[d] = static_cast<std::int32_t>(op);
+        if (known_[op] == device_of[op]) continue;
+        changed_[d] = 1;
+        if (known_[op] >= 0) changed_[index(known_[op])] = 1;
+        known_[op] = device_of[op];
     }
     for (std::size_t d = 0; d < costs_.devices; ++d) {
-        if (costs_.is_accelerator[d] != 0) find_levels(static_cast<std::int32_t>(d));
+        if (changed_[d] == 0 || costs_.is_accelerator[d] == 0) continue;
+        find_levels(static_cast<std::int32_t>(d));
     }
     number_calls();
     price_calls();
@@ -191,14 +201,14 @@ void SubgraphCalls::cut_cycles() {
         for (const std::int32_t from : costs_.before[op]) {
             const std::int32_t call = call_of_[index(from)];
             if (on_cycle_[index(call)] == 0) continue;
-            level = std::max(level, level_[index(from)] + (call != own ? 1 : 0));
+            level = std::max(level, course_[index(from)] + (call != own ? 1 : 0));
         }
-        level_[op] = level;
+        course_[op] = level;
         sorted_.push_back(static_cast<std::int32_t>(op));
     }
     std::sort(sorted_.begin(), sorted_.end(), [&](std::int32_t a, std::int32_t b) {
         const auto key = [&](std::int32_t op) {
-            return std::tuple(call_of_[index(op)], level_[index(op)], op);
+            return std::tuple(call_of_[index(op)], course_[index(op)], op);
         };
         return key(a) < key(b);
     });
@@ -209,11 +219,11 @@ void SubgraphCalls::cut_cycles() {
         std::int32_t& call = call_of_[index(op)];
         if (call != whole) {
             whole = part = call;
-        } else if (level_[index(op)] != level) {
+        } else if (course_[index(op)] != level) {
             part = static_cast<std::int32_t>(calls_.size());
             calls_.push_back({.device = device_of_[index(op)], .start = 0, .length = 0});
         }
-        level = level_[index(op)];
+        level = course_[index(op)];
         call = part;
     }
     for (SubgraphCall& call : calls_) call.start = call.length = 0;

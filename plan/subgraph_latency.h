@@ -56,7 +56,8 @@ struct SubgraphCall {
 };
 
 /// Cuts placements into calls and says when these run.
-/// Not thread-safe: one object per thread. No allocation once it has seen a placement.
+/// Not thread-safe: one object per thread. Levels are found anew only for devices that hold other ops than in
+/// the placement before.
 class SubgraphCalls {
 public:
     /// `costs` must outlive it.
@@ -87,17 +88,19 @@ private:
 
     const CallCosts& costs_;
     std::span<const std::int32_t> device_of_;
+    std::vector<std::int32_t> known_;  ///< devices of the placement before; -1: none
     bool cyclic_ = false;
     std::int64_t latency_ = 0;
     std::vector<SubgraphCall> calls_;
     std::vector<std::int32_t> call_of_;  ///< per op
-    std::vector<std::int32_t> level_;    ///< per op; of its accelerator, then inside cycles
+    std::vector<std::int32_t> level_;    ///< per op, on its accelerator
     // Per device.
+    std::vector<char> changed_;  ///< since the placement before: its levels are found anew
     std::vector<std::int32_t> first_;
     std::vector<std::int32_t> last_;
     std::vector<std::int32_t> levels_;
     std::vector<std::int32_t> offset_;
-    std::vector<std::int32_t> course_;  ///< per op, of one device
+    std::vector<std::int32_t> course_;  ///< levels per op, for one device, or inside cycles
     // Per call.
     std::vector<std::int32_t> edges_of_;  ///< its first edge
     std::vector<std::int32_t> waiting_;   ///< edges from calls that have not ended

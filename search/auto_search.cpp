@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "search/call_search.h"
 #include "search/engine.h"
 #include "search/load_search.h"
 
@@ -36,6 +37,10 @@ std::unique_ptr<Searcher> AutoSearch::rest(Engine& engine) {
             LoadSearchOptions{.most_work = options_.most_moves,
                               .work_per_pair = options_.moves_per_pair,
                               .own_budget = !asked});
+    }
+    if (CallSearch::applies(engine)) {
+        engine.set_searcher("local-search");
+        return std::make_unique<CallSearch>(CallSearchOptions{.own_budget = !asked});
     }
     const std::optional<McmcOptions> rest = rest_of_budget(engine);
     if (!rest) return nullptr;

@@ -96,7 +96,7 @@ Status CallSearch::step(Engine& engine) {
         return space_->size() == 0 ? Status::found : Status::in_progress;
     }
     const bool limited = !options_.own_budget && engine.spent().has_value();
-    if (!limited && proposals_ >= options_.proposals) return Status::found;
+    if (!limited && proposals_ >= most_) return Status::found;
     return round(engine);
 }
 
@@ -104,6 +104,8 @@ Status CallSearch::step(Engine& engine) {
 void CallSearch::start(Engine& engine) {
     assert(applies(engine));
     space_ = std::make_unique<CallSpace>(engine.groups());
+    const auto ops = static_cast<std::int64_t>(space_->costs.ops);
+    most_ = std::min(options_.proposals, options_.work / std::max<std::int64_t>(ops, 1) + 1);
     const std::uint64_t seed = engine.random().next();
     std::vector<plan::Strategy> starts;
     for (std::size_t i = 0; i < static_cast<std::size_t>(options_.chains); ++i) {
@@ -144,7 +146,7 @@ std::vector<std::int32_t> CallSearch::fresh_start(std::size_t chain) const {
 double CallSearch::spent(const Engine& engine) const {
     const std::optional<double> share = engine.spent();
     if (share && !options_.own_budget) return std::min(*share, 1.0);
-    return std::min(1.0, static_cast<double>(proposals_) / static_cast<double>(options_.proposals));
+    return std::min(1.0, static_cast<double>(proposals_) / static_cast<double>(most_));
 }
 
 bool CallSearch::is_fresh(std::size_t chain) const {
@@ -166,7 +168,7 @@ void CallSearch::begin_cycles(Engine& engine, double spent) {
 double CallSearch::temperature(double spent, std::size_t chain) const {
     const double left = 1 - std::clamp(spent * options_.cycles - cycle_, 0.0, 1.0);
     const double begin = (is_fresh(chain) ? options_.hot : options_.warm) *
-                         std::pow(1.4, static_cast<double>(chain));
+                         std::pow(options_.spread, static_cast<double>(chain));
     return options_.cold * std::pow(begin / options_.cold, left);
 }
 
@@ -178,7 +180,7 @@ std::int64_t CallSearch::proposals_per_walk(const Engine& engine) const {
     constexpr std::int64_t kSteps = 40;  // of a cycle
     const auto ops = static_cast<std::int64_t>(space_->costs.ops);
     std::optional<std::int64_t> budget = engine.options().evaluations;
-    if (options_.own_budget || !engine.spent()) budget = options_.proposals;
+    if (options_.own_budget || !engine.spent()) budget = most_;
     std::int64_t most = std::min(kMost, kOps / ops);
     if (budget) most = std::min(most, *budget / (kSteps * options_.cycles * options_.chains));
     return std::max<std::int64_t>(most, 1);
@@ -189,7 +191,7 @@ Status CallSearch::round(Engine& engine) {
     begin_cycles(engine, spent);
     const auto count = static_cast<std::int64_t>(chains_.size());
     std::int64_t wanted = count * proposals_per_walk(engine);
-    if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);
+    if (options_.own_budget) wanted = std::min(wanted, most_ - proposals_);
     const std::int64_t granted = engine.grant(wanted);
     std::vector<Walk::Steps> steps(chains_.size());
     engine.parallel(chains_.size(), [&](std::size_t i) {

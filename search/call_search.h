@@ -31,13 +31,15 @@ namespace partita::search {
 
 struct CallSearchOptions {
     int chains = 4;  ///< >= 1
-    int cycles = 4;  ///< of each chain; >= 1
+    int cycles = 3;  ///< of each chain; >= 1
     double hot =
         5e-2;  ///< T at the beginning of a fresh cycle, as a share of the best latency; > 0
-    double warm = 1e-2;                ///< of one from the best; > 0
-    double cold = 3e-4;                ///< at the end of any; > 0
-    double guidance = 0.02;            ///< of CallState
-    std::int64_t proposals = 200'000;  ///< at most, without a budget
+    double warm = 1e-2;      ///< of one from the best; > 0
+    double spread = 1.4;     ///< by so much each chain begins hotter than the one before; >= 1
+    double cold = 3e-4;      ///< at the end of any; > 0
+    double guidance = 0.02;  ///< of CallState
+    std::int64_t proposals = 600'000;  ///< at most, without a budget
+    std::int64_t work = 400'000'000;   ///< ops of all proposals together, at most, without one
     bool own_budget = false;           ///< ends after `proposals`; the engine's budget only limits
 };
 
@@ -67,6 +69,7 @@ private:
     std::unique_ptr<CallSpace> space_;
     std::vector<std::unique_ptr<Walk>> chains_;
     int cycle_ = -1;
+    std::int64_t most_ = 0;  ///< proposals without a budget
     std::int64_t proposals_ = 0;
 };
 

@@ -5,7 +5,8 @@
 //
 //     given costs, throughput    annealing of whole assignments, by moves and exchanges of single vertices
 //                                and of blocks that hang together (load_search.h)
-//     given costs, latency       annealing of placements in calls (call_search.h)
+//     given costs, latency       annealing too, by regions of the graph and exchanges under the memory limit
+//                                (call_search.h)
 //     everything else            iterated descent with the moves of mcmc (moves/move.h): chains go downhill,
 //                                and are shaken at times (McmcOptions::shakes)
 //

@@ -20,7 +20,7 @@ void evaluate(const plan::Problem& problem, Priced& priced) {
 }  // namespace
 
 bool has_timeline(const plan::Problem& problem) {
-    return problem.objective() != plan::Objective::throughput || !plan::has_given_costs(problem);
+    return !plan::has_given_costs(problem);
 }
 
 Priced price_as_planned(const plan::Problem& problem, const plan::Strategy& strategy,
@@ -50,7 +50,7 @@ Priced price_anew(const plan::Problem& problem, const plan::Strategy& strategy,
                   plan::Scheduler scheduler) {
     Priced priced{.tasks = plan::lower(problem, strategy), .timeline = {}, .evaluation = {}};
     if (!has_timeline(problem)) {
-        priced.evaluation = plan::given_max_load(problem, strategy);
+        priced.evaluation = plan::make_evaluator(problem, scheduler)->evaluate(strategy);
         return priced;
     }
     priced.timeline = plan::simulate(priced.tasks, scheduler);

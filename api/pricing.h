@@ -20,7 +20,7 @@ struct Priced {
     plan::Evaluation evaluation;
 };
 
-/// False for the throughput of given costs, which has loads and no times.
+/// False for given costs, whose objectives are formulas over ops.
 bool has_timeline(const plan::Problem& problem);
 
 /// Runs the plan's tasks in its order, by the prices of the problem, whatever they are. Throws

@@ -55,8 +55,8 @@ public:
         const plan::Problem& problem = *loaded->problem;
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
-                "--trace: the throughput of given costs has loads but no timeline. "
-                "Use --objective latency to get one.");
+                "--trace: a plan of given costs has loads and no timeline. Leave it out; --report "
+                "writes a page with the loads.");
         }
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/table.h"
+#include "plan/subgraph_latency.h"
 
 namespace partita::cli {
 namespace {
@@ -153,7 +154,10 @@ std::string load_picture(const plan::Problem& problem, const plan::Evaluation& e
     busy.reserve(evaluation.devices.size());
     for (const plan::DeviceUse& use : evaluation.devices) busy.push_back(use.busy);
     const auto devices = devices_to_show(busy);
-    std::string text = fmt::format("load per sample, {} at most\n", to_text(evaluation.value));
+    const std::string value = to_text(evaluation.value);
+    std::string text = plan::is_subgraph_latency(problem)
+                           ? fmt::format("calls of each device, of a latency of {}\n", value)
+                           : fmt::format("load per sample, {} at most\n", value);
     for (const std::size_t d : devices) {
         Columns bar(evaluation.value, width);
         bar.add(Time{0}, std::min(busy[d], evaluation.value));

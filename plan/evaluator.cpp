@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
+#include <optional>
 
 #include "plan/additive.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
 #include "plan/pipeline.h"
+#include "plan/subgraph_latency.h"
 
 namespace partita::plan {
 
@@ -85,6 +86,26 @@ private:
     }
 };
 
+/// Of other problems the makespan.
+class SubgraphLatencyEvaluator final : public TimelineEvaluator {
+public:
+    SubgraphLatencyEvaluator(const Problem& problem, Scheduler scheduler)
+        : TimelineEvaluator(problem, scheduler) {
+        if (has_given_costs(problem)) latency_.emplace(problem);
+    }
+
+    Evaluation evaluate(const Strategy& strategy) override {
+        return latency_ ? latency_->evaluate(strategy) : TimelineEvaluator::evaluate(strategy);
+    }
+    std::vector<TaskId> commit_order(const Strategy& strategy) override {
+        if (latency_) return {};
+        return TimelineEvaluator::commit_order(strategy);
+    }
+
+private:
+    std::optional<SubgraphLatency> latency_;
+};
+
 /// Memory and busy times are those of the timeline.
 class AdditiveEvaluator final : public TimelineEvaluator {
 public:
@@ -107,6 +128,9 @@ constexpr std::array kEvaluators = {
                  &make<TimelineEvaluator>},
     EvaluatorRow{"max-load", "time per sample of a full pipeline: the busiest device or channel",
                  &make<MaxLoadEvaluator>},
+    EvaluatorRow{"subgraph-latency",
+                 "latency under given costs, where accelerators are called with subgraphs",
+                 &make<SubgraphLatencyEvaluator>},
     EvaluatorRow{"additive", "sum over ops and reshards, as if nothing overlapped",
                  &make<AdditiveEvaluator>},
 };
@@ -117,14 +141,14 @@ std::span<const EvaluatorRow> evaluator_table() {
     return kEvaluators;
 }
 
+bool is_makespan(const Problem& problem) {
+    return problem.objective() != Objective::throughput && !has_given_costs(problem);
+}
+
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {
-    switch (problem.objective()) {
-    case Objective::latency:
-    case Objective::step_time: return kEvaluators[0].make(problem, scheduler);
-    case Objective::throughput: return kEvaluators[1].make(problem, scheduler);
-    }
-    assert(false);
-    return nullptr;
+    if (is_makespan(problem)) return kEvaluators[0].make(problem, scheduler);
+    const bool is_load = problem.objective() == Objective::throughput;
+    return kEvaluators[is_load ? 1 : 2].make(problem, scheduler);
 }
 
 Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const Timeline& timeline) {

@@ -6,6 +6,9 @@
 //     max-load   time per sample of a full pipeline: the load of the busiest device or channel.
 //                With given costs, exactly the objective of REFERENCES 8: an accelerator's
 //                computation and communication add, a CPU pays none
+//     subgraph-latency
+//                latency of a sample under given costs, where accelerators are called with subgraphs
+//                (plan/subgraph_latency.h)
 //     additive   nothing overlaps: the sum over ops and over what is resharded between them
 //                (additive.h). No objective asks for it; the searcher `elimination` is exact for it
 //
@@ -51,7 +54,7 @@ public:
     virtual ~Evaluator() = default;
     /// Not thread-safe: one object per thread.
     [[nodiscard]] virtual Evaluation evaluate(const Strategy& strategy) = 0;
-    /// The order behind the value; empty when the evaluator has none (max-load of given costs).
+    /// The order behind the value; empty when the evaluator has none (given costs).
     [[nodiscard]] virtual std::vector<TaskId> commit_order(const Strategy& strategy) = 0;
     [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
 };
@@ -64,6 +67,9 @@ struct EvaluatorRow {
     EvaluatorFactory make;
 };
 std::span<const EvaluatorRow> evaluator_table();
+
+/// Is the value the makespan of the simulated task graph? Not so for throughput, and under given costs.
+bool is_makespan(const Problem& problem);
 
 /// The evaluator for the problem's objective.
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler);

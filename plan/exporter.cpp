@@ -62,8 +62,8 @@ std::string export_as(std::string_view name, const ExportInput& input) {
     const ExporterRow& row = *find_exporter(name);
     if (row.needs_timeline && (input.tasks == nullptr || input.timeline == nullptr)) {
         throw UsageError(
-            fmt::format("{}: the throughput of given costs has loads but no timeline. "
-                        "Plan the workload with --objective latency to get one.",
+            fmt::format("{}: a plan of given costs has loads and no timeline. Plan an ONNX model to "
+                        "get one.",
                         name));
     }
     return row.write(input);

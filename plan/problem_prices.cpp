@@ -74,9 +74,8 @@ cost::Price Problem::price(const cost::Work& work, int device) const {
         throw InputError(fmt::format("cost model '{}' has no price for operator '{}' on '{}'",
                                      costs_->name(), work.type, machine_.device(device).name));
     }
-    // The throughput of given costs adds up loads and has no tasks.
-    const bool is_load = work.given != nullptr && objective() == Objective::throughput;
-    if (!is_load) price->time = std::max(price->time, kShortestTask);
+    // Objectives of given costs add up times and have no tasks.
+    if (work.given == nullptr) price->time = std::max(price->time, kShortestTask);
     return *price;
 }
 

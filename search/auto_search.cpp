@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "search/engine.h"
+#include "search/load_search.h"
 
 namespace partita::search {
 
@@ -26,14 +27,27 @@ std::optional<McmcOptions> AutoSearch::rest_of_budget(Engine& engine) const {
     return rest;
 }
 
+/// Null: nothing.
+std::unique_ptr<Searcher> AutoSearch::rest(Engine& engine) {
+    const bool asked = engine.spent() && !engine.options().default_budget;
+    if (LoadSearch::applies(engine)) {
+        engine.set_searcher("local-search");
+        return std::make_unique<LoadSearch>(
+            LoadSearchOptions{.most_work = options_.most_moves,
+                              .work_per_pair = options_.moves_per_pair,
+                              .own_budget = !asked});
+    }
+    const std::optional<McmcOptions> rest = rest_of_budget(engine);
+    if (!rest) return nullptr;
+    return std::make_unique<Mcmc>(*rest, std::move(seeds_));
+}
+
 Status AutoSearch::step(Engine& engine) {
-    if (mcmc_) return mcmc_->step(engine);
+    if (rest_) return rest_->step(engine);
     const Status status = seeds_->step(engine);
     if (status != Status::found || engine.best() == nullptr) return status;
-    const std::optional<McmcOptions> rest = rest_of_budget(engine);
-    if (!rest) return Status::found;
-    mcmc_ = std::make_unique<Mcmc>(*rest, std::move(seeds_));
-    return Status::in_progress;
+    rest_ = rest(engine);
+    return rest_ ? Status::in_progress : Status::found;
 }
 
 }  // namespace partita::search

@@ -7,6 +7,9 @@
 //     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks;
 //                             not at all where these would be too few
 //
+// For the throughput of given costs local-search (load_search.h) takes the place of mcmc, without a budget
+// for a second or so.
+//
 // One proposal costs about as many units of work as the best plan so far has tasks, twice that where
 // these are in a schedule, where changes differ in all micro-batches: the same number on every host, so
 // that without a budget a seed gives the same plan each time, in a few seconds.
@@ -30,7 +33,9 @@ struct AutoOptions {
     std::int64_t work = 8'000'000;  ///< tasks of all proposals together
     std::int64_t ordered = 2;       ///< a task in a schedule counts as so many
     std::int64_t most_proposals = 6'000;
-    std::int64_t fewest_proposals = 20;  ///< fewer are not worth their beginning
+    std::int64_t fewest_proposals = 20;    ///< fewer are not worth their beginning
+    std::int64_t most_moves = 20'000'000;  ///< of local-search; fewer on graphs of few vertices:
+    std::int64_t moves_per_pair = 1'000;   ///< of vertices
 };
 
 class AutoSearch final : public Searcher {
@@ -40,10 +45,11 @@ public:
 
 private:
     [[nodiscard]] std::optional<McmcOptions> rest_of_budget(Engine& engine) const;
+    [[nodiscard]] std::unique_ptr<Searcher> rest(Engine& engine);
 
     AutoOptions options_;
     std::unique_ptr<SeedSearch> seeds_;
-    std::unique_ptr<Mcmc> mcmc_;
+    std::unique_ptr<Searcher> rest_;
 };
 
 }  // namespace partita::search

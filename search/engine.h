@@ -21,6 +21,7 @@
 // not legal here, UsageError for an unknown searcher; otherwise Status says what came of it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -166,6 +167,8 @@ public:
     /// Cancelled, or out of time.
     [[nodiscard]] bool interrupted() const;
     void count_acceptances(std::int64_t proposals, std::int64_t accepted);
+    /// No plan is better than that; the caller has proven it.
+    void raise_lower_bound(Time bound) { lower_bound_ = std::max(lower_bound_, bound); }
     /// For the result's notes.
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 

@@ -2,7 +2,7 @@
 //
 // A number that no legal plan of the problem can beat. The larger of:
 //
-// 1. Critical path (timeline objectives): every task at its best allowed device, cut into as many
+// 1. Critical path (latency and step time): every task at its best allowed device, cut into as many
 //    parts and micro-batches as its rule, its devices and the problem allow, no communication. In
 //    training the path goes on through loss, backward and update.
 //
@@ -31,6 +31,10 @@
 //    of these does its share of all micro-batches, after the head of the first and before the tail of
 //    the last. Where micro-batches make paths short, this is what the slowest stage takes.
 //
+// 6. Calls along a path (subgraph latency): what ops of one path cost that must be cut into runs, each of
+//    which fits a device (search/call_bound.h). There, calls of a device do not wait for each other and CPUs
+//    are as many as are needed, so of the others only the critical path holds.
+//
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //
 // Valid for: any split of any op (Constraints::whole_ops: none), within memory (overflow 0), any
@@ -52,6 +56,7 @@ struct LowerBound {
     Time unit;
     Time windows;  ///< number 4; 0 for max-load
     Time stage;    ///< number 5; 0 for max-load
+    Time calls;    ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
     /// Why no plan can fit, with what is short and by how much: more bytes to keep than all devices
     /// together hold, or an op that fits no device it may use. Empty: not proven.
     std::string shortage;

@@ -34,7 +34,7 @@ Mcmc::~Mcmc() = default;
 Status Mcmc::step(Engine& engine) {
     if (chains_.empty()) {
         if (seed(engine)) return Status::in_progress;
-        engine.set_searcher("mcmc");
+        engine.set_searcher(options_.name);
         start(engine);
     }
     return is_over(engine) ? Status::found : round(engine);
@@ -84,7 +84,11 @@ void Mcmc::restart(Engine& engine, double spent) {
         double& next = next_restarts_[i];
         if (spent < next) continue;
         const bool first = next == 0;
-        next = spent + static_cast<double>(i + 1) / options_.restarts;
+        if (options_.shakes > 0) {
+            next = (std::floor(spent * options_.shakes) + 1) / options_.shakes;
+        } else {
+            next = spent + static_cast<double>(i + 1) / options_.restarts;
+        }
         const plan::Score score = plan::score_of(*engine.best_evaluation());
         if (!first && score.better_than(chains_[i]->score())) back.push_back(chains_[i].get());
     }
@@ -94,6 +98,12 @@ void Mcmc::restart(Engine& engine, double spent) {
 /// As a share of the value.
 double Mcmc::temperature(std::size_t chain, double spent) const {
     const double heat = static_cast<double>(chain + 1) / static_cast<double>(chains_.size());
+    if (options_.shakes > 0) {
+        constexpr double kShaken = 0.1;
+        const double part = spent * options_.shakes;
+        const bool shaken = part - std::floor(part) < kShaken;
+        return shaken ? options_.cold * std::pow(options_.hot / options_.cold, heat) : 0;
+    }
     const double left = heat * (1 - std::min(spent, 1.0));
     return options_.cold * std::pow(options_.hot / options_.cold, left);
 }

@@ -24,6 +24,10 @@
 //     chain 0   cold    back to the best every fiftieth of the budget
 //     chain 3   hot     every four fiftieths
 //
+// With McmcOptions::shakes the same is iterated descent: the budget has that many equal parts, each begins at the
+// best plan of all with a tenth at the temperatures that these chains have at their hottest, and then only
+// goes downhill or level. Local search (local_search.h) for problems that it has no better moves for.
+//
 // Optimal: no; the engine adds lower bound and gap. Never worse than a quick searcher that had its
 // turn.
 // Ends: with the budget; without one after McmcOptions::proposals; when nothing can be changed.
@@ -36,6 +40,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +63,8 @@ struct McmcOptions {
     bool seeded = true;               ///< false: from the best plan so far alone, if there is one
     std::int64_t proposals = 20'000;  ///< at most, without a budget
     bool own_budget = false;          ///< ends after `proposals`; the engine's budget only limits
+    int shakes = 0;                   ///< > 0: iterated descent, shaken so often; see above
+    std::string_view name = "mcmc";   ///< of who finds its plans
     ConfigTableOptions table;
     std::vector<std::string> moves;  ///< names; empty: all
 };

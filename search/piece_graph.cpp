@@ -266,15 +266,20 @@ PieceGraph contract(const PieceGraph& graph, const std::vector<std::int32_t>& to
     return result;
 }
 
-PieceGraph make_piece_graph(const GroupGraph& groups, const PieceDevices& devices) {
+PieceGraph make_piece_graph(const GroupGraph& groups, const PieceDevices& devices,
+                            PieceMerging merging) {
     PieceGraph graph = graph_of_groups(groups, devices);
-    const Numbering parts = strong_components(graph.size, graph.edges);
-    graph = contract(graph, parts.of, parts.size);
+    const bool circles = merging == PieceMerging::circles_and_free;
+    if (circles) {
+        const Numbering parts = strong_components(graph.size, graph.edges);
+        graph = contract(graph, parts.of, parts.size);
+    }
     Bytes whole;
     for (const std::int64_t bytes : graph.bytes) whole += Bytes(bytes);
     const bool roomy = std::all_of(devices.kinds.begin(), devices.kinds.end(),
                                    [&](const PieceKind& kind) { return whole <= kind.capacity; });
     graph = join_free_vertices(std::move(graph), roomy);
+    if (!circles) return graph;
     const std::size_t size = graph.size;
     return contract(graph, canonical_order(graph), size);
 }

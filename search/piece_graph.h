@@ -60,8 +60,14 @@ struct PieceGraph {
     }
 };
 
-/// Throws OverflowError when the loads of a piece might leave the range of Time.
-PieceGraph make_piece_graph(const GroupGraph& groups, const PieceDevices& devices);
+/// Which groups become one vertex: those on a circle of precedence, which only contiguous plans must keep
+/// together, or only what takes no time and loses nothing in any plan.
+enum class PieceMerging : std::uint8_t { circles_and_free, free_only };
+
+/// Throws OverflowError when the loads of a piece might leave the range of Time. With circles left (free_only)
+/// vertices are in the order of groups.
+PieceGraph make_piece_graph(const GroupGraph& groups, const PieceDevices& devices,
+                            PieceMerging merging = PieceMerging::circles_and_free);
 
 /// `to`: the new vertex of each vertex, of `size`. Nets that lie within one vertex disappear.
 PieceGraph contract(const PieceGraph& graph, const std::vector<std::int32_t>& to, std::size_t size);

@@ -14,9 +14,11 @@
 #include "search/data_parallel.h"
 #include "search/dfs.h"
 #include "search/elimination.h"
+#include "search/exact.h"
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
+#include "search/local_search.h"
 #include "search/m_etf.h"
 #include "search/mcmc.h"
 #include "search/multi_objective.h"
@@ -103,6 +105,17 @@ constexpr std::array kSearchers = {
                            "these for the throughput of given costs",
                 .options = "",
                 .make = make<Contiguous>},
+    SearcherRow{.name = "local-search",
+                .summary = "starts from the best of the quick ones and goes downhill; whole blocks "
+                           "move where costs are given",
+                .options = "--seed, --time-limit, --evaluations",
+                .make = make<LocalSearch>},
+    SearcherRow{.name = "exact",
+                .summary =
+                    "the best placement and its proof, by branch and bound, as far as the time "
+                    "allows; for the throughput of given costs",
+                .options = "--time-limit",
+                .make = make<Exact>},
     SearcherRow{.name = "elimination",
                 .summary = "the best split of every op if nothing overlapped, by elimination of "
                            "ops (OptCNN)",

@@ -32,7 +32,8 @@ namespace partita {
 
 enum class Mode : std::uint8_t { inference, training };
 
-/// latency of an inference, time of a training step, or time per sample of a full pipeline
+/// latency of an inference (of a workload: of calls of its accelerators, docs/cost-model.md), time of a
+/// training step, or time per sample of a full pipeline
 enum class Objective : std::uint8_t { latency, step_time, throughput };
 
 /// Order of the micro-batches in a pipeline: GPipe, one forward one backward, the same with a wider

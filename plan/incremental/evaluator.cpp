@@ -62,8 +62,7 @@ void IncrementalEvaluator::lower() {
     timeline_.reset();
     lowering_.reset();
     cache_.forget_if_large();
-    const bool simulated = problem_.objective() != Objective::throughput;
-    if (!simulated || !is_incremental(problem_, strategy_)) return;
+    if (!is_makespan(problem_) || !is_incremental(problem_, strategy_)) return;
     lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_);
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
                                                       cache_.lanes().resources());

@@ -156,6 +156,41 @@ TEST_F(PlanCommand, PlansAWorkloadForTheMachineItNames) {
     EXPECT_EQ(verified.code, 0) << verified.out;
 }
 
+// Plan, verify, simulate, compare, report and pictures; a trace needs a timeline, which there is not.
+TEST_F(PlanCommand, PlansAWorkloadForItsLatency) {
+    const std::string workload = example("workloads/latency/gnmt_inference.json");
+    const Outcome result = run({"plan", workload, "--objective", "latency", "--report",
+                                "report.html", "--json", "--evaluations", "2000"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json summary = json::parse(result.out);
+    EXPECT_EQ(summary["objective"], "latency");
+    EXPECT_GE(summary["value_ps"], summary["lower_bound_ps"]);
+    EXPECT_LE(summary["value_ps"], 268'500'500'000);  // the published greedy
+    EXPECT_THAT(read("report.html"), HasSubstr("gnmt_inference.json"));
+    EXPECT_FALSE(plan()["order"].contains("commit"));
+    const Outcome verified = run({"verify", "plan.json", workload});
+    EXPECT_EQ(verified.code, 0) << verified.out;
+    const Outcome simulated = run({"simulate", "plan.json", workload, "--json"});
+    EXPECT_EQ(simulated.code, 0) << simulated.err;
+    EXPECT_EQ(json::parse(simulated.out)["value_ps"], summary["value_ps"]);
+    EXPECT_EQ(run({"export", "plan.json", workload, "--format", "dot", "-o", "plan.dot"}).code, 0);
+    EXPECT_EQ(run({"compare", workload, "--objective", "latency"}).code, 0);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"plan", workload, "--objective", "latency", "--trace", "t"},
+          {"simulate", "plan.json", workload, "--trace", "t"},
+          {"export", "plan.json", workload, "--format", "chrome-trace", "-o", "t"}}) {
+        const Outcome refused = run(command);
+        EXPECT_EQ(refused.code, 2);
+        EXPECT_THAT(refused.err, HasSubstr("no timeline"));
+    }
+    json other = plan();
+    other["prediction"]["value_ps"] = summary["value_ps"].get<std::int64_t>() + 1;
+    write("other.json", other.dump());
+    const Outcome differs = run({"verify", "other.json", workload});
+    EXPECT_NE(differs.code, 0);
+    EXPECT_THAT(differs.out + differs.err, HasSubstr("value_ps"));
+}
+
 TEST_F(PlanCommand, StartsFromAnotherPlan) {
     ASSERT_EQ(run(plan_mlp({"--searcher", "heft", "-o", "first.json"})).code, 0);
     const Outcome result =

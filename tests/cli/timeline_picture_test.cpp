@@ -94,15 +94,20 @@ TEST(TimelinePicture, OfNothingIsEmpty) {
 // Loads 20, 10 and 0 us: full bar, half a bar, none.
 TEST(LoadPicture, DrawsEachLoadBesideTheLargest) {
     const Drawn drawn(3);
+    const plan::Problem problem =
+        plan::make_problem(drawn.graph, drawn.machine, {.objective = plan::Objective::throughput});
     const plan::Evaluation evaluation{
         .overflow = Bytes{0},
         .value = microseconds(20),
         .devices = {{microseconds(20), Bytes{0}}, {microseconds(10), Bytes{0}}, {}}};
+    const std::string bars =
+        "  gpu0                ##########################     20.0 us\n"
+        "  gpu1                #############                  10.0 us\n"
+        "  1 device without work\n";
+    EXPECT_EQ(load_picture(problem, evaluation, kAscii),
+              "load per sample, 20.0 us at most\n" + bars);
     EXPECT_EQ(load_picture(drawn.problem, evaluation, kAscii),
-              "load per sample, 20.0 us at most\n"
-              "  gpu0                ##########################     20.0 us\n"
-              "  gpu1                #############                  10.0 us\n"
-              "  1 device without work\n");
+              "calls of each device, of a latency of 20.0 us\n" + bars);
 }
 
 }  // namespace

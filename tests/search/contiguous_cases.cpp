@@ -182,7 +182,9 @@ bool is_contiguous(const Problem& problem, const plan::Strategy& strategy) {
     return is_acyclic_between_devices(precedence(problem), devices, problem.device_count());
 }
 
-std::optional<Time> best_contiguous_by_enumeration(const Problem& problem) {
+namespace {
+
+std::optional<Time> best_of_all(const Problem& problem, bool contiguous) {
     // Classes move as one; the others are ops alone.
     const std::size_t ops = problem.graph().op_count();
     std::vector<std::vector<OpId>> units = problem.constraints().together;
@@ -202,7 +204,8 @@ std::optional<Time> best_contiguous_by_enumeration(const Problem& problem) {
         for (std::size_t u = 0; u < units.size(); ++u) {
             for (const OpId op : units[u]) devices[op.index()] = choice[u];
         }
-        if (keeps_together(problem, devices) && is_acyclic_between_devices(edges, devices, count)) {
+        if (keeps_together(problem, devices) &&
+            (!contiguous || is_acyclic_between_devices(edges, devices, count))) {
             const plan::Evaluation value = given_max_load(problem, plan::on_devices(devices));
             if (value.feasible() && (!best || value.value < *best)) best = value.value;
         }
@@ -213,6 +216,16 @@ std::optional<Time> best_contiguous_by_enumeration(const Problem& problem) {
         }
     }
     return best;
+}
+
+}  // namespace
+
+std::optional<Time> best_contiguous_by_enumeration(const Problem& problem) {
+    return best_of_all(problem, /*contiguous=*/true);
+}
+
+std::optional<Time> best_by_enumeration(const Problem& problem) {
+    return best_of_all(problem, /*contiguous=*/false);
 }
 
 OpGraph renumbered(const OpGraph& graph, Random& random) {

@@ -33,6 +33,8 @@ bool is_contiguous(const plan::Problem& problem, const plan::Strategy& strategy)
 
 /// Nullopt: none fits.
 std::optional<Time> best_contiguous_by_enumeration(const plan::Problem& problem);
+/// Of all assignments, contiguous or not.
+std::optional<Time> best_by_enumeration(const plan::Problem& problem);
 
 /// The same graph in another topological order, with other names.
 graph::OpGraph renumbered(const graph::OpGraph& graph, Random& random);

@@ -342,8 +342,10 @@ TEST(Engine, TooLittleMemoryIsInfeasibleAndSaysHowMuch) {
 }
 
 TEST(Engine, SingleDeviceFallsBackToASlowerDeviceThatHoldsEverything) {
-    const graph::OpGraph graph =
-        WorkloadBuilder().node("a", 1, {}, 1, Bytes{700}).node("b", 1, {}, 1, Bytes{700}).build();
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 1, {}, 1, Bytes{700})
+                                     .node("b", 1, {"a"}, 1, Bytes{700})
+                                     .build();
     const cost::Machine switched = plan::switched_machine(3);
     std::vector<cost::Device> devices(switched.devices().begin(), switched.devices().end());
     devices[0].memory = Bytes{1000};

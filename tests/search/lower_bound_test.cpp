@@ -14,6 +14,7 @@
 #include "plan/evaluator.h"
 #include "search/data_parallel.h"
 #include "search/random.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -90,8 +91,9 @@ TEST(LowerBound, CriticalPathTakesTheBestDeviceAndNoCommunication) {
     const cost::Machine machine = accelerators_and_cpu(2, Bytes{1000});
     const LowerBound bound = lower_bound(plan::make_problem(graph, machine));
     EXPECT_EQ(bound.critical_path, microseconds(35));
-    EXPECT_EQ(bound.unit, microseconds(20));
     EXPECT_EQ(bound.value, microseconds(35));
+    const ProblemOptions throughput{.objective = plan::Objective::throughput};
+    EXPECT_EQ(lower_bound(plan::make_problem(graph, machine, throughput)).unit, microseconds(20));
 }
 
 TEST(LowerBound, WorkIsSharedInProportionToSpeed) {
@@ -123,16 +125,24 @@ TEST(LowerBound, MemoryLeavesWorkToSlowDevices) {
 }
 
 TEST(LowerBound, WorkBehindABottleneckWaitsForIt) {
-    //   a(10) ─▶ 8 nodes of 10 ─▶ z(10)     on 4 devices: 10 + 8*10/4 + 10; the path alone gives 30
-    WorkloadBuilder build;
-    build.node("a", 10);
-    for (int i = 0; i < 8; ++i) build.node("m" + std::to_string(i), 10, {"a"});
-    build.node("z", 10, {"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"});
-    const graph::OpGraph graph = build.build();
+    //   a ─▶ 8 ops like a ─▶ z     on 4 devices: a + 8 a / 4 + z; the path alone gives a + a + z
+    plan::NetworkBuilder build;
+    const graph::Shape shape{256, 256};
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, shape);
+    const graph::TensorId a = build.add("Relu", {x}, {shape})[0];
+    std::vector<graph::TensorId> middle;
+    for (int i = 0; i < 8; ++i) middle.push_back(build.add("Relu", {a}, {shape})[0]);
+    const graph::TensorId z = build.add("Sum", middle, {shape})[0];
+    build.add_outputs();
     const cost::Machine machine = plan::switched_machine(4);
-    const LowerBound bound = lower_bound(plan::make_problem(graph, machine));
-    EXPECT_EQ(bound.critical_path, microseconds(30));
-    EXPECT_EQ(bound.windows, microseconds(40));
+    ProblemOptions options;
+    options.constraints.whole_ops = true;
+    const Problem problem = plan::make_problem(build.graph, machine, options);
+    const Time first = problem.forward_time(build.graph.tensor(a).producer, 0);
+    const Time last = problem.forward_time(build.graph.tensor(z).producer, 0);
+    const LowerBound bound = lower_bound(problem);
+    EXPECT_EQ(bound.critical_path, 2 * first + last);
+    EXPECT_EQ(bound.windows, 3 * first + last);
 }
 
 TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
@@ -185,6 +195,7 @@ TEST(LowerBound, FixedOpsCountOnTheirDevices) {
     const graph::OpGraph graph = WorkloadBuilder().node("a", 10).node("b", 10).build();
     const cost::Machine machine = plan::switched_machine(2);
     ProblemOptions options;
+    options.objective = plan::Objective::throughput;
     options.constraints.allowed = {{0}, {0}};
     EXPECT_EQ(lower_bound(plan::make_problem(graph, machine, options)).value, microseconds(20));
 }
@@ -355,10 +366,11 @@ TEST(LowerBound, CountsMeasuredCostsOfWholeOpsInFull) {
 
 struct Published {
     const char* workload;
-    double balance_ms;  ///< REFERENCES 8, column LB0
+    double bound_ms;
 };
 
-/// Without communication and rounding, work that could be divided at will takes that long.
+/// REFERENCES 8, column LB0: without communication and rounding, work that could be divided at will takes
+/// that long.
 TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
     const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/throughput/";
     const Published published[] = {
@@ -375,6 +387,24 @@ TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
         const Problem problem =
             plan::make_problem(model.graph, machine, {.objective = plan::Objective::throughput});
         EXPECT_NEAR(static_cast<double>(lower_bound(problem).value.raw()) / 1e9, balance_ms, 1e-6)
+            << workload;
+    }
+}
+
+/// REFERENCES 8, column CP bound of the latency objective.
+TEST(LowerBound, CriticalPathIsThatOfThePublishedWorkloads) {
+    const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/latency/";
+    const Published published[] = {{"bert24_inference", 92.406},
+                                   {"gnmt_inference", 182.435},
+                                   {"op_bert_l-3_inference", 47.8232},
+                                   {"op_resnet50_inference", 289.8553}};
+    for (const auto& [workload, path_ms] : published) {
+        const auto model = importers::import_workload(folder + workload + ".json");
+        const cost::Machine machine = cost::make_workload_machine(
+            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
+        const Problem problem = plan::make_problem(model.graph, machine);
+        EXPECT_NEAR(static_cast<double>(lower_bound(problem).critical_path.raw()) / 1e9, path_ms,
+                    1e-4)
             << workload;
     }
 }

@@ -5,11 +5,10 @@
 #include <array>
 #include <numeric>
 #include <string>
-#include <string_view>
-#include <variant>
 
 #include "plan/config.h"
 #include "search/follow.h"
+#include "search/op_traits.h"
 #include "search/split_configs.h"
 
 namespace partita::search {
@@ -41,56 +40,6 @@ const auto& best_way(const Ways& ways, const CostWeights& weights) {
         return scaled(way.time, weights) + penalty(way.bytes, weights);
     });
 }
-
-/// Numbers and texts in a row.
-class Traits {
-public:
-    void add(std::int64_t value) { values_.push_back(value); }
-    void add(std::string_view text) {
-        add(static_cast<std::int64_t>(text.size()));
-        values_.insert(values_.end(), text.begin(), text.end());
-    }
-    template <class T>
-    void add(const std::vector<T>& values) {
-        add(static_cast<std::int64_t>(values.size()));
-        for (const T& value : values) add(value);
-    }
-    void add(double value) { add(std::to_string(value)); }
-    void add(const graph::DimRule& dim) {
-        add(dim.factors);
-        if (!dim.window) return add(std::int64_t{-1});
-        for (const std::int64_t value :
-             {dim.window->stride, dim.window->before, dim.window->after, dim.window->divisor}) {
-            add(value);
-        }
-    }
-    void add(const graph::TensorRule& rule) {
-        add((rule.linear ? std::int64_t{2} : 0) + (rule.apply_once ? 1 : 0));
-        add(rule.dims);
-    }
-    void add(int value) { add(std::int64_t{value}); }
-    void add(const graph::Factor& factor) {
-        add(factor.name);
-        add(factor.extent);
-        add((factor.splittable ? std::int64_t{2} : 0) + (factor.reduction ? 1 : 0));
-        add(static_cast<std::int64_t>(factor.combine));
-    }
-    void add(const graph::OpRule& rule) {
-        add(rule.factors);
-        add(rule.operands);
-        add(rule.results);
-        add(static_cast<std::int64_t>(rule.flops.raw()));
-        add(rule.bytes_moved ? rule.bytes_moved->raw() : -1);
-        add(static_cast<std::int64_t>(rule.saves_operands));
-        add(static_cast<std::int64_t>(rule.saves_results));
-        add((rule.additive ? std::int64_t{8} : 0) + (rule.matrix_product ? 4 : 0) +
-            (rule.conservative ? 2 : 0) + (rule.alias ? 1 : 0));
-    }
-    [[nodiscard]] std::vector<std::int64_t> take() { return std::move(values_); }
-
-private:
-    std::vector<std::int64_t> values_;
-};
 
 }  // namespace
 
@@ -191,55 +140,21 @@ void EliminationSpace::find_variables() {
 
 /// All that the configs of an op and their costs depend on.
 std::vector<std::int64_t> EliminationSpace::traits_of(OpId id) const {
-    const graph::OpGraph& graph = problem_.graph();
-    const graph::Op& op = graph.op(id);
-    Traits traits;
-    const bool alone = op.given.has_value() || !op.bodies.empty() ||
-                       (op.kind != OpKind::compute && op.kind != OpKind::output);
-    traits.add(alone ? std::int64_t{id.value} : -1);
-    traits.add(static_cast<std::int64_t>(op.kind));
-    traits.add(op.type);
-    traits.add(op.domain);
-    traits.add(op.opset);
-    traits.add(op.trip_count.value_or(-1));
-    for (const auto& [name, value] : op.attributes.entries()) {
-        traits.add(name);
-        std::visit([&](const auto& of) { traits.add(of); }, value);
-    }
-    traits.add(problem_.rule(id));
-    traits.add((problem_.is_batched(id) ? std::int64_t{2} : 0) +
-               (problem_.has_backward(id) ? 1 : 0));
-    for (const graph::BatchDigit& digit : problem_.batch_digits(id)) traits.add(digit.extent);
-    traits.add(together_[id.index()]);
-    traits.add(problem_.allowed_devices(id).size() ==
-                       static_cast<std::size_t>(problem_.device_count())
-                   ? std::vector<int>{}
-                   : problem_.allowed_devices(id));
+    const graph::Op& op = problem_.graph().op(id);
+    std::vector<std::int64_t> traits = op_traits(problem_, id);
+    const bool source = op.kind != OpKind::compute && op.kind != OpKind::output;
+    traits.push_back(source ? std::int64_t{id.value} : -1);  // a list of its own
+    traits.push_back(together_[id.index()]);
     for (const TensorId t : op.inputs) {
-        if (!t.valid()) {
-            traits.add(-1);
-            continue;
-        }
-        traits.add(prices_.alike(t));
-        const bool folded = is_folded(t);
-        traits.add((problem_.has_gradient(t) ? std::int64_t{8} : 0) +
-                   (problem_.is_resident(t) ? 4 : 0) + (folded ? 2 : 0) +
-                   (problem_.is_batched(t) ? 1 : 0));
-        const OpId producer = graph.tensor(t).producer;
-        traits.add(static_cast<std::int64_t>(graph.op(producer).kind));
-        if (folded) {
-            traits.add(problem_.allowed_devices(producer).size() ==
-                               static_cast<std::size_t>(problem_.device_count())
-                           ? std::vector<int>{}
-                           : problem_.allowed_devices(producer));
-        }
-        if (graph.tensor(t).known_integers) traits.add(*graph.tensor(t).known_integers);
+        if (!t.valid()) continue;
+        traits.push_back(prices_.alike(t));
+        traits.push_back(is_folded(t) ? 1 : 0);
     }
     for (const TensorId t : op.outputs) {
-        traits.add(prices_.alike(t));
-        traits.add(prices_.gradient_count(t));
+        traits.push_back(prices_.alike(t));
+        traits.push_back(prices_.gradient_count(t));
     }
-    return traits.take();
+    return traits;
 }
 
 void EliminationSpace::find_lists() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "plan/max_load.h"
 #include "search/contiguous.h"
@@ -24,8 +25,15 @@ constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
 /// Lists of configs that are priced in some tenths of a second.
 constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
 
-bool may_split(const plan::Problem& problem) {
-    return problem.device_count() > 1 && !problem.constraints().whole_ops &&
+/// With more, mcmc goes on further from what the others find: the optimum if nothing overlaps is hard to
+/// leave by small changes (docs/search.md).
+constexpr std::int64_t kFewEvaluations = 200;
+
+bool wants_elimination(const Engine& engine) {
+    const plan::Problem& problem = engine.problem();
+    const bool few = engine.options().evaluations.value_or(kFewEvaluations + 1) <= kFewEvaluations;
+    return few && problem.objective() != plan::Objective::throughput &&
+           problem.device_count() > 1 && !problem.constraints().whole_ops &&
            !plan::has_given_costs(problem);
 }
 
@@ -35,15 +43,14 @@ SeedSearch::~SeedSearch() = default;
 
 /// The searchers of the next wave, if there are any for the problem; false: that was the last.
 bool SeedSearch::fill(Engine& engine) {
-    const plan::Problem& problem = engine.problem();
-    const bool throughput = problem.objective() == plan::Objective::throughput;
+    const bool throughput = engine.problem().objective() == plan::Objective::throughput;
     switch (wave_++) {
     case 0:
         for (const std::string_view name : kFirstWave) add(engine, *find_searcher(name));
         if (throughput) turns_.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
         return true;
     case 1:
-        if (!throughput && may_split(problem)) {
+        if (wants_elimination(engine)) {
             turns_.push_back(
                 {"elimination", std::make_unique<EliminationSearch>(kQuickElimination)});
         }

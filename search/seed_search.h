@@ -6,7 +6,7 @@
 //
 //     1   single-device ─▶ data-parallel ─▶ expert ─▶ data-parallel ─▶ expert ─▶ ...
 //         last, for throughput alone: contiguous, where the graph has not too many ideals
-//     2   elimination, where ops may be split, for other objectives
+//     2   elimination, where ops may be split, for other objectives and budgets of 200 evaluations or fewer
 //     3   critical-path ─▶ multi-objective ─▶ ...      only while less than `share` is spent
 //
 // Elimination knows no pipelines, and expert looks for them only as far as they may beat the best plan: so

@@ -75,7 +75,8 @@ std::string node_of(const ExportInput& input, OpId id) {
     const OpConfig& config = input.strategy.config(id);
     const int parts = config.devices.size();
     const bool end = op.kind == OpKind::input || op.kind == OpKind::output;
-    std::string label = end ? op.name : op.type;
+    // Ops with given costs are all of one type.
+    std::string label = end || op.given ? op.name : op.type;
     if (parts > 1) label += fmt::format(" x{}", parts);
     const bool striped = parts > 1 && parts <= kMostStripes;
     return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"{}];\n", id.value,

@@ -61,8 +61,12 @@ TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
 }
 
 TEST_F(ExitCode, IsTwoForContiguousPiecesWithoutThroughput) {
-    expect(2, "Add --objective throughput", plan_mlp({"--contiguous"}));
-    expect(2, "mcmc", plan_mlp({"--contiguous", "--objective", "throughput", "--searcher", "mcmc"}));
+    expect(2, "Add --objective throughput", plan_mlp({"--contiguous", "--searcher", "contiguous"}));
+    expect(2, "searcher critical-path places ops anywhere",
+           plan_mlp({"--contiguous", "--objective", "throughput"}));
+    expect(2, "Leave --import-plan out",
+           plan_mlp({"--contiguous", "--objective", "throughput", "--searcher", "contiguous",
+                     "--import-plan", "plan.json"}));
 }
 
 TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {

@@ -141,7 +141,7 @@ void run_case(const Case& of, const Options& options) {
 int start(int argc, char** argv) {
     Options options;
     CLI::App app("Searchers on the public workloads, beside the best known plans.");
-    app.add_option("--searcher", options.searchers, "default: contiguous,auto,local-search")
+    app.add_option("--searcher", options.searchers, "default: contiguous,auto,local-search; all: every one")
         ->delimiter(',');
     app.add_option("--seconds", options.seconds, "budget of a search; default: none");
     app.add_option("--evaluations", options.evaluations, "budget of a search; default: none");
@@ -149,6 +149,10 @@ int start(int argc, char** argv) {
     app.add_option("--threads", options.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "workloads whose name contains this");
     CLI11_PARSE(app, argc, argv);
+    if (options.searchers == std::vector<std::string>{"all"}) {
+        options.searchers.clear();
+        for (const auto& row : search::searcher_table()) options.searchers.emplace_back(row.name);
+    }
     try {
         fmt::print("{:<26}{:<14}{:<12}{:>15}{:>16}{:>10}{:>11}{:>9}{:>10}{:>8}\n", "workload",
                    "searcher", "objective", "value, ms", "known best", "/ known", "/ contig.",

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "cost/workload_machine.h"
-#include "importers/workload/workload.h"
 #include "search/random.h"
+#include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 
@@ -308,13 +308,8 @@ void PrintTo(const Workload& workload, std::ostream* out) {
 
 class PublishedWorkload : public testing::TestWithParam<Workload> {
 protected:
-    const importers::WorkloadModel model_ =
-        importers::import_workload(std::string(PARTITA_SOURCE_DIR) +
-                                   "/examples/workloads/latency/" + GetParam().file + ".json");
-    const cost::Machine machine_ = cost::make_workload_machine(
-        model_.graph, model_.accelerators, model_.cpus, model_.accelerator_memory);
-    ProblemOptions options_{.objective = Objective::latency};
-    const Problem problem_ = make_problem(model_.graph, machine_, options_);
+    const PublicWorkload model_ = public_workload(std::string("latency/") + GetParam().file);
+    const Problem problem_ = make_problem(model_.graph, model_.machine, model_.options);
 };
 
 double milliseconds(Time time) {

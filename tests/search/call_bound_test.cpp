@@ -11,6 +11,7 @@
 #include "plan/subgraph_latency.h"
 #include "search/groups.h"
 #include "search/lower_bound.h"
+#include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/call_cases.h"
 
@@ -98,18 +99,13 @@ struct Bounded {
 
 /// Of bert24 it is the value of the best known plan, which is optimal therefore.
 TEST(CallBound, OfThePublishedWorkloads) {
-    const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/latency/";
     const Bounded all[] = {{"bert24_inference", 100.2185},
                            {"gnmt_inference", 219.056093},
                            {"op_bert_l-3_inference", 397.188460},
                            {"op_resnet50_inference", 433.409998}};
     for (const auto& [workload, bound_ms] : all) {
-        const auto model = importers::import_workload(folder + workload + ".json");
-        const cost::Machine machine = cost::make_workload_machine(
-            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
-        plan::ProblemOptions options;
-        options.constraints.together = importers::color_classes(model.graph);
-        const Problem problem = plan::make_problem(model.graph, machine, options);
+        const plan::PublicWorkload of = plan::public_workload(std::string("latency/") + workload);
+        const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
         const double bound = static_cast<double>(call_bound(problem).raw()) / 1e9;
         EXPECT_GE(bound, bound_ms - 1e-6) << workload;  // better ones are welcome
     }

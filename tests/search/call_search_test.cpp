@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cost/workload_machine.h"
-#include "importers/workload/workload.h"
 #include "plan/config.h"
 #include "plan/plan_file.h"
 #include "plan/subgraph_latency.h"
@@ -18,6 +16,7 @@
 #include "search/engine.h"
 #include "search/groups.h"
 #include "search/searchers.h"
+#include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/call_cases.h"
 
@@ -155,14 +154,9 @@ class CallSearchOf : public testing::TestWithParam<Best> {};
 
 // In a second.
 TEST_P(CallSearchOf, TheWorkloadIsAsGoodAsTheBestKnown) {
-    const auto model =
-        importers::import_workload(std::string(PARTITA_SOURCE_DIR) +
-                                   "/examples/workloads/latency/" + GetParam().workload + ".json");
-    const cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators,
-                                                              model.cpus, model.accelerator_memory);
-    plan::ProblemOptions options;
-    options.constraints.together = importers::color_classes(model.graph);
-    const Problem problem = plan::make_problem(model.graph, machine, options);
+    const plan::PublicWorkload of =
+        plan::public_workload(std::string("latency/") + GetParam().workload);
+    const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
     const SearchResult result = searched(problem, {});
     ASSERT_NE(result.status, Status::infeasible);
     EXPECT_LE(static_cast<double>(result.evaluation.value.raw()) / 1e9,

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/search/contiguous_cases.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "plan/max_load.h"
+#include "plan/plan_file.h"
+#include "plan/verify.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {
@@ -172,6 +177,25 @@ SmallWorkload small_workload(Random& random) {
     for (const Op& op : small.graph.ops()) whole += op.given->memory;
     small.memory = Bytes{1 + whole.raw() * (25 + draw(random, 100)) / 100};
     return small;
+}
+
+Problem throughput_of(const SmallWorkload& small) {
+    plan::ProblemOptions options{.objective = plan::Objective::throughput};
+    options.constraints.together = small.together;
+    options.constraints.memory_limit = small.memory;
+    return plan::make_problem(small.graph, small.machine, options);
+}
+
+bool expect_best(const Problem& problem, const SearchResult& result,
+                 const std::optional<Time>& best) {
+    EXPECT_EQ(result.status != Status::infeasible, best.has_value());
+    if (!best) {
+        EXPECT_NE(result.shortage, "");
+        return false;
+    }
+    EXPECT_EQ(result.evaluation.value, *best);
+    EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), testing::IsEmpty());
+    return true;
 }
 
 bool is_contiguous(const Problem& problem, const plan::Strategy& strategy) {

@@ -12,6 +12,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
+#include "search/engine.h"
 #include "search/random.h"
 
 namespace partita::search {
@@ -27,6 +28,14 @@ struct SmallWorkload {
 /// forward node, some in one of their own. Some nodes for CPUs alone, some classes of several forward
 /// nodes, now and then in a circle.
 SmallWorkload small_workload(Random& random);
+
+/// Its throughput, with its classes and memory; refers to `small`.
+plan::Problem throughput_of(const SmallWorkload& small);
+
+/// Expects of a searcher that has `best` as its value and verifies, or is infeasible with a reason where there
+/// is none. Returns whether there is one.
+bool expect_best(const plan::Problem& problem, const SearchResult& result,
+                 const std::optional<Time>& best);
 
 /// Of whole ops.
 bool is_contiguous(const plan::Problem& problem, const plan::Strategy& strategy);

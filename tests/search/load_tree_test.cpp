@@ -30,11 +30,7 @@ struct Assignments {
 
 Assignments assignments_of(Random& random) {
     const SmallWorkload small = small_workload(random);
-    plan::ProblemOptions options;
-    options.objective = plan::Objective::throughput;
-    options.constraints.together = small.together;
-    options.constraints.memory_limit = small.memory;
-    const plan::Problem problem = plan::make_problem(small.graph, small.machine, options);
+    const plan::Problem problem = throughput_of(small);
     const GroupGraph groups(problem, make_groups(problem, Grouping::all));
     Assignments result{.problem = make_load_problem(groups), .all = {}};
     LoadState state(result.problem.graph, result.problem.devices);

@@ -8,13 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "cost/workload_machine.h"
-#include "importers/workload/workload.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"
 #include "search/data_parallel.h"
 #include "search/random.h"
 #include "tests/plan/network_builder.h"
+#include "tests/plan/public_workload.h"
 #include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -400,7 +399,6 @@ struct Published {
 /// REFERENCES 8, column LB0: without communication and rounding, work that could be divided at will takes
 /// that long.
 TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
-    const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/throughput/";
     const Published published[] = {
         {"layer_bert24_inference", 15.148525},   {"layer_bert24_training", 35.707049},
         {"layer_gnmt_inference", 29.928361},     {"layer_gnmt_training", 85.320164},
@@ -409,11 +407,9 @@ TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
         {"op_resnet50_inference", 53.798818},    {"op_resnet50_training", 113.327214},
     };
     for (const auto& [workload, balance_ms] : published) {
-        const auto model = importers::import_workload(folder + workload + ".json");
-        const cost::Machine machine = cost::make_workload_machine(
-            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
-        const Problem problem =
-            plan::make_problem(model.graph, machine, {.objective = plan::Objective::throughput});
+        const plan::PublicWorkload of =
+            plan::public_workload(std::string("throughput/") + workload);
+        const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
         EXPECT_NEAR(static_cast<double>(lower_bound(problem).work.raw()) / 1e9, balance_ms, 1e-6)
             << workload;
     }
@@ -430,14 +426,10 @@ TEST(LowerBound, CountsWhatMustBeSentInThePublishedWorkloads) {
                            Case{"op_bert_l-3_training", 0.95, 54.2073991917},
                            Case{"layer_gnmt_training", 0.98, 88.4622421875},
                            Case{"op_resnet50_inference", 0.65, 124.3488497740}}) {
-        const auto model =
-            importers::import_workload(std::string(PARTITA_SOURCE_DIR) +
-                                       "/examples/workloads/throughput/" + of.workload + ".json");
-        const cost::Machine machine = cost::make_workload_machine(
-            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
-        ProblemOptions options{.objective = plan::Objective::throughput};
-        options.constraints.together = importers::color_classes(model.graph);
-        const LowerBound bound = lower_bound(plan::make_problem(model.graph, machine, options));
+        const plan::PublicWorkload workload =
+            plan::public_workload(std::string("throughput/") + of.workload);
+        const LowerBound bound =
+            lower_bound(plan::make_problem(workload.graph, workload.machine, workload.options));
         const double milliseconds = static_cast<double>(bound.value.raw()) / 1e9;
         EXPECT_GE(milliseconds, of.share * of.best_ms) << of.workload;
         EXPECT_LE(milliseconds, of.best_ms * (1 + 1e-9)) << of.workload;
@@ -448,16 +440,13 @@ TEST(LowerBound, CountsWhatMustBeSentInThePublishedWorkloads) {
 
 /// REFERENCES 8, column CP bound of the latency objective.
 TEST(LowerBound, CriticalPathIsThatOfThePublishedWorkloads) {
-    const std::string folder = std::string(PARTITA_SOURCE_DIR) + "/examples/workloads/latency/";
     const Published published[] = {{"bert24_inference", 92.406},
                                    {"gnmt_inference", 182.435},
                                    {"op_bert_l-3_inference", 47.8232},
                                    {"op_resnet50_inference", 289.8553}};
     for (const auto& [workload, path_ms] : published) {
-        const auto model = importers::import_workload(folder + workload + ".json");
-        const cost::Machine machine = cost::make_workload_machine(
-            model.graph, model.accelerators, model.cpus, model.accelerator_memory);
-        const Problem problem = plan::make_problem(model.graph, machine);
+        const plan::PublicWorkload of = plan::public_workload(std::string("latency/") + workload);
+        const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
         EXPECT_NEAR(static_cast<double>(lower_bound(problem).critical_path.raw()) / 1e9, path_ms,
                     1e-4)
             << workload;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/plan/public_workload.h"
+
+#include <string>
+#include <utility>
+
+#include "cost/workload_machine.h"
+#include "importers/workload/workload.h"
+
+namespace partita::plan {
+
+PublicWorkload public_workload(std::string_view file) {
+    auto model = importers::import_workload(std::string(PARTITA_SOURCE_DIR) +
+                                            "/examples/workloads/" + std::string(file) + ".json");
+    cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators, model.cpus,
+                                                        model.accelerator_memory);
+    ProblemOptions options;
+    if (file.starts_with("throughput/")) options.objective = Objective::throughput;
+    options.constraints.together = importers::color_classes(model.graph);
+    return {std::move(model.graph), std::move(machine), std::move(options)};
+}
+
+}  // namespace partita::plan

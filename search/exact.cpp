@@ -55,10 +55,14 @@ Status Exact::step(Engine& engine) {
 
 /// Status::found when there is nothing more to start from.
 Status Exact::seed(Engine& engine) {
+    if (!LoadSearch::applies(engine)) {
+        if (!general_) general_ = std::make_unique<LocalSearch>();
+        return general_->step(engine);
+    }
     if (!local_) {
         if (!contiguous_) contiguous_ = std::make_unique<Contiguous>();
         const Status status = contiguous_->step(engine);
-        if (status != Status::found || !LoadSearch::applies(engine)) return status;
+        if (status != Status::found) return status;
         local_ = std::make_unique<LoadSearch>(
             LoadSearchOptions{.most_work = kSeedWork, .own_budget = true});
     }

@@ -6,16 +6,16 @@
 //                                 target between bound and value: none found raises the lower bound, one
 //                                 found is the new value. A target that takes too long gives way to lower
 //                                 ones, easier to prove, and has more time when its turn comes again
-//     everything else             nothing is tried, the engine's lower bound stands
+//     everything else             local search; the engine's lower bound stands
 //
 //     lower bound ├──────●────────────────────┤ value        target: a share of what is between them
 //
-// Starts from the best contiguous plan, local search from there (search/load_search.h), and from what
-// searchers before it found.
+// The tree starts from the best contiguous plan, from what local search makes of it (search/load_search.h),
+// and from what searchers before it found.
 //
 // Optimal: when bound and value meet. Ends: then, or, where nobody gave a limit of time, after some 60 s of
 // one core.
-// Random: none. Threads: one.
+// Random: the seed, in local search alone. Threads: local search; the tree has one.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@
 #include "search/load_graph.h"
 #include "search/load_search.h"
 #include "search/load_tree.h"
+#include "search/local_search.h"
 #include "search/searcher.h"
 
 namespace partita::search {
@@ -51,6 +52,7 @@ private:
     ExactOptions options_;
     std::unique_ptr<Contiguous> contiguous_;
     std::unique_ptr<LoadSearch> local_;
+    std::unique_ptr<LocalSearch> general_;
     LoadProblem load_;
     std::unique_ptr<LoadTree> tree_;
     std::int64_t beyond_ = 0;  ///< more than any load

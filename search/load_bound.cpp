@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::int64_t kOperations = 200'000'000;
 constexpr std::int64_t kPerTarget = 25'000'000;
-constexpr std::int64_t kFirstStep = 16;  ///< part of the bound that the first step is
-constexpr std::int64_t kFinest = 1'000;  ///< part of the bound that the last step is
-constexpr std::int64_t kFewestSteps =
-    50;  ///< of an ascent: larger graphs have the known bound only
+constexpr std::int64_t kFirstStep = 16;    ///< part of the bound that the first step is
+constexpr std::int64_t kFinest = 2'000;    ///< part of the bound that the last step is
+constexpr std::int64_t kFewestSteps = 50;  ///< of an ascent; larger graphs: the known bound
 
 }  // namespace
 
@@ -33,10 +32,8 @@ Time load_bound(const plan::Problem& problem, Time known) {
     LoadTree tree(load, options);
     std::int64_t bound = known.raw();
     std::int64_t step = bound / kFirstStep + 1;
-    std::int64_t left = kOperations;
-    while (left > 0 && step > bound / kFinest) {
+    while (tree.operations() < kOperations && step > bound / kFinest) {
         tree.look_below(bound + step);
-        left -= kPerTarget;
         if (tree.advance(kPerTarget) && !tree.solution()) {
             bound += step;
             step *= 2;

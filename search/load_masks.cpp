@@ -53,17 +53,17 @@ std::vector<DeviceMask> LoadMasks::all() const {
 void LoadMasks::sum_nets(std::span<const DeviceMask> masks) {
     for (std::size_t net = 0; net < graph_.net_count(); ++net) {
         const auto pins = graph_.pins[net];
-        DeviceMask here = 0;    // devices that hold a pin for certain
-        DeviceMask short_ = 0;  // devices that a pin cannot come to
+        DeviceMask here = 0;     // devices that hold a pin for certain
+        DeviceMask lacking = 0;  // devices that a pin cannot come to
         for (const std::int32_t pin : pins) {
             const DeviceMask mask = masks[static_cast<std::size_t>(pin)];
             if (std::has_single_bit(mask)) here |= mask;
-            short_ |= ~mask;
+            lacking |= ~mask;
         }
         const std::int64_t cost = graph_.costs[net];
-        for_devices(here & short_ & communicating_, [&](std::size_t d) { load_[d] += cost; });
-        const DeviceMask cut = short_ & ~here & communicating_;
-        const DeviceMask whole = here & ~short_ & communicating_;
+        for_devices(here & lacking & communicating_, [&](std::size_t d) { load_[d] += cost; });
+        const DeviceMask cut = lacking & ~here & communicating_;
+        const DeviceMask whole = here & ~lacking & communicating_;
         for (const std::int32_t pin : pins) {
             const auto v = static_cast<std::size_t>(pin);
             if (std::has_single_bit(masks[v])) continue;

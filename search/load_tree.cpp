@@ -52,13 +52,13 @@ void LoadTree::look_below(std::int64_t target) {
 
 bool LoadTree::advance(std::int64_t operations) {
     operations_ = operations;
-    while (!open_.empty() && !solution_) {
-        if (operations_ <= 0) return false;
+    while (!open_.empty() && !solution_ && operations_ > 0) {
         Node node = std::move(open_.back());
         open_.pop_back();
         expand(std::move(node));
     }
-    return true;
+    spent_ += operations - operations_;
+    return open_.empty() || solution_.has_value();
 }
 
 void LoadTree::expand(Node node) {

@@ -53,6 +53,9 @@ public:
         return solution_;
     }
     [[nodiscard]] std::int64_t nodes() const { return nodes_; }  ///< of all targets
+    [[nodiscard]] std::int64_t operations() const {
+        return spent_;
+    }  ///< of all targets, as advance() counts
 
 private:
     struct Node {
@@ -81,6 +84,7 @@ private:
     std::int64_t per_step_ = 1;  ///< operations
     std::int64_t operations_ = 0;
     std::int64_t nodes_ = 0;
+    std::int64_t spent_ = 0;
     std::optional<std::vector<std::int32_t>> solution_;
 };
 

@@ -302,6 +302,7 @@ struct Workload {
     std::string_view greedy;  ///< the device of each node, by rising id, as greedy.cpp places them
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for that name
 void PrintTo(const Workload& workload, std::ostream* out) {
     *out << workload.file;
 }

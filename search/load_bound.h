@@ -4,7 +4,7 @@
 // is known, each asked of a small branch and bound (search/load_tree.h), in steps that grow while they are
 // proven and shrink where that takes too long.
 //
-// Time: about 0.2 s at most, on any graph. Deterministic: counts operations, not seconds.
+// Time: half a second at most, on any graph. Deterministic: counts operations, not seconds.
 #pragma once
 
 #include "graph/units.h"

@@ -141,7 +141,8 @@ void run_case(const Case& of, const Options& options) {
 int start(int argc, char** argv) {
     Options options;
     CLI::App app("Searchers on the public workloads, beside the best known plans.");
-    app.add_option("--searcher", options.searchers, "default: contiguous,auto,local-search; all: every one")
+    app.add_option("--searcher", options.searchers,
+                   "default: contiguous,auto,local-search; all: every one")
         ->delimiter(',');
     app.add_option("--seconds", options.seconds, "budget of a search; default: none");
     app.add_option("--evaluations", options.evaluations, "budget of a search; default: none");

@@ -61,10 +61,10 @@ std::string export_as(std::string_view name, const ExportInput& input) {
     check_format(name);
     const ExporterRow& row = *find_exporter(name);
     if (row.needs_timeline && (input.tasks == nullptr || input.timeline == nullptr)) {
-        throw UsageError(
-            fmt::format("{}: a plan of given costs has loads and no timeline. Plan an ONNX model to "
-                        "get one.",
-                        name));
+        throw UsageError(fmt::format(
+            "{}: a plan of given costs has loads and no timeline. Plan an ONNX model to "
+            "get one.",
+            name));
     }
     return row.write(input);
 }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "search/call_search.h"
+#include "search/calls/search.h"
 #include "search/engine.h"
-#include "search/load_search.h"
+#include "search/loads/search.h"
 
 namespace partita::search {
 

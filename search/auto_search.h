@@ -7,7 +7,7 @@
 //     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks;
 //                             not at all where these would be too few
 //
-// For given costs local-search (load_search.h, call_search.h) takes the place of mcmc, without a budget
+// For given costs local-search (loads/search.h, calls/search.h) takes the place of mcmc, without a budget
 // for a second or so.
 //
 // One proposal costs about as many units of work as the best plan so far has tasks, twice that where

@@ -11,7 +11,7 @@
 
 #include "plan/max_load.h"
 #include "search/engine.h"
-#include "search/piece_order.h"
+#include "search/pieces/order.h"
 #include "search/repair.h"
 
 namespace partita::search {

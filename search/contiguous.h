@@ -4,7 +4,7 @@
 // the busiest device is as quick as can be.
 //
 //     orders    the best cut of some linear orders into pieces      quick, an upper limit
-//     ideals    the best of all contiguous plans below that limit   search/piece_table.h
+//     ideals    the best of all contiguous plans below that limit   search/pieces/table.h
 //
 // A plan is contiguous when its pieces are differences of a rising sequence of ideals (sets that hold all
 // predecessors of what they hold) of the forward graph; backward ops go where their colour class goes.
@@ -16,7 +16,7 @@
 // what does not fit the memory is repaired (search/repair.h), and may then be less contiguous.
 // Ends: when that is known. With given costs infeasible means that no contiguous plan was found that fits.
 // Random: none. The value does not depend on the order or the numbers of ops.
-// Time: as many pairs of ideals as make pieces within the limit, 20 ns each; memory: piece_table.h.
+// Time: as many pairs of ideals as make pieces within the limit, 20 ns each; memory: pieces/table.h.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@
 #include <memory>
 #include <string>
 
-#include "search/piece_devices.h"
-#include "search/piece_graph.h"
-#include "search/piece_table.h"
+#include "search/pieces/devices.h"
+#include "search/pieces/graph.h"
+#include "search/pieces/table.h"
 #include "search/searcher.h"
 
 namespace partita::search {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "search/engine.h"
-#include "search/piece_graph.h"
+#include "search/pieces/graph.h"
 
 namespace partita::search {
 

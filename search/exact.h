@@ -2,7 +2,7 @@
 //
 // Exact: the best plan there is, with its proof, or how far from it the plan at hand can be.
 //
-//     throughput of given costs   branch and bound on placements (search/load_tree.h). Asks for plans below a
+//     throughput of given costs   branch and bound on placements (search/loads/tree.h). Asks for plans below a
 //                                 target between bound and value: none found raises the lower bound, one
 //                                 found is the new value. A target that takes too long gives way to lower
 //                                 ones, easier to prove, and has more time when its turn comes again
@@ -10,7 +10,7 @@
 //
 //     lower bound ├──────●────────────────────┤ value        target: a share of what is between them
 //
-// The tree starts from the best contiguous plan, from what local search makes of it (search/load_search.h),
+// The tree starts from the best contiguous plan, from what local search makes of it (search/loads/search.h),
 // and from what searchers before it found.
 //
 // Optimal: when bound and value meet. Ends: then, or, where nobody gave a limit of time, after some 60 s of
@@ -22,9 +22,9 @@
 #include <memory>
 
 #include "search/contiguous.h"
-#include "search/load_graph.h"
-#include "search/load_search.h"
-#include "search/load_tree.h"
+#include "search/loads/graph.h"
+#include "search/loads/search.h"
+#include "search/loads/tree.h"
 #include "search/local_search.h"
 #include "search/searcher.h"
 

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "search/call_search.h"
+#include "search/calls/search.h"
 #include "search/engine.h"
-#include "search/load_search.h"
+#include "search/loads/search.h"
 #include "search/mcmc.h"
 
 namespace partita::search {

@@ -4,9 +4,9 @@
 // changes that are priced exactly by what they change.
 //
 //     given costs, throughput    annealing of whole assignments, by moves and exchanges of single vertices
-//                                and of blocks that hang together (load_search.h)
+//                                and of blocks that hang together (loads/search.h)
 //     given costs, latency       annealing too, by regions of the graph and exchanges under the memory limit
-//                                (call_search.h)
+//                                (calls/search.h)
 //     everything else            iterated descent with the moves of mcmc (moves/move.h): chains go downhill,
 //                                and are shaken at times (McmcOptions::shakes)
 //

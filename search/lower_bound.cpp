@@ -8,8 +8,8 @@
 #include "graph/op_graph.h"
 #include "plan/max_load.h"
 #include "plan/subgraph_latency.h"
-#include "search/call_bound.h"
-#include "search/load_bound.h"
+#include "search/calls/bound.h"
+#include "search/loads/bound.h"
 #include "search/path_bound.h"
 #include "search/work_bound.h"
 

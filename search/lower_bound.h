@@ -32,11 +32,11 @@
 //    the last. Where micro-batches make paths short, this is what the slowest stage takes.
 //
 // 6. Calls along a path (subgraph latency): what ops of one path cost that must be cut into runs, each of
-//    which fits a device (search/call_bound.h). There, calls of a device do not wait for each other and CPUs
+//    which fits a device (search/calls/bound.h). There, calls of a device do not wait for each other and CPUs
 //    are as many as are needed, so of the others only the critical path holds.
 //
 // 7. Work and what must be sent for it (throughput of given costs): placements below a target, excluded by a
-//    small branch and bound (search/load_bound.h).
+//    small branch and bound (search/loads/bound.h).
 //
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //

@@ -71,8 +71,7 @@ void print_row(const std::string& name, const Options& options) {
 
     const double begin = cpu_seconds();
     const std::vector<int> devices = search::equal_devices(problem);
-    search::EliminationSpace space(problem, devices,
-                                   search::EliminationSpace::detail_for(problem, devices.size()));
+    search::EliminationSpace space(problem, devices, search::detail_for(problem, devices.size()));
     const double built = cpu_seconds();
     const search::CostGraph costs = space.costs({});
     const search::Elimination best = search::eliminate(costs);

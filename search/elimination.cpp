@@ -49,7 +49,7 @@ void EliminationSearch::open(Engine& engine) {
     const plan::Problem& problem = engine.problem();
     const std::vector<int> devices = equal_devices(problem);
     note_devices(engine, devices);
-    Detail detail = EliminationSpace::detail_for(problem, devices.size());
+    Detail detail = detail_for(problem, devices.size());
     if (devices.size() > options_.most_devices_of_two_axes) {
         detail = std::min(detail, Detail::one_axis);
     }

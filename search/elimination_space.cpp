@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <string>
 
 #include "plan/config.h"
 #include "search/follow.h"
@@ -43,99 +41,23 @@ const auto& best_way(const Ways& ways, const CostWeights& weights) {
 
 }  // namespace
 
-EliminationSpace::EliminationSpace(const Problem& problem, std::vector<int> devices, Detail detail)
+EliminationSpace::EliminationSpace(const Problem& problem, const std::vector<int>& devices,
+                                   Detail detail)
     : problem_(problem),
       policy_(problem.policy()),
-      devices_(std::move(devices)),
-      detail_(detail),
+      configs_(problem, devices, detail),
+      variables_(problem),
       cache_(problem),
       prices_(problem, policy_, cache_),
-      blocks_(blocks_of_factors(problem)),
-      together_(problem.graph().op_count(), -1),
-      variable_of_(problem.graph().op_count(), -1),
       list_of_(problem.graph().op_count(), 0) {
-    find_sets();
-    find_variables();
     find_lists();
     find_edges();
 }
 
 EliminationSpace::~EliminationSpace() = default;
 
-/// Prefixes of the devices, each as long as a divisor or a power of two.
-void EliminationSpace::find_sets() {
-    const int all = static_cast<int>(devices_.size());
-    for (int size = all; size >= 1; --size) {
-        const bool fits = all % size == 0 || (size & (size - 1)) == 0;
-        const bool wanted = size == all || size == 1 || detail_ != Detail::whole_or_batch;
-        if (fits && wanted) sets_.push_back(some_of(devices_, 0, size));
-    }
-}
-
 const OpLayouts& EliminationSpace::layouts(OpId op, const OpConfig& config) {
     return cache_.of(op, config, policy_.micro_batches, 0);
-}
-
-/// A source whose only reader decides where it lies.
-bool EliminationSpace::is_folded(TensorId t) const {
-    const graph::OpGraph& graph = problem_.graph();
-    const OpId producer = graph.tensor(t).producer;
-    const OpKind kind = graph.op(producer).kind;
-    if (kind == OpKind::compute || kind == OpKind::output) return false;
-    return graph.uses(t).size() == 1 && !problem_.is_resident(t) && together_[producer.index()] < 0;
-}
-
-void EliminationSpace::find_variables() {
-    const graph::OpGraph& graph = problem_.graph();
-    std::vector<int> root(graph.op_count());
-    std::iota(root.begin(), root.end(), 0);
-    const auto find = [&](int i) {
-        while (root[static_cast<std::size_t>(i)] != i) i = root[static_cast<std::size_t>(i)];
-        return i;
-    };
-    for (const auto& group : problem_.constraints().together) {
-        for (const OpId op : group) {
-            const int a = find(static_cast<int>(group.front().index()));
-            const int b = find(static_cast<int>(op.index()));
-            root[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
-            together_[op.index()] = 0;
-        }
-    }
-    std::vector<int> group_of_root(graph.op_count(), -1);
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (together_[i] < 0) continue;
-        int& group = group_of_root[static_cast<std::size_t>(find(static_cast<int>(i)))];
-        const std::vector<int>& allowed = problem_.allowed_devices(OpId(i));
-        if (group < 0) {
-            group = static_cast<int>(common_.size());
-            common_.push_back(allowed);
-        }
-        together_[i] = group;
-        std::erase_if(common_[static_cast<std::size_t>(group)], [&](int d) {
-            return !std::binary_search(allowed.begin(), allowed.end(), d);
-        });
-    }
-    std::vector<int> variable_of_group(common_.size(), -1);
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const graph::Op& op = graph.op(OpId(i));
-        if (together_[i] >= 0) {
-            int& variable = variable_of_group[static_cast<std::size_t>(together_[i])];
-            if (variable < 0) {
-                variable = static_cast<int>(members_.size());
-                members_.emplace_back();
-            }
-            variable_of_[i] = variable;
-            members_[static_cast<std::size_t>(variable)].emplace_back(i);
-            continue;
-        }
-        if (op.kind != OpKind::compute && op.kind != OpKind::output) {
-            const TensorId t = op.outputs[0];
-            const bool unread = graph.uses(t).empty();
-            if (unread || problem_.is_resident(t) || is_folded(t)) continue;
-        }
-        variable_of_[i] = static_cast<int>(members_.size());
-        members_.push_back({OpId(i)});
-    }
 }
 
 /// All that the configs of an op and their costs depend on.
@@ -144,11 +66,11 @@ std::vector<std::int64_t> EliminationSpace::traits_of(OpId id) const {
     std::vector<std::int64_t> traits = op_traits(problem_, id);
     const bool source = op.kind != OpKind::compute && op.kind != OpKind::output;
     traits.push_back(source ? std::int64_t{id.value} : -1);  // a list of its own
-    traits.push_back(together_[id.index()]);
+    traits.push_back(variables_.group(id));
     for (const TensorId t : op.inputs) {
         if (!t.valid()) continue;
         traits.push_back(prices_.alike(t));
-        traits.push_back(is_folded(t) ? 1 : 0);
+        traits.push_back(variables_.is_folded(t) ? 1 : 0);
     }
     for (const TensorId t : op.outputs) {
         traits.push_back(prices_.alike(t));
@@ -158,7 +80,7 @@ std::vector<std::int64_t> EliminationSpace::traits_of(OpId id) const {
 }
 
 void EliminationSpace::find_lists() {
-    for (const auto& members : members_) {
+    for (const auto& members : variables_.members()) {
         for (const OpId op : members) list_of_[op.index()] = list_of_op(op);
     }
 }
@@ -169,71 +91,23 @@ std::size_t EliminationSpace::list_of_op(OpId op) {
     ChoiceList& list = lists_.emplace_back();
     const graph::Op& of = problem_.graph().op(op);
     for (std::size_t i = 0; i < of.inputs.size(); ++i) {
-        if (of.inputs[i].valid() && is_folded(of.inputs[i])) {
+        if (of.inputs[i].valid() && variables_.is_folded(of.inputs[i])) {
             list.folded.push_back(static_cast<std::uint32_t>(i));
         }
     }
-    const int group = together_[op.index()];
+    const int group = variables_.group(op);
     const bool source = of.kind != OpKind::compute && of.kind != OpKind::output;
     list.parameter = source && prices_.is_trained(of.outputs[0]);
     if (group >= 0) {
-        std::vector<int> devices = common_[static_cast<std::size_t>(group)];
-        if (devices.empty()) devices = {problem_.allowed_devices(op).front()};  // no plan is legal
-        for (const int device : devices) {
+        for (const int device : variables_.devices(group)) {
             add_choice(op, {.degrees = {}, .devices = DeviceSet::single(device)}, list);
         }
     } else if (source) {
         list_source(op, list);
     } else {
-        for (OpConfig& config : configs_of(op)) add_choice(op, std::move(config), list);
+        for (OpConfig& config : configs_.of(op)) add_choice(op, std::move(config), list);
     }
     return known->second;
-}
-
-bool EliminationSpace::is_legal(OpId op, const OpConfig& config) const {
-    return !plan::find_fault(problem_, op, config, policy_.micro_batches);
-}
-
-std::vector<OpConfig> EliminationSpace::configs_of(OpId op) const {
-    std::vector<OpConfig> configs;
-    for (const DeviceSet& set : sets_) {
-        if (set.size() == 1) {
-            configs.push_back(on_one_device(problem_, op, sets_.front()));
-        } else if (!problem_.constraints().whole_ops && !problem_.graph().op(op).given) {
-            add_degrees(op, set, configs);
-        }
-    }
-    return configs;
-}
-
-void EliminationSpace::add_degrees(OpId op, const DeviceSet& set,
-                                   std::vector<OpConfig>& configs) const {
-    const std::vector<graph::Factor>& factors = problem_.rule(op).factors;
-    std::vector<std::string> names{"*"};
-    for (const graph::Factor& factor : factors) {
-        if (factor.splittable && factor.extent > 1) names.push_back(factor.name);
-    }
-    for (const FactorBlocks& blocks : blocks_[op.index()]) {
-        const std::string& name = factors[static_cast<std::size_t>(blocks.factor)].name;
-        names.push_back(name_in_blocks(name, blocks.blocks));
-    }
-    const auto add = [&](std::vector<plan::FactorDegree> degrees) {
-        OpConfig config{.degrees = std::move(degrees), .devices = set};
-        if (is_legal(op, config)) configs.push_back(std::move(config));
-    };
-    for (const std::string& name : names) add({{name, set.size()}});
-    if (detail_ != Detail::two_axes) return;
-    for (int major = 2; major <= set.size() / 2; ++major) {
-        if (set.size() % major != 0) continue;
-        for (std::size_t a = 0; a < factors.size(); ++a) {
-            for (std::size_t b = a + 1; b < factors.size(); ++b) {
-                const bool results = !factors[a].reduction && !factors[b].reduction;
-                const bool splittable = factors[a].splittable && factors[b].splittable;
-                if (!results || !splittable) continue;
-                add({{factors[a].name, major}, {factors[b].name, set.size() / major}});
-            }
-        }
-    }
 }
 
 void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
@@ -264,7 +138,7 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
     std::vector<Kept> ways;
     std::vector<std::pair<std::size_t, std::uint32_t>> seen;  // lists and operands
     for (const graph::Use& use : problem_.graph().uses(t)) {
-        if (variable_of_[use.op.index()] < 0) continue;
+        if (variables_.of(use.op) < 0) continue;
         const std::pair alike(list_of_op(use.op), use.operand);
         if (std::ranges::find(seen, alike) != seen.end()) continue;
         seen.push_back(alike);
@@ -280,7 +154,7 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
             }
         }
     }
-    if (ways.empty()) ways.push_back({on_one_device(problem_, source, sets_.front()), {}});
+    if (ways.empty()) ways.push_back({on_one_device(problem_, source, configs_.all_devices()), {}});
     for (Kept& kept : ways) {
         const OpLayouts& own = layouts(source, kept.config);
         const OpLayouts* updated = nullptr;
@@ -334,13 +208,16 @@ std::vector<EliminationSpace::Way> EliminationSpace::ways_of(OpId op, std::uint3
     return ways;
 }
 
-/// Of the largest piece.
-std::int64_t EliminationSpace::piece_bytes(TensorId t, std::int32_t layout) {
+std::int64_t EliminationSpace::largest_piece(std::int32_t layout) {
     std::int64_t most = 0;
     for (const plan::Piece& piece : cache_.layouts()[layout].pieces) {
         if (piece.region >= 0) most = std::max(most, cache_.regions()->volume(piece.region));
     }
-    return plan::bytes_of(problem_.graph().tensor(t), most).raw();
+    return most;
+}
+
+std::int64_t EliminationSpace::piece_bytes(TensorId t, std::int32_t layout) {
+    return plan::bytes_of(problem_.graph().tensor(t), largest_piece(layout)).raw();
 }
 
 /// What a part of the op keeps: results until the backward, and what is loaded wherever it is used.
@@ -362,25 +239,22 @@ std::int64_t EliminationSpace::bytes_of(OpId id, const OpLayouts& own) {
 /// The value where it lies; its gradient and the optimizer's state where it is updated.
 std::int64_t EliminationSpace::source_bytes(TensorId t, const OpLayouts& home,
                                             const OpLayouts* updated) {
-    std::int64_t bytes = piece_bytes(t, home.results[0]);
-    if (updated == nullptr) return bytes;
-    std::int64_t most = 0;
-    for (const plan::Piece& piece : cache_.layouts()[updated->results[0]].pieces) {
-        if (piece.region >= 0) most = std::max(most, cache_.regions()->volume(piece.region));
-    }
-    const graph::Tensor& tensor = problem_.graph().tensor(t);
-    bytes += plan::bytes_of(tensor, most).raw();
-    return bytes + plan::optimizer_state_bytes(tensor, most, policy_.optimizer).raw();
+    const std::int64_t value = piece_bytes(t, home.results[0]);
+    if (updated == nullptr) return value;
+    const std::int32_t layout = updated->results[0];
+    const Bytes state = plan::optimizer_state_bytes(problem_.graph().tensor(t),
+                                                    largest_piece(layout), policy_.optimizer);
+    return value + piece_bytes(t, layout) + state.raw();
 }
 
 void EliminationSpace::find_edges() {
     const graph::OpGraph& graph = problem_.graph();
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (variable_of_[i] < 0) continue;
+        if (variables_.of(OpId(i)) < 0) continue;
         for (const TensorId t : graph.op(OpId(i)).outputs) {
             if (problem_.is_resident(t)) continue;
             for (const graph::Use& use : graph.uses(t)) {
-                if (variable_of_[use.op.index()] >= 0) add_edge(t, use);
+                if (variables_.of(use.op) >= 0) add_edge(t, use);
             }
         }
     }
@@ -397,7 +271,7 @@ void EliminationSpace::add_edge(TensorId t, graph::Use use) {
         static_cast<std::int64_t>(to), std::int64_t{use.operand}, gradient ? 1 : 0};
     const auto [known, is_new] = known_tables_.try_emplace(std::move(key), tables_.size());
     if (is_new) fill(tables_.emplace_back(), t, use, lists_[from], lists_[to]);
-    edges_.push_back({variable_of_[producer.index()], variable_of_[use.op.index()], known->second});
+    edges_.push_back({variables_.of(producer), variables_.of(use.op), known->second});
 }
 
 void EliminationSpace::fill(Table& table, TensorId t, graph::Use use, const ChoiceList& from,
@@ -417,7 +291,7 @@ void EliminationSpace::fill(Table& table, TensorId t, graph::Use use, const Choi
 
 CostGraph EliminationSpace::costs(const CostWeights& weights) {
     CostGraph costs;
-    for (const auto& members : members_) {
+    for (const auto& members : variables_.members()) {
         const std::size_t size = lists_[list_of_[members.front().index()]].choices.size();
         std::vector<std::int64_t>& node = costs.nodes.emplace_back(size, 0);
         for (const OpId op : members) {
@@ -465,12 +339,12 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
     strategy.configs.resize(graph.op_count());
     strategy.updates.resize(graph.op_count());
     const auto chosen = [&](OpId op) -> const Choice& {
-        const auto variable = static_cast<std::size_t>(variable_of_[op.index()]);
+        const auto variable = static_cast<std::size_t>(variables_.of(op));
         return lists_[list_of_[op.index()]].choices[static_cast<std::size_t>(choices[variable])];
     };
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const OpId op(i);
-        if (variable_of_[i] < 0) continue;
+        if (variables_.of(OpId(i)) < 0) continue;
         const Choice& choice = chosen(op);
         strategy.configs[i] = choice.config;
         strategy.updates[i] = choice.update;
@@ -488,9 +362,10 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
         if (!strategy.configs[i].devices.empty()) continue;
         const OpId source(i);
         const OpId reader = leading_reader(problem_, source);
-        strategy.configs[i] = reader.valid() ? as_read(problem_, source, strategy.config(reader),
-                                                       policy_.micro_batches)
-                                             : on_one_device(problem_, source, sets_.front());
+        strategy.configs[i] =
+            reader.valid()
+                ? as_read(problem_, source, strategy.config(reader), policy_.micro_batches)
+                : on_one_device(problem_, source, configs_.all_devices());
     }
     return strategy;
 }
@@ -499,13 +374,6 @@ std::size_t EliminationSpace::most_choices() const {
     std::size_t most = 0;
     for (const ChoiceList& list : lists_) most = std::max(most, list.choices.size());
     return most;
-}
-
-Detail EliminationSpace::detail_for(const Problem& problem, std::size_t devices) {
-    const auto ops = static_cast<std::int64_t>(problem.graph().op_count());
-    if (devices <= 8 && ops <= 4'000) return Detail::two_axes;
-    if (devices <= 32 && ops <= 20'000) return Detail::one_axis;
-    return Detail::whole_or_batch;
 }
 
 }  // namespace partita::search

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `elimination` chooses among: a list of configs per op over nested sets of equal devices, and what
-// every pair of neighbouring configs costs in the additive evaluator (plan/additive.h).
+// What `elimination` chooses among: a list of configs per variable (elimination_variables.h), and what every
+// pair of neighbouring configs costs in the additive evaluator (plan/additive.h).
 //
-//     sets      all devices, and the first n / 2, n / 3, ... of them for divisors and powers of two: only
-//               one set per size, because nothing overlaps and so nothing is gained elsewhere
-//     degrees   none; one axis: any factor (in blocks too), reductions and replicas included; two axes:
-//               two factors of the results, the first one major                 (detail::two_axes)
+//     ops       config_lists.h
 //     sources   with one reader, as it needs them; trained ones with their updates or themselves in shards
 //               too (parameter_homes.h): the cheapest way is part of the reader's cost. With several
 //               readers: an op of its own whose configs are all of these ways
@@ -31,18 +28,12 @@
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
-#include "search/factor_blocks.h"
+#include "search/config_lists.h"
+#include "search/elimination_variables.h"
 #include "search/parameter_homes.h"
 #include "search/variable_elimination.h"
 
 namespace partita::search {
-
-/// How many configs an op has: the larger a problem, the fewer.
-enum class Detail : std::uint8_t {
-    whole_or_batch,  ///< on one device, split along one factor over all, or repeated there
-    one_axis,        ///< sets of all sizes, one axis
-    two_axes,        ///< two as well
-};
 
 /// What the sum is to weigh.
 struct CostWeights {
@@ -56,13 +47,10 @@ struct CostWeights {
 class EliminationSpace {
 public:
     /// Over these devices, which should be equal. Prices everything: its work is what takes time.
-    EliminationSpace(const plan::Problem& problem, std::vector<int> devices, Detail detail);
+    EliminationSpace(const plan::Problem& problem, const std::vector<int>& devices, Detail detail);
     ~EliminationSpace();
     EliminationSpace(const EliminationSpace&) = delete;
     EliminationSpace& operator=(const EliminationSpace&) = delete;
-
-    /// The detail that is worth its time.
-    static Detail detail_for(const plan::Problem& problem, std::size_t devices);
 
     /// One variable per op, or per ops that must share a device; the cost of tables is shared.
     [[nodiscard]] CostGraph costs(const CostWeights& weights);
@@ -70,7 +58,7 @@ public:
     [[nodiscard]] plan::Strategy strategy(std::span<const int> choices,
                                           const CostWeights& weights) const;
 
-    [[nodiscard]] std::size_t variables() const { return members_.size(); }
+    [[nodiscard]] std::size_t variables() const { return variables_.members().size(); }
     [[nodiscard]] std::size_t most_choices() const;
 
 private:
@@ -104,24 +92,19 @@ private:
         std::size_t table = 0;
     };
 
-    void find_sets();
-    void find_variables();
     void find_lists();
     void find_edges();
-    [[nodiscard]] bool is_folded(graph::TensorId t) const;
     [[nodiscard]] std::vector<std::int64_t> traits_of(graph::OpId op) const;
     std::size_t list_of_op(graph::OpId op);
     void list_source(graph::OpId source, ChoiceList& list);
-    [[nodiscard]] std::vector<plan::OpConfig> configs_of(graph::OpId op) const;
-    void add_degrees(graph::OpId op, const plan::DeviceSet& set,
-                     std::vector<plan::OpConfig>& configs) const;
-    [[nodiscard]] bool is_legal(graph::OpId op, const plan::OpConfig& config) const;
     void add_choice(graph::OpId op, plan::OpConfig config, ChoiceList& list);
     std::vector<Way> ways_of(graph::OpId op, std::uint32_t operand, const Choice& reader);
     [[nodiscard]] std::vector<Kept> kept_ways(graph::OpId source, const plan::OpConfig& read) const;
     [[nodiscard]] std::int64_t bytes_of(graph::OpId op, const plan::OpLayouts& layouts);
     [[nodiscard]] std::int64_t source_bytes(graph::TensorId t, const plan::OpLayouts& home,
                                             const plan::OpLayouts* updated);
+    /// Elements, and their bytes.
+    [[nodiscard]] std::int64_t largest_piece(std::int32_t layout);
     [[nodiscard]] std::int64_t piece_bytes(graph::TensorId t, std::int32_t layout);
     void add_edge(graph::TensorId t, graph::Use use);
     void fill(Table& table, graph::TensorId t, graph::Use use, const ChoiceList& from,
@@ -130,16 +113,10 @@ private:
 
     const plan::Problem& problem_;
     const plan::Policy policy_;
-    const std::vector<int> devices_;
-    const Detail detail_;
+    ConfigLists configs_;
+    EliminationVariables variables_;
     plan::LayoutCache cache_;
     plan::AdditivePrices prices_;
-    std::vector<std::vector<FactorBlocks>> blocks_;  ///< per op
-    std::vector<plan::DeviceSet> sets_;              ///< most devices first
-    std::vector<int> together_;             ///< per op: of Constraints::together, joined; or -1
-    std::vector<std::vector<int>> common_;  ///< per joined group: devices that all may use
-    std::vector<int> variable_of_;          ///< per op; -1: it has none
-    std::vector<std::vector<graph::OpId>> members_;  ///< per variable
     std::deque<ChoiceList> lists_;
     std::vector<std::size_t> list_of_;  ///< per op that has a variable
     std::map<std::vector<std::int64_t>, std::size_t> known_lists_;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ops/from_blob.h>
+
+namespace partita::rl {
+
+using search::Random;
+using torch::Tensor;
+
+namespace {
+
+/// A row's number by log-probabilities, or the most probable one (ties: the first).
+std::int64_t draw(const float* row, std::int64_t count, bool greedy, Random& random) {
+    if (greedy) return std::max_element(row, row + count) - row;
+    const double u = random.uniform();
+    double sum = 0;
+    std::int64_t last = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const double probability = std::exp(static_cast<double>(row[i]));
+        if (probability == 0) continue;  // may not be chosen
+        last = i;
+        sum += probability;
+        if (u < sum) break;
+    }
+    return last;
+}
+
+Tensor at_step(std::vector<float>& values, std::int64_t step, at::IntArrayRef shape) {
+    std::int64_t size = 1;
+    for (const std::int64_t extent : shape) size *= extent;
+    return at::from_blob(values.data() + step * size, shape, at::kFloat);
+}
+
+}  // namespace
+
+void Sampler::start(const Episodes& episodes) {
+    while (walks_.size() < static_cast<std::size_t>(episodes.count)) {
+        walks_.emplace_back(space_, prices_);
+    }
+    for (std::size_t e = 0; e < static_cast<std::size_t>(episodes.count); ++e) {
+        walks_[e].start(static_cast<std::size_t>(episodes.policy[e]));
+    }
+}
+
+void Sampler::look(Episodes& episodes, std::int64_t step) {
+    const auto d = static_cast<std::size_t>(step);
+    const std::size_t places = space_.places(d).size();
+    for (std::int64_t e = 0; e < episodes.count; ++e) {
+        Walk& walk = walks_[static_cast<std::size_t>(e)];
+        walk.look(d);
+        walk.write_block_features(episodes.block_row(step, e));
+        float* const open = episodes.block_open.data() + (step * episodes.count + e) * episodes.places;
+        for (std::size_t p = 0; p < places; ++p) open[p] = walk.is_open_place(p) ? 1.0F : 0.0F;
+    }
+}
+
+void Sampler::look_closer(Episodes& episodes, std::int64_t step) {
+    const auto d = static_cast<std::size_t>(step);
+    for (std::int64_t e = 0; e < episodes.count; ++e) {
+        const Walk& walk = walks_[static_cast<std::size_t>(e)];
+        const auto at = static_cast<std::size_t>(step * episodes.count + e);
+        const auto place = static_cast<std::size_t>(episodes.place[at]);
+        const Place& of = space_.places(d)[place];
+        episodes.block[at] = of.block;
+        walk.write_kind_features(place, episodes.kind_row(step, e));
+        float* const open = episodes.kind_open.data() + static_cast<std::int64_t>(at) * episodes.kinds;
+        for (std::int32_t o = of.begin; o < of.end; ++o) {
+            open[o - of.begin] = walk.is_open_option(static_cast<std::size_t>(o)) ? 1.0F : 0.0F;
+        }
+    }
+}
+
+void Sampler::take(Episodes& episodes, std::int64_t step, std::vector<Choices>& choices) {
+    const auto d = static_cast<std::size_t>(step);
+    for (std::int64_t e = 0; e < episodes.count; ++e) {
+        const auto at = static_cast<std::size_t>(step * episodes.count + e);
+        const Place& place = space_.places(d)[static_cast<std::size_t>(episodes.place[at])];
+        const std::int64_t option = place.begin + episodes.kind[at];
+        walks_[static_cast<std::size_t>(e)].take(static_cast<std::size_t>(option));
+        choices[static_cast<std::size_t>(e)].options.push_back(static_cast<std::int32_t>(option));
+    }
+}
+
+Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, std::int64_t count,
+                      std::int64_t greedy, Random& random) {
+    const at::NoGradGuard no_grad;
+    Batch batch{Episodes(space_, count), std::vector<Choices>(static_cast<std::size_t>(count))};
+    Episodes& episodes = batch.episodes;
+    const Tensor encoding = net.encode(graph);
+    const Tensor policy_log = net.policy_head(graph, encoding).contiguous();
+    for (std::int64_t e = 0; e < count; ++e) {
+        const std::int64_t policy =
+            draw(policy_log.const_data_ptr<float>(), policy_log.size(0), e < greedy, random);
+        episodes.policy[static_cast<std::size_t>(e)] = policy;
+        batch.choices[static_cast<std::size_t>(e)].policy = static_cast<std::size_t>(policy);
+    }
+    start(episodes);
+    const Tensor policies = at::from_blob(episodes.policy.data(), {count}, at::kLong);
+    PolicyNet::State state = net.start(encoding, graph.policies.index_select(0, policies));
+    const auto draw_all = [&](const Tensor& log, std::int64_t step, std::vector<std::int64_t>& to) {
+        const Tensor rows = log.contiguous();
+        for (std::int64_t e = 0; e < count; ++e) {
+            to[static_cast<std::size_t>(step * count + e)] =
+                draw(rows.const_data_ptr<float>() + e * rows.size(1), rows.size(1), e < greedy,
+                     random);
+        }
+    };
+    for (std::int64_t step = 0; step < episodes.steps; ++step) {
+        look(episodes, step);
+        const Tensor z = net.step(state, encoding, step);
+        const Tensor block_rows = at_step(episodes.block_rows, step, {count, episodes.places, static_cast<std::int64_t>(kBlockFeatures)});
+        const Tensor block_open = at_step(episodes.block_open, step, {count, episodes.places});
+        draw_all(net.block_head(z, block_rows, block_open), step, episodes.place);
+        look_closer(episodes, step);
+        const Tensor kind_rows = at_step(episodes.kind_rows, step, {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
+        if (episodes.kinds > 1) {
+            const Tensor kind_open = at_step(episodes.kind_open, step, {count, episodes.kinds});
+            draw_all(net.kind_head(z, kind_rows, kind_open), step, episodes.kind);
+        }
+        take(episodes, step, batch.choices);
+        const Tensor block = at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
+        const Tensor place = at::from_blob(episodes.place.data() + step * count, {count, 1, 1}, at::kLong);
+        const Tensor kind = at::from_blob(episodes.kind.data() + step * count, {count, 1, 1}, at::kLong);
+        state.before = net.choice(
+            block,
+            block_rows.gather(1, place.expand({-1, 1, static_cast<std::int64_t>(kBlockFeatures)})).squeeze(1),
+            kind_rows.gather(1, kind.expand({-1, 1, static_cast<std::int64_t>(kKindFeatures)})).squeeze(1));
+    }
+    return batch;
+}
+
+Batch Sampler::replay(std::span<const Choices> choices) {
+    const auto count = static_cast<std::int64_t>(choices.size());
+    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size())};
+    Episodes& episodes = batch.episodes;
+    for (std::size_t e = 0; e < choices.size(); ++e) {
+        episodes.policy[e] = static_cast<std::int64_t>(choices[e].policy);
+        batch.choices[e].policy = choices[e].policy;
+    }
+    start(episodes);
+    for (std::int64_t step = 0; step < episodes.steps; ++step) {
+        const auto d = static_cast<std::size_t>(step);
+        look(episodes, step);
+        for (std::size_t e = 0; e < choices.size(); ++e) {
+            const std::int32_t option = choices[e].options[d];
+            const auto places = space_.places(d);
+            const auto place = std::ranges::find_if(
+                places, [&](const Place& of) { return of.begin <= option && option < of.end; });
+            const auto at = static_cast<std::size_t>(step * count) + e;
+            episodes.place[at] = place - places.begin();
+            episodes.kind[at] = option - place->begin;
+        }
+        look_closer(episodes, step);
+        // Given choices may seem not to fit; they are possible all the same.
+        for (std::size_t e = 0; e < choices.size(); ++e) {
+            const std::int64_t at = step * count + static_cast<std::int64_t>(e);
+            const auto i = static_cast<std::size_t>(at);
+            episodes.block_open[static_cast<std::size_t>(at * episodes.places + episodes.place[i])] = 1;
+            episodes.kind_open[static_cast<std::size_t>(at * episodes.kinds + episodes.kind[i])] = 1;
+        }
+        take(episodes, step, batch.choices);
+    }
+    return batch;
+}
+
+}  // namespace partita::rl

@@ -103,6 +103,8 @@ int start(int argc, char** argv) {
     app.add_option("--hidden", learner.net.hidden);
     app.add_option("--graph-layers", learner.net.graph_layers);
     app.add_option("--sequence", learner.net.sequence);
+    app.add_option("--explore", learner.explore);
+    app.add_option("--whim", learner.whim);
     app.add_option("--prior", learner.net.prior);
     CLI11_PARSE(app, argc, argv);
     if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 30;

@@ -59,7 +59,13 @@ Learner::~Learner() = default;
 
 Batch Learner::sample(std::int64_t count, search::Random& random) {
     const OneThread one;
-    return sampler_.sample(*net_, graph_, count, std::min(count, greedy_episodes()), random);
+    const auto whims = static_cast<std::int64_t>(options_.explore * static_cast<double>(count));
+    return sampler_.sample(*net_, graph_,
+                           {.count = count,
+                            .greedy = std::min(count, greedy_episodes()),
+                            .whims = whims,
+                            .whim = options_.whim},
+                           random);
 }
 
 void Learner::add_elite(const Choices& choices, double reward) {
@@ -100,10 +106,11 @@ std::vector<double> Learner::advantages(std::span<const double> rewards) {
 
 Episodes Learner::with_elites(const Batch& batch) const {
     const auto elites = static_cast<std::int64_t>(elites_.size());
-    Episodes all(space_, batch.episodes.count + elites);
-    for (std::int64_t e = 0; e < batch.episodes.count; ++e) all.copy(e, batch.episodes, e);
+    const std::int64_t own = batch.episodes.count - batch.whims;
+    Episodes all(space_, own + elites);
+    for (std::int64_t e = 0; e < own; ++e) all.copy(e, batch.episodes, e);
     for (std::int64_t e = 0; e < elites; ++e) {
-        all.copy(batch.episodes.count + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
+        all.copy(own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
     }
     return all;
 }
@@ -111,7 +118,8 @@ Episodes Learner::with_elites(const Batch& batch) const {
 LearnerStep Learner::learn(Batch& batch, std::span<const double> rewards, double spent) {
     const OneThread one;
     LearnerStep step;
-    const std::vector<double> advantages = this->advantages(rewards);
+    const std::vector<double> advantages =
+        this->advantages(rewards.first(rewards.size() - static_cast<std::size_t>(batch.whims)));
     step.baseline = moving_;
     Episodes episodes = with_elites(batch);
     Tensor before;

@@ -14,7 +14,7 @@ struct NetOptions {
     bool sequence = true;        ///< false: neighbours alone
     double tanh_constant = 10;   ///< C
     double temperature = 1;
-    bool prior = true;  ///< begins as an earliest-finish list schedule, in probability, not as chance
+    double prior = 4;  ///< > 0: begins as an earliest-finish list schedule, in probability; 0: as chance
 };
 
 enum class Baseline : std::uint8_t { moving, batch, greedy };
@@ -29,6 +29,8 @@ struct LearnerOptions {
     double decay = 0.9;  ///< of the moving baseline
     std::size_t elites = 4;
     double elite_weight = 0.3;
+    double explore = 0.5;    ///< share of a batch that is drawn with a whim (sampler.h)
+    double whim = 3;         ///< its standard deviation
     int epochs = 1;         ///< more than one: PPO
     double clip = 0.2;      ///< of PPO's ratio
 };

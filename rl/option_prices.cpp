@@ -184,10 +184,13 @@ double OptionPrices::reshard(const DecisionEdge& edge, std::size_t reader, std::
                              std::size_t to) {
     if (!space_.is_legal(edge.producer, from, 0) || !space_.is_legal(reader, to, 0)) return 0;
     const plan::OpLayouts& home = layouts(edge.from, edge.producer, from);
-    const double time = to_seconds(
-        prices_->use_time(edge.tensor, edge.use, home, layouts(edge.use.op, reader, to)));
+    const plan::OpLayouts& own = layouts(edge.use.op, reader, to);
+    const Time time =
+        prices_->is_trained(edge.tensor)
+            ? prices_->parameter_use_time(edge.tensor, edge.use, home, home, false, own)
+            : prices_->use_time(edge.tensor, edge.use, home, own);
     trim();
-    return time;
+    return to_seconds(time);
 }
 
 /// Each device of the smaller block sends or receives a share; between different devices.
@@ -203,7 +206,11 @@ double OptionPrices::copy(const DecisionEdge& edge, const Block& from, const Blo
     const int share = std::min(from.size(), to.size());
     const Bytes bytes{std::max<std::int64_t>(1, problem_.tensor_bytes(edge.tensor).raw() / share)};
     const int ways = problem_.has_gradient(edge.tensor) ? 2 : 1;
-    return ways * to_seconds(problem_.copy_time(edge.tensor, bytes, source, target));
+    // A parameter is fetched once for all that read it; an even share counts here.
+    const std::size_t uses =
+        prices_->is_trained(edge.tensor) ? problem_.graph().uses(edge.tensor).size() : 1;
+    return ways * to_seconds(problem_.copy_time(edge.tensor, bytes, source, target)) /
+           static_cast<double>(uses);
 }
 
 }  // namespace partita::rl

@@ -79,6 +79,7 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
     fed_back_ = linear("fed_back", kChoice, n);
     policy_row_ = linear("policy_row", static_cast<std::int64_t>(kPolicyFeatures), n);
     policy_score_ = linear("policy_score", n, 1);
+    policy_direct_ = linear("policy_direct", static_cast<std::int64_t>(kPolicyFeatures), 1, false);
     decoder_ = register_module("decoder", LSTM(LSTMOptions(n, n)));
     attention_ = linear("attention", n, n, false);
     context_ = linear("context", 2 * n, n);
@@ -102,12 +103,12 @@ void PolicyNet::set_prior() {
     }
     block_direct_->weight.zero_();
     kind_direct_->weight.zero_();
-    if (!options_.prior) return;
     constexpr std::int64_t kEnd = 9;                                  // of the block features
     constexpr std::int64_t kEndAndSync = 2 * kAxisClasses + 8;        // of the kind features
-    constexpr double kStrength = 2;
-    block_direct_->weight.select(1, kEnd).fill_(-kStrength);
-    kind_direct_->weight.select(1, kEndAndSync).fill_(-kStrength);
+    policy_direct_->weight.zero_();
+    policy_direct_->weight.select(1, 0).fill_(-options_.prior);
+    block_direct_->weight.select(1, kEnd).fill_(-options_.prior);
+    kind_direct_->weight.select(1, kEndAndSync).fill_(-options_.prior);
 }
 
 Tensor PolicyNet::neighbours(int layer, const Tensor& x, const GraphTensors& graph) {
@@ -137,7 +138,9 @@ Tensor PolicyNet::encode(const GraphTensors& graph) {
 
 Tensor PolicyNet::policy_head(const GraphTensors& graph, const Tensor& encoding) {
     const Tensor rows = policy_row_->forward(graph.policies) + encoding.mean(0, true);
-    return at::log_softmax(policy_score_->forward(at::tanh(rows)).squeeze(1), 0);
+    const Tensor raw =
+        policy_score_->forward(at::tanh(rows)) + policy_direct_->forward(graph.policies);
+    return at::log_softmax(raw.squeeze(1), 0);
 }
 
 /// What stands for the choice before the first step: the policy of the iteration.
@@ -171,20 +174,23 @@ Tensor PolicyNet::step(State& state, const Tensor& encoding, std::int64_t step) 
 
 Tensor PolicyNet::head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
                        torch::nn::Linear& direct, const Tensor& z, const Tensor& rows,
-                       const Tensor& open) {
+                       const Tensor& open, const Tensor& whim) {
     const Tensor joined = at::tanh(of_z->forward(z).unsqueeze(-2) + of_row->forward(rows));
-    const Tensor raw = (join->forward(joined) + direct->forward(rows)).squeeze(-1);
+    Tensor raw = (join->forward(joined) + direct->forward(rows)).squeeze(-1);
+    if (whim.defined()) raw = raw + whim;
     const double most = options_.tanh_constant;
     const Tensor logits = at::tanh(raw / most) * (most / options_.temperature);
     return at::log_softmax(logits + (open - 1) * -kNever, -1);
 }
 
-Tensor PolicyNet::block_head(const Tensor& z, const Tensor& rows, const Tensor& open) {
-    return head(block_z_, block_row_, block_join_, block_direct_, z, rows, open);
+Tensor PolicyNet::block_head(const Tensor& z, const Tensor& rows, const Tensor& open,
+                             const Tensor& whim) {
+    return head(block_z_, block_row_, block_join_, block_direct_, z, rows, open, whim);
 }
 
-Tensor PolicyNet::kind_head(const Tensor& z, const Tensor& rows, const Tensor& open) {
-    return head(kind_z_, kind_row_, kind_join_, kind_direct_, z, rows, open);
+Tensor PolicyNet::kind_head(const Tensor& z, const Tensor& rows, const Tensor& open,
+                             const Tensor& whim) {
+    return head(kind_z_, kind_row_, kind_join_, kind_direct_, z, rows, open, whim);
 }
 
 Tensor PolicyNet::choice(const Tensor& block, const Tensor& block_row, const Tensor& kind_row) {

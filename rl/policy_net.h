@@ -64,10 +64,11 @@ public:
     /// z of the next step, [count, hidden].
     torch::Tensor step(State& state, const torch::Tensor& encoding, std::int64_t step);
     /// `rows` [..., n, features], `open` [..., n] -> log-probabilities [..., n].
+    /// `whim`: added before the tanh, of the same shape; undefined: nothing.
     torch::Tensor block_head(const torch::Tensor& z, const torch::Tensor& rows,
-                             const torch::Tensor& open);
+                             const torch::Tensor& open, const torch::Tensor& whim = {});
     torch::Tensor kind_head(const torch::Tensor& z, const torch::Tensor& rows,
-                            const torch::Tensor& open);
+                            const torch::Tensor& open, const torch::Tensor& whim = {});
     /// What is fed back: number of the block, its features, those of the option. [..., kChoice]
     torch::Tensor choice(const torch::Tensor& block, const torch::Tensor& block_row,
                          const torch::Tensor& kind_row);
@@ -86,7 +87,8 @@ private:
     torch::Tensor start_row(const torch::Tensor& encoding, const torch::Tensor& policy_rows);
     torch::Tensor head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
                        torch::nn::Linear& direct, const torch::Tensor& z,
-                       const torch::Tensor& rows, const torch::Tensor& open);
+                       const torch::Tensor& rows, const torch::Tensor& open,
+                       const torch::Tensor& whim);
     torch::Tensor neighbours(int layer, const torch::Tensor& x, const GraphTensors& graph);
     void set_prior();
 
@@ -107,6 +109,7 @@ private:
     torch::nn::Linear fed_back_{nullptr};
     torch::nn::Linear policy_row_{nullptr};
     torch::nn::Linear policy_score_{nullptr};
+    torch::nn::Linear policy_direct_{nullptr};
     torch::nn::LSTM decoder_{nullptr};
     torch::nn::Linear attention_{nullptr};
     torch::nn::Linear context_{nullptr};

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
 
 namespace partita::rl {
 
@@ -27,6 +30,12 @@ std::int64_t draw(const float* row, std::int64_t count, bool greedy, Random& ran
         if (u < sum) break;
     }
     return last;
+}
+
+/// Box and Muller 1958.
+double standard_normal(Random& random) {
+    const double u = 1 - random.uniform();
+    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
 Tensor at_step(std::vector<float>& values, std::int64_t step, at::IntArrayRef shape) {
@@ -85,10 +94,38 @@ void Sampler::take(Episodes& episodes, std::int64_t step, std::vector<Choices>& 
     }
 }
 
-Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, std::int64_t count,
-                      std::int64_t greedy, Random& random) {
+Sampler::Whims Sampler::draw_whims(const Draws& draws, Random& random) const {
+    const auto normal = [&](std::int64_t width, double deviation) {
+        Tensor rows = at::zeros({draws.count, width});
+        float* const values = rows.mutable_data_ptr<float>();
+        for (std::int64_t i = (draws.count - draws.whims) * width; i < draws.count * width; ++i) {
+            values[i] = static_cast<float>(deviation * standard_normal(random));
+        }
+        return rows;
+    };
+    return {normal(static_cast<std::int64_t>(kBlockFeatures), draws.whim),
+            normal(static_cast<std::int64_t>(kKindFeatures), draws.whim),
+            normal(static_cast<std::int64_t>(space_.blocks().size()), draws.whim / 2)};
+}
+
+Tensor Sampler::blocks_at(const Episodes& episodes, std::int64_t step) const {
+    Tensor numbers = at::zeros({episodes.places}, at::kLong);
+    const auto places = space_.places(static_cast<std::size_t>(step));
+    for (std::size_t p = 0; p < places.size(); ++p) {
+        numbers.mutable_data_ptr<std::int64_t>()[p] = places[p].block;
+    }
+    return numbers;
+}
+
+Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
+                      Random& random) {
     const at::NoGradGuard no_grad;
-    Batch batch{Episodes(space_, count), std::vector<Choices>(static_cast<std::size_t>(count))};
+    const std::int64_t count = draws.count;
+    const std::int64_t greedy = draws.greedy;
+    const bool has_whims = draws.whims > 0;
+    Batch batch{Episodes(space_, count), std::vector<Choices>(static_cast<std::size_t>(count)),
+                draws.whims};
+    const Whims whims = has_whims ? draw_whims(draws, random) : Whims{};
     Episodes& episodes = batch.episodes;
     const Tensor encoding = net.encode(graph);
     const Tensor policy_log = net.policy_head(graph, encoding).contiguous();
@@ -114,12 +151,18 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, std::int64_t co
         const Tensor z = net.step(state, encoding, step);
         const Tensor block_rows = at_step(episodes.block_rows, step, {count, episodes.places, static_cast<std::int64_t>(kBlockFeatures)});
         const Tensor block_open = at_step(episodes.block_open, step, {count, episodes.places});
-        draw_all(net.block_head(z, block_rows, block_open), step, episodes.place);
+        Tensor whim;
+        if (has_whims) {
+            whim = at::matmul(block_rows, whims.block_weights.unsqueeze(2)).squeeze(2) +
+                   whims.likings.index_select(1, blocks_at(episodes, step));
+        }
+        draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
         look_closer(episodes, step);
         const Tensor kind_rows = at_step(episodes.kind_rows, step, {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
         if (episodes.kinds > 1) {
             const Tensor kind_open = at_step(episodes.kind_open, step, {count, episodes.kinds});
-            draw_all(net.kind_head(z, kind_rows, kind_open), step, episodes.kind);
+            if (has_whims) whim = at::matmul(kind_rows, whims.kind_weights.unsqueeze(2)).squeeze(2);
+            draw_all(net.kind_head(z, kind_rows, kind_open, whim), step, episodes.kind);
         }
         take(episodes, step, batch.choices);
         const Tensor block = at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
@@ -135,7 +178,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, std::int64_t co
 
 Batch Sampler::replay(std::span<const Choices> choices) {
     const auto count = static_cast<std::int64_t>(choices.size());
-    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size())};
+    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size()), 0};
     Episodes& episodes = batch.episodes;
     for (std::size_t e = 0; e < choices.size(); ++e) {
         episodes.policy[e] = static_cast<std::int64_t>(choices[e].policy);

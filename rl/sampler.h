@@ -7,6 +7,12 @@
 //               walk 1 ─ features ─┼─▶ network ─▶─┼─ choice ─▶ walk 1
 //               ...
 //
+// Some episodes have a whim: weights of features and a liking for blocks of their own, drawn once and kept through all
+// decisions, so that what they try hangs together (every op split alike, one device avoided, ...). They are no sample of
+// the policy; what comes of them is imitated if it is good.
+//
+// Source of the whims: parameter noise for exploration, Plappert et al. 2018.
+//
 // Draws come from the caller's generator, in order of step and episode, so a seed gives the same placements on every
 // host whose arithmetic rounds alike.
 #pragma once
@@ -29,6 +35,15 @@ using Choices = ActionSpace::Choices;
 struct Batch {
     Episodes episodes;
     std::vector<Choices> choices;  ///< per episode
+    std::int64_t whims = 0;        ///< of the last so many episodes; the others are samples of the policy
+};
+
+/// Which episodes of a batch are drawn how.
+struct Draws {
+    std::int64_t count = 0;   ///< of all
+    std::int64_t greedy = 0;  ///< the first ones: what is most probable
+    std::int64_t whims = 0;   ///< the last ones
+    double whim = 0;          ///< standard deviation of their weights
 };
 
 class Sampler {
@@ -36,14 +51,23 @@ public:
     /// Both must outlive it.
     Sampler(ActionSpace& space, OptionPrices& prices) : space_(space), prices_(prices) {}
 
-    /// The first `greedy` episodes take what is most probable.
-    Batch sample(PolicyNet& net, const GraphTensors& graph, std::int64_t count,
-                 std::int64_t greedy, search::Random& random);
+    Batch sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
+                 search::Random& random);
 
     /// The episodes in which these choices are made.
     Batch replay(std::span<const Choices> choices);
 
 private:
+    /// Per episode a weight for each feature, and for each block; 0 where there is no whim.
+    struct Whims {
+        torch::Tensor block_weights;  ///< [count, kBlockFeatures]
+        torch::Tensor kind_weights;   ///< [count, kKindFeatures]
+        torch::Tensor likings;        ///< [count, blocks]
+    };
+    [[nodiscard]] Whims draw_whims(const Draws& draws, search::Random& random) const;
+    /// Numbers of the blocks of a step's places, [places of the batch].
+    [[nodiscard]] torch::Tensor blocks_at(const Episodes& episodes, std::int64_t step) const;
+
     void look(Episodes& episodes, std::int64_t step);
     /// The place of each episode is chosen: its options.
     void look_closer(Episodes& episodes, std::int64_t step);

@@ -72,7 +72,7 @@ double print_case(const Case& of, const Options& options) {
                automatic.evaluations, to_milliseconds(automatic.lower_bound));
     double best = 1;
     for (const search::SearcherRow& row : search::searcher_table()) {
-        if (row.name == "auto") continue;
+        if (row.name == "auto" || row.learned) continue;
         const search::SearchResult alone = run(problem, row.name, options);
         if (!alone.evaluation.feasible()) {
             fmt::print("  {:<18}{:>12}\n", row.name, "no plan fits");

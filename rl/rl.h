@@ -17,11 +17,15 @@ namespace partita::rl {
 struct LearnOptions {
     std::filesystem::path load_policy;  ///< start from it; empty: from random weights
     std::filesystem::path save_policy;  ///< after the search; empty: nowhere
-    bool zero_shot = false;             ///< sample only, weights stay as they are; needs load_policy
-    std::filesystem::path curve;  ///< learning curve: FILE.csv, and its picture FILE.svg; empty: none
+    bool zero_shot = false;       ///< sample only, weights stay as they are; needs load_policy
+    std::filesystem::path curve;  ///< learning curve, FILE.csv; empty: none
+    /// Of the curve, beside it.
+    [[nodiscard]] std::filesystem::path picture() const {
+        return curve.empty() ? curve : std::filesystem::path(curve).replace_extension(".svg");
+    }
 };
 
-/// What the shared library shows to who loads it.
+/// What the shared library shows to who loads it, `extern "C"`. The caller owns the result. Throws as above.
 inline constexpr const char* kMakeLearned = "partita_make_learned";
 using MakeLearned = search::LearnedSearchers* (*)(const LearnOptions& options);
 

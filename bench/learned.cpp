@@ -103,6 +103,7 @@ int start(int argc, char** argv) {
     app.add_option("--hidden", learner.net.hidden);
     app.add_option("--graph-layers", learner.net.graph_layers);
     app.add_option("--sequence", learner.net.sequence);
+    app.add_option("--revise", learner.revise);
     app.add_option("--explore", learner.explore);
     app.add_option("--whim", learner.whim);
     app.add_option("--prior", learner.net.prior);

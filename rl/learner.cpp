@@ -47,6 +47,7 @@ Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions option
     : space_(space),
       sampler_(space, prices),
       options_(options),
+      types_(graph_features(space, prices).types),
       graph_(graph_features(space, prices), policy_rows(space)),
       rate_(options.rate) {
     torch::manual_seed(seed);
@@ -59,13 +60,42 @@ Learner::~Learner() = default;
 
 Batch Learner::sample(std::int64_t count, search::Random& random) {
     const OneThread one;
-    const auto whims = static_cast<std::int64_t>(options_.explore * static_cast<double>(count));
-    return sampler_.sample(*net_, graph_,
-                           {.count = count,
-                            .greedy = std::min(count, greedy_episodes()),
-                            .whims = whims,
-                            .whim = options_.whim},
-                           random);
+    const auto share = [&](double part) {
+        return static_cast<std::int64_t>(part * static_cast<double>(count));
+    };
+    // Own ones, whims, revisions with a whim, revisions without one.
+    const std::int64_t revised = elites_.empty() ? 0 : share(options_.revise);
+    const std::int64_t whims = share(options_.explore);
+    Draws draws{.count = count,
+                .greedy = std::min(count, greedy_episodes()),
+                .revisions = {},
+                .first_whim = count - revised - whims,
+                .end_whim = count - revised + (whims > 0 ? revised / 2 : 0),
+                .whim = options_.whim};
+    for (std::int64_t i = 0; i < revised; ++i) draws.revisions.push_back(draw_revision(random));
+    return sampler_.sample(*net_, graph_, draws, random);
+}
+
+/// A window of up to a quarter of all decisions, those of one type, or single ones.
+Revision Learner::draw_revision(search::Random& random) const {
+    const std::size_t steps = space_.size();
+    Revision revision{elites_[random.below(elites_.size())].choices, std::vector<char>(steps, 0)};
+    const std::size_t at = random.below(steps);
+    switch (random.below(3)) {
+    case 0: {
+        const std::size_t length = 1 + random.below(1 + steps / 4);
+        for (std::size_t d = at; d < std::min(steps, at + length); ++d) revision.anew[d] = 1;
+        break;
+    }
+    case 1:
+        for (std::size_t d = 0; d < steps; ++d) {
+            if (types_[d] == types_[at] && random.below(2) == 0) revision.anew[d] = 1;
+        }
+        break;
+    default:
+        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) revision.anew[random.below(steps)] = 1;
+    }
+    return revision;
 }
 
 void Learner::add_elite(const Choices& choices, double reward) {
@@ -106,11 +136,10 @@ std::vector<double> Learner::advantages(std::span<const double> rewards) {
 
 Episodes Learner::with_elites(const Batch& batch) const {
     const auto elites = static_cast<std::int64_t>(elites_.size());
-    const std::int64_t own = batch.episodes.count - batch.whims;
-    Episodes all(space_, own + elites);
-    for (std::int64_t e = 0; e < own; ++e) all.copy(e, batch.episodes, e);
+    Episodes all(space_, batch.own + elites);
+    for (std::int64_t e = 0; e < batch.own; ++e) all.copy(e, batch.episodes, e);
     for (std::int64_t e = 0; e < elites; ++e) {
-        all.copy(own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
+        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
     }
     return all;
 }
@@ -119,7 +148,7 @@ LearnerStep Learner::learn(Batch& batch, std::span<const double> rewards, double
     const OneThread one;
     LearnerStep step;
     const std::vector<double> advantages =
-        this->advantages(rewards.first(rewards.size() - static_cast<std::size_t>(batch.whims)));
+        this->advantages(rewards.first(static_cast<std::size_t>(batch.own)));
     step.baseline = moving_;
     Episodes episodes = with_elites(batch);
     Tensor before;

@@ -66,6 +66,7 @@ private:
         Batch batch;
     };
 
+    [[nodiscard]] Revision draw_revision(search::Random& random) const;
     std::vector<double> advantages(std::span<const double> rewards);
     Episodes with_elites(const Batch& batch) const;
     bool update(Episodes& episodes, std::span<const double> advantages, double spent,
@@ -76,6 +77,7 @@ private:
     ActionSpace& space_;
     Sampler sampler_;
     LearnerOptions options_;
+    std::vector<std::int64_t> types_;  ///< per decision
     GraphTensors graph_;
     std::shared_ptr<PolicyNet> net_;
     std::unique_ptr<torch::optim::Adam> optimizer_;

@@ -32,6 +32,17 @@ std::int64_t draw(const float* row, std::int64_t count, bool greedy, Random& ran
     return last;
 }
 
+std::size_t place_of(std::span<const Place> places, std::int32_t option) {
+    const auto at = std::ranges::find_if(
+        places, [&](const Place& of) { return of.begin <= option && option < of.end; });
+    return static_cast<std::size_t>(at - places.begin());
+}
+
+const Revision& revision_of(const Draws& draws, std::int64_t episode) {
+    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
+    return draws.revisions[static_cast<std::size_t>(episode - (draws.count - revised))];
+}
+
 /// Box and Muller 1958.
 double standard_normal(Random& random) {
     const double u = 1 - random.uniform();
@@ -98,7 +109,7 @@ Sampler::Whims Sampler::draw_whims(const Draws& draws, Random& random) const {
     const auto normal = [&](std::int64_t width, double deviation) {
         Tensor rows = at::zeros({draws.count, width});
         float* const values = rows.mutable_data_ptr<float>();
-        for (std::int64_t i = (draws.count - draws.whims) * width; i < draws.count * width; ++i) {
+        for (std::int64_t i = draws.first_whim * width; i < draws.end_whim * width; ++i) {
             values[i] = static_cast<float>(deviation * standard_normal(random));
         }
         return rows;
@@ -117,21 +128,42 @@ Tensor Sampler::blocks_at(const Episodes& episodes, std::int64_t step) const {
     return numbers;
 }
 
+void Sampler::revise(const Draws& draws, Episodes& episodes, std::int64_t step, bool kinds) {
+    const auto d = static_cast<std::size_t>(step);
+    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
+    for (std::int64_t e = draws.count - revised; e < draws.count; ++e) {
+        const Revision& revision = revision_of(draws, e);
+        if (revision.anew[d] != 0) continue;
+        const std::int32_t option = revision.choices.options[d];
+        // What does not seem to fit any more is drawn anew too.
+        if (!walks_[static_cast<std::size_t>(e)].is_open_option(static_cast<std::size_t>(option))) continue;
+        const std::size_t place = place_of(space_.places(d), option);
+        const auto at = static_cast<std::size_t>(step * episodes.count + e);
+        if (!kinds) {
+            episodes.place[at] = static_cast<std::int64_t>(place);
+        } else {
+            episodes.kind[at] = option - space_.places(d)[place].begin;
+        }
+    }
+}
+
 Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
                       Random& random) {
     const at::NoGradGuard no_grad;
     const std::int64_t count = draws.count;
     const std::int64_t greedy = draws.greedy;
-    const bool has_whims = draws.whims > 0;
+    const bool has_whims = draws.end_whim > draws.first_whim;
+    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
     Batch batch{Episodes(space_, count), std::vector<Choices>(static_cast<std::size_t>(count)),
-                draws.whims};
+                draws.own()};
     const Whims whims = has_whims ? draw_whims(draws, random) : Whims{};
     Episodes& episodes = batch.episodes;
     const Tensor encoding = net.encode(graph);
     const Tensor policy_log = net.policy_head(graph, encoding).contiguous();
     for (std::int64_t e = 0; e < count; ++e) {
-        const std::int64_t policy =
+        std::int64_t policy =
             draw(policy_log.const_data_ptr<float>(), policy_log.size(0), e < greedy, random);
+        if (e >= count - revised) policy = static_cast<std::int64_t>(revision_of(draws, e).choices.policy);
         episodes.policy[static_cast<std::size_t>(e)] = policy;
         batch.choices[static_cast<std::size_t>(e)].policy = static_cast<std::size_t>(policy);
     }
@@ -157,6 +189,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
                    whims.likings.index_select(1, blocks_at(episodes, step));
         }
         draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
+        revise(draws, episodes, step, /*kinds=*/false);
         look_closer(episodes, step);
         const Tensor kind_rows = at_step(episodes.kind_rows, step, {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
         if (episodes.kinds > 1) {
@@ -164,6 +197,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
             if (has_whims) whim = at::matmul(kind_rows, whims.kind_weights.unsqueeze(2)).squeeze(2);
             draw_all(net.kind_head(z, kind_rows, kind_open, whim), step, episodes.kind);
         }
+        revise(draws, episodes, step, /*kinds=*/true);
         take(episodes, step, batch.choices);
         const Tensor block = at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
         const Tensor place = at::from_blob(episodes.place.data() + step * count, {count, 1, 1}, at::kLong);
@@ -178,7 +212,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
 
 Batch Sampler::replay(std::span<const Choices> choices) {
     const auto count = static_cast<std::int64_t>(choices.size());
-    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size()), 0};
+    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size()), count};
     Episodes& episodes = batch.episodes;
     for (std::size_t e = 0; e < choices.size(); ++e) {
         episodes.policy[e] = static_cast<std::int64_t>(choices[e].policy);
@@ -190,12 +224,10 @@ Batch Sampler::replay(std::span<const Choices> choices) {
         look(episodes, step);
         for (std::size_t e = 0; e < choices.size(); ++e) {
             const std::int32_t option = choices[e].options[d];
-            const auto places = space_.places(d);
-            const auto place = std::ranges::find_if(
-                places, [&](const Place& of) { return of.begin <= option && option < of.end; });
+            const std::size_t place = place_of(space_.places(d), option);
             const auto at = static_cast<std::size_t>(step * count) + e;
-            episodes.place[at] = place - places.begin();
-            episodes.kind[at] = option - place->begin;
+            episodes.place[at] = static_cast<std::int64_t>(place);
+            episodes.kind[at] = option - space_.places(d)[place].begin;
         }
         look_closer(episodes, step);
         // Given choices may seem not to fit; they are possible all the same.

@@ -11,7 +11,11 @@
 // decisions, so that what they try hangs together (every op split alike, one device avoided, ...). They are no sample of
 // the policy; what comes of them is imitated if it is good.
 //
-// Source of the whims: parameter noise for exploration, Plappert et al. 2018.
+// Others revise: they make the choices of a good placement but for a part of the decisions, a window or those of one
+// type of op, which are drawn anew. They are no sample of the policy either.
+//
+// Sources: parameter noise for exploration, Plappert et al. 2018; large neighbourhood search with a learned repair,
+// Hottung and Tierney 2020.
 //
 // Draws come from the caller's generator, in order of step and episode, so a seed gives the same placements on every
 // host whose arithmetic rounds alike.
@@ -35,15 +39,30 @@ using Choices = ActionSpace::Choices;
 struct Batch {
     Episodes episodes;
     std::vector<Choices> choices;  ///< per episode
-    std::int64_t whims = 0;        ///< of the last so many episodes; the others are samples of the policy
+    std::int64_t own = 0;          ///< the first so many episodes are samples of the policy
+};
+
+/// An episode that makes these choices where nothing is to be drawn anew.
+struct Revision {
+    Choices choices;
+    std::vector<char> anew;  ///< per decision
 };
 
 /// Which episodes of a batch are drawn how.
 struct Draws {
     std::int64_t count = 0;   ///< of all
     std::int64_t greedy = 0;  ///< the first ones: what is most probable
-    std::int64_t whims = 0;   ///< the last ones
-    double whim = 0;          ///< standard deviation of their weights
+    std::vector<Revision> revisions;  ///< of the last episodes
+    /// Episodes [first_whim, end_whim), which end where revisions begin or among these.
+    std::int64_t first_whim = 0;
+    std::int64_t end_whim = 0;
+    double whim = 0;  ///< standard deviation of their weights
+
+    /// The first so many episodes are drawn from the policy alone.
+    [[nodiscard]] std::int64_t own() const {
+        const std::int64_t before = count - static_cast<std::int64_t>(revisions.size());
+        return end_whim > first_whim && first_whim < before ? first_whim : before;
+    }
 };
 
 class Sampler {
@@ -73,6 +92,8 @@ private:
     void look_closer(Episodes& episodes, std::int64_t step);
     void take(Episodes& episodes, std::int64_t step, std::vector<Choices>& choices);
     void start(const Episodes& episodes);
+    /// Puts what is not drawn anew in the place of what was drawn.
+    void revise(const Draws& draws, Episodes& episodes, std::int64_t step, bool kinds);
 
     ActionSpace& space_;
     OptionPrices& prices_;

@@ -14,7 +14,7 @@ Episodes::Episodes(const ActionSpace& space, std::int64_t episodes)
         }
     }
     const auto rows = static_cast<std::size_t>(steps * count);
-    policy.assign(static_cast<std::size_t>(count), 0);
+    iteration.assign(static_cast<std::size_t>(count), 0);
     block_rows.assign(rows * static_cast<std::size_t>(places) * kBlockFeatures, 0);
     block_open.assign(rows * static_cast<std::size_t>(places), 0);
     place.assign(rows, 0);
@@ -31,7 +31,8 @@ void Episodes::copy(std::int64_t episode, const Episodes& from, std::int64_t fro
                         to.begin() + (step * count + episode) * width);
         }
     };
-    policy[static_cast<std::size_t>(episode)] = from.policy[static_cast<std::size_t>(from_episode)];
+    iteration[static_cast<std::size_t>(episode)] =
+        from.iteration[static_cast<std::size_t>(from_episode)];
     copy_rows(block_rows, from.block_rows, places * static_cast<std::int64_t>(kBlockFeatures));
     copy_rows(block_open, from.block_open, places);
     copy_rows(place, from.place, 1);

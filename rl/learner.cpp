@@ -19,10 +19,10 @@ namespace {
 
 constexpr int kKeepEvery = 20;  ///< steps between two copies of good weights
 
-std::vector<float> policy_rows(const ActionSpace& space) {
+std::vector<float> iteration_rows(const ActionSpace& space) {
     std::vector<float> rows;
-    for (const plan::Policy& policy : space.policies()) {
-        const auto row = policy_features(policy);
+    for (const Iteration& iteration : space.iterations()) {
+        const auto row = iteration_features(iteration);
         rows.insert(rows.end(), row.begin(), row.end());
     }
     return rows;
@@ -48,7 +48,7 @@ Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions option
       sampler_(space, prices),
       options_(options),
       types_(graph_features(space, prices).types),
-      graph_(graph_features(space, prices), policy_rows(space)),
+      graph_(graph_features(space, prices), iteration_rows(space)),
       rate_(options.rate) {
     torch::manual_seed(seed);
     net_ = std::make_shared<PolicyNet>(options.net);
@@ -81,6 +81,10 @@ Revision Learner::draw_revision(search::Random& random) const {
     const std::size_t steps = space_.size();
     Revision revision{elites_[random.below(elites_.size())].choices, std::vector<char>(steps, 0)};
     const std::size_t at = random.below(steps);
+    constexpr std::uint64_t kRarely = 8;
+    if (random.below(kRarely) == 0) {
+        revision.choices.iteration = random.below(space_.iterations().size());
+    }
     switch (random.below(3)) {
     case 0: {
         const std::size_t length = 1 + random.below(1 + steps / 4);
@@ -93,7 +97,8 @@ Revision Learner::draw_revision(search::Random& random) const {
         }
         break;
     default:
-        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) revision.anew[random.below(steps)] = 1;
+        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i)
+            revision.anew[random.below(steps)] = 1;
     }
     return revision;
 }
@@ -101,15 +106,16 @@ Revision Learner::draw_revision(search::Random& random) const {
 void Learner::add_elite(const Choices& choices, double reward) {
     if (options_.elites == 0) return;
     const auto same = [&](const Elite& elite) {
-        return elite.choices.policy == choices.policy && elite.choices.options == choices.options;
+        return elite.choices.iteration == choices.iteration &&
+               elite.choices.options == choices.options;
     };
     if (std::ranges::any_of(elites_, same)) return;
     if (elites_.size() == options_.elites) {
         if (reward <= elites_.back().reward) return;
         elites_.pop_back();
     }
-    const auto at = std::ranges::find_if(
-        elites_, [&](const Elite& elite) { return elite.reward < reward; });
+    const auto at =
+        std::ranges::find_if(elites_, [&](const Elite& elite) { return elite.reward < reward; });
     elites_.insert(at, {choices, reward, sampler_.replay(std::span(&choices, 1))});
 }
 
@@ -175,7 +181,8 @@ bool Learner::update(Episodes& episodes, std::span<const double> advantages, dou
     const double steps = static_cast<double>(std::max<std::int64_t>(1, episodes.steps));
     const PolicyNet::Scores scores = net_->score(graph_, episodes);
     const Tensor weight =
-        at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble).to(at::kFloat);
+        at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble)
+            .to(at::kFloat);
     const Tensor own = scores.log_probability.slice(0, 0, samples);
     Tensor gain = own * weight;
     if (before.defined()) {

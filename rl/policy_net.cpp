@@ -38,16 +38,18 @@ Tensor over(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
 
 }  // namespace
 
-GraphTensors::GraphTensors(const GraphFeatures& features, const std::vector<float>& policy_rows) {
+GraphTensors::GraphTensors(const GraphFeatures& features,
+                           const std::vector<float>& iteration_rows) {
     const auto steps = static_cast<std::int64_t>(features.types.size());
     const auto near = static_cast<std::int64_t>(2 * kNeighbours);
     types = over(features.types, {steps}).clone();
     rows = over(features.rows, {steps, static_cast<std::int64_t>(kGraphFeatures)}).clone();
     neighbours = over(features.neighbours, {steps, near}).clone();
     is_neighbour = over(features.is_neighbour, {steps, near}).clone();
-    const auto width = static_cast<std::int64_t>(kPolicyFeatures);
-    policies =
-        over(policy_rows, {static_cast<std::int64_t>(policy_rows.size()) / width, width}).clone();
+    const auto width = static_cast<std::int64_t>(kIterationFeatures);
+    iterations =
+        over(iteration_rows, {static_cast<std::int64_t>(iteration_rows.size()) / width, width})
+            .clone();
 }
 
 PolicyNet::PolicyNet(NetOptions options) : options_(options) {
@@ -77,9 +79,10 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
         encoder_ = register_module("encoder", LSTM(LSTMOptions(n, n / 2).bidirectional(true)));
     }
     fed_back_ = linear("fed_back", kChoice, n);
-    policy_row_ = linear("policy_row", static_cast<std::int64_t>(kPolicyFeatures), n);
-    policy_score_ = linear("policy_score", n, 1);
-    policy_direct_ = linear("policy_direct", static_cast<std::int64_t>(kPolicyFeatures), 1, false);
+    iteration_row_ = linear("iteration_row", static_cast<std::int64_t>(kIterationFeatures), n);
+    iteration_score_ = linear("iteration_score", n, 1);
+    iteration_direct_ =
+        linear("iteration_direct", static_cast<std::int64_t>(kIterationFeatures), 1, false);
     decoder_ = register_module("decoder", LSTM(LSTMOptions(n, n)));
     attention_ = linear("attention", n, n, false);
     context_ = linear("context", 2 * n, n);
@@ -98,15 +101,15 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
 void PolicyNet::set_prior() {
     const at::NoGradGuard no_grad;
     constexpr double kSmall = 0.1;
-    for (Tensor weight : {block_join_->weight, kind_join_->weight, policy_score_->weight}) {
+    for (Tensor weight : {block_join_->weight, kind_join_->weight, iteration_score_->weight}) {
         weight.mul_(kSmall);
     }
     block_direct_->weight.zero_();
     kind_direct_->weight.zero_();
-    constexpr std::int64_t kEnd = 9;                                  // of the block features
-    constexpr std::int64_t kEndAndSync = 2 * kAxisClasses + 8;        // of the kind features
-    policy_direct_->weight.zero_();
-    policy_direct_->weight.select(1, 0).fill_(-options_.prior);
+    constexpr std::int64_t kEnd = 9;                            // of the block features
+    constexpr std::int64_t kEndAndSync = 2 * kAxisClasses + 8;  // of the kind features
+    iteration_direct_->weight.zero_();
+    iteration_direct_->weight.select(1, 0).fill_(-options_.prior);
     block_direct_->weight.select(1, kEnd).fill_(-options_.prior);
     kind_direct_->weight.select(1, kEndAndSync).fill_(-options_.prior);
 }
@@ -136,22 +139,22 @@ Tensor PolicyNet::encode(const GraphTensors& graph) {
     return x;
 }
 
-Tensor PolicyNet::policy_head(const GraphTensors& graph, const Tensor& encoding) {
-    const Tensor rows = policy_row_->forward(graph.policies) + encoding.mean(0, true);
+Tensor PolicyNet::iteration_head(const GraphTensors& graph, const Tensor& encoding) {
+    const Tensor rows = iteration_row_->forward(graph.iterations) + encoding.mean(0, true);
     const Tensor raw =
-        policy_score_->forward(at::tanh(rows)) + policy_direct_->forward(graph.policies);
+        iteration_score_->forward(at::tanh(rows)) + iteration_direct_->forward(graph.iterations);
     return at::log_softmax(raw.squeeze(1), 0);
 }
 
 /// What stands for the choice before the first step: the policy of the iteration.
-Tensor PolicyNet::start_row(const Tensor& encoding, const Tensor& policy_rows) {
-    return policy_row_->forward(policy_rows) + encoding.mean(0, true);
+Tensor PolicyNet::start_row(const Tensor& encoding, const Tensor& iteration_rows) {
+    return iteration_row_->forward(iteration_rows) + encoding.mean(0, true);
 }
 
-PolicyNet::State PolicyNet::start(const Tensor& encoding, const Tensor& policy_rows) {
+PolicyNet::State PolicyNet::start(const Tensor& encoding, const Tensor& iteration_rows) {
     State state;
-    const std::int64_t count = policy_rows.size(0);
-    state.hidden = at::tanh(start_row(encoding, policy_rows)).unsqueeze(0);
+    const std::int64_t count = iteration_rows.size(0);
+    state.hidden = at::tanh(start_row(encoding, iteration_rows)).unsqueeze(0);
     state.cell = at::zeros_like(state.hidden);
     state.before = at::zeros({count, kChoice});
     return state;
@@ -189,7 +192,7 @@ Tensor PolicyNet::block_head(const Tensor& z, const Tensor& rows, const Tensor& 
 }
 
 Tensor PolicyNet::kind_head(const Tensor& z, const Tensor& rows, const Tensor& open,
-                             const Tensor& whim) {
+                            const Tensor& whim) {
     return head(kind_z_, kind_row_, kind_join_, kind_direct_, z, rows, open, whim);
 }
 
@@ -201,12 +204,13 @@ PolicyNet::Scores PolicyNet::score(const GraphTensors& graph, Episodes& episodes
     const std::int64_t steps = episodes.steps;
     const std::int64_t count = episodes.count;
     const Tensor encoding = encode(graph);
-    const Tensor policy = over(episodes.policy, {count});
-    const Tensor policy_log = policy_head(graph, encoding);
-    Tensor log_probability = policy_log.index_select(0, policy);
-    Tensor entropy = -(policy_log.exp() * policy_log).sum() / static_cast<double>(steps);
+    const Tensor iteration = over(episodes.iteration, {count});
+    const Tensor iteration_log = iteration_head(graph, encoding);
+    Tensor log_probability = iteration_log.index_select(0, iteration);
+    Tensor entropy = -(iteration_log.exp() * iteration_log).sum() / static_cast<double>(steps);
 
-    const Tensor block_rows = over(episodes.block_rows, {steps, count, episodes.places, kBlockWidth});
+    const Tensor block_rows =
+        over(episodes.block_rows, {steps, count, episodes.places, kBlockWidth});
     const Tensor block_open = over(episodes.block_open, {steps, count, episodes.places});
     const Tensor place = over(episodes.place, {steps, count}).unsqueeze(2);
     const Tensor kind_rows = over(episodes.kind_rows, {steps, count, episodes.kinds, kKindWidth});
@@ -215,11 +219,13 @@ PolicyNet::Scores PolicyNet::score(const GraphTensors& graph, Episodes& episodes
     const Tensor block = over(episodes.block, {steps, count});
 
     // Fed back: what was chosen one step before.
-    const Tensor chosen_block = block_rows.gather(2, place.unsqueeze(3).expand({-1, -1, 1, kBlockWidth})).squeeze(2);
-    const Tensor chosen_kind = kind_rows.gather(2, kind.unsqueeze(3).expand({-1, -1, 1, kKindWidth})).squeeze(2);
+    const Tensor chosen_block =
+        block_rows.gather(2, place.unsqueeze(3).expand({-1, -1, 1, kBlockWidth})).squeeze(2);
+    const Tensor chosen_kind =
+        kind_rows.gather(2, kind.unsqueeze(3).expand({-1, -1, 1, kKindWidth})).squeeze(2);
     const Tensor all = choice(block, chosen_block, chosen_kind);
     const Tensor before = at::cat({at::zeros({1, count, kChoice}), all.slice(0, 0, steps - 1)}, 0);
-    const State state = start(encoding, graph.policies.index_select(0, policy));
+    const State state = start(encoding, graph.iterations.index_select(0, iteration));
     const Tensor input = fed_back_->forward(before) + encoding.unsqueeze(1);
     const Tensor output =
         std::get<0>(decoder_->forward(input, std::make_tuple(state.hidden, state.cell)));

@@ -35,13 +35,13 @@ namespace partita::rl {
 
 /// GraphFeatures as tensors.
 struct GraphTensors {
-    GraphTensors(const GraphFeatures& features, const std::vector<float>& policy_rows);
+    GraphTensors(const GraphFeatures& features, const std::vector<float>& iteration_rows);
 
     torch::Tensor types;
     torch::Tensor rows;
     torch::Tensor neighbours;    ///< [steps, 2 * kNeighbours]
     torch::Tensor is_neighbour;  ///< the same
-    torch::Tensor policies;      ///< [policies, kPolicyFeatures]
+    torch::Tensor iterations;    ///< [iterations, kIterationFeatures]
 };
 
 class PolicyNet final : public torch::nn::Module {
@@ -51,8 +51,8 @@ public:
     /// [steps, hidden]
     torch::Tensor encode(const GraphTensors& graph);
 
-    /// Log-probabilities over the policies, [policies].
-    torch::Tensor policy_head(const GraphTensors& graph, const torch::Tensor& encoding);
+    /// Log-probabilities over the iterations, [iterations].
+    torch::Tensor iteration_head(const GraphTensors& graph, const torch::Tensor& encoding);
 
     // Step by step, for `count` episodes at once.
     struct State {
@@ -60,7 +60,7 @@ public:
         torch::Tensor cell;
         torch::Tensor before;  ///< [count, kChoice]: what was chosen before
     };
-    State start(const torch::Tensor& encoding, const torch::Tensor& policy_rows);
+    State start(const torch::Tensor& encoding, const torch::Tensor& iteration_rows);
     /// z of the next step, [count, hidden].
     torch::Tensor step(State& state, const torch::Tensor& encoding, std::int64_t step);
     /// `rows` [..., n, features], `open` [..., n] -> log-probabilities [..., n].
@@ -84,11 +84,10 @@ public:
 
 private:
     torch::Tensor attend(const torch::Tensor& output, const torch::Tensor& encoding);
-    torch::Tensor start_row(const torch::Tensor& encoding, const torch::Tensor& policy_rows);
+    torch::Tensor start_row(const torch::Tensor& encoding, const torch::Tensor& iteration_rows);
     torch::Tensor head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
-                       torch::nn::Linear& direct, const torch::Tensor& z,
-                       const torch::Tensor& rows, const torch::Tensor& open,
-                       const torch::Tensor& whim);
+                       torch::nn::Linear& direct, const torch::Tensor& z, const torch::Tensor& rows,
+                       const torch::Tensor& open, const torch::Tensor& whim);
     torch::Tensor neighbours(int layer, const torch::Tensor& x, const GraphTensors& graph);
     void set_prior();
 
@@ -107,9 +106,9 @@ private:
     std::vector<GraphLayer> layers_;
     torch::nn::LSTM encoder_{nullptr};
     torch::nn::Linear fed_back_{nullptr};
-    torch::nn::Linear policy_row_{nullptr};
-    torch::nn::Linear policy_score_{nullptr};
-    torch::nn::Linear policy_direct_{nullptr};
+    torch::nn::Linear iteration_row_{nullptr};
+    torch::nn::Linear iteration_score_{nullptr};
+    torch::nn::Linear iteration_direct_{nullptr};
     torch::nn::LSTM decoder_{nullptr};
     torch::nn::Linear attention_{nullptr};
     torch::nn::Linear context_{nullptr};

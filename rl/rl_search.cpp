@@ -25,7 +25,7 @@ constexpr std::size_t kMostKnown = 100'000;
 std::string key_of(const Choices& choices) {
     std::string key(reinterpret_cast<const char*>(choices.options.data()),
                     choices.options.size() * sizeof(std::int32_t));
-    key += static_cast<char>(choices.policy);
+    key += static_cast<char>(choices.iteration);
     return key;
 }
 
@@ -47,9 +47,15 @@ void RlSearch::open(Engine& engine) {
     }
     capacity_ = std::max(1.0, capacity);
     scale_ = static_cast<double>(engine.lower_bound().raw());
-    if (engine.best() != nullptr && space_->size() > 0) {
-        learner_->add_elite(space_->nearest(*engine.best()), 0);
-    }
+    if (engine.best() != nullptr && space_->size() > 0) imitate_best(engine);
+}
+
+/// What the policy can choose that is most like the best plan so far.
+void RlSearch::imitate_best(Engine& engine) {
+    const Choices choices = space_->nearest(*engine.best());
+    const auto evaluation = engine.evaluate(space_->strategy(choices.iteration, choices.options));
+    if (!evaluation || !evaluation->feasible()) return;
+    learner_->add_elite(choices, rewards({*evaluation}).front());
 }
 
 std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
@@ -65,7 +71,7 @@ std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
         }
         fresh.push_back(i);
         strategies.push_back(
-            space_->strategy(batch.choices[i].policy, batch.choices[i].options));
+            space_->strategy(batch.choices[i].iteration, batch.choices[i].options));
     }
     idle_ = fresh.empty() ? idle_ + 1 : 0;
     const std::vector<Evaluation> priced = engine.evaluate(strategies);
@@ -108,7 +114,7 @@ std::vector<double> RlSearch::rewards(const std::vector<Evaluation>& evaluations
 void RlSearch::fit(Engine& engine, const Batch& batch) {
     const search::GroupGraph& groups = engine.groups();
     const Choices& choices = batch.choices.front();
-    const plan::Strategy strategy = space_->strategy(choices.policy, choices.options);
+    const plan::Strategy strategy = space_->strategy(choices.iteration, choices.options);
     search::Placement placement(groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const int device = strategy.device_of(groups.groups().members[g].front());
@@ -116,7 +122,7 @@ void RlSearch::fit(Engine& engine, const Batch& batch) {
         placement[g] = std::ranges::count(allowed, device) > 0 ? device : allowed.front();
     }
     if (search::evaluate_and_repair(engine, std::move(placement))) {
-        learner_->add_elite(space_->nearest(*engine.best()), 0);
+        imitate_best(engine);
     }
 }
 
@@ -129,7 +135,8 @@ Status RlSearch::step(Engine& engine) {
     const bool first = samples_ == 0;
     Batch batch = learner_->sample(options_->batch, engine.random());
     const std::vector<Evaluation> evaluations = price(engine, batch);
-    if (evaluations.size() < batch.choices.size()) return Status::in_progress;  // the budget is spent
+    if (evaluations.size() < batch.choices.size())
+        return Status::in_progress;  // the budget is spent
     samples_ += static_cast<std::int64_t>(evaluations.size());
     const std::vector<double> rewards = this->rewards(evaluations);
     for (std::size_t i = 0; i < rewards.size(); ++i) {
@@ -151,7 +158,8 @@ Status RlSearch::step(Engine& engine) {
             ++fitting;
         }
         point.mean = fitting > 0 ? sum / fitting : 0;
-        if (engine.best_evaluation()->feasible()) point.best = to_seconds(engine.best_evaluation()->value);
+        if (engine.best_evaluation()->feasible())
+            point.best = to_seconds(engine.best_evaluation()->value);
         point.baseline = done.baseline * done.baseline * scale_ * 1e-12;
         curve_->push_back(point);
     }

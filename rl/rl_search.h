@@ -47,6 +47,7 @@ public:
 
 private:
     void open(search::Engine& engine);
+    void imitate_best(search::Engine& engine);
     /// Of the first episodes of the batch, as many as the budget grants.
     std::vector<plan::Evaluation> price(search::Engine& engine, const Batch& batch);
     [[nodiscard]] std::vector<double> rewards(const std::vector<plan::Evaluation>& evaluations);
@@ -58,9 +59,9 @@ private:
     std::unique_ptr<OptionPrices> prices_;
     std::unique_ptr<Learner> learner_;
     std::unordered_map<std::string, plan::Evaluation> known_;  ///< by choices; looked up only
-    double scale_ = 0;         ///< value that has reward -1
-    double worst_ = -1;        ///< reward of a plan that fits
-    double capacity_ = 1;      ///< bytes of all devices
+    double scale_ = 0;                                         ///< value that has reward -1
+    double worst_ = -1;                                        ///< reward of a plan that fits
+    double capacity_ = 1;                                      ///< bytes of all devices
     std::int64_t samples_ = 0;
     std::int64_t idle_ = 0;  ///< batches in a row that were all known
 };

@@ -62,7 +62,7 @@ void Sampler::start(const Episodes& episodes) {
         walks_.emplace_back(space_, prices_);
     }
     for (std::size_t e = 0; e < static_cast<std::size_t>(episodes.count); ++e) {
-        walks_[e].start(static_cast<std::size_t>(episodes.policy[e]));
+        walks_[e].start(static_cast<std::size_t>(episodes.iteration[e]));
     }
 }
 
@@ -73,7 +73,8 @@ void Sampler::look(Episodes& episodes, std::int64_t step) {
         Walk& walk = walks_[static_cast<std::size_t>(e)];
         walk.look(d);
         walk.write_block_features(episodes.block_row(step, e));
-        float* const open = episodes.block_open.data() + (step * episodes.count + e) * episodes.places;
+        float* const open =
+            episodes.block_open.data() + (step * episodes.count + e) * episodes.places;
         for (std::size_t p = 0; p < places; ++p) open[p] = walk.is_open_place(p) ? 1.0F : 0.0F;
     }
 }
@@ -87,7 +88,8 @@ void Sampler::look_closer(Episodes& episodes, std::int64_t step) {
         const Place& of = space_.places(d)[place];
         episodes.block[at] = of.block;
         walk.write_kind_features(place, episodes.kind_row(step, e));
-        float* const open = episodes.kind_open.data() + static_cast<std::int64_t>(at) * episodes.kinds;
+        float* const open =
+            episodes.kind_open.data() + static_cast<std::int64_t>(at) * episodes.kinds;
         for (std::int32_t o = of.begin; o < of.end; ++o) {
             open[o - of.begin] = walk.is_open_option(static_cast<std::size_t>(o)) ? 1.0F : 0.0F;
         }
@@ -136,7 +138,8 @@ void Sampler::revise(const Draws& draws, Episodes& episodes, std::int64_t step, 
         if (revision.anew[d] != 0) continue;
         const std::int32_t option = revision.choices.options[d];
         // What does not seem to fit any more is drawn anew too.
-        if (!walks_[static_cast<std::size_t>(e)].is_open_option(static_cast<std::size_t>(option))) continue;
+        if (!walks_[static_cast<std::size_t>(e)].is_open_option(static_cast<std::size_t>(option)))
+            continue;
         const std::size_t place = place_of(space_.places(d), option);
         const auto at = static_cast<std::size_t>(step * episodes.count + e);
         if (!kinds) {
@@ -159,29 +162,31 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
     const Whims whims = has_whims ? draw_whims(draws, random) : Whims{};
     Episodes& episodes = batch.episodes;
     const Tensor encoding = net.encode(graph);
-    const Tensor policy_log = net.policy_head(graph, encoding).contiguous();
+    const Tensor iteration_log = net.iteration_head(graph, encoding).contiguous();
     for (std::int64_t e = 0; e < count; ++e) {
-        std::int64_t policy =
-            draw(policy_log.const_data_ptr<float>(), policy_log.size(0), e < greedy, random);
-        if (e >= count - revised) policy = static_cast<std::int64_t>(revision_of(draws, e).choices.policy);
-        episodes.policy[static_cast<std::size_t>(e)] = policy;
-        batch.choices[static_cast<std::size_t>(e)].policy = static_cast<std::size_t>(policy);
+        std::int64_t iteration =
+            draw(iteration_log.const_data_ptr<float>(), iteration_log.size(0), e < greedy, random);
+        if (e >= count - revised)
+            iteration = static_cast<std::int64_t>(revision_of(draws, e).choices.iteration);
+        episodes.iteration[static_cast<std::size_t>(e)] = iteration;
+        batch.choices[static_cast<std::size_t>(e)].iteration = static_cast<std::size_t>(iteration);
     }
     start(episodes);
-    const Tensor policies = at::from_blob(episodes.policy.data(), {count}, at::kLong);
-    PolicyNet::State state = net.start(encoding, graph.policies.index_select(0, policies));
+    const Tensor iterations = at::from_blob(episodes.iteration.data(), {count}, at::kLong);
+    PolicyNet::State state = net.start(encoding, graph.iterations.index_select(0, iterations));
     const auto draw_all = [&](const Tensor& log, std::int64_t step, std::vector<std::int64_t>& to) {
         const Tensor rows = log.contiguous();
         for (std::int64_t e = 0; e < count; ++e) {
-            to[static_cast<std::size_t>(step * count + e)] =
-                draw(rows.const_data_ptr<float>() + e * rows.size(1), rows.size(1), e < greedy,
-                     random);
+            to[static_cast<std::size_t>(step * count + e)] = draw(
+                rows.const_data_ptr<float>() + e * rows.size(1), rows.size(1), e < greedy, random);
         }
     };
     for (std::int64_t step = 0; step < episodes.steps; ++step) {
         look(episodes, step);
         const Tensor z = net.step(state, encoding, step);
-        const Tensor block_rows = at_step(episodes.block_rows, step, {count, episodes.places, static_cast<std::int64_t>(kBlockFeatures)});
+        const Tensor block_rows =
+            at_step(episodes.block_rows, step,
+                    {count, episodes.places, static_cast<std::int64_t>(kBlockFeatures)});
         const Tensor block_open = at_step(episodes.block_open, step, {count, episodes.places});
         Tensor whim;
         if (has_whims) {
@@ -191,7 +196,9 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
         draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
         revise(draws, episodes, step, /*kinds=*/false);
         look_closer(episodes, step);
-        const Tensor kind_rows = at_step(episodes.kind_rows, step, {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
+        const Tensor kind_rows =
+            at_step(episodes.kind_rows, step,
+                    {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
         if (episodes.kinds > 1) {
             const Tensor kind_open = at_step(episodes.kind_open, step, {count, episodes.kinds});
             if (has_whims) whim = at::matmul(kind_rows, whims.kind_weights.unsqueeze(2)).squeeze(2);
@@ -199,13 +206,18 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
         }
         revise(draws, episodes, step, /*kinds=*/true);
         take(episodes, step, batch.choices);
-        const Tensor block = at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
-        const Tensor place = at::from_blob(episodes.place.data() + step * count, {count, 1, 1}, at::kLong);
-        const Tensor kind = at::from_blob(episodes.kind.data() + step * count, {count, 1, 1}, at::kLong);
+        const Tensor block =
+            at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
+        const Tensor place =
+            at::from_blob(episodes.place.data() + step * count, {count, 1, 1}, at::kLong);
+        const Tensor kind =
+            at::from_blob(episodes.kind.data() + step * count, {count, 1, 1}, at::kLong);
         state.before = net.choice(
             block,
-            block_rows.gather(1, place.expand({-1, 1, static_cast<std::int64_t>(kBlockFeatures)})).squeeze(1),
-            kind_rows.gather(1, kind.expand({-1, 1, static_cast<std::int64_t>(kKindFeatures)})).squeeze(1));
+            block_rows.gather(1, place.expand({-1, 1, static_cast<std::int64_t>(kBlockFeatures)}))
+                .squeeze(1),
+            kind_rows.gather(1, kind.expand({-1, 1, static_cast<std::int64_t>(kKindFeatures)}))
+                .squeeze(1));
     }
     return batch;
 }
@@ -215,8 +227,8 @@ Batch Sampler::replay(std::span<const Choices> choices) {
     Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size()), count};
     Episodes& episodes = batch.episodes;
     for (std::size_t e = 0; e < choices.size(); ++e) {
-        episodes.policy[e] = static_cast<std::int64_t>(choices[e].policy);
-        batch.choices[e].policy = choices[e].policy;
+        episodes.iteration[e] = static_cast<std::int64_t>(choices[e].iteration);
+        batch.choices[e].iteration = choices[e].iteration;
     }
     start(episodes);
     for (std::int64_t step = 0; step < episodes.steps; ++step) {
@@ -234,8 +246,10 @@ Batch Sampler::replay(std::span<const Choices> choices) {
         for (std::size_t e = 0; e < choices.size(); ++e) {
             const std::int64_t at = step * count + static_cast<std::int64_t>(e);
             const auto i = static_cast<std::size_t>(at);
-            episodes.block_open[static_cast<std::size_t>(at * episodes.places + episodes.place[i])] = 1;
-            episodes.kind_open[static_cast<std::size_t>(at * episodes.kinds + episodes.kind[i])] = 1;
+            episodes
+                .block_open[static_cast<std::size_t>(at * episodes.places + episodes.place[i])] = 1;
+            episodes.kind_open[static_cast<std::size_t>(at * episodes.kinds + episodes.kind[i])] =
+                1;
         }
         take(episodes, step, batch.choices);
     }

@@ -50,8 +50,8 @@ struct Revision {
 
 /// Which episodes of a batch are drawn how.
 struct Draws {
-    std::int64_t count = 0;   ///< of all
-    std::int64_t greedy = 0;  ///< the first ones: what is most probable
+    std::int64_t count = 0;           ///< of all
+    std::int64_t greedy = 0;          ///< the first ones: what is most probable
     std::vector<Revision> revisions;  ///< of the last episodes
     /// Episodes [first_whim, end_whim), which end where revisions begin or among these.
     std::int64_t first_whim = 0;

@@ -37,8 +37,8 @@ Walk::Walk(ActionSpace& space, OptionPrices& prices) : space_(space), prices_(pr
     }
 }
 
-void Walk::start(std::size_t policy) {
-    policy_ = policy;
+void Walk::start(std::size_t iteration) {
+    iteration_ = iteration;
     free_.assign(capacity_.size(), 0);
     load_.assign(capacity_.size(), 0);
     bytes_.assign(capacity_.size(), 0);
@@ -83,7 +83,7 @@ void Walk::look(std::size_t decision) {
 void Walk::view(std::size_t option) {
     View& of = views_[option];
     const Option& own = space_.options(decision_)[option];
-    of.legal = space_.is_legal(decision_, option, policy_);
+    of.legal = space_.is_legal(decision_, option, iteration_);
     if (!of.legal) return;
     const OptionPrice& price = prices_.price(decision_, option);
     of.compute = price.compute;
@@ -94,7 +94,8 @@ void Walk::view(std::size_t option) {
         const double time = prices_.transfer(edge, decision_, from, option);
         of.transfer += time;
         ready = std::max(ready, end_[edge.producer] + time);
-        if (space_.options(edge.producer)[from].kind == own.kind) of.alike += edge.bytes / incoming_;
+        if (space_.options(edge.producer)[from].kind == own.kind)
+            of.alike += edge.bytes / incoming_;
     }
     double start = ready;
     for (const int device : space_.block_of(decision_, option).devices) {
@@ -204,11 +205,14 @@ void Walk::take(std::size_t option) {
     }
 }
 
-std::array<float, kPolicyFeatures> policy_features(const plan::Policy& policy) {
+std::array<float, kIterationFeatures> iteration_features(const Iteration& iteration) {
     constexpr float kManyMicroBatches = 4;  // 16 of them
+    const auto flag = [](bool is) { return is ? 1.0F : 0.0F; };
+    const plan::Policy& policy = iteration.policy;
     return {std::log2(static_cast<float>(policy.micro_batches)) / kManyMicroBatches,
-            policy.micro_batches == 1 ? 1.0F : 0.0F,
-            policy.schedule.kind == plan::ScheduleKind::none ? 0.0F : 1.0F};
+            flag(policy.micro_batches == 1), flag(policy.schedule.kind != plan::ScheduleKind::none),
+            flag(iteration.home == search::Home::updates_in_shards),
+            flag(iteration.home == search::Home::in_shards)};
 }
 
 }  // namespace partita::rl

@@ -57,7 +57,9 @@ rl::LearnerOptions& learner_options() {
 }
 
 std::unique_ptr<search::Searcher> make_rl(search::Engine& /*engine*/) {
-    return std::make_unique<rl::RlSearch>(learner_options(), nullptr);
+    static rl::Lessons lessons;
+    lessons = {};
+    return std::make_unique<rl::RlSearch>(rl::RlOptions{.learner = learner_options()}, lessons);
 }
 
 void print_case(const Case& of, const Options& options) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
@@ -43,15 +44,16 @@ private:
 }  // namespace
 
 Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
-                 std::uint64_t seed)
+                 std::shared_ptr<PolicyNet> net, std::uint64_t seed)
     : space_(space),
       sampler_(space, prices),
       options_(options),
       types_(graph_features(space, prices).types),
       graph_(graph_features(space, prices), iteration_rows(space)),
+      net_(std::move(net)),
       rate_(options.rate) {
     torch::manual_seed(seed);
-    net_ = std::make_shared<PolicyNet>(options.net);
+    if (!net_) net_ = std::make_shared<PolicyNet>(options.net);
     optimizer_ = std::make_unique<torch::optim::Adam>(net_->parameters(), rate_);
     keep();
 }
@@ -73,6 +75,14 @@ Batch Learner::sample(std::int64_t count, search::Random& random) {
                 .end_whim = count - revised + (whims > 0 ? revised / 2 : 0),
                 .whim = options_.whim};
     for (std::int64_t i = 0; i < revised; ++i) draws.revisions.push_back(draw_revision(random));
+    return sampler_.sample(*net_, graph_, draws, random);
+}
+
+Batch Learner::sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random) {
+    const OneThread one;
+    Draws draws;
+    draws.count = count;
+    draws.greedy = std::min(count, greedy);
     return sampler_.sample(*net_, graph_, draws, random);
 }
 

@@ -43,11 +43,16 @@ struct LearnerStep {
 
 class Learner {
 public:
-    /// All must outlive it. `seed`: of the first weights.
-    Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options, std::uint64_t seed);
+    /// Space and prices must outlive it.
+    /// `net`: to start from; null: weights drawn with `seed`.
+    Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
+            std::shared_ptr<PolicyNet> net, std::uint64_t seed);
     ~Learner();
 
+    /// A batch to learn from: own samples, whims and revisions.
     Batch sample(std::int64_t count, search::Random& random);
+    /// Samples of the policy alone, the first ones greedy.
+    Batch sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random);
     /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
     LearnerStep learn(Batch& batch, std::span<const double> rewards, double spent);
     /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
@@ -56,7 +61,7 @@ public:
     [[nodiscard]] std::int64_t greedy_episodes() const {
         return options_.baseline == Baseline::greedy ? 1 : 0;
     }
-    [[nodiscard]] PolicyNet& net() { return *net_; }
+    [[nodiscard]] const std::shared_ptr<PolicyNet>& net() const { return net_; }
     [[nodiscard]] int restarts() const { return restarts_; }
 
 private:

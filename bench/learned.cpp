@@ -102,6 +102,7 @@ int start(int argc, char** argv) {
     app.add_option("--searcher", options.searcher);
     app.add_option("--before", options.before);
     app.add_option("--batch", learner.batch);
+    app.add_option("--groups", learner.net.groups);
     app.add_option("--rate", learner.rate);
     app.add_option("--entropy", learner.entropy);
     app.add_option("--elites", learner.elites);

@@ -54,7 +54,8 @@ void RlSearch::open(Engine& engine) {
     }
     capacity_ = std::max(1.0, capacity);
     scale_ = static_cast<double>(engine.lower_bound().raw());
-    if (engine.best() != nullptr && space_->size() > 0) imitate_best(engine);
+    const bool can_imitate = learner_->net()->groups() == 0;  // else there are no groups to imitate
+    if (engine.best() != nullptr && space_->size() > 0 && can_imitate) imitate_best(engine);
 }
 
 /// What the policy can choose that is most like the best plan so far.
@@ -129,7 +130,7 @@ void RlSearch::fit(Engine& engine, const Batch& batch) {
         placement[g] = std::ranges::count(allowed, device) > 0 ? device : allowed.front();
     }
     if (search::evaluate_and_repair(engine, std::move(placement))) {
-        imitate_best(engine);
+        if (learner_->net()->groups() == 0) imitate_best(engine);
     }
 }
 
@@ -148,7 +149,7 @@ Status RlSearch::step(Engine& engine) {
     samples_ += static_cast<std::int64_t>(evaluations.size());
     const std::vector<double> rewards = this->rewards(evaluations);
     for (std::size_t i = 0; i < rewards.size(); ++i) {
-        if (evaluations[i].feasible()) learner_->add_elite(batch.choices[i], rewards[i]);
+        if (evaluations[i].feasible()) learner_->add_elite(batch, i, rewards[i]);
     }
     const bool none_fits = std::ranges::none_of(
         evaluations, [](const Evaluation& evaluation) { return evaluation.feasible(); });

@@ -329,21 +329,28 @@ void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& st
     }
 }
 
-/// Where most of its parameters are kept; of equals the first.
-search::Home ActionSpace::home_of_most(const plan::Strategy& strategy) const {
-    std::array<int, search::kHomes.size()> count{};
-    for (const OpId op : space_.parameters()) {
-        const auto home = search::home_of(problem(), op, strategy);
-        if (home) ++count[static_cast<std::size_t>(*home)];
+/// Of the iterations that go as the strategy's, the one that keeps most parameters as it does; ties: the first.
+std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
+                                           std::span<const std::int32_t> options) {
+    std::size_t best = 0;
+    std::ptrdiff_t most = -1;
+    for (std::size_t i = 0; i < iterations_.size(); ++i) {
+        if (!(iterations_[i].policy == strategy.policy)) continue;
+        const plan::Strategy own = this->strategy(i, options);
+        const std::ptrdiff_t alike = std::ranges::count_if(space_.parameters(), [&](OpId op) {
+            return own.config(op) == strategy.config(op) && own.update(op) == strategy.update(op);
+        });
+        if (alike <= most) continue;
+        most = alike;
+        best = i;
     }
-    const auto most = std::ranges::max_element(count);
-    return search::kHomes[static_cast<std::size_t>(most - count.begin())];
+    return best;
 }
 
 ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
     Choices choices;
-    const Iteration wanted_iteration{strategy.policy, home_of_most(strategy)};
-    const auto at = std::ranges::find(iterations_, wanted_iteration);
+    const auto same = [&](const Iteration& of) { return of.policy == strategy.policy; };
+    const auto at = std::ranges::find_if(iterations_, same);
     if (at != iterations_.end())
         choices.iteration = static_cast<std::size_t>(at - iterations_.begin());
     for (std::size_t d = 0; d < size(); ++d) {
@@ -368,6 +375,7 @@ ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
         }
         choices.options.push_back(best);
     }
+    if (at != iterations_.end()) choices.iteration = nearest_iteration(strategy, choices.options);
     return choices;
 }
 

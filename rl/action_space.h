@@ -138,7 +138,8 @@ private:
     void keep_parameters(const Iteration& iteration, plan::Strategy& strategy);
     void find_lead(std::size_t decision);
     void find_options(std::size_t decision);
-    [[nodiscard]] search::Home home_of_most(const plan::Strategy& strategy) const;
+    std::size_t nearest_iteration(const plan::Strategy& strategy,
+                                  std::span<const std::int32_t> options);
     [[nodiscard]] std::vector<plan::DeviceSet> device_sets(std::size_t decision);
     std::int32_t block(const plan::DeviceSet& devices);
     void add_place(OfDecision& of, std::int32_t block);

@@ -57,7 +57,11 @@ TEST(ActionSpace, FindsItsOwnStrategiesAgain) {
             const Choices choices = f.draw(random);
             const plan::Strategy strategy = f.space.strategy(choices.iteration, choices.options);
             const Choices again = f.space.nearest(strategy);
-            EXPECT_EQ(f.space.strategy(again.iteration, again.options).configs, strategy.configs);
+            const plan::Strategy same = f.space.strategy(again.iteration, again.options);
+            EXPECT_TRUE(same.configs == strategy.configs) << "seed " << seed << ", " << i;
+            for (const OpId op : f.space.space().parameters()) {
+                EXPECT_TRUE(same.update(op) == strategy.update(op));
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/error.h"
 #include "graph/json.h"
 #include "plan/plan_file.h"
 #include "rl/policy_file.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What `plan` asks of --reward, and that it loads no LibTorch where nothing learns.
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 namespace partita::tests {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -43,6 +46,22 @@ TEST_F(Learning, PlanningWithoutItLoadsNoLibTorch) {
         EXPECT_THAT(opened, Not(HasSubstr("libtorch")));
         EXPECT_THAT(opened, Not(HasSubstr("libpartita_r")));  // runtime, rl
     }
+}
+
+TEST_F(Learning, WithoutItsLibraryPlanSaysHowToGetIt) {
+    // What is not linked is looked for beside libpartita.
+    const auto built = std::filesystem::path(PARTITA_PROGRAM).parent_path();
+    const auto name = std::filesystem::read_symlink(built / "libpartita.so");
+    std::filesystem::create_symlink(built / name, folder() / name);
+    ::setenv("LD_LIBRARY_PATH", folder().c_str(), 1);
+    for (const std::string searchers : {"rl", "mcmc,rl-hierarchical"}) {
+        const Outcome result = run(plan_mlp({"--searcher", searchers}));
+        EXPECT_EQ(result.code, 2);
+        EXPECT_THAT(result.err, AllOf(HasSubstr("this installation has no searchers that learn"),
+                                      HasSubstr("scripts/setup")));
+    }
+    EXPECT_EQ(run(plan_mlp()).code, 0);
+    ::unsetenv("LD_LIBRARY_PATH");
 }
 
 }  // namespace

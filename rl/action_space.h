@@ -25,6 +25,7 @@
 
 #include "plan/strategy.h"
 #include "rl/decisions.h"
+#include "rl/split_kind.h"
 #include "search/changes.h"
 #include "search/group_graph.h"
 #include "search/parameter_homes.h"
@@ -39,16 +40,6 @@ struct Block {
     std::vector<int> devices;  ///< of the set
 
     [[nodiscard]] int size() const { return static_cast<int>(devices.size()); }
-};
-
-/// Along what an op is split, major axis first.
-enum class AxisClass : std::uint8_t { none, sample, parameter, attribute, reduction, replica };
-inline constexpr std::size_t kAxisClasses = 6;
-
-struct Kind {
-    std::array<AxisClass, 2> axes{};  ///< all none: a whole op
-    std::uint8_t ordinal = 0;         ///< among those of equal classes
-    friend bool operator==(const Kind&, const Kind&) = default;
 };
 
 /// How an iteration goes.

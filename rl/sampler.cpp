@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
+
+#include "rl/whims.h"
 
 namespace partita::rl {
 
@@ -41,12 +41,6 @@ std::size_t place_of(std::span<const Place> places, std::int32_t option) {
 const Revision& revision_of(const Draws& draws, std::int64_t episode) {
     const auto revised = static_cast<std::int64_t>(draws.revisions.size());
     return draws.revisions[static_cast<std::size_t>(episode - (draws.count - revised))];
-}
-
-/// Box and Muller 1958.
-double standard_normal(Random& random) {
-    const double u = 1 - random.uniform();
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
 Tensor at_step(std::vector<float>& values, std::int64_t step, at::IntArrayRef shape) {
@@ -153,20 +147,6 @@ void Sampler::follow(Walk& walk, std::size_t lead, std::size_t member, Choices& 
     take(walk, member, own, choices);
 }
 
-Sampler::Whims Sampler::draw_whims(const Draws& draws, Random& random) const {
-    const auto normal = [&](std::int64_t width, double deviation) {
-        Tensor rows = at::zeros({draws.count, width});
-        float* const values = rows.mutable_data_ptr<float>();
-        for (std::int64_t i = draws.first_whim * width; i < draws.end_whim * width; ++i) {
-            values[i] = static_cast<float>(deviation * standard_normal(random));
-        }
-        return rows;
-    };
-    return {normal(static_cast<std::int64_t>(kBlockFeatures), draws.whim),
-            normal(static_cast<std::int64_t>(kKindFeatures), draws.whim),
-            normal(static_cast<std::int64_t>(space_.blocks().size()), draws.whim / 2)};
-}
-
 Tensor Sampler::blocks_at(const Episodes& episodes, std::int64_t step) const {
     Tensor numbers = at::zeros({episodes.count, episodes.places}, at::kLong);
     std::int64_t* row = numbers.mutable_data_ptr<std::int64_t>();
@@ -231,7 +211,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
     none.options.resize(space_.size(), -1);
     Batch batch{Episodes(space_, count, net.groups()),
                 std::vector<Choices>(static_cast<std::size_t>(count), none), draws.own()};
-    const Whims whims = has_whims ? draw_whims(draws, random) : Whims{};
+    const Whims whims = has_whims ? draw_whims(draws, space_.blocks().size(), random) : Whims{};
     Episodes& episodes = batch.episodes;
     if (net.groups() > 0) assign(net, graph, draws, random, batch);
     const Tensor encoding = net.encode(graph, episodes);
@@ -265,8 +245,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
         const Tensor block_open = at_step(episodes.block_open, step, {count, episodes.places});
         Tensor whim;
         if (has_whims) {
-            whim = at::matmul(block_rows, whims.block_weights.unsqueeze(2)).squeeze(2) +
-                   whims.likings.gather(1, blocks_at(episodes, step));
+            whim = whims.of_blocks(block_rows, blocks_at(episodes, step));
         }
         draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
         revise(draws, episodes, step, /*kinds=*/false);
@@ -276,7 +255,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
                     {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
         if (episodes.kinds > 1) {
             const Tensor kind_open = at_step(episodes.kind_open, step, {count, episodes.kinds});
-            if (has_whims) whim = at::matmul(kind_rows, whims.kind_weights.unsqueeze(2)).squeeze(2);
+            if (has_whims) whim = whims.of_kinds(kind_rows);
             draw_all(net.kind_head(z, kind_rows, kind_open, whim), step, episodes.kind);
         }
         revise(draws, episodes, step, /*kinds=*/true);

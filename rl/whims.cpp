@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/whims.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include "rl/walk.h"
+
+namespace partita::rl {
+
+using at::Tensor;
+using search::Random;
+
+namespace {
+
+/// Box and Muller 1958.
+double standard_normal(Random& random) {
+    const double u = 1 - random.uniform();
+    return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * random.uniform());
+}
+
+}  // namespace
+
+Tensor Whims::of_blocks(const Tensor& rows, const Tensor& blocks) const {
+    return at::matmul(rows, block_weights.unsqueeze(2)).squeeze(2) + likings.gather(1, blocks);
+}
+
+Tensor Whims::of_kinds(const Tensor& rows) const {
+    return at::matmul(rows, kind_weights.unsqueeze(2)).squeeze(2);
+}
+
+Whims draw_whims(const Draws& draws, std::size_t blocks, Random& random) {
+    const auto normal = [&](std::size_t width, double deviation) {
+        const auto row = static_cast<std::int64_t>(width);
+        Tensor rows = at::zeros({draws.count, row});
+        float* const values = rows.mutable_data_ptr<float>();
+        for (std::int64_t i = draws.first_whim * row; i < draws.end_whim * row; ++i) {
+            values[i] = static_cast<float>(deviation * standard_normal(random));
+        }
+        return rows;
+    };
+    return {normal(kBlockFeatures, draws.whim), normal(kKindFeatures, draws.whim),
+            normal(blocks, draws.whim / 2)};
+}
+
+}  // namespace partita::rl

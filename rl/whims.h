@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Weights that an episode has for itself (draws.h): they are added to the logits of its steps.
+#pragma once
+
+#include <cstddef>
+
+#include <torch/types.h>
+
+#include "rl/draws.h"
+#include "search/random.h"
+
+namespace partita::rl {
+
+/// Zero for episodes without a whim.
+struct Whims {
+    torch::Tensor block_weights;  ///< [count, kBlockFeatures]
+    torch::Tensor kind_weights;   ///< [count, kKindFeatures]
+    torch::Tensor likings;        ///< [count, blocks]
+
+    /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count, places].
+    [[nodiscard]] torch::Tensor of_blocks(const torch::Tensor& rows, const torch::Tensor& blocks) const;
+    /// `rows` [count, kinds, kKindFeatures] -> [count, kinds].
+    [[nodiscard]] torch::Tensor of_kinds(const torch::Tensor& rows) const;
+};
+
+Whims draw_whims(const Draws& draws, std::size_t blocks, search::Random& random);
+
+}  // namespace partita::rl

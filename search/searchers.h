@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "search/engine.h"
 #include "search/group_graph.h"
 #include "search/searcher.h"
 
@@ -31,5 +32,8 @@ const SearcherRow* find_searcher(std::string_view name);
 
 /// "S1,S2,..." as given to --searcher. Throws UsageError naming the unknown one and the known ones.
 std::vector<std::string> parse_searchers(std::string_view list);
+
+/// "own", "highs" or "both" as given to --engine. Throws UsageError.
+ExactEngine parse_exact_engine(std::string_view name);
 
 }  // namespace partita::search

@@ -156,11 +156,7 @@ void Exact::offer(Engine& engine, const std::vector<std::int32_t>& devices) {
     static_cast<void>(engine.evaluate(engine.groups().strategy(placement)));
 }
 
-/// Again from the first plan that fits, where there was none before.
-Status Exact::ask_highs(Engine& engine) {
-    const auto feasible = [&] { return engine.best_evaluation()->feasible(); };
-    const bool was_feasible = feasible();
-    const std::int64_t value = was_feasible ? engine.best_evaluation()->value.raw() : beyond_;
+MilpOptions Exact::highs_options(const Engine& engine) const {
     MilpOptions options;
     options.seed = static_cast<std::int32_t>(engine.options().seed % kSeeds);
     options.stop = [&engine] { return engine.interrupted(); };
@@ -169,13 +165,25 @@ Status Exact::ask_highs(Engine& engine) {
     } else {
         options.iterations = milp_iterations(load_, options_.highs_operations);
     }
-    const MilpBound answer = milp_bound(load_, bound_, value, options);
+    return options;
+}
+
+/// Once; twice where no plan fitted before. What is left of a time limit then, for HiGHS looks at the clock only
+/// now and then, is for the tree.
+Status Exact::ask_highs(Engine& engine) {
+    const auto feasible = [&] { return engine.best_evaluation()->feasible(); };
+    const bool was_feasible = feasible();
+    const std::int64_t value = was_feasible ? engine.best_evaluation()->value.raw() : beyond_;
+    const MilpBound answer = milp_bound(load_, bound_, value, highs_options(engine));
     if (answer.devices) offer(engine, *answer.devices);
     if (was_feasible) {
         engine.state_numerical_bound(Time(answer.bound), "HiGHS " + highs_version().text);
     }
-    const bool again = feasible() && !was_feasible && answer.result.status == MilpStatus::optimal;
-    return again ? Status::in_progress : Status::found;
+    const MilpStatus status = answer.result.status;
+    if (status == MilpStatus::optimal && !was_feasible && feasible()) return Status::in_progress;
+    with_highs_ = for_highs_ = false;
+    const bool limited = engine.options().time_limit.has_value();
+    return status == MilpStatus::stopped && limited ? Status::in_progress : Status::found;
 }
 
 Status Exact::end_target(Engine& engine) {

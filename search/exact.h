@@ -32,6 +32,7 @@
 #include "search/loads/search.h"
 #include "search/loads/tree.h"
 #include "search/local_search.h"
+#include "search/milp.h"
 #include "search/searcher.h"
 
 namespace partita::search {
@@ -58,6 +59,7 @@ private:
     [[nodiscard]] bool tree_is_over(const Engine& engine) const;
     [[nodiscard]] Status end_tree(Engine& engine);
     [[nodiscard]] Status ask_highs(Engine& engine);
+    [[nodiscard]] MilpOptions highs_options(const Engine& engine) const;
     void offer(Engine& engine, const std::vector<std::int32_t>& devices);
     [[nodiscard]] Status end_target(Engine& engine);
     [[nodiscard]] Status give_way(Engine& engine);

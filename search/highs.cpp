@@ -122,6 +122,7 @@ void configure(Solver& solver, const MilpOptions& options) {
     solver.set("threads", HighsInt{1});
     solver.set("parallel", "off");
     solver.set("random_seed", HighsInt{options.seed});
+    solver.set("mip_heuristic_effort", options.heuristics);
     solver.set("mip_rel_gap", 0.0);
     solver.set("mip_abs_gap", options.tolerance);
     solver.set("mip_feasibility_tolerance", options.tolerance);

@@ -55,8 +55,9 @@ struct Milp {
 };
 
 struct MilpOptions {
-    double tolerance = 1e-9;  ///< of rows, bounds and whole numbers; 1e-10 or more
-    std::int32_t seed = 1;    ///< >= 0
+    double tolerance = 1e-9;   ///< of rows, bounds and whole numbers; 1e-10 or more
+    double heuristics = 0.05;  ///< share of the iterations that looks for better x; 0 to 1
+    std::int32_t seed = 1;     ///< >= 0
     std::int64_t iterations = std::numeric_limits<std::int64_t>::max();  ///< of simplex, about
     double seconds = Milp::kInfinity;                                    ///< of the clock
     std::function<bool()> stop;  ///< asked now and then; true: ends early. Throws nothing

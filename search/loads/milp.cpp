@@ -14,13 +14,13 @@ std::size_t LoadMilp::entries(const LoadProblem& problem) {
            problem.devices.size();
 }
 
-LoadMilp::LoadMilp(const LoadProblem& problem, std::int64_t bound, std::int64_t limit)
+LoadMilp::LoadMilp(const LoadProblem& problem, std::int64_t limit)
     : problem_(problem), unit_(static_cast<double>(limit)) {
     add_vertices();
     break_symmetry();
     add_nets();
     add_memory();
-    add_loads(static_cast<double>(bound) / unit_, 1);
+    add_loads();
 }
 
 void LoadMilp::add_vertices() {
@@ -107,10 +107,10 @@ void LoadMilp::add_memory() {
     }
 }
 
-void LoadMilp::add_loads(double least, double most) {
+void LoadMilp::add_loads() {
     const LoadGraph& graph = problem_.graph;
     const std::size_t devices = problem_.devices.size();
-    const std::int32_t largest = program_.add_column(least, most, /*whole=*/false, /*price=*/1);
+    const std::int32_t largest = program_.add_column(0, 1, /*whole=*/false, /*price=*/1);
     std::vector<double> own(graph.size);
     for (std::size_t d = 0; d < devices; ++d) {
         for (std::size_t v = 0; v < graph.size; ++v) {

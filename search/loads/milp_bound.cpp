@@ -12,7 +12,8 @@ namespace partita::search {
 namespace {
 
 constexpr std::size_t kMostEntries = 2'000'000;
-constexpr std::int64_t kPerEntry = 20;  ///< operations of an iteration, about
+constexpr std::int64_t kPerIteration = 30'000;  ///< operations, about
+constexpr std::int64_t kPerEntry = 5;           ///< the same, of each iteration
 
 }  // namespace
 
@@ -22,7 +23,7 @@ bool fits_milp(const LoadProblem& problem) {
 
 std::int64_t milp_iterations(const LoadProblem& problem, std::int64_t operations) {
     const auto entries = static_cast<std::int64_t>(LoadMilp::entries(problem));
-    return operations / (kPerEntry * std::max<std::int64_t>(entries, 1)) + 1;
+    return operations / (kPerIteration + kPerEntry * entries) + 1;
 }
 
 MilpBound milp_bound(const LoadProblem& problem, std::int64_t bound, std::int64_t value,
@@ -30,8 +31,10 @@ MilpBound milp_bound(const LoadProblem& problem, std::int64_t bound, std::int64_
     const std::int64_t asked = value - std::max<std::int64_t>(1, value / kMilpBetter);
     MilpBound answer{.bound = bound, .devices = std::nullopt, .result = {}};
     if (asked <= 0) return answer;
-    const LoadMilp milp(problem, std::min(bound, asked), asked);
-    answer.result = solve_with_highs(milp.program(), options);
+    const LoadMilp milp(problem, asked);
+    MilpOptions given = options;
+    given.heuristics = 0;  // local search has looked already
+    answer.result = solve_with_highs(milp.program(), given);
     const MilpResult& result = answer.result;
     if (!result.x.empty()) answer.devices = milp.devices(result.x);
     if (result.status == MilpStatus::failed) return answer;

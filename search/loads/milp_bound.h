@@ -42,7 +42,7 @@ struct MilpBound {
 /// Simplex iterations that take about so many ns on that problem.
 [[nodiscard]] std::int64_t milp_iterations(const LoadProblem& problem, std::int64_t operations);
 
-/// `bound`: proven, at least 0; `value` > bound. Asks HiGHS. `options.tolerance` is as it was given.
+/// `bound`: proven, at least 0; `value` > bound. Asks HiGHS, without heuristics.
 [[nodiscard]] MilpBound milp_bound(const LoadProblem& problem, std::int64_t bound,
                                    std::int64_t value, const MilpOptions& options);
 

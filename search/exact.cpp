@@ -55,11 +55,11 @@ Status Exact::step(Engine& engine) {
     spent_ += kOperationsPerStep;
     left_ -= kOperationsPerStep;
     if (tree_->advance(kOperationsPerStep)) return end_target(engine);
-    if (tree_is_over(engine)) return end_tree(engine);
+    if (tree_is_over(engine)) return end_tree();
     return left_ > 0 ? Status::in_progress : give_way(engine);
 }
 
-/// Its budget, not its work.
+/// Its share of the budget is spent.
 bool Exact::tree_is_over(const Engine& engine) const {
     const auto& limit = engine.options().time_limit;
     if (!limit) return spent_ >= options_.operations;
@@ -68,7 +68,7 @@ bool Exact::tree_is_over(const Engine& engine) const {
     return with_highs_ && left <= (1 - kTreeShare) * all;
 }
 
-Status Exact::end_tree(Engine& /*engine*/) {
+Status Exact::end_tree() {
     for_highs_ = with_highs_;
     return with_highs_ ? Status::in_progress : Status::found;
 }
@@ -115,7 +115,11 @@ Status Exact::start(Engine& engine) {
     turn_ = kFirstTurn;
     share_ = kFirstShare;
     const ExactEngine asked = engine.options().exact_engine;
-    with_highs_ = asked != ExactEngine::own && !highs_version().text.empty() && fits_milp(load_);
+    with_highs_ = asked != ExactEngine::own && !highs_version().text.empty();
+    if (with_highs_ && !fits_milp(load_)) {
+        with_highs_ = false;
+        engine.note("exact: too large for HiGHS, which was not asked.");
+    }
     for_highs_ = with_highs_ && asked == ExactEngine::highs;
     return aim(engine);
 }

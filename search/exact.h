@@ -57,7 +57,7 @@ private:
     [[nodiscard]] Status start(Engine& engine);
     [[nodiscard]] Status aim(Engine& engine);
     [[nodiscard]] bool tree_is_over(const Engine& engine) const;
-    [[nodiscard]] Status end_tree(Engine& engine);
+    [[nodiscard]] Status end_tree();
     [[nodiscard]] Status ask_highs(Engine& engine);
     [[nodiscard]] MilpOptions highs_options(const Engine& engine) const;
     void offer(Engine& engine, const std::vector<std::int32_t>& devices);

@@ -96,7 +96,7 @@ std::string PlanSummary::numerical_line() const {
     const search::NumericalBound& bound = *result_.numerical_bound;
     std::string text = fmt::format("no plan is below {}", to_text(bound.value));
     if (bound.gap) text += fmt::format(", gap {:.4f} %", 100 * *bound.gap);
-    return text + fmt::format(", says {} in floating point; that is no proof", bound.by);
+    return text + fmt::format(", says {} in floating point, which is no proof", bound.by);
 }
 
 std::string PlanSummary::search_line() const {
@@ -137,7 +137,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
     }
-    if (result_.numerical_bound) text += fact_line("numerically", numerical_line());
+    if (result_.numerical_bound) text += fact_line("solver", numerical_line());
     if (!result_.notes.empty()) text += fact_line("notes", notes_lines());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
@@ -213,7 +213,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
                    {"costs", costs_line(loaded_, counts_of(priced))}};
-    if (result_.numerical_bound) input.facts.emplace_back("numerically", numerical_line());
+    if (result_.numerical_bound) input.facts.emplace_back("solver", numerical_line());
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {
         input.facts.emplace_back("micro-batches", std::to_string(policy.micro_batches));

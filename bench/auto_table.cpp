@@ -92,7 +92,8 @@ int start(int argc, char** argv) {
     Options options;
     CLI::App app("auto beside every searcher alone, with the same budget.");
     app.add_option("--seconds", options.budget.seconds, "budget of a search, default 5");
-    app.add_option("--evaluations", options.budget.evaluations, "budget of a search, instead or beside");
+    app.add_option("--evaluations", options.budget.evaluations,
+                   "budget of a search, instead or beside");
     app.add_option("--seed", options.budget.seed);
     app.add_option("--threads", options.budget.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "cases whose name contains this");

@@ -30,6 +30,7 @@ struct Options {
     CaseBudget budget{.threads = 2};
     std::string only;
     std::string searcher = "rl";
+    std::string before;  ///< a searcher whose plan `rl` begins with
 };
 
 std::vector<Case> cases() {
@@ -56,7 +57,9 @@ rl::LearnerOptions& learner_options() {
 }
 
 std::unique_ptr<search::Searcher> make_rl(search::Engine& /*engine*/) {
-    return std::make_unique<rl::RlSearch>(learner_options(), nullptr);
+    static rl::Lessons lessons;
+    lessons = {};
+    return std::make_unique<rl::RlSearch>(rl::RlOptions{.learner = learner_options()}, lessons);
 }
 
 void print_case(const Case& of, const Options& options) {
@@ -75,10 +78,13 @@ void print_case(const Case& of, const Options& options) {
     };
     const search::SearcherRow rl{.name = "rl", .summary = "", .options = "", .make = make_rl};
     search::Engine search(problem, engine);
-    const auto result = learns ? search.run(std::span(&rl, 1)) : search.run();
+    std::vector<search::SearcherRow> rows;
+    if (!options.before.empty()) rows.push_back(*search::find_searcher(options.before));
+    rows.push_back(rl);
+    const auto result = learns ? search.run(rows) : search.run();
     const double seconds = std::chrono::duration<double>(result.elapsed).count();
-    fmt::print("{:<20}{:>5}{:<14}{:>14.4f} ms{:>10.1f} %{:>10}{:>8.0f} s{:>10.0f}/min\n", of.name, "",
-               options.searcher, to_milliseconds(result.evaluation.value),
+    fmt::print("{:<20}{:>5}{:<14}{:>14.4f} ms{:>10.1f} %{:>10}{:>8.0f} s{:>10.0f}/min\n", of.name,
+               "", options.searcher, to_milliseconds(result.evaluation.value),
                100 * result.gap.value_or(0), result.evaluations, seconds,
                static_cast<double>(result.evaluations) / seconds * 60);
     std::fflush(stdout);
@@ -94,7 +100,9 @@ int start(int argc, char** argv) {
     app.add_option("--threads", options.budget.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "cases whose name contains this");
     app.add_option("--searcher", options.searcher);
+    app.add_option("--before", options.before);
     app.add_option("--batch", learner.batch);
+    app.add_option("--groups", learner.net.groups);
     app.add_option("--rate", learner.rate);
     app.add_option("--entropy", learner.entropy);
     app.add_option("--elites", learner.elites);

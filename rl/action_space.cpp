@@ -74,41 +74,50 @@ ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions op
       decisions_(make_decisions(space_, options.most_decisions)),
       of_(decisions_.size()),
       scratch_(groups.problem().graph().op_count()) {
-    find_policies();
-    for (std::size_t i = 0; i < decisions_.of_op.size(); ++i) {
-        const std::int32_t decision = decisions_.of_op[i];
-        if (decision >= 0) of_[static_cast<std::size_t>(decision)].ops.push_back(OpId(i));
+    for (std::size_t d = 0; d < size(); ++d) {
+        find_lead(d);
+        for (const DeviceSet& set : device_sets(d)) of_[d].sets.push_back(block(set));
     }
+    find_iterations();
     for (std::size_t d = 0; d < size(); ++d) find_options(d);
 }
 
-/// The problem's own; then every number of micro-batches, in the order it comes in and one after the other
-/// (1F1B), as far as the search may choose.
-void ActionSpace::find_policies() {
-    policies_.push_back(problem().policy());
+/// The problem's own first; then every number of micro-batches, in the order it comes in and one after the
+/// other (1F1B), with every home of parameters, as far as the search may choose.
+void ActionSpace::find_iterations() {
+    std::vector<plan::Policy> policies{problem().policy()};
     for (const int count : problem().micro_batch_choices()) {
         plan::Policy policy = problem().policy();
         policy.micro_batches = count;
         for (const bool ordered : {false, true}) {
             if (ordered && count == 1) continue;
             if (ordered) policy.schedule = search::kPipelineOrder;
-            const bool known = std::ranges::find(policies_, policy) != policies_.end();
-            if (!known && problem().allows(policy)) policies_.push_back(policy);
+            const bool known = std::ranges::find(policies, policy) != policies.end();
+            if (!known && problem().allows(policy)) policies.push_back(policy);
         }
     }
-    for (const plan::Policy& policy : policies_) {
-        phases_.push_back(space_.table().phase(policy.micro_batches));
+    const bool splits = std::ranges::any_of(blocks_, [](const Block& of) { return of.size() > 1; });
+    for (const search::Home home :
+         {search::Home::as_read, search::Home::updates_in_shards, search::Home::in_shards}) {
+        if (home != search::Home::as_read && (space_.parameters().empty() || !splits)) continue;
+        for (const plan::Policy& policy : policies) iterations_.push_back({policy, home});
+    }
+    for (const Iteration& iteration : iterations_) {
+        phases_.push_back(space_.table().phase(iteration.policy.micro_batches));
+        phase_count_ = std::max(phase_count_, phases_.back() + 1);
     }
 }
 
 std::int32_t ActionSpace::block(const DeviceSet& devices) {
     const plan::OpConfig whole{.degrees = {}, .devices = devices};
-    const auto id = static_cast<std::size_t>(space_.table().id(OpId(std::size_t{0}), whole).devices);
+    const auto id =
+        static_cast<std::size_t>(space_.table().id(OpId(std::size_t{0}), whole).devices);
     if (block_of_.size() <= id) block_of_.resize(id + 1, -1);
     if (block_of_[id] < 0) {
         block_of_[id] = static_cast<std::int32_t>(blocks_.size());
         Block& block = blocks_.emplace_back();
         block.id = static_cast<search::DevicesId>(id);
+        block.set = devices;
         for (int i = 0; i < devices.size(); ++i) block.devices.push_back(devices[i]);
     }
     return block_of_[id];
@@ -137,19 +146,25 @@ std::vector<DeviceSet> ActionSpace::device_sets(std::size_t decision) {
     std::vector<DeviceSet> sets;
     for (const auto& of_size : by_size) {
         const std::size_t count = std::min(of_size.size(), most);
-        sets.insert(sets.end(), of_size.begin(), of_size.begin() + static_cast<std::ptrdiff_t>(count));
+        sets.insert(sets.end(), of_size.begin(),
+                    of_size.begin() + static_cast<std::ptrdiff_t>(count));
     }
     return sets;
 }
 
+void ActionSpace::find_lead(std::size_t decision) {
+    OfDecision& of = of_[decision];
+    for (const OpId op : ops(decision)) {
+        if (!problem().has_forward(op)) continue;
+        if (!of.lead.valid() || problem().best_time(op) > problem().best_time(of.lead))
+            of.lead = op;
+    }
+}
+
 void ActionSpace::find_options(std::size_t decision) {
     OfDecision& of = of_[decision];
-    for (const OpId op : of.ops) {
-        if (!problem().has_forward(op)) continue;
-        if (!of.lead.valid() || problem().best_time(op) > problem().best_time(of.lead)) of.lead = op;
-    }
-    for (const DeviceSet& set : device_sets(decision)) add_place(of, block(set));
-    of.configs.resize(of.options.size() * policies_.size());
+    for (const std::int32_t block : of.sets) add_place(of, block);
+    of.configs.resize(of.options.size() * phase_count_);
 }
 
 void ActionSpace::add_place(OfDecision& of, std::int32_t block) {
@@ -171,7 +186,7 @@ std::vector<Option> ActionSpace::kinds(OpId op, int size, std::int32_t block) {
         Option option{.block = block,
                       .kind = kind_of(problem(), op, degrees),
                       .degrees = space_.table().degree_lists().id(op, degrees)};
-        option.legal = legal_policies(op, option.degrees);
+        option.legal = legal_iterations(op, option.degrees);
         if (option.legal == 0) continue;
         option.kind.ordinal = static_cast<std::uint8_t>(std::ranges::count(
             kinds, option.kind.axes, [](const Option& other) { return other.kind.axes; }));
@@ -180,9 +195,9 @@ std::vector<Option> ActionSpace::kinds(OpId op, int size, std::int32_t block) {
     return kinds;
 }
 
-std::uint64_t ActionSpace::legal_policies(OpId op, DegreesId degrees) {
+std::uint64_t ActionSpace::legal_iterations(OpId op, DegreesId degrees) {
     std::uint64_t legal = 0;
-    for (std::size_t p = 0; p < policies_.size(); ++p) {
+    for (std::size_t p = 0; p < iterations_.size(); ++p) {
         if (space_.table().is_legal_split(op, degrees, phases_[p])) legal |= std::uint64_t{1} << p;
     }
     return legal;
@@ -200,7 +215,8 @@ DegreesId ActionSpace::most_alike(OpId op, const Option& option, std::size_t pha
         seen.push_back(kind.axes);
         const DegreesId id = space_.table().degree_lists().id(op, degrees);
         const int away = distance(kind, option.kind);
-        if ((least >= 0 && away >= least) || !space_.table().is_legal_split(op, id, phase)) continue;
+        if ((least >= 0 && away >= least) || !space_.table().is_legal_split(op, id, phase))
+            continue;
         least = away;
         best = id;
     }
@@ -208,24 +224,27 @@ DegreesId ActionSpace::most_alike(OpId op, const Option& option, std::size_t pha
 }
 
 const std::vector<ConfigChange>& ActionSpace::configs(std::size_t decision, std::size_t option,
-                                                      std::size_t policy) {
+                                                      std::size_t iteration) {
     OfDecision& of = of_[decision];
-    std::vector<ConfigChange>& known = of.configs[option * policies_.size() + policy];
-    if (known.empty()) known = find_configs(decision, of.options[option], policy);
+    std::vector<ConfigChange>& known = of.configs[option * phase_count_ + phases_[iteration]];
+    if (known.empty()) known = find_configs(decision, of.options[option], phases_[iteration]);
     return known;
 }
 
 std::vector<ConfigChange> ActionSpace::find_configs(std::size_t decision, const Option& option,
-                                                    std::size_t policy) {
+                                                    std::size_t phase) {
     const OfDecision& of = of_[decision];
-    const std::size_t phase = phases_[policy];
     const search::DevicesId devices = blocks_[static_cast<std::size_t>(option.block)].id;
     search::ConfigTable& table = space_.table();
     search::FollowTable& follow = space_.follow();
-    for (const OpId op : of.ops) scratch_[op.index()] = table.on_one_device(op, devices);
+    const std::span<const OpId> ops = this->ops(decision);
+    for (const OpId op : ops) scratch_[op.index()] = table.on_one_device(op, devices);
     const bool split = table.sets().size(devices) > 1;
-    for (const std::uint32_t group : split ? decisions_.groups[decision] : std::span<const std::uint32_t>()) {
-        const OpId leader = space_.leader(space_.groups().groups().members[group].front());
+    for (const std::uint32_t group :
+         split ? decisions_.groups[decision] : std::span<const std::uint32_t>()) {
+        const bool alone = decisions_.groups[decision].size() == 1;
+        const OpId leader =
+            alone ? of.lead : space_.leader(space_.groups().groups().members[group].front());
         if (!leader.valid()) continue;
         const DegreesId degrees =
             leader == of.lead ? option.degrees : most_alike(leader, option, phase);
@@ -237,29 +256,45 @@ std::vector<ConfigChange> ActionSpace::find_configs(std::size_t decision, const 
         }
     }
     std::vector<ConfigChange> configs;
-    configs.reserve(of.ops.size());
+    configs.reserve(ops.size());
     const auto here = static_cast<std::int32_t>(decision);
-    for (const OpId op : of.ops) {
+    for (const OpId op : ops) {
         if (!split || decisions_.of_op[op.index()] != here || !problem().has_forward(op)) continue;
         for (const auto& ends : {follow.sources(op), follow.outputs(op)}) {
             for (const search::EndId id : ends) {
                 const OpId to = follow.end(id).to;
                 if (decisions_.of_op[to.index()] != here) continue;
                 scratch_[to.index()] = follow.follow(id, scratch_[op.index()], phase);
+                if (problem().graph().op(to).kind == OpKind::output) share_output(to, phase);
             }
         }
     }
-    for (const OpId op : of.ops) configs.push_back({op, scratch_[op.index()]});
+    for (const OpId op : ops) configs.push_back({op, scratch_[op.index()]});
     return configs;
 }
 
-plan::Strategy ActionSpace::strategy(std::size_t policy, std::span<const std::int32_t> options) {
+/// An output that would be repeated on all devices, as after a split reduction, is split along the batch.
+void ActionSpace::share_output(OpId output, std::size_t phase) {
+    search::ConfigTable& table = space_.table();
+    const ConfigId repeated = scratch_[output.index()];
+    const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);
+    const bool all =
+        std::ranges::all_of(degrees, [](const auto& axis) { return axis.factor == "*"; });
+    if (degrees.empty() || !all) return;
+    const Degrees batch =
+        search::batch_axes(problem(), output, table.sets().size(repeated.devices));
+    if (batch.empty()) return;
+    const ConfigId shared{table.degree_lists().id(output, batch), repeated.devices};
+    if (table.is_legal(output, shared, phase)) scratch_[output.index()] = shared;
+}
+
+plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std::int32_t> options) {
     plan::Strategy strategy;
-    strategy.policy = policies_[policy];
+    strategy.policy = iterations_[iteration].policy;
     strategy.configs.resize(decisions_.of_op.size());
     for (std::size_t d = 0; d < size(); ++d) {
         for (const ConfigChange& change :
-             configs(d, static_cast<std::size_t>(options[d]), policy)) {
+             configs(d, static_cast<std::size_t>(options[d]), iteration)) {
             strategy.configs[change.op.index()] = space_.table().config(change.op, change.config);
         }
     }
@@ -268,46 +303,86 @@ plan::Strategy ActionSpace::strategy(std::size_t policy, std::span<const std::in
         const int device = problem().allowed_devices(OpId(i)).front();
         strategy.configs[i] = {.degrees = {}, .devices = DeviceSet::single(device)};
     }
-    // The gradients of several micro-batches add up where they arise.
-    if (policies_[policy].micro_batches > 1 && !space_.parameters().empty()) {
-        strategy.updates.resize(strategy.configs.size());
-        for (const OpId op : space_.parameters()) {
-            strategy.updates[op.index()].accumulate_locally = true;
-        }
-    }
+    keep_parameters(iterations_[iteration], strategy);
     assert(!plan::find_fault(problem(), strategy) ||
            strategy.policy.schedule.kind != plan::ScheduleKind::none);
     return strategy;
 }
 
+/// Parameters lie as they are read so far. The gradients of several micro-batches add up where they arise,
+/// unless updates are in shards.
+void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& strategy) {
+    const bool as_read = iteration.home == search::Home::as_read;
+    const int count = iteration.policy.micro_batches;
+    if ((as_read && count == 1) || space_.parameters().empty()) return;
+    const std::size_t phase = space_.table().phase(count);
+    strategy.updates.resize(strategy.configs.size());
+    for (const OpId op : space_.parameters()) {
+        plan::UpdateConfig& update = strategy.updates[op.index()];
+        update.accumulate_locally = count > 1;
+        if (as_read || !space_.partners(op).empty() || strategy.config(op).devices.size() == 1)
+            continue;
+        const search::ConfigId read = space_.table().id(op, strategy.config(op));
+        const auto kept = space_.homes().keep(op, read, iteration.home, phase);
+        if (!kept) continue;
+        strategy.configs[op.index()] = space_.table().config(op, kept->config);
+        update = space_.table().update(op, kept->update);
+    }
+}
+
+/// Of the iterations that go as the strategy's, the one that keeps most parameters as it does; ties: the first.
+std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
+                                           std::span<const std::int32_t> options) {
+    std::size_t best = 0;
+    std::ptrdiff_t most = -1;
+    for (std::size_t i = 0; i < iterations_.size(); ++i) {
+        if (!(iterations_[i].policy == strategy.policy)) continue;
+        const plan::Strategy own = this->strategy(i, options);
+        const std::ptrdiff_t alike = std::ranges::count_if(space_.parameters(), [&](OpId op) {
+            return own.config(op) == strategy.config(op) && own.update(op) == strategy.update(op);
+        });
+        if (alike <= most) continue;
+        most = alike;
+        best = i;
+    }
+    return best;
+}
+
+std::int32_t ActionSpace::option_like(std::size_t decision, const DeviceSet& devices,
+                                      const Kind& kind, DegreesId degrees,
+                                      std::size_t iteration) const {
+    constexpr int kOtherSize = 1'000;
+    constexpr int kOtherDevices = 100;
+    std::int32_t best = -1;
+    int least = 0;
+    const std::span<const Option> options = this->options(decision);
+    for (std::size_t o = 0; o < options.size(); ++o) {
+        if (!is_legal(decision, o, iteration)) continue;
+        const DeviceSet& own = block_of(decision, o).set;
+        int away = own.size() != devices.size() ? kOtherSize : 0;
+        if (!(own == devices)) away += kOtherDevices;
+        if (options[o].degrees != degrees) away += 1 + distance(options[o].kind, kind);
+        if (best >= 0 && away >= least) continue;
+        best = static_cast<std::int32_t>(o);
+        least = away;
+    }
+    return best;
+}
+
 ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
     Choices choices;
-    const auto policy = std::ranges::find(policies_, strategy.policy);
-    if (policy != policies_.end()) {
-        choices.policy = static_cast<std::size_t>(policy - policies_.begin());
-    }
+    const auto same = [&](const Iteration& of) { return of.policy == strategy.policy; };
+    const auto at = std::ranges::find_if(iterations_, same);
+    if (at != iterations_.end())
+        choices.iteration = static_cast<std::size_t>(at - iterations_.begin());
     for (std::size_t d = 0; d < size(); ++d) {
-        const OpId op = of_[d].lead.valid() ? of_[d].lead : of_[d].ops.front();
+        const OpId op = of_[d].lead.valid() ? of_[d].lead : ops(d).front();
         const plan::OpConfig& wanted = strategy.config(op);
         const Kind kind = kind_of(problem(), op, wanted.degrees);
         const DegreesId degrees = space_.table().id(op, wanted).degrees;
-        std::int32_t best = -1;
-        int least = 0;
-        for (std::size_t o = 0; o < of_[d].options.size(); ++o) {
-            const Option& option = of_[d].options[o];
-            if (!is_legal(d, o, choices.policy)) continue;
-            const Block& block = blocks_[static_cast<std::size_t>(option.block)];
-            constexpr int kOtherSize = 1'000;
-            constexpr int kOtherDevices = 100;
-            int away = block.size() != wanted.devices.size() ? kOtherSize : 0;
-            if (!(space_.table().sets()[block.id] == wanted.devices)) away += kOtherDevices;
-            if (option.degrees != degrees) away += 1 + distance(option.kind, kind);
-            if (best >= 0 && away >= least) continue;
-            best = static_cast<std::int32_t>(o);
-            least = away;
-        }
-        choices.options.push_back(best);
+        choices.options.push_back(option_like(d, wanted.devices, kind, degrees, choices.iteration));
     }
+    if (at != iterations_.end()) choices.iteration = nearest_iteration(strategy, choices.options);
     return choices;
 }
 

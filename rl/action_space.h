@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a policy chooses among. First how an iteration goes (micro-batches and their order, where the search
-// may choose), then for every decision (decisions.h) a block of devices and a kind of split:
+// What a policy chooses among. First how an iteration goes (micro-batches, their order, where parameters are
+// kept, as far as the search may choose), then for every decision (decisions.h) a block of devices and a kind of split:
 //
 //     block   device 2     devices 0..3     every other one         the config table's sets
 //     kind    sample x 4   parameter x 4    sample x 2, reduction x 2    classes of graph/soap.h
@@ -27,6 +27,7 @@
 #include "rl/decisions.h"
 #include "search/changes.h"
 #include "search/group_graph.h"
+#include "search/parameter_homes.h"
 #include "search/search_space.h"
 
 namespace partita::rl {
@@ -34,7 +35,8 @@ namespace partita::rl {
 /// Devices that one decision may use together.
 struct Block {
     search::DevicesId id = 0;
-    std::vector<int> devices;
+    plan::DeviceSet set;
+    std::vector<int> devices;  ///< of the set
 
     [[nodiscard]] int size() const { return static_cast<int>(devices.size()); }
 };
@@ -49,11 +51,20 @@ struct Kind {
     friend bool operator==(const Kind&, const Kind&) = default;
 };
 
+/// How an iteration goes.
+struct Iteration {
+    plan::Policy policy;
+    /// Of the trained parameters: whole where they are read, updated in shards (ZeRO-1), or kept in shards
+    /// (ZeRO-3), as far as copies of them allow.
+    search::Home home = search::Home::as_read;
+    friend bool operator==(const Iteration&, const Iteration&) = default;
+};
+
 struct Option {
     std::int32_t block = 0;  ///< of blocks()
     Kind kind;
     search::DegreesId degrees = 0;  ///< of the decision's lead op
-    std::uint64_t legal = 0;        ///< bit p: under policies()[p]
+    std::uint64_t legal = 0;        ///< bit i: in iterations()[i]
 };
 
 /// The options of a decision on one block: [begin, end).
@@ -89,55 +100,70 @@ public:
     [[nodiscard]] std::span<const Option> options(std::size_t decision) const {
         return of_[decision].options;
     }
+    [[nodiscard]] std::span<const graph::OpId> ops(std::size_t decision) const {
+        return decisions_.ops[decision];
+    }
     /// The op whose degrees the options name; invalid: nothing of the decision computes.
     [[nodiscard]] graph::OpId lead(std::size_t decision) const { return of_[decision].lead; }
     /// The problem's own first.
-    [[nodiscard]] std::span<const plan::Policy> policies() const { return policies_; }
+    [[nodiscard]] std::span<const Iteration> iterations() const { return iterations_; }
     [[nodiscard]] bool is_legal(std::size_t decision, std::size_t option,
-                                std::size_t policy) const {
-        return (of_[decision].options[option].legal >> policy & 1U) != 0;
+                                std::size_t iteration) const {
+        return (of_[decision].options[option].legal >> iteration & 1U) != 0;
     }
 
     /// The configs of all ops of the decision, by op, rising. The reference stays valid.
     const std::vector<search::ConfigChange>& configs(std::size_t decision, std::size_t option,
-                                                     std::size_t policy);
-    /// `options`: one per decision, legal under the policy.
-    plan::Strategy strategy(std::size_t policy, std::span<const std::int32_t> options);
+                                                     std::size_t iteration);
+    /// `options`: one per decision, legal in that iteration.
+    plan::Strategy strategy(std::size_t iteration, std::span<const std::int32_t> options);
 
     /// The choices whose strategy is most like a given one: exactly it, if it can be chosen.
     struct Choices {
-        std::size_t policy = 0;
-        std::vector<std::int32_t> options;
+        std::size_t iteration = 0;
+        std::vector<std::int32_t> options;     ///< per decision
+        std::vector<std::int64_t> assignment;  ///< group of each decision; empty: none were made
     };
     Choices nearest(const plan::Strategy& strategy);
+    /// Of the decision's legal options the one most like that: number of devices, then devices, then degrees, then
+    /// kind count. `degrees`: of its lead op, or -1.
+    [[nodiscard]] std::int32_t option_like(std::size_t decision, const plan::DeviceSet& devices,
+                                           const Kind& kind, search::DegreesId degrees,
+                                           std::size_t iteration) const;
 
 private:
     struct OfDecision {
         graph::OpId lead;
-        std::vector<graph::OpId> ops;  ///< rising
-        std::vector<Option> options;   ///< by block
+        std::vector<std::int32_t> sets;  ///< blocks that it may have
+        std::vector<Option> options;     ///< by block
         std::vector<Place> places;
-        /// By option and policy; empty: not found yet.
+        /// By option and phase; empty: not found yet.
         std::vector<std::vector<search::ConfigChange>> configs;
     };
 
-    void find_policies();
+    void find_iterations();
+    void keep_parameters(const Iteration& iteration, plan::Strategy& strategy);
+    void find_lead(std::size_t decision);
     void find_options(std::size_t decision);
+    std::size_t nearest_iteration(const plan::Strategy& strategy,
+                                  std::span<const std::int32_t> options);
     [[nodiscard]] std::vector<plan::DeviceSet> device_sets(std::size_t decision);
     std::int32_t block(const plan::DeviceSet& devices);
     void add_place(OfDecision& of, std::int32_t block);
     [[nodiscard]] std::vector<Option> kinds(graph::OpId op, int size, std::int32_t block);
-    [[nodiscard]] std::uint64_t legal_policies(graph::OpId op, search::DegreesId degrees);
+    [[nodiscard]] std::uint64_t legal_iterations(graph::OpId op, search::DegreesId degrees);
     [[nodiscard]] search::DegreesId most_alike(graph::OpId op, const Option& option,
                                                std::size_t phase);
+    void share_output(graph::OpId output, std::size_t phase);
     std::vector<search::ConfigChange> find_configs(std::size_t decision, const Option& option,
-                                                   std::size_t policy);
+                                                   std::size_t phase);
 
     search::SearchSpace space_;
     ActionSpaceOptions limits_;
     Decisions decisions_;
-    std::vector<plan::Policy> policies_;
-    std::vector<std::size_t> phases_;  ///< per policy
+    std::vector<Iteration> iterations_;
+    std::vector<std::size_t> phases_;  ///< per iteration
+    std::size_t phase_count_ = 1;
     std::vector<Block> blocks_;
     std::vector<std::int32_t> block_of_;  ///< by DevicesId; -1: none
     std::vector<OfDecision> of_;

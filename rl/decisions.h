@@ -7,6 +7,9 @@
 //     groups      g0 g1 g2 g3 │ g4 g5 │ g6 ...        decisions rise with the groups, so that what
 //     decisions      d0       │  d1   │  d2           a decision reads was decided before
 //
+// An op of a group that reads much of the trained parameters beside the op that leads it (an embedding's Gather before
+// a layer) is a decision of its own: synchronizing what it reads may matter more than what it computes.
+//
 // Groups without anything to compute are decided with their readers, or not at all.
 // Source: Mirhoseini et al. 2017, co-location; REFERENCES.md 7.
 #pragma once
@@ -22,7 +25,8 @@
 namespace partita::rl {
 
 struct Decisions {
-    plan::Csr<std::uint32_t> groups;     ///< of each decision, rising
+    plan::Csr<std::uint32_t> groups;     ///< of each decision, rising; of a lone op its group
+    plan::Csr<graph::OpId> ops;          ///< what each decision places, rising
     std::vector<std::int32_t> of_group;  ///< -1: no decision
     /// Per op the decision that places it; -1: none does, it lies on a device that it may use.
     std::vector<std::int32_t> of_op;

@@ -56,17 +56,15 @@ void write_costs(const ActionSpace& space, const OptionPrices& prices, std::size
     row[4] = static_cast<float>(d) / static_cast<float>(space.size());
     Bytes kept;
     Bytes results;
-    std::size_t ops = 0;
     const search::GroupGraph* groups = &space.groups();
     for (const std::uint32_t group : space.decisions().groups[d]) {
         kept += groups->bytes(group);
         results += groups->result_bytes(group);
-        ops += groups->groups().members[group].size();
     }
     constexpr double kDigits = 10;  // of ten billion bytes
     row[5] = log_of(static_cast<double>(kept.raw()), kDigits);
     row[6] = log_of(static_cast<double>(results.raw()), kDigits);
-    row[7] = log_of(static_cast<double>(ops), 2);
+    row[7] = log_of(static_cast<double>(space.ops(d).size()), 2);
     row[8] = space.problem().mode() == plan::Mode::training ? 1.0F : 0.0F;
     row[9] = space.decisions().whole[d] != 0 ? 1.0F : 0.0F;
 }
@@ -97,7 +95,8 @@ GraphFeatures graph_features(const ActionSpace& space, const OptionPrices& price
     double before = 0;
     for (std::size_t d = 0; d < space.size(); ++d) {
         const OpId lead = space.lead(d);
-        features.types.push_back(lead.valid() ? type_number(space.problem().graph().op(lead).type) : 0);
+        features.types.push_back(lead.valid() ? type_number(space.problem().graph().op(lead).type)
+                                              : 0);
         float* const row = features.rows.data() + d * kGraphFeatures;
         write_costs(space, prices, d, before, total, row);
         write_shape(space, d, row + 10);
@@ -107,7 +106,8 @@ GraphFeatures graph_features(const ActionSpace& space, const OptionPrices& price
         for (const auto& list : {producers[d], readers[d]}) {
             for (std::size_t i = 0; i < kNeighbours; ++i, ++at) {
                 const bool there = i < list.size();
-                const double away = there ? std::abs(static_cast<double>(list[i]) - static_cast<double>(d)) : 0;
+                const double away =
+                    there ? std::abs(static_cast<double>(list[i]) - static_cast<double>(d)) : 0;
                 *at = there ? log_of(away, 2) : -1.0F;
                 features.neighbours.push_back(there ? list[i] : static_cast<std::int64_t>(d));
                 features.is_neighbour.push_back(there ? 1.0F : 0.0F);

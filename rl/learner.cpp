@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
@@ -19,10 +20,10 @@ namespace {
 
 constexpr int kKeepEvery = 20;  ///< steps between two copies of good weights
 
-std::vector<float> policy_rows(const ActionSpace& space) {
+std::vector<float> iteration_rows(const ActionSpace& space) {
     std::vector<float> rows;
-    for (const plan::Policy& policy : space.policies()) {
-        const auto row = policy_features(policy);
+    for (const Iteration& iteration : space.iterations()) {
+        const auto row = iteration_features(iteration);
         rows.insert(rows.end(), row.begin(), row.end());
     }
     return rows;
@@ -43,15 +44,16 @@ private:
 }  // namespace
 
 Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
-                 std::uint64_t seed)
+                 std::shared_ptr<PolicyNet> net, std::uint64_t seed)
     : space_(space),
       sampler_(space, prices),
       options_(options),
       types_(graph_features(space, prices).types),
-      graph_(graph_features(space, prices), policy_rows(space)),
+      graph_(graph_features(space, prices), iteration_rows(space)),
+      net_(std::move(net)),
       rate_(options.rate) {
     torch::manual_seed(seed);
-    net_ = std::make_shared<PolicyNet>(options.net);
+    if (!net_) net_ = std::make_shared<PolicyNet>(options.net);
     optimizer_ = std::make_unique<torch::optim::Adam>(net_->parameters(), rate_);
     keep();
 }
@@ -76,11 +78,25 @@ Batch Learner::sample(std::int64_t count, search::Random& random) {
     return sampler_.sample(*net_, graph_, draws, random);
 }
 
+Batch Learner::sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random) {
+    const OneThread one;
+    Draws draws;
+    draws.count = count;
+    draws.greedy = std::min(count, greedy);
+    return sampler_.sample(*net_, graph_, draws, random);
+}
+
 /// A window of up to a quarter of all decisions, those of one type, or single ones.
 Revision Learner::draw_revision(search::Random& random) const {
-    const std::size_t steps = space_.size();
-    Revision revision{elites_[random.below(elites_.size())].choices, std::vector<char>(steps, 0)};
+    const Choices& choices = elites_[random.below(elites_.size())].choices;
+    const bool has_groups = net_->groups() > 0;
+    const std::size_t steps = has_groups ? static_cast<std::size_t>(net_->groups()) : space_.size();
+    Revision revision{choices, std::vector<char>(steps, 0)};
     const std::size_t at = random.below(steps);
+    constexpr std::uint64_t kRarely = 8;
+    if (random.below(kRarely) == 0) {
+        revision.choices.iteration = random.below(space_.iterations().size());
+    }
     switch (random.below(3)) {
     case 0: {
         const std::size_t length = 1 + random.below(1 + steps / 4);
@@ -89,28 +105,46 @@ Revision Learner::draw_revision(search::Random& random) const {
     }
     case 1:
         for (std::size_t d = 0; d < steps; ++d) {
-            if (types_[d] == types_[at] && random.below(2) == 0) revision.anew[d] = 1;
+            const bool alike = has_groups || types_[d] == types_[at];
+            if (alike && random.below(2) == 0) revision.anew[d] = 1;
         }
         break;
     default:
-        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) revision.anew[random.below(steps)] = 1;
+        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) {
+            revision.anew[random.below(steps)] = 1;
+        }
     }
     return revision;
 }
 
 void Learner::add_elite(const Choices& choices, double reward) {
-    if (options_.elites == 0) return;
+    if (!is_elite(choices, reward)) return;
+    put_elite({choices, reward, sampler_.replay(std::span(&choices, 1)).episodes});
+}
+
+void Learner::add_elite(const Batch& batch, std::size_t episode, double reward) {
+    if (!is_elite(batch.choices[episode], reward)) return;
+    Elite elite{batch.choices[episode], reward, Episodes(space_, 1, net_->groups())};
+    elite.episodes.copy(0, batch.episodes, static_cast<std::int64_t>(episode));
+    put_elite(std::move(elite));
+}
+
+/// Is it better than one of the elites, and none of them?
+bool Learner::is_elite(const Choices& choices, double reward) const {
+    if (options_.elites == 0) return false;
     const auto same = [&](const Elite& elite) {
-        return elite.choices.policy == choices.policy && elite.choices.options == choices.options;
+        return elite.choices.iteration == choices.iteration &&
+               elite.choices.options == choices.options;
     };
-    if (std::ranges::any_of(elites_, same)) return;
-    if (elites_.size() == options_.elites) {
-        if (reward <= elites_.back().reward) return;
-        elites_.pop_back();
-    }
+    if (std::ranges::any_of(elites_, same)) return false;
+    return elites_.size() < options_.elites || reward > elites_.back().reward;
+}
+
+void Learner::put_elite(Elite elite) {
+    if (elites_.size() == options_.elites) elites_.pop_back();
     const auto at = std::ranges::find_if(
-        elites_, [&](const Elite& elite) { return elite.reward < reward; });
-    elites_.insert(at, {choices, reward, sampler_.replay(std::span(&choices, 1))});
+        elites_, [&](const Elite& other) { return other.reward < elite.reward; });
+    elites_.insert(at, std::move(elite));
 }
 
 std::vector<double> Learner::advantages(std::span<const double> rewards) {
@@ -136,10 +170,10 @@ std::vector<double> Learner::advantages(std::span<const double> rewards) {
 
 Episodes Learner::with_elites(const Batch& batch) const {
     const auto elites = static_cast<std::int64_t>(elites_.size());
-    Episodes all(space_, batch.own + elites);
+    Episodes all(space_, batch.own + elites, net_->groups());
     for (std::int64_t e = 0; e < batch.own; ++e) all.copy(e, batch.episodes, e);
     for (std::int64_t e = 0; e < elites; ++e) {
-        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
+        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].episodes, 0);
     }
     return all;
 }
@@ -175,7 +209,8 @@ bool Learner::update(Episodes& episodes, std::span<const double> advantages, dou
     const double steps = static_cast<double>(std::max<std::int64_t>(1, episodes.steps));
     const PolicyNet::Scores scores = net_->score(graph_, episodes);
     const Tensor weight =
-        at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble).to(at::kFloat);
+        at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble)
+            .to(at::kFloat);
     const Tensor own = scores.log_probability.slice(0, 0, samples);
     Tensor gain = own * weight;
     if (before.defined()) {

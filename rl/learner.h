@@ -43,28 +43,38 @@ struct LearnerStep {
 
 class Learner {
 public:
-    /// All must outlive it. `seed`: of the first weights.
-    Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options, std::uint64_t seed);
+    /// Space and prices must outlive it.
+    /// `net`: to start from; null: weights drawn with `seed`.
+    Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
+            std::shared_ptr<PolicyNet> net, std::uint64_t seed);
     ~Learner();
 
+    /// A batch to learn from: own samples, whims and revisions.
     Batch sample(std::int64_t count, search::Random& random);
+    /// Samples of the policy alone, the first ones greedy.
+    Batch sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random);
     /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
     LearnerStep learn(Batch& batch, std::span<const double> rewards, double spent);
     /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
+    void add_elite(const Batch& batch, std::size_t episode, double reward);
+    /// The same of choices that the policy did not draw. Not with groups.
     void add_elite(const Choices& choices, double reward);
 
     [[nodiscard]] std::int64_t greedy_episodes() const {
         return options_.baseline == Baseline::greedy ? 1 : 0;
     }
-    [[nodiscard]] PolicyNet& net() { return *net_; }
+    [[nodiscard]] const std::shared_ptr<PolicyNet>& net() const { return net_; }
     [[nodiscard]] int restarts() const { return restarts_; }
 
 private:
     struct Elite {
         Choices choices;
         double reward = 0;
-        Batch batch;
+        Episodes episodes;  ///< one
     };
+
+    [[nodiscard]] bool is_elite(const Choices& choices, double reward) const;
+    void put_elite(Elite elite);
 
     [[nodiscard]] Revision draw_revision(search::Random& random) const;
     std::vector<double> advantages(std::span<const double> rewards);

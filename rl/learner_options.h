@@ -10,11 +10,13 @@ namespace partita::rl {
 
 struct NetOptions {
     std::int64_t hidden = 64;
-    int graph_layers = 2;        ///< 0: the sequence alone
-    bool sequence = true;        ///< false: neighbours alone
-    double tanh_constant = 10;   ///< C
+    std::int64_t groups = 0;    ///< > 0: decisions are put into so many groups first (hierarchical)
+    int graph_layers = 2;       ///< 0: the sequence alone
+    bool sequence = true;       ///< false: neighbours alone
+    double tanh_constant = 10;  ///< C
     double temperature = 1;
-    double prior = 4;  ///< > 0: begins as an earliest-finish list schedule, in probability; 0: as chance
+    double prior =
+        4;  ///< > 0: begins as an earliest-finish list schedule, in probability; 0: as chance
 };
 
 enum class Baseline : std::uint8_t { moving, batch, greedy };
@@ -29,9 +31,9 @@ struct LearnerOptions {
     double decay = 0.9;  ///< of the moving baseline
     std::size_t elites = 4;
     double elite_weight = 0.3;
-    double revise = 0.25;    ///< share of a batch that changes a part of an elite (sampler.h)
-    double explore = 0.25;   ///< share of a batch that is drawn with a whim (sampler.h)
-    double whim = 3;         ///< its standard deviation
+    double revise = 0.25;   ///< share of a batch that changes a part of an elite (sampler.h)
+    double explore = 0.25;  ///< share of a batch that is drawn with a whim (sampler.h)
+    double whim = 3;        ///< its standard deviation
     int epochs = 1;         ///< more than one: PPO
     double clip = 0.2;      ///< of PPO's ratio
 };

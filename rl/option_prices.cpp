@@ -38,12 +38,15 @@ OptionPrices::OptionPrices(ActionSpace& space)
         of.prices.resize(space.options(d).size());
         of.known.resize(of.prices.size(), 0);
         for (const std::uint32_t group : space.decisions().groups[d]) {
-            double kept = 0;
+            if (space.decisions().of_group[group] != static_cast<std::int32_t>(d)) continue;
+            double saved = static_cast<double>(groups.bytes(group).raw());
             for (const OpId op : groups.groups().members[group]) {
-                kept += static_cast<double>(problem_.persistent_bytes(op).raw());
+                saved -= static_cast<double>(problem_.persistent_bytes(op).raw());
             }
-            of.kept += kept;
-            of.saved += std::max(0.0, static_cast<double>(groups.bytes(group).raw()) - kept);
+            of.saved += std::max(0.0, saved);
+        }
+        for (const OpId op : space.ops(d)) {
+            of.kept += static_cast<double>(problem_.persistent_bytes(op).raw());
         }
         bool first = true;
         for (std::size_t o = 0; o < of.prices.size(); ++o) {
@@ -64,12 +67,8 @@ OptionPrices::~OptionPrices() = default;
 void OptionPrices::find_edges() {
     const Decisions& decisions = space_.decisions();
     std::vector<std::int32_t> seen(problem_.graph().tensor_count(), -1);
-    std::vector<std::vector<OpId>> ops(space_.size());
-    for (std::size_t i = 0; i < decisions.of_op.size(); ++i) {
-        if (decisions.of_op[i] >= 0) ops[static_cast<std::size_t>(decisions.of_op[i])].push_back(OpId(i));
-    }
     for (std::size_t d = 0; d < space_.size(); ++d) {
-        for (const OpId op : ops[d]) {
+        for (const OpId op : space_.ops(d)) {
             const graph::Op& node = problem_.graph().op(op);
             for (std::size_t i = 0; i < node.inputs.size(); ++i) {
                 const TensorId t = node.inputs[i];
@@ -77,7 +76,9 @@ void OptionPrices::find_edges() {
                 const OpId from = problem_.graph().tensor(t).producer;
                 const std::int32_t producer = decisions.of_op[from.index()];
                 if (producer < 0 || producer >= static_cast<std::int32_t>(d)) continue;
-                if (std::exchange(seen[t.index()], static_cast<std::int32_t>(d)) == static_cast<std::int32_t>(d)) continue;
+                if (std::exchange(seen[t.index()], static_cast<std::int32_t>(d)) ==
+                    static_cast<std::int32_t>(d))
+                    continue;
                 incoming_.items.push_back(
                     {.producer = static_cast<std::uint32_t>(producer),
                      .tensor = t,
@@ -95,17 +96,16 @@ void OptionPrices::find_price(std::size_t decision, std::size_t option) {
     OfDecision& of = of_[decision];
     const Block& block = space_.block_of(decision, option);
     of.known[option] = 1;
-    of.prices[option] =
-        block.size() == 1 ? price_whole(decision, block.devices.front()) : price_split(decision, option);
+    of.prices[option] = block.size() == 1 ? price_whole(decision, block.devices.front())
+                                          : price_split(decision, option);
     trim();
 }
 
 OptionPrice OptionPrices::price_whole(std::size_t decision, int device) const {
-    const search::GroupGraph& groups = space_.space().groups();
     OptionPrice price;
-    for (const std::uint32_t group : space_.decisions().groups[decision]) {
-        price.compute += to_seconds(groups.time(group, device));
-    }
+    Time compute;
+    for (const OpId op : space_.ops(decision)) compute += problem_.total_time(op, device);
+    price.compute = to_seconds(compute);
     price.bytes = of_[decision].kept + of_[decision].saved;
     return price;
 }
@@ -136,7 +136,8 @@ double OptionPrices::sync_of(OpId source, const plan::OpLayouts& home, std::size
     if (!prices_->is_trained(t)) return 0;
     Time time = prices_->update_time(t, home, home);
     for (const graph::Use& use : problem_.graph().uses(t)) {
-        if (space_.decisions().of_op[use.op.index()] != static_cast<std::int32_t>(decision)) continue;
+        if (space_.decisions().of_op[use.op.index()] != static_cast<std::int32_t>(decision))
+            continue;
         time += prices_->parameter_use_time(t, use, home, home, false,
                                             layouts(use.op, decision, option));
     }
@@ -170,7 +171,8 @@ double OptionPrices::transfer(const DecisionEdge& edge, std::size_t reader, std:
     const std::uint64_t a = local ? from : static_cast<std::uint64_t>(producer.block);
     const std::uint64_t b = local ? to : static_cast<std::uint64_t>(own.block);
     const std::uint64_t key =
-        ((std::uint64_t{edge.number} << 1U | (local ? 1U : 0U)) << 2U * kNumberBits) | a << kNumberBits | b;
+        ((std::uint64_t{edge.number} << 1U | (local ? 1U : 0U)) << 2U * kNumberBits) |
+        a << kNumberBits | b;
     const auto [known, is_new] = transfers_.try_emplace(key, 0.0F);
     if (is_new) {
         const Block& there = space_.block_of(edge.producer, from);

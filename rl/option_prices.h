@@ -36,7 +36,7 @@ struct DecisionEdge {
     graph::TensorId tensor;
     graph::OpId from;
     graph::Use use;
-    double bytes = 0;  ///< or what its communication costs where that is given; > 0
+    double bytes = 0;          ///< or what its communication costs where that is given; > 0
     std::uint32_t number = 0;  ///< of all edges
 };
 
@@ -55,13 +55,10 @@ public:
     [[nodiscard]] std::span<const DecisionEdge> incoming(std::size_t decision) const {
         return incoming_[decision];
     }
-    double transfer(const DecisionEdge& edge, std::size_t reader, std::size_t from,
-                    std::size_t to);
+    double transfer(const DecisionEdge& edge, std::size_t reader, std::size_t from, std::size_t to);
 
     /// Computation of a decision on the device that is quickest.
-    [[nodiscard]] double least_compute(std::size_t decision) const {
-        return of_[decision].least;
-    }
+    [[nodiscard]] double least_compute(std::size_t decision) const { return of_[decision].least; }
     /// An even share of all that: a length of time to measure others by; > 0.
     [[nodiscard]] double even_share() const { return even_share_; }
 
@@ -80,8 +77,7 @@ private:
     OptionPrice price_split(std::size_t decision, std::size_t option);
     double sync_of(graph::OpId source, const plan::OpLayouts& home, std::size_t decision,
                    std::size_t option);
-    double reshard(const DecisionEdge& edge, std::size_t reader, std::size_t from,
-                   std::size_t to);
+    double reshard(const DecisionEdge& edge, std::size_t reader, std::size_t from, std::size_t to);
     [[nodiscard]] double copy(const DecisionEdge& edge, const Block& from, const Block& to) const;
     const plan::OpLayouts& layouts(graph::OpId op, std::size_t decision, std::size_t option);
     void trim();

@@ -2,8 +2,12 @@
 #include "rl/rl_search.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <span>
+#include <utility>
 
 #include "rl/action_space.h"
 #include "rl/learner.h"
@@ -25,21 +29,24 @@ constexpr std::size_t kMostKnown = 100'000;
 std::string key_of(const Choices& choices) {
     std::string key(reinterpret_cast<const char*>(choices.options.data()),
                     choices.options.size() * sizeof(std::int32_t));
-    key += static_cast<char>(choices.policy);
+    key += static_cast<char>(choices.iteration);
     return key;
 }
 
 }  // namespace
 
-RlSearch::RlSearch(const LearnerOptions& options, LearningCurve* curve)
-    : options_(std::make_unique<LearnerOptions>(options)), curve_(curve) {}
+RlSearch::RlSearch(RlOptions options, Lessons& lessons)
+    : options_(std::move(options)), lessons_(lessons) {}
 
 RlSearch::~RlSearch() = default;
 
 void RlSearch::open(Engine& engine) {
     space_ = std::make_unique<ActionSpace>(engine.groups());
     prices_ = std::make_unique<OptionPrices>(*space_);
-    learner_ = std::make_unique<Learner>(*space_, *prices_, *options_, engine.random().next());
+    const std::uint64_t seed = engine.random().next();
+    learner_ =
+        std::make_unique<Learner>(*space_, *prices_, options_.learner, options_.policy, seed);
+    lessons_.policy = learner_->net();
     const plan::Problem& problem = engine.problem();
     double capacity = 0;
     for (int d = 0; d < problem.device_count(); ++d) {
@@ -47,9 +54,16 @@ void RlSearch::open(Engine& engine) {
     }
     capacity_ = std::max(1.0, capacity);
     scale_ = static_cast<double>(engine.lower_bound().raw());
-    if (engine.best() != nullptr && space_->size() > 0) {
-        learner_->add_elite(space_->nearest(*engine.best()), 0);
-    }
+    const bool can_imitate = learner_->net()->groups() == 0;  // else there are no groups to imitate
+    if (engine.best() != nullptr && space_->size() > 0 && can_imitate) imitate_best(engine);
+}
+
+/// What the policy can choose that is most like the best plan so far.
+void RlSearch::imitate_best(Engine& engine) {
+    const Choices choices = space_->nearest(*engine.best());
+    const auto evaluation = engine.evaluate(space_->strategy(choices.iteration, choices.options));
+    if (!evaluation || !evaluation->feasible()) return;
+    learner_->add_elite(choices, rewards({*evaluation}).front());
 }
 
 std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
@@ -65,7 +79,7 @@ std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
         }
         fresh.push_back(i);
         strategies.push_back(
-            space_->strategy(batch.choices[i].policy, batch.choices[i].options));
+            space_->strategy(batch.choices[i].iteration, batch.choices[i].options));
     }
     idle_ = fresh.empty() ? idle_ + 1 : 0;
     const std::vector<Evaluation> priced = engine.evaluate(strategies);
@@ -108,7 +122,7 @@ std::vector<double> RlSearch::rewards(const std::vector<Evaluation>& evaluations
 void RlSearch::fit(Engine& engine, const Batch& batch) {
     const search::GroupGraph& groups = engine.groups();
     const Choices& choices = batch.choices.front();
-    const plan::Strategy strategy = space_->strategy(choices.policy, choices.options);
+    const plan::Strategy strategy = space_->strategy(choices.iteration, choices.options);
     search::Placement placement(groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const int device = strategy.device_of(groups.groups().members[g].front());
@@ -116,7 +130,7 @@ void RlSearch::fit(Engine& engine, const Batch& batch) {
         placement[g] = std::ranges::count(allowed, device) > 0 ? device : allowed.front();
     }
     if (search::evaluate_and_repair(engine, std::move(placement))) {
-        learner_->add_elite(space_->nearest(*engine.best()), 0);
+        if (learner_->net()->groups() == 0) imitate_best(engine);
     }
 }
 
@@ -127,36 +141,52 @@ Status RlSearch::step(Engine& engine) {
         return Status::found;
     }
     const bool first = samples_ == 0;
-    Batch batch = learner_->sample(options_->batch, engine.random());
+    Batch batch = options_.zero_shot ? learner_->sample_policy(options_.learner.batch,
+                                                               first ? 1 : 0, engine.random())
+                                     : learner_->sample(options_.learner.batch, engine.random());
     const std::vector<Evaluation> evaluations = price(engine, batch);
-    if (evaluations.size() < batch.choices.size()) return Status::in_progress;  // the budget is spent
+    if (evaluations.size() < batch.choices.size()) return Status::in_progress;  // budget spent
     samples_ += static_cast<std::int64_t>(evaluations.size());
     const std::vector<double> rewards = this->rewards(evaluations);
     for (std::size_t i = 0; i < rewards.size(); ++i) {
-        if (evaluations[i].feasible()) learner_->add_elite(batch.choices[i], rewards[i]);
+        if (evaluations[i].feasible()) learner_->add_elite(batch, i, rewards[i]);
     }
     const bool none_fits = std::ranges::none_of(
         evaluations, [](const Evaluation& evaluation) { return evaluation.feasible(); });
     if (first && none_fits && !engine.exhausted()) fit(engine, batch);
-    const double spent =
-        engine.spent().value_or(static_cast<double>(samples_) / static_cast<double>(kSamples));
-    const LearnerStep done = learner_->learn(batch, rewards, spent);
-    if (curve_ != nullptr) {
-        CurvePoint point{.samples = samples_, .baseline = done.baseline, .entropy = done.entropy};
-        double sum = 0;
-        int fitting = 0;
-        for (const Evaluation& evaluation : evaluations) {
-            if (!evaluation.feasible()) continue;
-            sum += to_seconds(evaluation.value);
-            ++fitting;
-        }
-        point.mean = fitting > 0 ? sum / fitting : 0;
-        if (engine.best_evaluation()->feasible()) point.best = to_seconds(engine.best_evaluation()->value);
-        point.baseline = done.baseline * done.baseline * scale_ * 1e-12;
-        curve_->push_back(point);
-    }
-    const bool over = !engine.spent() && samples_ >= kSamples;
+    const double spent = engine.spent().value_or(static_cast<double>(samples_) /
+                                                 static_cast<double>(most_samples()));
+    note(engine, evaluations,
+         options_.zero_shot ? LearnerStep{} : learner_->learn(batch, rewards, spent));
+    const bool over = (options_.zero_shot || !engine.spent()) && samples_ >= most_samples();
     return over || idle_ >= kIdleBatches ? Status::found : Status::in_progress;
+}
+
+/// For the curve, and for whoever watches.
+void RlSearch::note(Engine& engine, const std::vector<Evaluation>& evaluations,
+                    const LearnerStep& step) {
+    const search::Clock& clock =
+        engine.options().clock != nullptr ? *engine.options().clock : search::steady_clock();
+    if (!begin_) begin_ = clock.now();
+    CurvePoint point{.samples = samples_,
+                     .seconds = std::chrono::duration<double>(clock.now() - *begin_).count(),
+                     .entropy = step.entropy};
+    int fitting = 0;
+    for (const Evaluation& evaluation : evaluations) {
+        if (!evaluation.feasible()) continue;
+        point.mean += to_seconds(evaluation.value);
+        ++fitting;
+    }
+    point.mean = fitting > 0 ? point.mean / fitting : 0;
+    const Evaluation& best = *engine.best_evaluation();
+    if (best.feasible()) point.best = to_seconds(best.value);
+    point.baseline = step.baseline * step.baseline * scale_ * 1e-12;
+    lessons_.curve.points.push_back(point);
+    std::array<char, 96> words{};
+    std::snprintf(words.data(), words.size(), "%.0f/s, entropy %.2f",
+                  point.seconds > 0 ? static_cast<double>(samples_) / point.seconds : 0.0,
+                  point.entropy);
+    engine.set_detail(words.data());
 }
 
 }  // namespace partita::rl

@@ -37,8 +37,8 @@ Walk::Walk(ActionSpace& space, OptionPrices& prices) : space_(space), prices_(pr
     }
 }
 
-void Walk::start(std::size_t policy) {
-    policy_ = policy;
+void Walk::start(std::size_t iteration) {
+    iteration_ = iteration;
     free_.assign(capacity_.size(), 0);
     load_.assign(capacity_.size(), 0);
     bytes_.assign(capacity_.size(), 0);
@@ -83,18 +83,20 @@ void Walk::look(std::size_t decision) {
 void Walk::view(std::size_t option) {
     View& of = views_[option];
     const Option& own = space_.options(decision_)[option];
-    of.legal = space_.is_legal(decision_, option, policy_);
+    of.legal = space_.is_legal(decision_, option, iteration_);
     if (!of.legal) return;
     const OptionPrice& price = prices_.price(decision_, option);
     of.compute = price.compute;
     of.sync = price.sync;
     double ready = 0;
     for (const DecisionEdge& edge : prices_.incoming(decision_)) {
+        if (chosen_[edge.producer] < 0) continue;
         const auto from = static_cast<std::size_t>(chosen_[edge.producer]);
         const double time = prices_.transfer(edge, decision_, from, option);
         of.transfer += time;
         ready = std::max(ready, end_[edge.producer] + time);
-        if (space_.options(edge.producer)[from].kind == own.kind) of.alike += edge.bytes / incoming_;
+        if (space_.options(edge.producer)[from].kind == own.kind)
+            of.alike += edge.bytes / incoming_;
     }
     double start = ready;
     for (const int device : space_.block_of(decision_, option).devices) {
@@ -134,13 +136,14 @@ void Walk::write_block_features(float* rows) const {
         double same = 0;
         double touching = 0;
         for (const DecisionEdge& edge : prices_.incoming(decision_)) {
+            if (chosen_[edge.producer] < 0) continue;
             const auto from = static_cast<std::size_t>(chosen_[edge.producer]);
             const std::int32_t there = space_.options(edge.producer)[from].block;
             if (there == places[p].block) same += edge.bytes / incoming_;
             if (overlaps(there, places[p].block)) touching += edge.bytes / incoming_;
         }
         bool again = false;
-        if (decision_ > 0) {
+        if (decision_ > 0 && chosen_[decision_ - 1] >= 0) {
             const auto before = static_cast<std::size_t>(chosen_[decision_ - 1]);
             again = space_.options(decision_ - 1)[before].block == places[p].block;
         }
@@ -204,11 +207,14 @@ void Walk::take(std::size_t option) {
     }
 }
 
-std::array<float, kPolicyFeatures> policy_features(const plan::Policy& policy) {
+std::array<float, kIterationFeatures> iteration_features(const Iteration& iteration) {
     constexpr float kManyMicroBatches = 4;  // 16 of them
+    const auto flag = [](bool is) { return is ? 1.0F : 0.0F; };
+    const plan::Policy& policy = iteration.policy;
     return {std::log2(static_cast<float>(policy.micro_batches)) / kManyMicroBatches,
-            policy.micro_batches == 1 ? 1.0F : 0.0F,
-            policy.schedule.kind == plan::ScheduleKind::none ? 0.0F : 1.0F};
+            flag(policy.micro_batches == 1), flag(policy.schedule.kind != plan::ScheduleKind::none),
+            flag(iteration.home == search::Home::updates_in_shards),
+            flag(iteration.home == search::Home::in_shards)};
 }
 
 }  // namespace partita::rl

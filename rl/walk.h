@@ -34,8 +34,8 @@ public:
     /// Both must outlive it.
     Walk(ActionSpace& space, OptionPrices& prices);
 
-    void start(std::size_t policy);
-    /// Looks at the options of a decision; all decisions before it must have been taken.
+    void start(std::size_t iteration);
+    /// Looks at the options of a decision. What it reads counts as far as that was decided before.
     void look(std::size_t decision);
 
     // Of the decision looked at.
@@ -51,7 +51,6 @@ public:
 
     void take(std::size_t option);
 
-    [[nodiscard]] std::size_t policy() const { return policy_; }
     [[nodiscard]] std::span<const std::int32_t> options() const { return chosen_; }
 
 private:
@@ -60,7 +59,7 @@ private:
         double compute = 0;
         double sync = 0;
         double transfer = 0;
-        double wait = 0;   ///< between arrival of its operands and its start
+        double wait = 0;  ///< between arrival of its operands and its start
         double end = 0;
         double load = 0;   ///< of the busiest device of the block, afterwards
         double fill = 0;   ///< of the fullest, as a share of its capacity
@@ -79,7 +78,7 @@ private:
 
     ActionSpace& space_;
     OptionPrices& prices_;
-    std::size_t policy_ = 0;
+    std::size_t iteration_ = 0;
     std::vector<double> free_;      ///< per device: when
     std::vector<double> load_;      ///< per device
     std::vector<double> bytes_;     ///< per device
@@ -96,8 +95,8 @@ private:
     double incoming_ = 0;  ///< bytes
 };
 
-/// Features of a policy of the iteration: micro-batches, and whether they are in order.
-inline constexpr std::size_t kPolicyFeatures = 3;
-std::array<float, kPolicyFeatures> policy_features(const plan::Policy& policy);
+/// Micro-batches, whether they are in order, and where parameters are kept.
+inline constexpr std::size_t kIterationFeatures = 5;
+std::array<float, kIterationFeatures> iteration_features(const Iteration& iteration);
 
 }  // namespace partita::rl

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -61,11 +62,10 @@ Status Exact::step(Engine& engine) {
 
 /// Its share of the budget is spent.
 bool Exact::tree_is_over(const Engine& engine) const {
-    const auto& limit = engine.options().time_limit;
-    if (!limit) return spent_ >= options_.operations;
-    const std::chrono::duration<double> left = *engine.time_left();
-    const std::chrono::duration<double> all = *limit;
-    return with_highs_ && left <= (1 - kTreeShare) * all;
+    const std::optional<Duration> left = engine.time_left();
+    if (!left) return spent_ >= options_.operations;
+    const std::chrono::duration<double> given = time_given_;
+    return with_highs_ && *left <= (1 - kTreeShare) * given;
 }
 
 Status Exact::end_tree() {
@@ -114,6 +114,7 @@ Status Exact::start(Engine& engine) {
     tree_ = std::make_unique<LoadTree>(load_);
     turn_ = kFirstTurn;
     share_ = kFirstShare;
+    time_given_ = engine.time_left().value_or(Duration{0});
     const ExactEngine asked = engine.options().exact_engine;
     with_highs_ = asked != ExactEngine::own && !highs_version().text.empty();
     if (with_highs_ && !fits_milp(load_)) {
@@ -186,8 +187,8 @@ Status Exact::ask_highs(Engine& engine) {
     const MilpStatus status = answer.result.status;
     if (status == MilpStatus::optimal && !was_feasible && feasible()) return Status::in_progress;
     with_highs_ = for_highs_ = false;
-    const bool limited = engine.options().time_limit.has_value();
-    return status == MilpStatus::stopped && limited ? Status::in_progress : Status::found;
+    return status == MilpStatus::stopped && engine.time_left() ? Status::in_progress
+                                                               : Status::found;
 }
 
 Status Exact::end_target(Engine& engine) {

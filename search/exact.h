@@ -27,6 +27,7 @@
 #include <memory>
 #include <vector>
 
+#include "search/clock.h"
 #include "search/contiguous.h"
 #include "search/loads/graph.h"
 #include "search/loads/search.h"
@@ -70,6 +71,7 @@ private:
     std::unique_ptr<LocalSearch> general_;
     LoadProblem load_;
     std::unique_ptr<LoadTree> tree_;
+    Duration time_given_{0};  ///< of the limit of time, when the tree began
     bool with_highs_ = false;
     bool for_highs_ = false;   ///< its turn has come
     std::int64_t beyond_ = 0;  ///< more than any load

@@ -117,4 +117,13 @@ plan::Scheduler to_internal(Scheduler scheduler) {
     fail("Scheduler");
 }
 
+search::ExactEngine to_internal(ExactEngine engine) {
+    switch (engine) {
+    case ExactEngine::own: return search::ExactEngine::own;
+    case ExactEngine::highs: return search::ExactEngine::highs;
+    case ExactEngine::both: return search::ExactEngine::both;
+    }
+    fail("ExactEngine");
+}
+
 }  // namespace partita::api

@@ -8,6 +8,7 @@
 #include "plan/schedule.h"
 #include "plan/simulate.h"
 #include "plan/strategy.h"
+#include "search/engine.h"
 #include "search/searcher.h"
 
 #include <partita/plan.h>
@@ -27,5 +28,6 @@ plan::Optimizer to_internal(Optimizer optimizer);
 plan::LossKind to_internal(Loss loss);
 plan::GradientSync to_internal(GradientSync sync);
 plan::Scheduler to_internal(Scheduler scheduler);
+search::ExactEngine to_internal(ExactEngine engine);
 
 }  // namespace partita::api

@@ -129,6 +129,7 @@ search::EngineOptions engine_options(const PlanOptions& options) {
     search.seed = options.seed;
     check_range("--threads", options.threads, 0, kMostThreads);
     search.threads = options.threads;
+    search.exact_engine = to_internal(options.exact_engine);
     search.groups = options.groups;
     if (options.searchers.empty()) {
         throw UsageError("--searcher: expected at least one, e.g. auto.");

@@ -53,6 +53,7 @@ search::EngineOptions SearchOptions::engine_options() const {
     options.evaluations = evaluations;
     options.seed = seed;
     options.threads = threads;
+    options.exact_engine = exact_engine;
     options.group = groups;
     options.contiguous = contiguous;
     options.default_budget = !time_limit_seconds && !evaluations;

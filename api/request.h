@@ -67,6 +67,7 @@ struct SearchOptions {
     std::optional<std::int64_t> evaluations;
     std::uint64_t seed = 1;
     int threads = 0;  ///< 0 = one per core
+    search::ExactEngine exact_engine = search::ExactEngine::both;
     bool groups = true;
     bool contiguous = false;  ///< throughput: one contiguous piece of the graph per device
 

@@ -41,10 +41,15 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
                         .gap = found.gap,
                         .measured = found.measured,
                         .limited_by = found.limited_by,
+                        .numerical_bound = std::nullopt,
                         .searcher = found.searcher,
                         .evaluations = found.evaluations,
                         .elapsed = found.elapsed,
                         .baselines = {}};
+    if (const auto& bound = found.numerical_bound) {
+        result.numerical_bound =
+            NumericalBound{.value = bound->value, .gap = bound->gap, .by = bound->by};
+    }
     for (const search::Baseline& baseline : found.baselines) {
         result.baselines.push_back({baseline.name, baseline.value});
     }

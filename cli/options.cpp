@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/error.h"
+#include "search/searchers.h"
 
 namespace partita::cli {
 namespace {
@@ -316,6 +317,12 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
             }
             options.threads = static_cast<int>(threads);
         });
+    add_text_option(app, "--engine", "E", kSearchGroup,
+                    "of exact: own (proofs in integers), highs (HiGHS, to its tolerances) or both "
+                    "(default), own first",
+                    [&options](const std::string& text) {
+                        options.exact_engine = search::parse_exact_engine(text);
+                    });
     app.add_flag_function(
            "--no-groups", [&options](std::int64_t) { options.groups = false; },
            "let operators part that make no sense apart, such as a constant and its user")

@@ -61,6 +61,12 @@ Json costs_json(const plan::CostCounts& counts) {
     return json;
 }
 
+Json numerical_json(const std::optional<search::NumericalBound>& bound) {
+    if (!bound) return nullptr;
+    return {
+        {"lower_bound_ps", bound->value.raw()}, {"gap", or_null(bound->gap)}, {"by", bound->by}};
+}
+
 std::string one_line(std::string_view text) {
     std::string line;
     for (const char c : text) c == '\n' ? line += ", " : line += c;
@@ -84,6 +90,13 @@ std::string PlanSummary::result_line() const {
     text += fmt::format("lower bound {}", to_text(result_.lower_bound));
     if (result_.gap) text += fmt::format(", gap {}", percent(*result_.gap));
     return text;
+}
+
+std::string PlanSummary::numerical_line() const {
+    const search::NumericalBound& bound = *result_.numerical_bound;
+    std::string text = fmt::format("no plan is below {}", to_text(bound.value));
+    if (bound.gap) text += fmt::format(", gap {:.4f} %", 100 * *bound.gap);
+    return text + fmt::format(", says {} in floating point, which is no proof", bound.by);
 }
 
 std::string PlanSummary::search_line() const {
@@ -131,6 +144,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
     }
+    if (result_.numerical_bound) text += fact_line("solver", numerical_line());
     if (!result_.notes.empty()) text += fact_line("notes", notes_lines());
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
@@ -163,6 +177,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"lower_bound_ps", result_.lower_bound.raw()},
                  {"gap", or_null(result_.gap)},
                  {"limited_by", result_.limited_by},
+                 {"numerical_bound", numerical_json(result_.numerical_bound)},
                  {"searcher", result_.searcher},
                  {"scheduler", name_of(result_.scheduler)},
                  {"seed", result_.seed},
@@ -206,6 +221,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
                    {"costs", costs_line(loaded_, counts_of(priced))}};
+    if (result_.numerical_bound) input.facts.emplace_back("solver", numerical_line());
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {
         input.facts.emplace_back("micro-batches", std::to_string(policy.micro_batches));

@@ -7,6 +7,8 @@
 #     ONNX::onnx                 the ONNX library; linked into libpartita and nowhere else
 #     partita_onnx_headers       ONNX's headers without its library, for tests that use its messages
 #     CUDA::cudart               only with PARTITA_CUDA
+#     HiGHS::headers             only if HiGHS was found and PARTITA_HIGHS is on; without it `exact` does
+#                                without (FindHiGHS.cmake)
 #     LibTorch::LibTorch         only if it was found; without it there is no runtime (FindLibTorch.cmake)
 
 if(DEFINED ENV{PARTITA_CACHE})
@@ -64,6 +66,17 @@ if(LibTorch_FOUND)
 else()
     message(STATUS "No LibTorch >= 2.11: the program plans, but cannot execute. Run scripts/setup, "
         "or name one in CMAKE_PREFIX_PATH.")
+endif()
+
+# The callbacks of its C interface are as we use them from 1.11 on.
+if(PARTITA_HIGHS)
+    find_package(HiGHS 1.11 QUIET)
+    if(HiGHS_FOUND)
+        message(STATUS "HiGHS ${HiGHS_VERSION}: ${HiGHS_LIBRARY}")
+    else()
+        message(STATUS "No HiGHS >= 1.11: the searcher exact does without it. Run scripts/setup, or "
+            "name one in CMAKE_PREFIX_PATH.")
+    endif()
 endif()
 
 if(PARTITA_CUDA)

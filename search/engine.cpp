@@ -238,6 +238,16 @@ void Engine::raise_lower_bound(Time bound, std::string_view limited_by) {
     limited_by_ = limited_by;
 }
 
+void Engine::state_numerical_bound(Time bound, std::string_view by) {
+    if (numerical_bound_ && bound <= numerical_bound_->value) return;
+    numerical_bound_ = NumericalBound{.value = bound, .gap = std::nullopt, .by = std::string(by)};
+}
+
+std::optional<Duration> Engine::time_left() const {
+    if (!turn_.end) return std::nullopt;
+    return std::max(Duration{0}, *turn_.end - elapsed());
+}
+
 void Engine::count_acceptances(std::int64_t proposals, std::int64_t accepted) {
     proposals_ += proposals;
     acceptances_ += accepted;
@@ -379,6 +389,21 @@ SearchResult Engine::infeasible(std::string why) const {
     return result;
 }
 
+/// A plan that is below it refutes it.
+void Engine::compare_numerical_bound(SearchResult& result) const {
+    const Time value = result.evaluation.value;
+    if (!numerical_bound_ || numerical_bound_->value <= lower_bound_) return;
+    if (result.evaluation.feasible() && value < numerical_bound_->value) {
+        result.notes.push_back(fmt::format("{} says that no plan is below {}, which this plan is.",
+                                           numerical_bound_->by, to_text(numerical_bound_->value)));
+        return;
+    }
+    result.numerical_bound = numerical_bound_;
+    if (result.evaluation.feasible()) {
+        result.numerical_bound->gap = value / numerical_bound_->value - 1;
+    }
+}
+
 SearchResult Engine::finish(Status status) {
     SearchResult result;
     result.status = status;
@@ -411,6 +436,7 @@ SearchResult Engine::finish(Status status) {
     } else if (best_->evaluation.value == Time{0}) {
         result.gap = 0.0;
     }
+    compare_numerical_bound(result);
     result.elapsed = elapsed();
     return result;
 }

@@ -57,6 +57,9 @@ namespace partita::search {
 class LearnedSearchers;
 struct SearcherRow;
 
+/// What the searcher `exact` asks: its own branch and bound, HiGHS, or one after the other (exact.h).
+enum class ExactEngine : std::uint8_t { own, highs, both };
+
 /// What a progress bar shows. Valid during the call only.
 struct Progress {
     std::int64_t evaluations = 0;
@@ -78,8 +81,9 @@ struct EngineOptions {
     std::uint64_t seed = 1;
     int threads = 1;          ///< >= 1; 0 = one per core
     bool contiguous = false;  ///< the searchers propose contiguous plans only, bounds are of these
-    bool group = true;        ///< false: only what must share a device moves together
-    std::optional<plan::Strategy> start;            ///< --import-plan
+    ExactEngine exact_engine = ExactEngine::both;  ///< without HiGHS: as `own`
+    bool group = true;                    ///< false: only what must share a device moves together
+    std::optional<plan::Strategy> start;  ///< --import-plan
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
     const Clock* clock = nullptr;                   ///< null: steady_clock()
@@ -94,6 +98,13 @@ struct Baseline {
     std::optional<Time> value;
 };
 
+/// What a solver says that computes in floating point: good to know, and no proof.
+struct NumericalBound {
+    Time value;                 ///< no plan is below
+    std::optional<double> gap;  ///< value of the plan / this - 1
+    std::string by;             ///< "HiGHS 1.15.1"
+};
+
 struct SearchResult {
     Status status = Status::infeasible;  ///< never in_progress
     /// Complete, even when it does not fit; empty when no strategy can be legal (proven before any
@@ -105,7 +116,8 @@ struct SearchResult {
     Time lower_bound;
     std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)
     std::string limited_by;     ///< what the lower bound comes from (lower_bound.h)
-    std::string searcher;       ///< the one that found the strategy
+    std::optional<NumericalBound> numerical_bound;  ///< where it is above the proven one
+    std::string searcher;                           ///< the one that found the strategy
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::uint64_t seed = 1;
     std::int64_t evaluations = 0;
@@ -200,6 +212,10 @@ public:
     void count_acceptances(std::int64_t proposals, std::int64_t accepted);
     /// No plan is better than that; the caller has proven it, by what `limited_by` names.
     void raise_lower_bound(Time bound, std::string_view limited_by);
+    /// A solver says so, which is no proof: changes neither lower bound nor status.
+    void state_numerical_bound(Time bound, std::string_view by);
+    /// What is left of the time limit for this searcher; nullopt: there is none.
+    [[nodiscard]] std::optional<Duration> time_left() const;
     /// For the result's notes.
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
@@ -232,6 +248,7 @@ private:
     [[nodiscard]] Status run(const SearcherRow& row);
     [[nodiscard]] SearchResult infeasible(std::string why) const;
     [[nodiscard]] SearchResult finish(Status status);
+    void compare_numerical_bound(SearchResult& result) const;
     [[nodiscard]] Baseline single_device_baseline();
     [[nodiscard]] Baseline data_parallel_baseline();
 
@@ -244,6 +261,7 @@ private:
     std::unique_ptr<GroupGraph> groups_;
     Time lower_bound_;
     std::string limited_by_;
+    std::optional<NumericalBound> numerical_bound_;
     Turn turn_;
     Random random_;
     std::string searcher_;

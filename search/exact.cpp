@@ -4,10 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "graph/error.h"
 #include "search/engine.h"
+#include "search/highs.h"
+#include "search/loads/milp_bound.h"
 #include "search/pieces/graph.h"
 
 namespace partita::search {
@@ -18,7 +23,9 @@ constexpr std::int64_t kOperationsPerStep = 100'000'000;
 
 constexpr std::int64_t kFirstTurn = 2'000'000'000;  ///< operations that the first targets have
 constexpr std::int64_t kMoreTime = 4;
-constexpr std::int64_t kSeedWork = 30'000'000;  ///< of local search
+constexpr double kTreeShare = 0.3;  ///< of a limit of time, where HiGHS follows
+constexpr std::uint64_t kSeeds = std::uint64_t{1} << 31U;  ///< that HiGHS knows
+constexpr std::int64_t kSeedWork = 30'000'000;             ///< of local search
 
 // Targets, as shares of the way from the bound to the value.
 constexpr double kFirstShare = 0.5;
@@ -45,12 +52,25 @@ Exact::~Exact() = default;
 
 Status Exact::step(Engine& engine) {
     if (!tree_) return begin(engine);
+    if (for_highs_) return ask_highs(engine);
     spent_ += kOperationsPerStep;
     left_ -= kOperationsPerStep;
     if (tree_->advance(kOperationsPerStep)) return end_target(engine);
-    const bool limited = engine.options().time_limit.has_value();
-    if (!limited && spent_ >= options_.operations) return Status::found;
+    if (tree_is_over(engine)) return end_tree();
     return left_ > 0 ? Status::in_progress : give_way(engine);
+}
+
+/// Its share of the budget is spent.
+bool Exact::tree_is_over(const Engine& engine) const {
+    const std::optional<Duration> left = engine.time_left();
+    if (!left) return spent_ >= options_.operations;
+    const std::chrono::duration<double> given = time_given_;
+    return with_highs_ && *left <= (1 - kTreeShare) * given;
+}
+
+Status Exact::end_tree() {
+    for_highs_ = with_highs_;
+    return with_highs_ ? Status::in_progress : Status::found;
 }
 
 /// Status::found when there is nothing more to start from.
@@ -70,6 +90,10 @@ Status Exact::seed(Engine& engine) {
 }
 
 Status Exact::begin(Engine& engine) {
+    if (engine.options().exact_engine == ExactEngine::highs && highs_version().text.empty()) {
+        throw UsageError(
+            fmt::format("--engine highs: {}, or leave --engine out.", highs_version().missing));
+    }
     if (const Status status = seed(engine); status != Status::found) return status;
     if (!LoadSearch::applies(engine)) {
         engine.note("exact: no proof beyond the lower bound for this objective.");
@@ -80,12 +104,24 @@ Status Exact::begin(Engine& engine) {
             fmt::format("exact: nothing is proven on more than {} devices.", kMostMaskDevices));
         return Status::found;
     }
+    return start(engine);
+}
+
+Status Exact::start(Engine& engine) {
     load_ = make_load_problem(engine.groups());
     beyond_ = beyond_all_loads(load_);
     bound_ = engine.lower_bound().raw();
     tree_ = std::make_unique<LoadTree>(load_);
     turn_ = kFirstTurn;
     share_ = kFirstShare;
+    time_given_ = engine.time_left().value_or(Duration{0});
+    const ExactEngine asked = engine.options().exact_engine;
+    with_highs_ = asked != ExactEngine::own && !highs_version().text.empty();
+    if (with_highs_ && !fits_milp(load_)) {
+        with_highs_ = false;
+        engine.note("exact: too large for HiGHS, which was not asked.");
+    }
+    for_highs_ = with_highs_ && asked == ExactEngine::highs;
     return aim(engine);
 }
 
@@ -117,13 +153,47 @@ Status Exact::give_way(Engine& engine) {
     return aim(engine);
 }
 
+void Exact::offer(Engine& engine, const std::vector<std::int32_t>& devices) {
+    Placement placement;
+    for (const std::int32_t vertex : load_.of) {
+        placement.push_back(devices[static_cast<std::size_t>(vertex)]);
+    }
+    static_cast<void>(engine.evaluate(engine.groups().strategy(placement)));
+}
+
+MilpOptions Exact::highs_options(const Engine& engine) const {
+    MilpOptions options;
+    options.seed = static_cast<std::int32_t>(engine.options().seed % kSeeds);
+    options.stop = [&engine] { return engine.interrupted(); };
+    if (const auto left = engine.time_left()) {
+        options.seconds = std::chrono::duration<double>(*left).count();
+    } else {
+        options.iterations = milp_iterations(load_, options_.highs_operations);
+    }
+    return options;
+}
+
+/// Once; twice where no plan fitted before. What is left of a time limit then, for HiGHS looks at the clock only
+/// now and then, is for the tree.
+Status Exact::ask_highs(Engine& engine) {
+    const auto feasible = [&] { return engine.best_evaluation()->feasible(); };
+    const bool was_feasible = feasible();
+    const std::int64_t value = was_feasible ? engine.best_evaluation()->value.raw() : beyond_;
+    const MilpBound answer = milp_bound(load_, bound_, value, highs_options(engine));
+    if (answer.devices) offer(engine, *answer.devices);
+    if (was_feasible) {
+        engine.state_numerical_bound(Time(answer.bound), "HiGHS " + highs_version().text);
+    }
+    const MilpStatus status = answer.result.status;
+    if (status == MilpStatus::optimal && !was_feasible && feasible()) return Status::in_progress;
+    with_highs_ = for_highs_ = false;
+    return status == MilpStatus::stopped && engine.time_left() ? Status::in_progress
+                                                               : Status::found;
+}
+
 Status Exact::end_target(Engine& engine) {
     if (const auto& devices = tree_->solution()) {
-        Placement placement;
-        for (const std::int32_t vertex : load_.of) {
-            placement.push_back((*devices)[static_cast<std::size_t>(vertex)]);
-        }
-        static_cast<void>(engine.evaluate(engine.groups().strategy(placement)));
+        offer(engine, *devices);
     } else {
         bound_ = target_;
         share_ = std::min(1.0, share_ * kMore);

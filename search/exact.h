@@ -6,6 +6,8 @@
 //                                 target between bound and value: none found raises the lower bound, one
 //                                 found is the new value. A target that takes too long gives way to lower
 //                                 ones, easier to prove, and has more time when its turn comes again
+//     the same, for HiGHS         what is left of the budget, with the same question as a mixed-integer linear
+//                                 program (search/loads/milp_bound.h): a better plan, or a bound to a 1e6th
 //     everything else             local search; the engine's lower bound stands
 //
 //     lower bound ├──────●────────────────────┤ value        target: a share of what is between them
@@ -13,25 +15,32 @@
 // The tree starts from the best contiguous plan, from what local search makes of it (search/loads/search.h),
 // and from what searchers before it found.
 //
-// Optimal: when bound and value meet. Ends: then, or, where nobody gave a limit of time, after some 60 s of
-// one core.
-// Random: the seed, in local search alone. Threads: local search; the tree has one.
+// Optimal: when bound and value meet, in integers. What HiGHS says is the result's numerical bound, beside the
+// proven one: floating point proves nothing.
+// Ends: when bound and value meet, when HiGHS has nothing more to say, or, where nobody gave a limit of time,
+// after some 60 s of one core for the tree and as many for HiGHS. With a limit of time, and both, the tree has
+// three tenths of it.
+// Random: the seed, in local search and HiGHS. Threads: local search; the others have one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "search/clock.h"
 #include "search/contiguous.h"
 #include "search/loads/graph.h"
 #include "search/loads/search.h"
 #include "search/loads/tree.h"
 #include "search/local_search.h"
+#include "search/milp.h"
 #include "search/searcher.h"
 
 namespace partita::search {
 
 struct ExactOptions {
-    std::int64_t operations = 60'000'000'000;  ///< of about 1 ns, without a limit of time
+    std::int64_t operations = 60'000'000'000;        ///< of about 1 ns, without a limit of time
+    std::int64_t highs_operations = 60'000'000'000;  ///< the same, of HiGHS
 };
 
 class Exact final : public Searcher {
@@ -39,13 +48,20 @@ public:
     explicit Exact(ExactOptions options = {});
     ~Exact() override;
 
-    /// The contiguous plans; local search; then about a tenth of a second of the tree.
+    /// The contiguous plans; local search; then about a tenth of a second of the tree; all of HiGHS, which
+    /// an interruption ends. Throws UsageError when HiGHS is asked for by name and is not there.
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
     [[nodiscard]] Status begin(Engine& engine);
     [[nodiscard]] Status seed(Engine& engine);
+    [[nodiscard]] Status start(Engine& engine);
     [[nodiscard]] Status aim(Engine& engine);
+    [[nodiscard]] bool tree_is_over(const Engine& engine) const;
+    [[nodiscard]] Status end_tree();
+    [[nodiscard]] Status ask_highs(Engine& engine);
+    [[nodiscard]] MilpOptions highs_options(const Engine& engine) const;
+    void offer(Engine& engine, const std::vector<std::int32_t>& devices);
     [[nodiscard]] Status end_target(Engine& engine);
     [[nodiscard]] Status give_way(Engine& engine);
 
@@ -55,6 +71,9 @@ private:
     std::unique_ptr<LocalSearch> general_;
     LoadProblem load_;
     std::unique_ptr<LoadTree> tree_;
+    Duration time_given_{0};  ///< of the limit of time, when the tree began
+    bool with_highs_ = false;
+    bool for_highs_ = false;   ///< its turn has come
     std::int64_t beyond_ = 0;  ///< more than any load
     std::int64_t bound_ = 0;   ///< no plan is below
     std::int64_t target_ = 0;  ///< the tree looks for plans below

@@ -122,7 +122,7 @@ constexpr std::array kSearchers = {
                 .summary =
                     "the best placement and its proof, by branch and bound, as far as the time "
                     "allows; for the throughput of given costs",
-                .options = "--time-limit",
+                .options = "--time-limit, --engine",
                 .make = make<Exact>},
     SearcherRow{.name = "elimination",
                 .summary = "the best split of every op if nothing overlapped, by elimination of "
@@ -158,6 +158,13 @@ const SearcherRow* find_searcher(std::string_view name) {
     const auto at = std::find_if(kSearchers.begin(), kSearchers.end(),
                                  [&](const SearcherRow& row) { return row.name == name; });
     return at == kSearchers.end() ? nullptr : &*at;
+}
+
+ExactEngine parse_exact_engine(std::string_view name) {
+    if (name == "own") return ExactEngine::own;
+    if (name == "highs") return ExactEngine::highs;
+    if (name == "both") return ExactEngine::both;
+    throw UsageError(fmt::format("--engine {}: expected own, highs or both.", name));
 }
 
 bool any_learned(std::span<const std::string> names) {

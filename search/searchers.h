@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "search/engine.h"
 #include "search/group_graph.h"
 #include "search/searcher.h"
 
@@ -35,5 +36,8 @@ bool any_learned(std::span<const std::string> names);
 
 /// "S1,S2,..." as given to --searcher. Throws UsageError naming the unknown one and the known ones.
 std::vector<std::string> parse_searchers(std::string_view list);
+
+/// "own", "highs" or "both" as given to --engine. Throws UsageError.
+ExactEngine parse_exact_engine(std::string_view name);
 
 }  // namespace partita::search

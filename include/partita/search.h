@@ -43,6 +43,10 @@ enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
 /// one with the longest path to the end, the one that sets free most work.
 enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 
+/// What the searcher `exact` asks, for the throughput of given costs: its own branch and bound, which proves
+/// in integers; HiGHS, if this build found it, whose bounds are numerical; or one after the other.
+enum class ExactEngine : std::uint8_t { own, highs, both };
+
 /// What a searcher that learns is told of its candidates: their predicted time, or what they take on this
 /// host's devices.
 enum class Reward : std::uint8_t { simulated, measured };
@@ -112,6 +116,7 @@ struct PlanOptions {
     std::optional<std::int64_t> evaluations;  ///< of strategies; >= 1
     std::uint64_t seed = 1;                   ///< of everything random
     int threads = 0;                          ///< 0 = one per core; at most 1024
+    ExactEngine exact_engine = ExactEngine::both;
     bool groups = true;         ///< false: ops may part that make no sense apart (`--no-groups`)
     std::optional<Plan> start;  ///< the search starts from it
 
@@ -138,6 +143,14 @@ enum class Status : std::uint8_t {
 };
 std::string_view to_text(Status status);
 
+/// What a solver says that computes in floating point. It is no proof, and not what `lower_bound` and
+/// Status::optimal rest on.
+struct NumericalBound {
+    Time value;                 ///< no legal plan is faster
+    std::optional<double> gap;  ///< of the plan: its value / this - 1
+    std::string by;             ///< "HiGHS 1.15.1"
+};
+
 /// A well-known plan to compare with; no value when it does not fit.
 struct Baseline {
     std::string name;  ///< "single-device", "data-parallel"
@@ -152,7 +165,8 @@ struct SearchResult {
     std::optional<double> gap;  ///< value / lower bound - 1; none when infeasible or the bound is 0
     std::optional<Time> measured;  ///< with Reward::measured: the plan took that long
     std::string limited_by;        ///< what the bound comes from, e.g. "memory of 4 devices"
-    std::string searcher;          ///< the one that found the plan
+    std::optional<NumericalBound> numerical_bound;  ///< where it is above `lower_bound`
+    std::string searcher;                           ///< the one that found the plan
     std::int64_t evaluations = 0;
     std::chrono::nanoseconds elapsed{0};
     std::vector<Baseline> baselines;

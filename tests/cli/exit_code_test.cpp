@@ -92,6 +92,10 @@ TEST_F(ExitCode, IsTwoForContiguousPiecesWithoutThroughput) {
                      "--import-plan", "plan.json"}));
 }
 
+TEST_F(ExitCode, IsTwoForAnEngineThatDoesNotExist) {
+    expect(2, "--engine scip: expected own, highs or both", plan_mlp({"--engine", "scip"}));
+}
+
 TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
     expect(2, "Add O", plan_mlp({"--dims", "S,P"}));
     expect(2, "separated by commas, got 'SO'", plan_mlp({"--dims", "SO"}));

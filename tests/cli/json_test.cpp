@@ -40,7 +40,7 @@ const std::vector<std::string> kPlanKeys = {
     "micro_batches", "schedule",          "notes",     "evaluations",
     "elapsed_s",     "evaluations_per_s", "tasks",     "acceptance_rate",
     "baselines",     "devices",           "costs",     "unsupported_ops",
-    "plan"};
+    "plan",          "numerical_bound"};
 
 TEST_F(Json, OfPlanHasThePromisedKeys) {
     const json summary = run_json(plan_mlp());

@@ -63,6 +63,19 @@ public:
     }
 };
 
+/// Says of what the engine holds that nothing is below so many microseconds.
+template <int bound>
+class Claimer final : public Searcher {
+public:
+    Status step(Engine& engine) override {
+        if (engine.best() == nullptr) {
+            static_cast<void>(engine.evaluate(plan::on_devices({1, 1})));
+        }
+        engine.state_numerical_bound(microseconds(bound), "a solver");
+        return Status::found;
+    }
+};
+
 template <class S>
 SearcherRow row(std::string_view name) {
     return {.name = name, .summary = "", .options = "", .make = [](Engine&) {
@@ -82,9 +95,38 @@ protected:
     Problem problem_ = plan::make_problem(graph_, machine_);
 };
 
+using ClaimsTheValue = Claimer<20>;
+using ClaimsTooMuch = Claimer<21>;
+using ClaimsWhatIsProven = Claimer<10>;
 using BothTogether = TwoProposals<0, 0, 1, 1>;
 using SameTwice = TwoProposals<0, 0, 0, 0>;
 using TogetherThenApart = TwoProposals<0, 0, 0, 1>;
+
+TEST_F(TwoNodes, ANumericalBoundIsNoProof) {
+    const SearchResult result = run({row<ClaimsTheValue>("claims")});
+    EXPECT_EQ(result.status, Status::found);
+    EXPECT_EQ(result.lower_bound, microseconds(10));
+    EXPECT_EQ(result.gap, 1.0);
+    ASSERT_TRUE(result.numerical_bound);
+    EXPECT_EQ(result.numerical_bound->value, microseconds(20));
+    EXPECT_EQ(result.numerical_bound->gap, 0.0);
+    EXPECT_EQ(result.numerical_bound->by, "a solver");
+}
+
+TEST_F(TwoNodes, ANumericalBoundThatAPlanRefutesIsOnlyNoted) {
+    const SearchResult result = run({row<ClaimsTooMuch>("claims")});
+    EXPECT_FALSE(result.numerical_bound);
+    EXPECT_THAT(result.notes, ElementsAre(HasSubstr("a solver says that no plan is below")));
+    const SearchResult later =
+        run({row<ClaimsTheValue>("claims"), row<TogetherThenApart>("later")});
+    EXPECT_FALSE(later.numerical_bound);
+    EXPECT_EQ(later.status, Status::optimal);
+    EXPECT_EQ(later.notes.size(), 1);
+}
+
+TEST_F(TwoNodes, ANumericalBoundAtTheProvenOneIsNotSaid) {
+    EXPECT_FALSE(run({row<ClaimsWhatIsProven>("claims")}).numerical_bound);
+}
 
 TEST_F(TwoNodes, OfEqualStrategiesTheFirstStays) {
     const SearchResult result = run({row<BothTogether>("both")});

@@ -8,10 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "graph/error.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/engine.h"
+#include "search/highs.h"
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
@@ -33,24 +36,34 @@ ProblemOptions throughput() {
     return options;
 }
 
-EngineOptions exact(int threads = 1) {
+EngineOptions exact(int threads = 1, ExactEngine engine = ExactEngine::both) {
     EngineOptions options;
     options.searchers = {"exact"};
     options.threads = threads;
+    options.exact_engine = engine;
     return options;
 }
 
-/// Branch and bound alone for about so long.
-SearchResult for_operations(const Problem& problem, std::int64_t operations) {
+/// Those that are in this build.
+std::vector<ExactEngine> engines() {
+    std::vector<ExactEngine> all{ExactEngine::own, ExactEngine::both};
+    if (!highs_version().text.empty()) all.push_back(ExactEngine::highs);
+    return all;
+}
+
+/// Each engine for about so long.
+SearchResult for_operations(const Problem& problem, std::int64_t operations,
+                            ExactEngine engine = ExactEngine::own) {
     static std::int64_t budget;
     budget = operations;
     const SearcherRow row{.name = "exact",
                           .summary = "",
                           .options = "",
                           .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
-                              return std::make_unique<Exact>(ExactOptions{.operations = budget});
+                              return std::make_unique<Exact>(
+                                  ExactOptions{.operations = budget, .highs_operations = budget});
                           }};
-    return Engine(problem, {}).run(std::span(&row, 1));
+    return Engine(problem, exact(1, engine)).run(std::span(&row, 1));
 }
 
 TEST(Exact, EqualsAllAssignmentsOfSmallWorkloadsAndSaysSo) {
@@ -71,6 +84,52 @@ TEST(Exact, EqualsAllAssignmentsOfSmallWorkloadsAndSaysSo) {
     }
     EXPECT_GT(infeasible, 5);
     EXPECT_LT(infeasible, 150);
+}
+
+/// HiGHS alone: its plan is the best, what it says holds, and only integers make it optimal.
+TEST(Exact, WithHighsEqualsAllAssignmentsAndKeepsItsBoundApart) {
+    if (highs_version().text.empty()) GTEST_SKIP() << "no HiGHS: " << highs_version().missing;
+    int numerical = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        Random random(seed);
+        const SmallWorkload small = small_workload(random);
+        const Problem problem = throughput_of(small);
+        SCOPED_TRACE(seed);
+        const std::optional<Time> best = best_by_enumeration(problem);
+        const SearchResult result = search(problem, exact(1, ExactEngine::highs));
+        if (!expect_best(problem, result, best)) continue;
+        EXPECT_LE(result.lower_bound, *best);
+        EXPECT_EQ(result.status == Status::optimal, result.lower_bound == *best);
+        if (!result.numerical_bound) continue;
+        ++numerical;
+        EXPECT_EQ(result.status, Status::found);
+        EXPECT_EQ(result.numerical_bound->by, "HiGHS " + highs_version().text);
+        EXPECT_GT(result.numerical_bound->value, result.lower_bound);
+        EXPECT_LE(result.numerical_bound->value, *best);
+        EXPECT_LT(*result.numerical_bound->gap, 3e-6);
+    }
+    EXPECT_GT(numerical, 30);
+}
+
+TEST(Exact, AsksHighsWhatTheTreeLeavesOpen) {
+    if (highs_version().text.empty()) GTEST_SKIP() << "no HiGHS: " << highs_version().missing;
+    const plan::PublicWorkload of = plan::public_workload("throughput/layer_bert24_training");
+    const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
+    const SearchResult own = for_operations(problem, 4'000'000'000, ExactEngine::own);
+    const SearchResult both = for_operations(problem, 4'000'000'000, ExactEngine::both);
+    EXPECT_FALSE(own.numerical_bound);
+    EXPECT_EQ(both.lower_bound, own.lower_bound);
+    ASSERT_TRUE(both.numerical_bound);
+    EXPECT_GT(both.numerical_bound->value, own.lower_bound);
+    EXPECT_LE(both.numerical_bound->value, both.evaluation.value);
+}
+
+TEST(Exact, SaysWhenHighsIsAskedForAndNotThere) {
+    if (!highs_version().text.empty()) GTEST_SKIP() << "HiGHS is there";
+    Random random(1);
+    const SmallWorkload small = small_workload(random);
+    const Problem problem = throughput_of(small);
+    EXPECT_THROW(static_cast<void>(search(problem, exact(1, ExactEngine::highs))), UsageError);
 }
 
 /// REFERENCES 8: proven by a MILP there.
@@ -109,11 +168,16 @@ TEST(Exact, GivesTheSameWithAnyNumberOfThreads) {
         const graph::OpGraph graph = support::random_workload(random, 14);
         const cost::Machine machine = support::random_machine(random, 3, Bytes{1'000});
         const Problem problem = plan::make_problem(graph, machine, throughput());
-        const SearchResult one = search(problem, exact(1));
-        const SearchResult two = search(problem, exact(2));
-        EXPECT_EQ(one.strategy, two.strategy);
-        EXPECT_EQ(one.lower_bound, two.lower_bound);
-        EXPECT_EQ(one.status, two.status);
+        for (const ExactEngine engine : engines()) {
+            const SearchResult one = search(problem, exact(1, engine));
+            const SearchResult two = search(problem, exact(2, engine));
+            EXPECT_EQ(one.strategy, two.strategy);
+            EXPECT_EQ(one.lower_bound, two.lower_bound);
+            EXPECT_EQ(one.status, two.status);
+            ASSERT_EQ(one.numerical_bound.has_value(), two.numerical_bound.has_value());
+            if (!one.numerical_bound) continue;
+            EXPECT_EQ(one.numerical_bound->value, two.numerical_bound->value);
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "graph/op_graph.h"
 #include "plan/max_load.h"
 #include "plan/subgraph_latency.h"
+#include "search/batch_times.h"
 #include "search/calls/bound.h"
 #include "search/loads/bound.h"
 #include "search/path_bound.h"
@@ -48,20 +50,27 @@ void raise_by_path(LowerBound& bound, const plan::Problem& problem, const PathBo
           fmt::format("critical path through {}", named(problem, path.on_path)));
 }
 
-}  // namespace
-
-LowerBound lower_bound(const plan::Problem& problem) {
-    const WorkBound work(problem);
+/// Numbers 2, 3 and 7.
+LowerBound throughput_bound(const plan::Problem& problem) {
+    const BatchTimes times(problem, 1);
+    const WorkBound work(problem, times);
     LowerBound bound;
     bound.shortage = work.shortage();
-    if (problem.objective() == plan::Objective::throughput) {
-        raise_by_work(bound, problem, work);
-        if (!plan::has_given_costs(problem) || !bound.shortage.empty()) return bound;
-        bound.cuts = load_bound(problem, bound.value);
-        raise(bound, bound.cuts, "work and communication of " + devices(problem.device_count()));
-        return bound;
-    }
-    const PathBounds path = path_bounds(problem, work);
+    raise_by_work(bound, problem, work);
+    if (!plan::has_given_costs(problem) || !bound.shortage.empty()) return bound;
+    bound.cuts = load_bound(problem, bound.value);
+    raise(bound, bound.cuts, "work and communication of " + devices(problem.device_count()));
+    return bound;
+}
+
+/// Numbers 1 to 6, of plans with so many micro-batches.
+LowerBound timeline_bound(const plan::Problem& problem, int micro_batches) {
+    const BatchTimes times(problem, micro_batches);
+    const WorkBound work(problem, times);
+    LowerBound bound;
+    bound.shortage = work.shortage();
+    bound.micro_batches = micro_batches;
+    const PathBounds path = path_bounds(problem, times, work);
     raise_by_path(bound, problem, path);
     if (plan::is_subgraph_latency(problem)) {
         bound.calls = call_bound(problem);
@@ -78,6 +87,21 @@ LowerBound lower_bound(const plan::Problem& problem) {
           fmt::format("all micro-batches through the stage of {}",
                       named(problem, path.longest_stage)));
     return bound;
+}
+
+}  // namespace
+
+LowerBound lower_bound(const plan::Problem& problem) {
+    if (problem.objective() == plan::Objective::throughput) return throughput_bound(problem);
+    std::optional<LowerBound> least;
+    for (const int micro_batches : problem.micro_batch_choices()) {
+        LowerBound bound = timeline_bound(problem, micro_batches);
+        if (!least || bound.value < least->value) least = std::move(bound);
+    }
+    if (least->micro_batches > 1 && !least->limited_by.empty()) {
+        least->limited_by += fmt::format(", in {} micro-batches", least->micro_batches);
+    }
+    return *std::move(least);
 }
 
 }  // namespace partita::search

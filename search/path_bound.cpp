@@ -36,8 +36,8 @@ struct BestTasks {
 
 class PathBuilder {
 public:
-    PathBuilder(const Problem& problem, const WorkBound& work)
-        : problem_(problem), graph_(problem.graph()), work_(work) {}
+    PathBuilder(const Problem& problem, const BatchTimes& times, const WorkBound& work)
+        : problem_(problem), graph_(problem.graph()), times_(times), work_(work) {}
 
     BestTasks run() {
         find_lengths();
@@ -59,15 +59,16 @@ public:
     }
 
 private:
-    [[nodiscard]] BestTask best_of(OpId op, Time (Problem::*time)(OpId, int) const) const {
+    template <class PhaseOn>
+    [[nodiscard]] BestTask best_of(OpId op, PhaseOn phase_on) const {
         BestTask task;
         bool any = false;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
             const int device = work_.classes().device[c];
-            const Time here = (problem_.*time)(op, device);
-            const Int128 price = static_cast<Int128>(work_.weight(c)) * here.raw();
-            const Time part = shortest_part(op, here, device);
+            const BatchTimes::Phase here = phase_on(device);
+            const Int128 price = static_cast<Int128>(work_.weight(c)) * here.all.raw();
+            const Time part = shortest_part(op, here.run, device);
             if (!any || part < task.length) task.length = part;
             if (!any || price < task.price) task.price = price;
             any = true;
@@ -75,11 +76,10 @@ private:
         return task;
     }
 
-    /// The least that one part of one micro-batch can take of an op that takes `whole`: whole times
-    /// are rounded up, and no task is shorter than a launch.
+    /// The least that one part can take of an op that takes `whole`: whole times are rounded up, and no
+    /// task is shorter than a launch.
     [[nodiscard]] Time shortest_part(OpId op, Time whole, int device) const {
-        std::int64_t parts = problem_.split_limit(op);
-        if (problem_.is_batched(op)) parts *= problem_.most_micro_batches();
+        const std::int64_t parts = problem_.split_limit(op);
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
                         std::min(whole, problem_.least_task_time(op, device)));
@@ -91,21 +91,26 @@ private:
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
             const int device = work_.classes().device[c];
-            const Time time =
-                problem_.least_forward_time(op, device) + problem_.least_backward_time(op, device);
+            const Time time = times_.forward(op, device).all + times_.backward(op, device).all;
             least = std::min(least.value_or(time), time);
         }
         if (!least || *least == Time{0}) return Time{0};
-        // Each of the two times is rounded up.
-        return std::max(Time{0}, Time((least->raw() - 2) / problem_.split_limit(op)));
+        // Each of the times of all micro-batches is rounded up.
+        const std::int64_t rounded = 2 * times_.runs(op);
+        return std::max(Time{0}, Time((least->raw() - rounded) / problem_.split_limit(op)));
     }
 
     void find_lengths() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            tasks_.forward.push_back(best_of(op, &Problem::least_forward_time));
-            tasks_.backward.push_back(best_of(op, &Problem::least_backward_time));
-            tasks_.update.push_back(best_of(op, &Problem::least_update_time));
+            tasks_.forward.push_back(
+                best_of(op, [&](int device) { return times_.forward(op, device); }));
+            tasks_.backward.push_back(
+                best_of(op, [&](int device) { return times_.backward(op, device); }));
+            tasks_.update.push_back(best_of(op, [&](int device) {
+                const Time update = problem_.least_update_time(op, device);
+                return BatchTimes::Phase{update, update};
+            }));
         }
     }
 
@@ -164,6 +169,7 @@ private:
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
+    const BatchTimes& times_;
     const WorkBound& work_;
     BestTasks tasks_;
 };
@@ -223,8 +229,8 @@ OpId longest_on(const BestTasks& all, Time path) {
     return longest;
 }
 
-PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
-    PathBuilder builder(problem, work);
+PathBounds path_bounds(const Problem& problem, const BatchTimes& times, const WorkBound& work) {
+    PathBuilder builder(problem, times, work);
     const BestTasks all = builder.run();
     PathBounds bounds;
     builder.find_longest_stage(all, bounds);

@@ -12,6 +12,7 @@
 #include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
+#include "search/batch_times.h"
 #include "search/work_bound.h"
 
 namespace partita::search {
@@ -24,6 +25,8 @@ struct PathBounds {
     graph::OpId longest_stage;  ///< of number 5
 };
 
-PathBounds path_bounds(const plan::Problem& problem, const WorkBound& work);
+/// Of plans with as many micro-batches as `times`.
+PathBounds path_bounds(const plan::Problem& problem, const BatchTimes& times,
+                       const WorkBound& work);
 
 }  // namespace partita::search

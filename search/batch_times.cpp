@@ -34,9 +34,11 @@ BatchTimes::BatchTimes(const plan::Problem& problem, int micro_batches)
     }
 }
 
-/// Windows over the batch and measured times have no share that is known.
+/// Windows over a batch that is cut and measured times have no share that is known.
 bool BatchTimes::knows_shares(OpId op) const {
-    if (!even_ || problem_.uses_signatures() || problem_.graph().op(op).given) return false;
+    if (problem_.uses_signatures() || problem_.graph().op(op).given) return false;
+    if (runs(op) == 1) return true;
+    if (!even_) return false;
     const std::vector<graph::BatchDigit>& digits = problem_.batch_digits(op);
     for (const graph::TensorRule& operand : problem_.rule(op).operands) {
         for (const graph::DimRule& dim : operand.dims) {
@@ -48,9 +50,11 @@ bool BatchTimes::knows_shares(OpId op) const {
     return true;
 }
 
-plan::PartSize BatchTimes::share_of(OpId id) const {
+std::optional<plan::PartSize> BatchTimes::share_of(OpId id) const {
+    if (!knows_shares(id)) return std::nullopt;
     const graph::Op& op = problem_.graph().op(id);
     plan::PartSize size = plan::least_size(problem_.graph(), id, problem_.rule(id));
+    if (runs(id) == 1) return size;
     size.flops = Flops(size.flops.raw() / micro_batches_);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid() || !problem_.is_batched(op.inputs[i])) continue;
@@ -74,10 +78,12 @@ BatchTimes::Phase BatchTimes::phase(OpId op, int device, Time whole, Time share)
 BatchTimes::Phases BatchTimes::find(OpId op, int device) const {
     Time forward;
     Time backward;
-    if (runs(op) > 1 && knows_shares(op)) {
-        const plan::PartSize size = share_of(op);
-        if (problem_.has_forward(op)) forward = problem_.forward_price(op, size, device).time;
-        if (problem_.has_backward(op)) backward = problem_.backward_price(op, size, device).time;
+    const auto size = runs(op) > 1 ? share_of(op) : std::nullopt;
+    if (size && problem_.has_forward(op)) {
+        forward = problem_.forward_price(op, *size, device).time;
+    }
+    if (size && problem_.has_backward(op)) {
+        backward = problem_.backward_price(op, *size, device).time;
     }
     return {phase(op, device, problem_.least_forward_time(op, device), forward),
             phase(op, device, problem_.least_backward_time(op, device), backward)};

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/ids.h"
@@ -49,6 +50,8 @@ public:
         const Phases& phases = of(op, device);
         return phases.forward.all + phases.backward.all + problem_.least_update_time(op, device);
     }
+    /// What one micro-batch of the op handles, or less; nullopt: it is not known what that costs.
+    [[nodiscard]] std::optional<plan::PartSize> share_of(graph::OpId op) const;
     /// How often one contribution to the whole gradient of `t` is added to others, wherever that happens.
     [[nodiscard]] std::int64_t additions(graph::TensorId t) const;
 
@@ -65,7 +68,6 @@ private:
     [[nodiscard]] Phases find(graph::OpId op, int device) const;
     [[nodiscard]] Phase phase(graph::OpId op, int device, Time whole, Time share) const;
     [[nodiscard]] bool knows_shares(graph::OpId op) const;
-    [[nodiscard]] plan::PartSize share_of(graph::OpId op) const;
 
     const plan::Problem& problem_;
     int micro_batches_;

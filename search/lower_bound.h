@@ -57,10 +57,11 @@ struct LowerBound {
     Time critical_path;  ///< 0 for max-load
     Time work;
     Time unit;
-    Time windows;  ///< number 4; 0 for max-load
-    Time stage;    ///< number 5; 0 for max-load
-    Time calls;    ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
-    Time cuts;     ///< number 7; 0 but for the throughput of given costs
+    Time windows;           ///< number 4; 0 for max-load
+    Time stage;             ///< number 5; 0 for max-load
+    Time calls;             ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
+    Time cuts;              ///< number 7; 0 but for the throughput of given costs
+    Time chain;             ///< number 8; 0 for max-load and subgraph latency
     int micro_batches = 1;  ///< of the plans with the least bound; but for max-load
     /// Which of these is the largest and where it comes from, e.g. "critical path through 'conv3'", "memory
     /// of 4 devices"; the first of equals. Empty: the value is 0.

@@ -215,8 +215,7 @@ void WorkBound::add_accumulations(const Problem& problem) {
         if (additions == 0) continue;
         first_op_.emplace_back();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            table_.time.push_back(additions *
-                                  problem.least_accumulate_time(t, classes_.device[c]));
+            table_.time.push_back(additions * problem.least_accumulate_time(t, classes_.device[c]));
             table_.bytes.emplace_back();
             table_.open.push_back(1);
         }
@@ -233,8 +232,8 @@ void WorkBound::bound_units() {
         }
         if (best == Time::max()) continue;
         // Whole times are rounded up, those of parts may be less than a part of them.
-        const std::int64_t rounded = std::min<std::int64_t>(
-            best.raw(), members_[u] * (2 * times_.micro_batches() + 1));
+        const std::int64_t rounded =
+            std::min<std::int64_t>(best.raw(), members_[u] * (2 * times_.micro_batches() + 1));
         const std::int64_t slack = limit_[u] > 1 ? rounded : 0;
         const Time time((best.raw() - slack) / limit_[u]);
         if (time <= unit_) continue;

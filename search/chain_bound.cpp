@@ -24,9 +24,9 @@ constexpr std::int64_t kWeights = 1 << 12;
 /// On more devices nothing is said of what moves: whether copies are measured is asked for every pair.
 constexpr int kMostDevices = 64;
 /// How much less work counts on quick devices than by their speed: tried one after the other.
-constexpr double kBiases[] = {0, 1, 4};
+constexpr double kBiases[] = {0, 0.5, 1, 2, 4};
 /// Pairs of states that all evaluations together may look at.
-constexpr std::int64_t kMostLooks = 10'000'000;
+constexpr std::int64_t kMostLooks = 16'000'000;
 
 /// All positions of its factors, each once: distinct factors whose extents make the dims.
 bool is_made_of_factors(const OpRule& rule, const graph::TensorRule& tensor,
@@ -239,25 +239,28 @@ public:
     /// The least mean, with that weight of the chain's length, in kWeights: dynamic programming.
     [[nodiscard]] Time bound(std::int64_t weight) {
         const std::int64_t of_work = kWeights - weight;
-        cost_.assign(1, 0);
+        before_.assign(1, {0, 0});
         for (std::size_t link = 0; link < chain_.size(); ++link) {
-            next_.clear();
+            here_.clear();
+            // The cheapest first, so that few are looked at.
+            std::ranges::sort(before_, {}, &Sum::cost);
             for (std::size_t to = first_[link]; to < first_[link + 1]; ++to) {
                 const State& state = states_[to];
                 Int128 least = -1;
-                for (std::size_t from = 0; from < cost_.size(); ++from) {
-                    if (least >= 0 && cost_[from] >= least) continue;
-                    Int128 cost = cost_[from];
-                    if (link > 0) cost += moved(states_[first_[link - 1] + from], state, weight);
+                for (const Sum& before : before_) {
+                    if (least >= 0 && before.cost >= least) break;
+                    Int128 cost = before.cost;
+                    if (link > 0) cost += moved(states_[before.state], state, weight);
                     least = least < 0 ? cost : std::min(least, cost);
                 }
-                next_.push_back(least + static_cast<Int128>(weight) * state.length +
-                                static_cast<Int128>(of_work) * state.extra);
+                here_.push_back({least + static_cast<Int128>(weight) * state.length +
+                                     static_cast<Int128>(of_work) * state.extra,
+                                 to});
             }
-            std::swap(cost_, next_);
+            std::swap(before_, here_);
         }
-        const Int128 mean =
-            *std::ranges::min_element(cost_) + static_cast<Int128>(of_work) * work_time_;
+        const Int128 mean = std::ranges::min(before_, {}, &Sum::cost).cost +
+                            static_cast<Int128>(of_work) * work_time_;
         return Time(static_cast<std::int64_t>(mean / kWeights));
     }
 
@@ -279,19 +282,24 @@ private:
         const std::size_t rows = parts_.of(link.op, 0).size();
         for (std::size_t row = 0; row < rows; ++row) {
             const PartTime& part = parts_.of(link.op, 0)[row];
-            // Where nothing is known of shares nothing moves, and replicas are of no use.
-            const bool known = part.fewest == part.most;
-            const std::int64_t step = part.fewest;
-            for (std::int64_t devices = step; devices <= most; devices += step) {
-                add_state(link.op, row, time, devices, whole);
-                if (!known) break;
+            add_state(link.op, row, time, {part.fewest, part.most}, whole);
+            // Where nothing is known of shares nothing moves, and replicas are of no use. Numbers of them by
+            // powers of two: the work of the fewest, on as many devices as the most.
+            if (part.fewest < part.most) continue;
+            for (std::int64_t replicas = 2; replicas * part.most <= most; replicas *= 2) {
+                const std::int64_t last = std::min(most / part.most, 2 * replicas - 1);
+                add_state(link.op, row, time, {replicas * part.most, last * part.most}, whole);
             }
         }
         if (states_.size() == first_.back()) states_.push_back({});  // it may run nowhere
     }
 
-    void add_state(OpId op, std::size_t row, Time PartTime::*time, std::int64_t devices,
-                   Int128 whole) {
+    struct Devices {
+        std::int64_t fewest = 1;
+        std::int64_t most = 1;
+    };
+
+    void add_state(OpId op, std::size_t row, Time PartTime::*time, Devices devices, Int128 whole) {
         by_speed_.clear();
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
@@ -301,8 +309,8 @@ private:
         }
         if (by_speed_.empty()) return;
         std::ranges::sort(by_speed_, {}, &Speed::time);
-        State state{.devices = devices, .share = parts_.of(op, 0)[row].largest};
-        const Int128 extra = times_.runs(op) * price_on(devices) - whole;
+        State state{.devices = devices.most, .share = parts_.of(op, 0)[row].largest};
+        const Int128 extra = times_.runs(op) * price_on(devices.fewest) - whole;
         state.extra = static_cast<std::int64_t>(std::max<Int128>(0, extra) / speed_);
         state.length = mean_length(state.share);
         states_.push_back(state);
@@ -391,6 +399,12 @@ private:
         return least.raw();
     }
 
+    /// The least of the links up to that state.
+    struct Sum {
+        Int128 cost = 0;
+        std::size_t state = 0;
+    };
+
     struct Speed {
         std::int64_t time = 0;  ///< of a part there
         std::int64_t devices = 0;
@@ -410,14 +424,14 @@ private:
     std::int64_t work_time_ = 0;      ///< ps
     // Kept for their memory.
     std::vector<Speed> by_speed_;
-    std::vector<Int128> cost_;
-    std::vector<Int128> next_;
+    std::vector<Sum> before_;
+    std::vector<Sum> here_;
 };
 
 /// The best weight: the bound is concave in it. First a few far apart, then between the best and its
 /// neighbours.
 Time best_weight(ChainCosts& costs) {
-    auto left = std::clamp<std::int64_t>(kMostLooks / costs.looks(), 4, 12);
+    auto left = std::clamp<std::int64_t>(kMostLooks / costs.looks(), 4, 16);
     Time best;
     std::int64_t at = 0;
     const auto attempt = [&](std::int64_t weight) {

@@ -143,6 +143,13 @@ search::EngineOptions engine_options(const PlanOptions& options) {
     return engine;
 }
 
+rl::LearnOptions learn_options(const PlanOptions& options) {
+    return {.load_policy = options.load_policy,
+            .save_policy = options.save_policy,
+            .zero_shot = options.zero_shot,
+            .curve = options.learning_curve};
+}
+
 plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,
                                      const cost::Machine& machine) {
     const GoalOptions goal = goal_of(options);

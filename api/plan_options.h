@@ -6,14 +6,18 @@
 #include "api/loaded_model.h"
 #include "cost/machine.h"
 #include "plan/problem.h"
+#include "rl/rl.h"
 #include "search/engine.h"
 
 #include <partita/search.h>
 
 namespace partita::api {
 
-/// Everything but start, progress and stop. Throws UsageError naming the option.
+/// Everything but start, progress, stop and the searchers that learn. Throws UsageError naming the
+/// option.
 search::EngineOptions engine_options(const PlanOptions& options);
+
+rl::LearnOptions learn_options(const PlanOptions& options);
 
 /// Throws UsageError naming the option, InputError for a bad file of constraints.
 plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,

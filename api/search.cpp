@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "api/impl.h"
+#include "api/learned_library.h"
 #include "api/names.h"
 #include "api/plan_options.h"
 #include "api/request.h"
@@ -23,7 +24,8 @@ Progress to_public(const search::Progress& progress) {
             .overflow = progress.overflow,
             .lower_bound = progress.lower_bound,
             .elapsed = progress.elapsed,
-            .searcher = progress.searcher};
+            .searcher = progress.searcher,
+            .detail = progress.detail};
 }
 
 SearchResult to_public(const Model& model, const plan::Problem& problem, const api::Costs& costs,
@@ -67,6 +69,9 @@ const Plan& SearchResult::plan() const {
 
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
     search::EngineOptions engine = api::engine_options(options);
+    const rl::LearnOptions learn = api::learn_options(options);
+    api::check_learning(learn, engine.searchers);
+    api::check_outputs(api::outputs_of(learn), {options.fix, options.profile, learn.load_policy});
     const cost::Machine& hardware = machine.impl().machine;
     const api::Costs costs = api::load_costs(options.profile, hardware);
     const plan::Problem problem =
@@ -78,6 +83,8 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
             options.progress(to_public(progress));
         };
     }
+    const auto learned = api::load_learned(learn, engine.searchers);
+    engine.learned = learned.get();
     std::atomic<bool> cancelled{false};
     const std::stop_callback on_stop(options.stop, [&cancelled] { cancelled.store(true); });
     engine.cancelled = &cancelled;

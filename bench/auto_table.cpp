@@ -11,22 +11,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <exception>
-#include <functional>
-#include <map>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "api/request.h"
-#include "bench/networks.h"
-#include "cost/cost_model.h"
-#include "cost/machine_file.h"
-#include "cost/workload_machine.h"
-#include "importers/onnx/onnx_importer.h"
-#include "importers/workload/workload.h"
+#include "bench/case_models.h"
 #include "plan/problem.h"
 #include "search/engine.h"
 #include "search/searchers.h"
@@ -38,51 +29,9 @@ using plan::Mode;
 using plan::Objective;
 
 struct Options {
-    double seconds = 0;
-    std::int64_t evaluations = 0;
-    std::uint64_t seed = 1;
-    int threads = 1;
+    CaseBudget budget;
     std::string only;  ///< cases whose name contains it
 };
-
-struct Model {
-    graph::OpGraph graph;
-    cost::Machine machine;
-    std::vector<std::vector<graph::OpId>> together;
-};
-
-struct Case {
-    std::string name;
-    Mode mode = Mode::training;
-    Objective objective = Objective::step_time;
-    std::function<Model()> make;
-};
-
-std::function<Model()> network(const char* name, std::int64_t batch, const char* machine) {
-    return [=] { return Model{make_network(name, batch), cost::load_machine(machine), {}}; };
-}
-
-std::function<Model()> onnx(const char* name, const std::map<std::string, std::int64_t>& bindings,
-                            const char* machine) {
-    return [=] {
-        importers::OnnxOptions options;
-        options.bindings = bindings;
-        auto model = importers::import_onnx(
-            fmt::format("{}/examples/models/{}.onnx", PARTITA_SOURCE_DIR, name), options);
-        return Model{std::move(model.graph), cost::load_machine(machine), {}};
-    };
-}
-
-std::function<Model()> workload(const char* file) {
-    return [=] {
-        auto model = importers::import_workload(
-            fmt::format("{}/examples/workloads/{}.json", PARTITA_SOURCE_DIR, file));
-        cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators,
-                                                            model.cpus, model.accelerator_memory);
-        auto together = importers::color_classes(model.graph);
-        return Model{std::move(model.graph), std::move(machine), std::move(together)};
-    };
-}
 
 std::vector<Case> cases() {
     return {
@@ -110,32 +59,20 @@ std::vector<Case> cases() {
 
 search::SearchResult run(const plan::Problem& problem, std::string_view searcher,
                          const Options& options) {
-    search::EngineOptions engine;
-    engine.searchers = {std::string(searcher)};
-    engine.seed = options.seed;
-    engine.threads = options.threads;
-    if (options.seconds > 0) {
-        engine.time_limit = std::chrono::duration_cast<search::Duration>(
-            std::chrono::duration<double>(options.seconds));
-    }
-    if (options.evaluations > 0) engine.evaluations = options.evaluations;
-    return search::search(problem, engine);
+    return search::search(problem, engine_options(searcher, options.budget));
 }
 
 /// The value of the best single searcher as a share of auto's.
 double print_case(const Case& of, const Options& options) {
-    const Model model = of.make();
-    plan::ProblemOptions kind{.mode = of.mode, .objective = of.objective};
-    kind.constraints.together = model.together;
-    api::TrainingOptions{}.open(kind);  // as for who says nothing
-    const plan::Problem problem(model.graph, model.machine, cost::default_cost_model(), kind);
+    const CaseModel model = of.make();
+    const plan::Problem problem = make_problem(of, model);
     const search::SearchResult automatic = run(problem, "auto", options);
     fmt::print("\n{}: auto {:.3f} ms by {}, {} evaluations, bound {:.3f} ms\n", of.name,
                to_milliseconds(automatic.evaluation.value), automatic.searcher,
                automatic.evaluations, to_milliseconds(automatic.lower_bound));
     double best = 1;
     for (const search::SearcherRow& row : search::searcher_table()) {
-        if (row.name == "auto") continue;
+        if (row.name == "auto" || row.learned) continue;
         const search::SearchResult alone = run(problem, row.name, options);
         if (!alone.evaluation.feasible()) {
             fmt::print("  {:<18}{:>12}\n", row.name, "no plan fits");
@@ -154,13 +91,14 @@ double print_case(const Case& of, const Options& options) {
 int start(int argc, char** argv) {
     Options options;
     CLI::App app("auto beside every searcher alone, with the same budget.");
-    app.add_option("--seconds", options.seconds, "budget of a search, default 5");
-    app.add_option("--evaluations", options.evaluations, "budget of a search, instead or beside");
-    app.add_option("--seed", options.seed);
-    app.add_option("--threads", options.threads)->check(CLI::Range(1, 1'024));
+    app.add_option("--seconds", options.budget.seconds, "budget of a search, default 5");
+    app.add_option("--evaluations", options.budget.evaluations,
+                   "budget of a search, instead or beside");
+    app.add_option("--seed", options.budget.seed);
+    app.add_option("--threads", options.budget.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "cases whose name contains this");
     CLI11_PARSE(app, argc, argv);
-    if (options.seconds <= 0 && options.evaluations <= 0) options.seconds = 5;
+    if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 5;
     try {
         std::string summary;
         for (const Case& of : cases()) {

@@ -142,7 +142,7 @@ int start(int argc, char** argv) {
     Options options;
     CLI::App app("Searchers on the public workloads, beside the best known plans.");
     app.add_option("--searcher", options.searchers,
-                   "default: contiguous,auto,local-search; all: every one")
+                   "default: contiguous,auto,local-search; all: every one that does not learn")
         ->delimiter(',');
     app.add_option("--seconds", options.seconds, "budget of a search; default: none");
     app.add_option("--evaluations", options.evaluations, "budget of a search; default: none");
@@ -152,7 +152,9 @@ int start(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     if (options.searchers == std::vector<std::string>{"all"}) {
         options.searchers.clear();
-        for (const auto& row : search::searcher_table()) options.searchers.emplace_back(row.name);
+        for (const auto& row : search::searcher_table()) {
+            if (!row.learned) options.searchers.emplace_back(row.name);
+        }
     }
     try {
         fmt::print("{:<26}{:<14}{:<12}{:>15}{:>16}{:>10}{:>11}{:>9}{:>10}{:>8}\n", "workload",

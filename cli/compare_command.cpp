@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/learned_library.h"
 #include "cli/interrupt.h"
-#include "cli/later_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -54,7 +54,6 @@ public:
             ->type_name("A,B,...")
             ->group("Search");
         add_budget_options(app, search_);
-        add_later_options(app);
     }
 
     ExitCode run(Console& console) override {
@@ -67,6 +66,8 @@ public:
             if (interrupt.flag()) break;
             search::EngineOptions options = search_.engine_options();
             options.searchers = {name};
+            const auto learned = api::load_learned({}, options.searchers);
+            options.learned = learned.get();
             options.cancelled = &interrupt.flag();
             ProgressBar bar(console, options);
             options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };

@@ -14,10 +14,10 @@
 #include <fmt/format.h>
 
 #include "api/measured_rows.h"
+#include "api/outputs.h"
 #include "api/pricing.h"
 #include "api/runtime_library.h"
 #include "cli/execute_summary.h"
-#include "cli/outputs.h"
 #include "cli/planned.h"
 #include "cli/table.h"
 #include "cost/profile_database.h"
@@ -95,8 +95,8 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        check_outputs({{"--trace", trace_file_}},
-                      {options_.plan, options_.model.file, options_.machine});
+        api::check_outputs({{"--trace", trace_file_}},
+                           {options_.plan, options_.model.file, options_.machine});
         runtime::Ranks* const ranks = join(console);
         const Planned planned = load(console);
         const plan::Problem& problem = *planned.loaded->problem;

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/outputs.h"
 #include "api/pricing.h"
-#include "cli/outputs.h"
 #include "cli/planned.h"
 #include "graph/error.h"
 #include "plan/exporter.h"
@@ -30,7 +30,7 @@ public:
 
     ExitCode run(Console& console) override {
         plan::check_format(format_);
-        check_outputs({{"-o", file_}}, {options_.plan, options_.model.file, options_.machine});
+        api::check_outputs({{"-o", file_}}, {options_.plan, options_.model.file, options_.machine});
         const Planned planned = load_planned(options_, console);
         const plan::Problem& problem = *planned.loaded->problem;
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);

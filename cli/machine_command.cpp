@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/outputs.h"
 #include "cli/machine_facts.h"
-#include "cli/outputs.h"
 #include "cli/table.h"
 #include "cost/discover.h"
 #include "cost/machine_file.h"
@@ -39,7 +39,7 @@ public:
         } else if (show_->parsed()) {
             show(cost::load_machine(name_), console);
         } else {
-            check_outputs({{"-o", file_}}, {});
+            api::check_outputs({{"-o", file_}}, {});
             const cost::Machine machine = cost::discover_machine();
             if (!file_.empty()) plan::write_file(file_, cost::to_json(machine) + '\n');
             show(machine, console);

@@ -5,14 +5,16 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "api/learned_library.h"
+#include "api/outputs.h"
 #include "api/pricing.h"
 #include "api/request.h"
 #include "cli/interrupt.h"
-#include "cli/later_options.h"
+#include "cli/learning_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
-#include "cli/outputs.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "graph/error.h"
@@ -34,6 +36,7 @@ public:
         app.add_option("--import-plan", start_, "start the search from this plan")
             ->type_name("FILE")
             ->group("Search");
+        add_learning_options(app, learn_);
         app.add_option("-o,--output", plan_file_, "the plan (default plan.json)")
             ->type_name("FILE")
             ->group("Output");
@@ -43,14 +46,14 @@ public:
         app.add_option("--report", report_file_, "a page with graph, timeline, memory and tables")
             ->type_name("FILE.html")
             ->group("Output");
-        add_later_options(app);
     }
 
     ExitCode run(Console& console) override {
         search::EngineOptions options = search_.engine_options();
         options.searchers = searchers();
-        check_outputs({{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}},
-                      {model_.file, machine_, goal_.fix, goal_.profile, start_});
+        api::check_learning(learn_, options.searchers);
+        api::check_outputs(outputs(), {model_.file, machine_, goal_.fix, goal_.profile, start_,
+                                       learn_.load_policy});
         const auto loaded = load_problem(model_, machine_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
         if (search_.contiguous && problem.objective() != plan::Objective::throughput) {
@@ -66,6 +69,8 @@ public:
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
         }
+        const auto learned = api::load_learned(learn_, options.searchers);
+        options.learned = learned.get();
 
         const search::SearchResult result = run_search(problem, std::move(options), console);
         PlanSummary summary(*loaded, result);
@@ -91,6 +96,13 @@ public:
     }
 
 private:
+    [[nodiscard]] std::vector<api::Output> outputs() const {
+        std::vector<api::Output> outputs = api::outputs_of(learn_);
+        outputs.insert(outputs.begin(),
+                       {{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}});
+        return outputs;
+    }
+
     /// Those of --searcher; with --contiguous there is only one.
     [[nodiscard]] std::vector<std::string> searchers() const {
         if (!search_.contiguous) return search::parse_searchers(search_.searcher);
@@ -135,6 +147,7 @@ private:
     std::string machine_;
     GoalOptions goal_;
     SearchOptions search_;
+    rl::LearnOptions learn_;
     std::filesystem::path start_;
     std::filesystem::path plan_file_ = "plan.json";
     std::filesystem::path trace_file_;

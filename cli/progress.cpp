@@ -34,6 +34,7 @@ void ProgressBar::show(const search::Progress& progress) {
     last_ = progress.elapsed;
     std::string text =
         fmt::format("{}  {}", progress.searcher, count_of(progress.evaluations, "evaluation"));
+    if (!progress.detail.empty()) text += fmt::format("  {}", progress.detail);
     if (progress.best) {
         text += fmt::format("  best {}", to_text(*progress.best));
         if (progress.lower_bound > Time{0}) {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "api/outputs.h"
 #include "api/pricing.h"
-#include "cli/outputs.h"
 #include "cli/planned.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -35,8 +35,8 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        check_outputs({{"--trace", trace_file_}}, {options_.plan, options_.model.file,
-                                                   options_.machine, options_.goal.profile});
+        api::check_outputs({{"--trace", trace_file_}}, {options_.plan, options_.model.file,
+                                                        options_.machine, options_.goal.profile});
         const Planned planned = load_planned(options_, console);
         note_costs(planned, console);
         const plan::Problem& problem = *planned.loaded->problem;

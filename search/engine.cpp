@@ -13,6 +13,7 @@
 #include "plan/config.h"
 #include "plan/pipeline.h"
 #include "search/data_parallel.h"
+#include "search/learned.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"
 #include "search/single_device.h"
@@ -67,6 +68,7 @@ Engine::Engine(const Problem& problem, EngineOptions options)
       workers_(worker_count(options_.threads)),
       evaluators_(static_cast<std::size_t>(workers_.count())) {
     for (const std::string& name : options_.searchers) parse_searchers(name);
+    if (any_learned(options_.searchers)) learned_searchers(options_);
     check_start();
 }
 
@@ -232,7 +234,8 @@ void Engine::report() {
                       .overflow = {},
                       .lower_bound = lower_bound_,
                       .elapsed = elapsed(),
-                      .searcher = searcher_};
+                      .searcher = searcher_,
+                      .detail = detail_};
     if (best_) {
         progress.overflow = best_->evaluation.overflow;
         if (best_->evaluation.feasible()) progress.best = best_->evaluation.value;
@@ -247,16 +250,27 @@ Status Engine::search(std::span<const SearcherRow> searchers) {
     }
     for (std::size_t i = 0; i < searchers.size(); ++i) {
         searcher_ = searchers[i].name;
+        detail_.clear();
         random_ = Random::stream(options_.seed, i);
-        const std::unique_ptr<Searcher> searcher = searchers[i].make(*this);
-        for (Status status = Status::in_progress; status == Status::in_progress;) {
-            if (proven()) return Status::optimal;
-            if (exhausted()) return Status::budget_exhausted;
-            status = searcher->step(*this);
-            if (status == Status::optimal) return status;
-        }
+        const Status status = run(searchers[i]);
+        if (status != Status::found) return status;
     }
     return proven() ? Status::optimal : Status::found;
+}
+
+/// Nothing is made where it would have no turn.
+Status Engine::run(const SearcherRow& row) {
+    std::unique_ptr<Searcher> searcher;
+    while (true) {
+        if (proven()) return Status::optimal;
+        if (exhausted()) return Status::budget_exhausted;
+        if (!searcher) {
+            searcher = row.make(*this);
+            learned_ = learned_ || row.learned;
+        }
+        const Status status = searcher->step(*this);
+        if (status != Status::in_progress) return status;
+    }
 }
 
 SearchResult Engine::run() {
@@ -274,7 +288,9 @@ SearchResult Engine::run(std::span<const SearcherRow> searchers) {
     lower_bound_ = bound.value;
     limited_by_ = bound.limited_by;
     groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
-    return finish(search(searchers));
+    const Status status = search(searchers);
+    if (learned_) learned_searchers(options_).finish();
+    return finish(status);
 }
 
 Baseline Engine::single_device_baseline() {

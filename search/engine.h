@@ -18,7 +18,8 @@
 // Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
 // step is not interrupted between its evaluations.
 // Threads: run() from one thread; it starts its own. Errors: UsageError for a start strategy that is
-// not legal here, UsageError for an unknown searcher; otherwise Status says what came of it.
+// not legal here, for an unknown searcher, and for one that learns without EngineOptions::learned;
+// otherwise Status says what came of it.
 #pragma once
 
 #include <atomic>
@@ -47,6 +48,7 @@
 
 namespace partita::search {
 
+class LearnedSearchers;
 struct SearcherRow;
 
 /// What a progress bar shows. Valid during the call only.
@@ -57,6 +59,7 @@ struct Progress {
     Time lower_bound;
     Duration elapsed{0};
     std::string_view searcher;  ///< the one at work
+    std::string_view detail;    ///< what that one says of itself; "": nothing
 };
 
 struct EngineOptions {
@@ -73,6 +76,7 @@ struct EngineOptions {
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
     const Clock* clock = nullptr;                   ///< null: steady_clock()
+    LearnedSearchers* learned = nullptr;            ///< needed where one is named; of one search
 };
 
 /// A well-known strategy to compare with; the value is null when it does not fit.
@@ -156,6 +160,10 @@ public:
     /// Names whose proposals follow; a searcher that runs others calls it.
     void set_searcher(std::string_view name) { searcher_ = name; }
 
+    /// What progress tells of the searcher at work, a few words, e.g. "1,200 samples/s". From then on,
+    /// until the next searcher begins.
+    void set_detail(std::string words) { detail_ = std::move(words); }
+
     // For searchers that price by changes (walker.h).
 
     /// How many of these evaluations the budget grants; they count as made.
@@ -189,6 +197,7 @@ private:
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
     void report();
     [[nodiscard]] Status search(std::span<const SearcherRow> searchers);
+    [[nodiscard]] Status run(const SearcherRow& row);
     [[nodiscard]] SearchResult infeasible(std::string why) const;
     [[nodiscard]] SearchResult finish(Status status);
     [[nodiscard]] Baseline single_device_baseline();
@@ -205,12 +214,14 @@ private:
     std::string limited_by_;
     Random random_;
     std::string searcher_;
+    std::string detail_;
     std::optional<Candidate> best_;
     std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
     std::int64_t evaluations_ = 0;
     std::int64_t proposals_ = 0;
     std::int64_t acceptances_ = 0;
     std::vector<std::string> notes_;
+    bool learned_ = false;  ///< a searcher that learns had its turn
 };
 
 /// Engine(problem, options).run().

@@ -14,10 +14,12 @@
 #include "search/data_parallel.h"
 #include "search/dfs.h"
 #include "search/elimination.h"
+#include "search/engine.h"
 #include "search/exact.h"
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
+#include "search/learned.h"
 #include "search/local_search.h"
 #include "search/m_etf.h"
 #include "search/mcmc.h"
@@ -38,6 +40,10 @@ std::unique_ptr<Searcher> make(Engine& /*engine*/) {
 template <Placer::Place place>
 std::unique_ptr<Searcher> make_placer(Engine& /*engine*/) {
     return std::make_unique<Placer>(place);
+}
+
+std::unique_ptr<Searcher> make_learned(std::string_view name, Engine& engine) {
+    return learned_searchers(engine.options()).make(name, engine);
 }
 
 constexpr std::array kSearchers = {
@@ -128,6 +134,18 @@ constexpr std::array kSearchers = {
         .summary = "starts from the best of the quick ones and goes on improving by random moves",
         .options = "--dims, --seed, --time-limit, --evaluations",
         .make = make<Mcmc>},
+    SearcherRow{.name = "rl",
+                .summary = "learns to place from what its samples cost: a network over the graph "
+                           "and PPO",
+                .options = "--seed, --time-limit, --evaluations, --reward, --save-policy, "
+                           "--load-policy, --zero-shot, --learning-curve",
+                .make = [](Engine& engine) { return make_learned("rl", engine); },
+                .learned = true},
+    SearcherRow{.name = "rl-hierarchical",
+                .summary = "the same; learns to group the ops too, and places the groups",
+                .options = "as rl",
+                .make = [](Engine& engine) { return make_learned("rl-hierarchical", engine); },
+                .learned = true},
 };
 
 }  // namespace
@@ -140,6 +158,13 @@ const SearcherRow* find_searcher(std::string_view name) {
     const auto at = std::find_if(kSearchers.begin(), kSearchers.end(),
                                  [&](const SearcherRow& row) { return row.name == name; });
     return at == kSearchers.end() ? nullptr : &*at;
+}
+
+bool any_learned(std::span<const std::string> names) {
+    return std::ranges::any_of(names, [](const std::string& name) {
+        const SearcherRow* const row = find_searcher(name);
+        return row != nullptr && row->learned;
+    });
 }
 
 std::vector<std::string> parse_searchers(std::string_view list) {

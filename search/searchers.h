@@ -21,6 +21,7 @@ struct SearcherRow {
     std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
     std::unique_ptr<Searcher> (*make)(Engine& engine);
     bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
+    bool learned = false;  ///< of EngineOptions::learned; runs only where it is named
 };
 
 /// All rows; `auto` first.
@@ -28,6 +29,9 @@ std::span<const SearcherRow> searcher_table();
 
 /// Null when there is none of that name.
 const SearcherRow* find_searcher(std::string_view name);
+
+/// One of these names is of a searcher that learns. Unknown ones are not.
+bool any_learned(std::span<const std::string> names);
 
 /// "S1,S2,..." as given to --searcher. Throws UsageError naming the unknown one and the known ones.
 std::vector<std::string> parse_searchers(std::string_view list);

@@ -67,6 +67,7 @@ struct Progress {
     Time lower_bound;
     std::chrono::nanoseconds elapsed{0};
     std::string_view searcher;  ///< the one at work
+    std::string_view detail;    ///< what that one says of itself, e.g. samples per second; often ""
 };
 
 struct PlanOptions {
@@ -107,6 +108,12 @@ struct PlanOptions {
     int threads = 0;                          ///< 0 = one per core; at most 1024
     bool groups = true;         ///< false: ops may part that make no sense apart (`--no-groups`)
     std::optional<Plan> start;  ///< the search starts from it
+
+    // Of searchers that learn, `rl` and `rl-hierarchical`; UsageError if given without one of them.
+    std::filesystem::path load_policy;     ///< a file that save_policy named; empty: random weights
+    std::filesystem::path save_policy;     ///< written after the search; empty: nowhere
+    bool zero_shot = false;                ///< sample only, learn nothing; with load_policy
+    std::filesystem::path learning_curve;  ///< FILE.csv, and a picture FILE.svg; empty: none
 
     /// Called after each batch of evaluations, from the thread that called find_plan(). What it
     /// throws ends the search and reaches the caller.

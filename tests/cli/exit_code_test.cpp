@@ -56,8 +56,31 @@ TEST_F(ExitCode, IsTwoForAnOptionThatDoesNotExist) {
     expect(2, "See `partita plan --help`", plan_mlp({"--fast"}));
 }
 
-TEST_F(ExitCode, IsTwoForAnOptionThatThisVersionLacks) {
-    expect(2, "--zero-shot is not in this version", plan_mlp({"--zero-shot"}));
+TEST_F(ExitCode, IsTwoForOptionsOfLearningWhereNothingLearns) {
+    const std::string remedy = ": none of the searchers learns. Add --searcher rl";
+    expect(2, "--zero-shot" + remedy, plan_mlp({"--zero-shot"}));
+    expect(2, "--save-policy" + remedy, plan_mlp({"--save-policy", "policy"}));
+    expect(2, "--load-policy" + remedy, plan_mlp({"--load-policy", "policy"}));
+    expect(2, "--learning-curve" + remedy, plan_mlp({"--learning-curve", "curve.csv"}));
+}
+
+/// Before any library is loaded, so without one too.
+TEST_F(ExitCode, IsTwoForOptionsOfLearningThatDoNotFitTogether) {
+    const auto learn = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {"--searcher", "rl"});
+        return plan_mlp(more);
+    };
+    expect(2, "Add --load-policy", learn({"--zero-shot"}));
+    expect(2, "Leave --save-policy out",
+           learn({"--zero-shot", "--load-policy", "old", "--save-policy", "new"}));
+    expect(2, "expected a name that ends in .csv", learn({"--learning-curve", "curve.svg"}));
+    expect(2, "--learning-curve nowhere/c.csv", learn({"--learning-curve", "nowhere/c.csv"}));
+    expect(2, "--save-policy nowhere/policy", learn({"--save-policy", "nowhere/policy"}));
+    expect(2, "--save-policy plan.json: is also the file of -o",
+           learn({"--save-policy", "plan.json"}));
+    expect(2, "-o policy: is an input", learn({"--load-policy", "policy", "-o", "policy"}));
+    expect(2, "--learning-curve c.svg: is also the file of --report",
+           learn({"--report", "c.svg", "--learning-curve", "c.csv"}));
 }
 
 TEST_F(ExitCode, IsTwoForContiguousPiecesWithoutThroughput) {

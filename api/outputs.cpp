@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/outputs.h"
+#include "api/outputs.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 
 #include "graph/error.h"
 
-namespace partita::cli {
+namespace partita::api {
 namespace {
 
 [[noreturn]] void fail(const Output& output, std::string_view why) {
@@ -52,7 +52,8 @@ void check_outputs(const std::vector<Output>& outputs,
             fail(output, "is no regular file. Give the name of a file.");
         }
         for (const auto& input : inputs) {
-            if (!input.empty() && same_file(output.file, input)) {
+            if (input.empty() || input == output.replaces) continue;
+            if (same_file(output.file, input)) {
                 fail(output, "is an input. Give another name.");
             }
         }
@@ -66,4 +67,4 @@ void check_outputs(const std::vector<Output>& outputs,
     }
 }
 
-}  // namespace partita::cli
+}  // namespace partita::api

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files a command will write. They are checked before the work begins, so that a search of an hour
+// Files that will be written. They are checked before the work begins, so that a search of an hour
 // does not end at a folder that is not there, and written through plan::write_file(), so that there
 // is never half a file.
 #pragma once
@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
-namespace partita::cli {
+namespace partita::api {
 
 struct Output {
-    std::string_view option;     ///< for messages
-    std::filesystem::path file;  ///< empty: not wanted
+    std::string_view option;              ///< for messages
+    std::filesystem::path file;           ///< empty: not wanted
+    std::filesystem::path replaces = {};  ///< an input that it may be too
 };
 
 /// Throws UsageError naming the option when a file cannot be written, is no regular file, is one of
@@ -21,4 +22,4 @@ struct Output {
 void check_outputs(const std::vector<Output>& outputs,
                    const std::vector<std::filesystem::path>& inputs);
 
-}  // namespace partita::cli
+}  // namespace partita::api

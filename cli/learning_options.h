@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of searchers that learn. Whether they fit together and to the searchers named is for
+// api::check_learning() to say.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "rl/rl.h"
+
+namespace partita::cli {
+
+void add_learning_options(CLI::App& app, rl::LearnOptions& options);
+
+}  // namespace partita::cli

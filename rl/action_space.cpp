@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/action_space.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string_view>
+#include <utility>
+
+#include "plan/config.h"
+#include "search/split_configs.h"
+
+namespace partita::rl {
+
+using graph::OpId;
+using graph::OpKind;
+using plan::DeviceSet;
+using plan::Problem;
+using search::ConfigChange;
+using search::ConfigId;
+using search::DegreesId;
+using Degrees = search::ConfigTable::Degrees;
+
+namespace {
+
+bool reads_parameter_along(const Problem& problem, OpId op, int factor) {
+    const graph::OpRule& rule = problem.rule(op);
+    const std::vector<graph::TensorId>& inputs = problem.graph().op(op).inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (!inputs[i].valid()) continue;
+        const OpId producer = problem.graph().tensor(inputs[i]).producer;
+        if (problem.graph().op(producer).kind != OpKind::parameter) continue;
+        for (const graph::DimRule& dim : rule.operands[i].dims) {
+            if (std::ranges::find(dim.factors, factor) != dim.factors.end()) return true;
+        }
+    }
+    return false;
+}
+
+/// As graph/soap.h has it, but that a weight is a parameter itself, and not what was made of one.
+AxisClass class_of(const Problem& problem, OpId op, std::string_view factor) {
+    if (factor == "*") return AxisClass::replica;
+    const std::string_view name = factor.substr(0, factor.find('/'));  // "n/3": in blocks
+    const std::vector<graph::Factor>& factors = problem.rule(op).factors;
+    const auto at = std::ranges::find(factors, name, &graph::Factor::name);
+    if (at == factors.end()) return AxisClass::reduction;  // "+"
+    const auto f = static_cast<std::size_t>(at - factors.begin());
+    if (problem.batch_digits(op)[f].extent > 0) return AxisClass::sample;
+    if (at->reduction) return AxisClass::reduction;
+    return reads_parameter_along(problem, op, static_cast<int>(f)) ? AxisClass::parameter
+                                                                   : AxisClass::attribute;
+}
+
+Kind kind_of(const Problem& problem, OpId op, const Degrees& degrees) {
+    Kind kind;
+    for (std::size_t i = 0; i < std::min(degrees.size(), kind.axes.size()); ++i) {
+        kind.axes[i] = class_of(problem, op, degrees[i].factor);
+    }
+    return kind;
+}
+
+/// How unlike two kinds are; 0: the same.
+int distance(const Kind& a, const Kind& b) {
+    constexpr int kAxis = 4;
+    const int major = a.axes[0] == b.axes[0] ? 0 : 2 * kAxis;
+    const int minor = a.axes[1] == b.axes[1] ? 0 : kAxis;
+    return major + minor + (a.ordinal == b.ordinal ? 0 : 1);
+}
+
+}  // namespace
+
+ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions options)
+    : space_(groups),
+      limits_(options),
+      decisions_(make_decisions(space_, options.most_decisions)),
+      of_(decisions_.size()),
+      scratch_(groups.problem().graph().op_count()) {
+    for (std::size_t d = 0; d < size(); ++d) {
+        find_lead(d);
+        for (const DeviceSet& set : device_sets(d)) of_[d].sets.push_back(block(set));
+    }
+    find_iterations();
+    for (std::size_t d = 0; d < size(); ++d) find_options(d);
+}
+
+/// The problem's own first; then every number of micro-batches, in the order it comes in and one after the
+/// other (1F1B), with every home of parameters, as far as the search may choose.
+void ActionSpace::find_iterations() {
+    std::vector<plan::Policy> policies{problem().policy()};
+    for (const int count : problem().micro_batch_choices()) {
+        plan::Policy policy = problem().policy();
+        policy.micro_batches = count;
+        for (const bool ordered : {false, true}) {
+            if (ordered && count == 1) continue;
+            if (ordered) policy.schedule = search::kPipelineOrder;
+            const bool known = std::ranges::find(policies, policy) != policies.end();
+            if (!known && problem().allows(policy)) policies.push_back(policy);
+        }
+    }
+    const bool splits = std::ranges::any_of(blocks_, [](const Block& of) { return of.size() > 1; });
+    for (const search::Home home :
+         {search::Home::as_read, search::Home::updates_in_shards, search::Home::in_shards}) {
+        if (home != search::Home::as_read && (space_.parameters().empty() || !splits)) continue;
+        for (const plan::Policy& policy : policies) iterations_.push_back({policy, home});
+    }
+    for (const Iteration& iteration : iterations_) {
+        phases_.push_back(space_.table().phase(iteration.policy.micro_batches));
+        phase_count_ = std::max(phase_count_, phases_.back() + 1);
+    }
+}
+
+std::int32_t ActionSpace::block(const DeviceSet& devices) {
+    const plan::OpConfig whole{.degrees = {}, .devices = devices};
+    const auto id =
+        static_cast<std::size_t>(space_.table().id(OpId(std::size_t{0}), whole).devices);
+    if (block_of_.size() <= id) block_of_.resize(id + 1, -1);
+    if (block_of_[id] < 0) {
+        block_of_[id] = static_cast<std::int32_t>(blocks_.size());
+        Block& block = blocks_.emplace_back();
+        block.id = static_cast<search::DevicesId>(id);
+        for (int i = 0; i < devices.size(); ++i) block.devices.push_back(devices[i]);
+    }
+    return block_of_[id];
+}
+
+/// One device each, then larger sets; where these are too many, as many of each size, the first ones.
+std::vector<DeviceSet> ActionSpace::device_sets(std::size_t decision) {
+    const std::uint32_t group = decisions_.groups[decision].front();
+    const std::vector<int>& allowed = space_.groups().devices(group);
+    std::vector<std::vector<DeviceSet>> by_size(1);
+    for (const int device : allowed) by_size[0].push_back(DeviceSet::single(device));
+    const OpId lead = of_[decision].lead;
+    const bool splits = lead.valid() && decisions_.whole[decision] == 0;
+    for (const int size : splits ? space_.table().sizes(lead) : std::vector<int>{}) {
+        if (size == 1) continue;
+        by_size.emplace_back();
+        for (const DeviceSet& set : space_.table().device_sets(lead, size)) {
+            bool inside = true;
+            for (int i = 0; i < set.size(); ++i) {
+                inside = inside && std::ranges::binary_search(allowed, set[i]);
+            }
+            if (inside) by_size.back().push_back(set);
+        }
+    }
+    const std::size_t most = std::max<std::size_t>(1, limits_.most_blocks / by_size.size());
+    std::vector<DeviceSet> sets;
+    for (const auto& of_size : by_size) {
+        const std::size_t count = std::min(of_size.size(), most);
+        sets.insert(sets.end(), of_size.begin(),
+                    of_size.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    return sets;
+}
+
+void ActionSpace::find_lead(std::size_t decision) {
+    OfDecision& of = of_[decision];
+    for (const OpId op : ops(decision)) {
+        if (!problem().has_forward(op)) continue;
+        if (!of.lead.valid() || problem().best_time(op) > problem().best_time(of.lead))
+            of.lead = op;
+    }
+}
+
+void ActionSpace::find_options(std::size_t decision) {
+    OfDecision& of = of_[decision];
+    for (const std::int32_t block : of.sets) add_place(of, block);
+    of.configs.resize(of.options.size() * phase_count_);
+}
+
+void ActionSpace::add_place(OfDecision& of, std::int32_t block) {
+    const int size = blocks_[static_cast<std::size_t>(block)].size();
+    const auto begin = static_cast<std::int32_t>(of.options.size());
+    if (size == 1) {
+        of.options.push_back({.block = block, .legal = ~std::uint64_t{0}});
+    } else {
+        for (const Option& option : kinds(of.lead, size, block)) of.options.push_back(option);
+    }
+    const auto end = static_cast<std::int32_t>(of.options.size());
+    if (end > begin) of.places.push_back({.block = block, .begin = begin, .end = end});
+}
+
+std::vector<Option> ActionSpace::kinds(OpId op, int size, std::int32_t block) {
+    std::vector<Option> kinds;
+    for (const Degrees& degrees : space_.table().degrees(op, size)) {
+        if (kinds.size() == limits_.most_kinds) break;
+        Option option{.block = block,
+                      .kind = kind_of(problem(), op, degrees),
+                      .degrees = space_.table().degree_lists().id(op, degrees)};
+        option.legal = legal_iterations(op, option.degrees);
+        if (option.legal == 0) continue;
+        option.kind.ordinal = static_cast<std::uint8_t>(std::ranges::count(
+            kinds, option.kind.axes, [](const Option& other) { return other.kind.axes; }));
+        kinds.push_back(option);
+    }
+    return kinds;
+}
+
+std::uint64_t ActionSpace::legal_iterations(OpId op, DegreesId degrees) {
+    std::uint64_t legal = 0;
+    for (std::size_t p = 0; p < iterations_.size(); ++p) {
+        if (space_.table().is_legal_split(op, degrees, phases_[p])) legal |= std::uint64_t{1} << p;
+    }
+    return legal;
+}
+
+/// Of the degrees that this op may have on the option's block: those of the kind that is most alike.
+DegreesId ActionSpace::most_alike(OpId op, const Option& option, std::size_t phase) {
+    const int size = blocks_[static_cast<std::size_t>(option.block)].size();
+    DegreesId best = 0;
+    int least = -1;
+    std::vector<std::array<AxisClass, 2>> seen;
+    for (const Degrees& degrees : space_.table().degrees(op, size)) {
+        Kind kind = kind_of(problem(), op, degrees);
+        kind.ordinal = static_cast<std::uint8_t>(std::ranges::count(seen, kind.axes));
+        seen.push_back(kind.axes);
+        const DegreesId id = space_.table().degree_lists().id(op, degrees);
+        const int away = distance(kind, option.kind);
+        if ((least >= 0 && away >= least) || !space_.table().is_legal_split(op, id, phase))
+            continue;
+        least = away;
+        best = id;
+    }
+    return best;
+}
+
+const std::vector<ConfigChange>& ActionSpace::configs(std::size_t decision, std::size_t option,
+                                                      std::size_t iteration) {
+    OfDecision& of = of_[decision];
+    std::vector<ConfigChange>& known = of.configs[option * phase_count_ + phases_[iteration]];
+    if (known.empty()) known = find_configs(decision, of.options[option], phases_[iteration]);
+    return known;
+}
+
+std::vector<ConfigChange> ActionSpace::find_configs(std::size_t decision, const Option& option,
+                                                    std::size_t phase) {
+    const OfDecision& of = of_[decision];
+    const search::DevicesId devices = blocks_[static_cast<std::size_t>(option.block)].id;
+    search::ConfigTable& table = space_.table();
+    search::FollowTable& follow = space_.follow();
+    const std::span<const OpId> ops = this->ops(decision);
+    for (const OpId op : ops) scratch_[op.index()] = table.on_one_device(op, devices);
+    const bool split = table.sets().size(devices) > 1;
+    for (const std::uint32_t group :
+         split ? decisions_.groups[decision] : std::span<const std::uint32_t>()) {
+        const bool alone = decisions_.groups[decision].size() == 1;
+        const OpId leader =
+            alone ? of.lead : space_.leader(space_.groups().groups().members[group].front());
+        if (!leader.valid()) continue;
+        const DegreesId degrees =
+            leader == of.lead ? option.degrees : most_alike(leader, option, phase);
+        if (degrees == 0 || !table.may_use(leader, devices)) continue;
+        scratch_[leader.index()] = {degrees, devices};
+        for (const search::EndId id : follow.way_through_group(leader)) {
+            const search::End& end = follow.end(id);
+            scratch_[end.to.index()] = follow.follow(id, scratch_[end.from.index()], phase);
+        }
+    }
+    std::vector<ConfigChange> configs;
+    configs.reserve(ops.size());
+    const auto here = static_cast<std::int32_t>(decision);
+    for (const OpId op : ops) {
+        if (!split || decisions_.of_op[op.index()] != here || !problem().has_forward(op)) continue;
+        for (const auto& ends : {follow.sources(op), follow.outputs(op)}) {
+            for (const search::EndId id : ends) {
+                const OpId to = follow.end(id).to;
+                if (decisions_.of_op[to.index()] != here) continue;
+                scratch_[to.index()] = follow.follow(id, scratch_[op.index()], phase);
+                if (problem().graph().op(to).kind == OpKind::output) share_output(to, phase);
+            }
+        }
+    }
+    for (const OpId op : ops) configs.push_back({op, scratch_[op.index()]});
+    return configs;
+}
+
+/// An output that would be repeated on all devices, as after a split reduction, is split along the batch.
+void ActionSpace::share_output(OpId output, std::size_t phase) {
+    search::ConfigTable& table = space_.table();
+    const ConfigId repeated = scratch_[output.index()];
+    const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);
+    const bool all =
+        std::ranges::all_of(degrees, [](const auto& axis) { return axis.factor == "*"; });
+    if (degrees.empty() || !all) return;
+    const Degrees batch =
+        search::batch_axes(problem(), output, table.sets().size(repeated.devices));
+    if (batch.empty()) return;
+    const ConfigId shared{table.degree_lists().id(output, batch), repeated.devices};
+    if (table.is_legal(output, shared, phase)) scratch_[output.index()] = shared;
+}
+
+plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std::int32_t> options) {
+    plan::Strategy strategy;
+    strategy.policy = iterations_[iteration].policy;
+    strategy.configs.resize(decisions_.of_op.size());
+    for (std::size_t d = 0; d < size(); ++d) {
+        for (const ConfigChange& change :
+             configs(d, static_cast<std::size_t>(options[d]), iteration)) {
+            strategy.configs[change.op.index()] = space_.table().config(change.op, change.config);
+        }
+    }
+    for (std::size_t i = 0; i < decisions_.of_op.size(); ++i) {
+        if (decisions_.of_op[i] >= 0) continue;
+        const int device = problem().allowed_devices(OpId(i)).front();
+        strategy.configs[i] = {.degrees = {}, .devices = DeviceSet::single(device)};
+    }
+    keep_parameters(iterations_[iteration], strategy);
+    assert(!plan::find_fault(problem(), strategy) ||
+           strategy.policy.schedule.kind != plan::ScheduleKind::none);
+    return strategy;
+}
+
+/// Parameters lie as they are read so far. The gradients of several micro-batches add up where they arise,
+/// unless updates are in shards.
+void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& strategy) {
+    const bool as_read = iteration.home == search::Home::as_read;
+    const int count = iteration.policy.micro_batches;
+    if ((as_read && count == 1) || space_.parameters().empty()) return;
+    const std::size_t phase = space_.table().phase(count);
+    strategy.updates.resize(strategy.configs.size());
+    for (const OpId op : space_.parameters()) {
+        plan::UpdateConfig& update = strategy.updates[op.index()];
+        update.accumulate_locally = count > 1;
+        if (as_read || !space_.partners(op).empty() || strategy.config(op).devices.size() == 1)
+            continue;
+        const search::ConfigId read = space_.table().id(op, strategy.config(op));
+        const auto kept = space_.homes().keep(op, read, iteration.home, phase);
+        if (!kept) continue;
+        strategy.configs[op.index()] = space_.table().config(op, kept->config);
+        update = space_.table().update(op, kept->update);
+    }
+}
+
+/// Of the iterations that go as the strategy's, the one that keeps most parameters as it does; ties: the first.
+std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
+                                           std::span<const std::int32_t> options) {
+    std::size_t best = 0;
+    std::ptrdiff_t most = -1;
+    for (std::size_t i = 0; i < iterations_.size(); ++i) {
+        if (!(iterations_[i].policy == strategy.policy)) continue;
+        const plan::Strategy own = this->strategy(i, options);
+        const std::ptrdiff_t alike = std::ranges::count_if(space_.parameters(), [&](OpId op) {
+            return own.config(op) == strategy.config(op) && own.update(op) == strategy.update(op);
+        });
+        if (alike <= most) continue;
+        most = alike;
+        best = i;
+    }
+    return best;
+}
+
+ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
+    Choices choices;
+    const auto same = [&](const Iteration& of) { return of.policy == strategy.policy; };
+    const auto at = std::ranges::find_if(iterations_, same);
+    if (at != iterations_.end())
+        choices.iteration = static_cast<std::size_t>(at - iterations_.begin());
+    for (std::size_t d = 0; d < size(); ++d) {
+        const OpId op = of_[d].lead.valid() ? of_[d].lead : ops(d).front();
+        const plan::OpConfig& wanted = strategy.config(op);
+        const Kind kind = kind_of(problem(), op, wanted.degrees);
+        const DegreesId degrees = space_.table().id(op, wanted).degrees;
+        std::int32_t best = -1;
+        int least = 0;
+        for (std::size_t o = 0; o < of_[d].options.size(); ++o) {
+            const Option& option = of_[d].options[o];
+            if (!is_legal(d, o, choices.iteration)) continue;
+            const Block& block = blocks_[static_cast<std::size_t>(option.block)];
+            constexpr int kOtherSize = 1'000;
+            constexpr int kOtherDevices = 100;
+            int away = block.size() != wanted.devices.size() ? kOtherSize : 0;
+            if (!(space_.table().sets()[block.id] == wanted.devices)) away += kOtherDevices;
+            if (option.degrees != degrees) away += 1 + distance(option.kind, kind);
+            if (best >= 0 && away >= least) continue;
+            best = static_cast<std::int32_t>(o);
+            least = away;
+        }
+        choices.options.push_back(best);
+    }
+    if (at != iterations_.end()) choices.iteration = nearest_iteration(strategy, choices.options);
+    return choices;
+}
+
+}  // namespace partita::rl

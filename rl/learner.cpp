@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/learner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/min.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/utils.h>
+
+namespace partita::rl {
+
+using torch::Tensor;
+
+namespace {
+
+constexpr int kKeepEvery = 20;  ///< steps between two copies of good weights
+
+std::vector<float> iteration_rows(const ActionSpace& space) {
+    std::vector<float> rows;
+    for (const Iteration& iteration : space.iterations()) {
+        const auto row = iteration_features(iteration);
+        rows.insert(rows.end(), row.begin(), row.end());
+    }
+    return rows;
+}
+
+/// LibTorch's sums depend on the number of threads.
+class OneThread {
+public:
+    OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+    ~OneThread() { at::set_num_threads(before_); }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+
+private:
+    int before_;
+};
+
+}  // namespace
+
+Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
+                 std::shared_ptr<PolicyNet> net, std::uint64_t seed)
+    : space_(space),
+      sampler_(space, prices),
+      options_(options),
+      types_(graph_features(space, prices).types),
+      graph_(graph_features(space, prices), iteration_rows(space)),
+      net_(std::move(net)),
+      rate_(options.rate) {
+    torch::manual_seed(seed);
+    if (!net_) net_ = std::make_shared<PolicyNet>(options.net);
+    optimizer_ = std::make_unique<torch::optim::Adam>(net_->parameters(), rate_);
+    keep();
+}
+
+Learner::~Learner() = default;
+
+Batch Learner::sample(std::int64_t count, search::Random& random) {
+    const OneThread one;
+    const auto share = [&](double part) {
+        return static_cast<std::int64_t>(part * static_cast<double>(count));
+    };
+    // Own ones, whims, revisions with a whim, revisions without one.
+    const std::int64_t revised = elites_.empty() ? 0 : share(options_.revise);
+    const std::int64_t whims = share(options_.explore);
+    Draws draws{.count = count,
+                .greedy = std::min(count, greedy_episodes()),
+                .revisions = {},
+                .first_whim = count - revised - whims,
+                .end_whim = count - revised + (whims > 0 ? revised / 2 : 0),
+                .whim = options_.whim};
+    for (std::int64_t i = 0; i < revised; ++i) draws.revisions.push_back(draw_revision(random));
+    return sampler_.sample(*net_, graph_, draws, random);
+}
+
+Batch Learner::sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random) {
+    const OneThread one;
+    Draws draws;
+    draws.count = count;
+    draws.greedy = std::min(count, greedy);
+    return sampler_.sample(*net_, graph_, draws, random);
+}
+
+/// A window of up to a quarter of all decisions, those of one type, or single ones.
+Revision Learner::draw_revision(search::Random& random) const {
+    const std::size_t steps = space_.size();
+    Revision revision{elites_[random.below(elites_.size())].choices, std::vector<char>(steps, 0)};
+    const std::size_t at = random.below(steps);
+    constexpr std::uint64_t kRarely = 8;
+    if (random.below(kRarely) == 0) {
+        revision.choices.iteration = random.below(space_.iterations().size());
+    }
+    switch (random.below(3)) {
+    case 0: {
+        const std::size_t length = 1 + random.below(1 + steps / 4);
+        for (std::size_t d = at; d < std::min(steps, at + length); ++d) revision.anew[d] = 1;
+        break;
+    }
+    case 1:
+        for (std::size_t d = 0; d < steps; ++d) {
+            if (types_[d] == types_[at] && random.below(2) == 0) revision.anew[d] = 1;
+        }
+        break;
+    default:
+        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i)
+            revision.anew[random.below(steps)] = 1;
+    }
+    return revision;
+}
+
+void Learner::add_elite(const Choices& choices, double reward) {
+    if (options_.elites == 0) return;
+    const auto same = [&](const Elite& elite) {
+        return elite.choices.iteration == choices.iteration &&
+               elite.choices.options == choices.options;
+    };
+    if (std::ranges::any_of(elites_, same)) return;
+    if (elites_.size() == options_.elites) {
+        if (reward <= elites_.back().reward) return;
+        elites_.pop_back();
+    }
+    const auto at =
+        std::ranges::find_if(elites_, [&](const Elite& elite) { return elite.reward < reward; });
+    elites_.insert(at, {choices, reward, sampler_.replay(std::span(&choices, 1))});
+}
+
+std::vector<double> Learner::advantages(std::span<const double> rewards) {
+    const auto count = static_cast<double>(rewards.size());
+    const double mean = std::accumulate(rewards.begin(), rewards.end(), 0.0) / count;
+    if (!has_moving_) moving_ = mean;
+    has_moving_ = true;
+    double baseline = mean;
+    if (options_.baseline == Baseline::moving) baseline = moving_;
+    if (options_.baseline == Baseline::greedy) baseline = rewards.front();
+    moving_ = options_.decay * moving_ + (1 - options_.decay) * mean;
+    double square = 0;
+    for (const double reward : rewards) square += (reward - mean) * (reward - mean);
+    constexpr double kLeastSpread = 1e-6;
+    constexpr double kMost = 3;
+    const double spread = std::max(kLeastSpread, std::sqrt(square / count));
+    std::vector<double> advantages;
+    for (const double reward : rewards) {
+        advantages.push_back(std::clamp((reward - baseline) / spread, -kMost, kMost));
+    }
+    return advantages;
+}
+
+Episodes Learner::with_elites(const Batch& batch) const {
+    const auto elites = static_cast<std::int64_t>(elites_.size());
+    Episodes all(space_, batch.own + elites);
+    for (std::int64_t e = 0; e < batch.own; ++e) all.copy(e, batch.episodes, e);
+    for (std::int64_t e = 0; e < elites; ++e) {
+        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
+    }
+    return all;
+}
+
+LearnerStep Learner::learn(Batch& batch, std::span<const double> rewards, double spent) {
+    const OneThread one;
+    LearnerStep step;
+    const std::vector<double> advantages =
+        this->advantages(rewards.first(static_cast<std::size_t>(batch.own)));
+    step.baseline = moving_;
+    Episodes episodes = with_elites(batch);
+    Tensor before;
+    if (options_.epochs > 1) {
+        const at::NoGradGuard no_grad;
+        before = net_->score(graph_, episodes).log_probability;
+    }
+    for (int epoch = 0; epoch < options_.epochs && !step.undone; ++epoch) {
+        step.undone = !update(episodes, advantages, spent, before, step);
+    }
+    if (step.undone) {
+        go_back();
+    } else if (++steps_ % kKeepEvery == 0) {
+        keep();
+    }
+    return step;
+}
+
+/// False: something was not finite.
+bool Learner::update(Episodes& episodes, std::span<const double> advantages, double spent,
+                     const Tensor& before, LearnerStep& step) {
+    const auto samples = static_cast<std::int64_t>(advantages.size());
+    const std::int64_t elites = episodes.count - samples;
+    const double steps = static_cast<double>(std::max<std::int64_t>(1, episodes.steps));
+    const PolicyNet::Scores scores = net_->score(graph_, episodes);
+    const Tensor weight =
+        at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble)
+            .to(at::kFloat);
+    const Tensor own = scores.log_probability.slice(0, 0, samples);
+    Tensor gain = own * weight;
+    if (before.defined()) {
+        const Tensor ratio = (own - before.slice(0, 0, samples)).clamp(-10, 10).exp();
+        gain = at::min(ratio * weight, ratio.clamp(1 - options_.clip, 1 + options_.clip) * weight) *
+               steps;
+    }
+    Tensor loss = -gain.mean() / steps;
+    if (elites > 0) {
+        const Tensor best = scores.log_probability.slice(0, samples);
+        loss = loss - options_.elite_weight / steps * best.mean();
+    }
+    loss = loss - options_.entropy * std::max(0.0, 1 - spent) * scores.entropy;
+    step.entropy = scores.entropy.item<double>();
+    if (!std::isfinite(loss.item<double>())) return false;
+    optimizer_->zero_grad();
+    loss.backward();
+    const double norm =
+        torch::nn::utils::clip_grad_norm_(net_->parameters(), options_.gradient_norm);
+    if (!std::isfinite(norm)) return false;
+    optimizer_->step();
+    return std::ranges::all_of(net_->parameters(), [](const Tensor& parameter) {
+        return parameter.isfinite().all().item<bool>();
+    });
+}
+
+void Learner::keep() {
+    good_.clear();
+    for (const Tensor& parameter : net_->parameters()) good_.push_back(parameter.detach().clone());
+}
+
+void Learner::go_back() {
+    constexpr double kSlower = 0.5;
+    const at::NoGradGuard no_grad;
+    const std::vector<Tensor> parameters = net_->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(good_[i]);
+    rate_ *= kSlower;
+    optimizer_ = std::make_unique<torch::optim::Adam>(net_->parameters(), rate_);
+    ++restarts_;
+}
+
+}  // namespace partita::rl

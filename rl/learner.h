@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Learning by reinforcement: weights move so that what was better than expected gets more probable.
+//
+//     loss = mean over episodes of   - advantage * log p(choices) / steps        REINFORCE
+//            + elite_weight * mean over elites of  - log p(choices) / steps      imitation of the best so far
+//            - entropy * mean entropy of the heads
+//
+// Advantage: reward less baseline, over the spread of the batch's rewards.
+//
+//     baseline    moving    exponential mean of rewards so far     (Mirhoseini et al. 2017)
+//                 batch     mean of the batch                      (all episodes are of one graph)
+//                 greedy    of the episode that took what is most probable   (self-critical, Rennie et al. 2017)
+//
+// With several epochs the same episodes are used again, weighed by how much more probable they have become, clipped
+// (PPO, Schulman et al. 2017).
+//
+// A step whose loss, gradient or weights are not finite is undone: weights go back to the last that were, the optimizer
+// starts anew with half the rate.
+//
+// Deterministic for a seed on one kind of CPU: one thread, no atomics.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <torch/optim/adam.h>
+
+#include "rl/learner_options.h"
+#include "rl/policy_net.h"
+#include "rl/sampler.h"
+
+namespace partita::rl {
+
+/// What a step did, for curves.
+struct LearnerStep {
+    double baseline = 0;  ///< a reward
+    double entropy = 0;   ///< per decision, in nats
+    bool undone = false;
+};
+
+class Learner {
+public:
+    /// Space and prices must outlive it.
+    /// `net`: to start from; null: weights drawn with `seed`.
+    Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
+            std::shared_ptr<PolicyNet> net, std::uint64_t seed);
+    ~Learner();
+
+    /// A batch to learn from: own samples, whims and revisions.
+    Batch sample(std::int64_t count, search::Random& random);
+    /// Samples of the policy alone, the first ones greedy.
+    Batch sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random);
+    /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
+    LearnerStep learn(Batch& batch, std::span<const double> rewards, double spent);
+    /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
+    void add_elite(const Choices& choices, double reward);
+
+    [[nodiscard]] std::int64_t greedy_episodes() const {
+        return options_.baseline == Baseline::greedy ? 1 : 0;
+    }
+    [[nodiscard]] const std::shared_ptr<PolicyNet>& net() const { return net_; }
+    [[nodiscard]] int restarts() const { return restarts_; }
+
+private:
+    struct Elite {
+        Choices choices;
+        double reward = 0;
+        Batch batch;
+    };
+
+    [[nodiscard]] Revision draw_revision(search::Random& random) const;
+    std::vector<double> advantages(std::span<const double> rewards);
+    Episodes with_elites(const Batch& batch) const;
+    bool update(Episodes& episodes, std::span<const double> advantages, double spent,
+                const torch::Tensor& before, LearnerStep& step);
+    void keep();
+    void go_back();
+
+    ActionSpace& space_;
+    Sampler sampler_;
+    LearnerOptions options_;
+    std::vector<std::int64_t> types_;  ///< per decision
+    GraphTensors graph_;
+    std::shared_ptr<PolicyNet> net_;
+    std::unique_ptr<torch::optim::Adam> optimizer_;
+    std::vector<Elite> elites_;
+    std::vector<torch::Tensor> good_;  ///< the last weights that were finite
+    double moving_ = 0;
+    bool has_moving_ = false;
+    double rate_;
+    int steps_ = 0;
+    int restarts_ = 0;
+};
+
+}  // namespace partita::rl

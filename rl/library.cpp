@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shared library shows to who loads it.
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "plan/plan_file.h"
+#include "rl/policy_file.h"
+#include "rl/rl.h"
+#include "rl/rl_search.h"
+#include "search/engine.h"
+
+namespace partita::rl {
+namespace {
+
+/// Placers that the curve shows beside what was learned.
+constexpr std::array kReferences = {"single-device", "hash", "critical-path", "multi-objective",
+                                    "heft"};
+
+std::vector<CurveReference> references_of(const plan::Problem& problem) {
+    constexpr std::int64_t kEvaluations = 100;
+    std::vector<CurveReference> references;
+    for (const char* const name : kReferences) {
+        search::EngineOptions options;
+        options.searchers = {name};
+        options.evaluations = kEvaluations;
+        const search::SearchResult result = search::search(problem, options);
+        if (result.status == search::Status::infeasible) continue;
+        references.push_back({name, to_seconds(result.evaluation.value)});
+    }
+    return references;
+}
+
+class Learners final : public search::LearnedSearchers {
+public:
+    explicit Learners(const LearnOptions& options) : options_(options) {
+        if (!options.load_policy.empty()) policy_ = read_policy(options.load_policy);
+    }
+
+    std::unique_ptr<search::Searcher> make(std::string_view name, search::Engine& engine) override {
+        name_ = name;
+        problem_ = &engine.problem();
+        return std::make_unique<RlSearch>(
+            RlOptions{.learner = {}, .policy = policy_, .zero_shot = options_.zero_shot}, lessons_);
+    }
+
+    void finish() override {
+        if (!options_.save_policy.empty() && lessons_.policy) {
+            write_policy(options_.save_policy, *lessons_.policy);
+        }
+        if (options_.curve.empty() || problem_ == nullptr) return;
+        lessons_.curve.references = references_of(*problem_);
+        plan::write_file(options_.curve, to_csv(lessons_.curve));
+        plan::write_file(options_.picture(), to_svg(lessons_.curve, name_ + ": time of a plan"));
+    }
+
+private:
+    LearnOptions options_;
+    std::shared_ptr<PolicyNet> policy_;
+    const plan::Problem* problem_ = nullptr;
+    std::string name_;
+    Lessons lessons_;
+};
+
+}  // namespace
+}  // namespace partita::rl
+
+extern "C" partita::search::LearnedSearchers* partita_make_learned(
+    const partita::rl::LearnOptions& options) {
+    return new partita::rl::Learners(options);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy: a network that reads the graph and writes probabilities of choices, decision by decision.
+//
+//     rows, types ──▶ embedding ──▶ attention over neighbours ──▶ bidirectional LSTM ──▶ encoding [steps, hidden]
+//     encoding of d, what was chosen for d - 1 ──▶ LSTM ──▶ attention over the encoding ──▶ z
+//     head "how to iterate": once, from the mean of the encoding
+//     head "block":          z and each block's features    ──▶ a logit per block
+//     head "kind":           z and each option's features   ──▶ a logit per option on the chosen block
+//
+// Heads score features, so a policy fits graphs and machines of any size. A logit u becomes
+// C tanh(u / C) / temperature.
+//
+// The same weights give the probabilities of one step after the other (to sample) and of all steps at once (to
+// learn); both agree to rounding.
+//
+// Source: Mirhoseini et al. 2017, section 3 (sequence, attention, device fed back); Bello et al. 2017 (tanh constant,
+// temperature); Veličković et al. 2018 (attention over neighbours). REFERENCES.md 7.
+// Differs: attention after the LSTM (Luong et al. 2015), so that learning needs no loop over steps; choices by
+// features.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+
+#include "rl/episodes.h"
+#include "rl/graph_features.h"
+#include "rl/learner_options.h"
+
+namespace partita::rl {
+
+/// GraphFeatures as tensors.
+struct GraphTensors {
+    GraphTensors(const GraphFeatures& features, const std::vector<float>& iteration_rows);
+
+    torch::Tensor types;
+    torch::Tensor rows;
+    torch::Tensor neighbours;    ///< [steps, 2 * kNeighbours]
+    torch::Tensor is_neighbour;  ///< the same
+    torch::Tensor iterations;    ///< [iterations, kIterationFeatures]
+};
+
+class PolicyNet final : public torch::nn::Module {
+public:
+    explicit PolicyNet(NetOptions options = {});
+
+    /// [steps, hidden]
+    torch::Tensor encode(const GraphTensors& graph);
+
+    /// Log-probabilities over the iterations, [iterations].
+    torch::Tensor iteration_head(const GraphTensors& graph, const torch::Tensor& encoding);
+
+    // Step by step, for `count` episodes at once.
+    struct State {
+        torch::Tensor hidden;  ///< [1, count, hidden]
+        torch::Tensor cell;
+        torch::Tensor before;  ///< [count, kChoice]: what was chosen before
+    };
+    State start(const torch::Tensor& encoding, const torch::Tensor& iteration_rows);
+    /// z of the next step, [count, hidden].
+    torch::Tensor step(State& state, const torch::Tensor& encoding, std::int64_t step);
+    /// `rows` [..., n, features], `open` [..., n] -> log-probabilities [..., n].
+    /// `whim`: added before the tanh, of the same shape; undefined: nothing.
+    torch::Tensor block_head(const torch::Tensor& z, const torch::Tensor& rows,
+                             const torch::Tensor& open, const torch::Tensor& whim = {});
+    torch::Tensor kind_head(const torch::Tensor& z, const torch::Tensor& rows,
+                            const torch::Tensor& open, const torch::Tensor& whim = {});
+    /// What is fed back: number of the block, its features, those of the option. [..., kChoice]
+    torch::Tensor choice(const torch::Tensor& block, const torch::Tensor& block_row,
+                         const torch::Tensor& kind_row);
+
+    /// All steps at once.
+    struct Scores {
+        torch::Tensor log_probability;  ///< [count], of everything that was chosen
+        torch::Tensor entropy;          ///< [], mean over steps and episodes
+    };
+    Scores score(const GraphTensors& graph, Episodes& episodes);
+
+    [[nodiscard]] const NetOptions& options() const { return options_; }
+
+private:
+    torch::Tensor attend(const torch::Tensor& output, const torch::Tensor& encoding);
+    torch::Tensor start_row(const torch::Tensor& encoding, const torch::Tensor& iteration_rows);
+    torch::Tensor head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
+                       torch::nn::Linear& direct, const torch::Tensor& z, const torch::Tensor& rows,
+                       const torch::Tensor& open, const torch::Tensor& whim);
+    torch::Tensor neighbours(int layer, const torch::Tensor& x, const GraphTensors& graph);
+    void set_prior();
+
+    struct GraphLayer {
+        torch::nn::Linear query{nullptr};
+        torch::nn::Linear key{nullptr};
+        torch::nn::Linear value{nullptr};
+        torch::nn::Linear join{nullptr};
+        torch::Tensor direction;  ///< [2, hidden]: of producers, of readers
+    };
+
+    NetOptions options_;
+    torch::nn::Embedding types_{nullptr};
+    torch::nn::Embedding devices_{nullptr};
+    torch::nn::Linear input_{nullptr};
+    std::vector<GraphLayer> layers_;
+    torch::nn::LSTM encoder_{nullptr};
+    torch::nn::Linear fed_back_{nullptr};
+    torch::nn::Linear iteration_row_{nullptr};
+    torch::nn::Linear iteration_score_{nullptr};
+    torch::nn::Linear iteration_direct_{nullptr};
+    torch::nn::LSTM decoder_{nullptr};
+    torch::nn::Linear attention_{nullptr};
+    torch::nn::Linear context_{nullptr};
+    torch::nn::Linear block_z_{nullptr};
+    torch::nn::Linear block_row_{nullptr};
+    torch::nn::Linear block_join_{nullptr};
+    torch::nn::Linear block_direct_{nullptr};
+    torch::nn::Linear kind_z_{nullptr};
+    torch::nn::Linear kind_row_{nullptr};
+    torch::nn::Linear kind_join_{nullptr};
+    torch::nn::Linear kind_direct_{nullptr};
+};
+
+/// Blocks with larger numbers share embeddings.
+inline constexpr std::int64_t kBlockNumbers = 128;
+
+}  // namespace partita::rl

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/rl_search.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/error.h"
+#include "graph/json.h"
+#include "plan/plan_file.h"
+#include "rl/policy_file.h"
+#include "rl/rl.h"
+#include "search/engine.h"
+#include "tests/rl/rl_cases.h"
+
+extern "C" partita::search::LearnedSearchers* partita_make_learned(
+    const partita::rl::LearnOptions& options);
+
+namespace partita::rl {
+namespace {
+
+using testing::HasSubstr;
+
+class Learning : public testing::Test {
+protected:
+    ~Learning() override {
+        for (const auto& file : {policy_, other_, curve_, picture_}) std::filesystem::remove(file);
+    }
+
+    static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
+                                    std::int64_t evaluations, std::vector<std::string> searchers) {
+        const std::unique_ptr<search::LearnedSearchers> learned(partita_make_learned(options));
+        search::EngineOptions engine;
+        engine.searchers = std::move(searchers);
+        engine.evaluations = evaluations;
+        engine.learned = learned.get();
+        return search::search(problem, std::move(engine));
+    }
+    static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
+                                    std::int64_t evaluations) {
+        return run(problem, options, evaluations, {"rl"});
+    }
+
+    std::filesystem::path policy_ = testing::TempDir() + "rl_search_test.policy";
+    std::filesystem::path other_ = testing::TempDir() + "rl_search_test_other.policy";
+    std::filesystem::path curve_ = testing::TempDir() + "rl_search_test.csv";
+    std::filesystem::path picture_ = testing::TempDir() + "rl_search_test.svg";
+};
+
+TEST_F(Learning, FindsTheBestPlacementOfASmallWorkload) {
+    search::Random random(11);
+    Fixture f(support::random_workload(random, 7), plan::switched_machine(2));
+    search::EngineOptions engine;
+    Time best = Time::max();
+    const auto evaluator = plan::make_evaluator(f.problem, engine.scheduler);
+    for (unsigned bits = 0; bits < 128; ++bits) {
+        std::vector<int> devices;
+        for (unsigned i = 0; i < 7; ++i) devices.push_back(static_cast<int>(bits >> i & 1U));
+        best = std::min(best, evaluator->evaluate(plan::on_devices(devices)).value);
+    }
+    EXPECT_EQ(run(f.problem, {}, 1'500).evaluation.value, best);
+}
+
+TEST_F(Learning, BeginsWithTheBestPlanOfAPortfolio) {
+    search::Random random(3);
+    Fixture f(support::random_network(random, 20), plan::switched_machine(4), training());
+    const auto before = run(f.problem, {}, 60, {"data-parallel"});
+    const auto both = run(f.problem, {}, 60, {"data-parallel", "rl"});
+    EXPECT_LE(both.evaluation.value, before.evaluation.value);
+}
+
+TEST_F(Learning, SavesWhatZeroShotUsesAndDoesNotChange) {
+    search::Random random(3);
+    Fixture f(support::random_network(random, 12), plan::switched_machine(2), training());
+    static_cast<void>(run(f.problem, {.save_policy = policy_}, 200));
+    const std::string saved = graph::read_text_file(policy_);
+    static_cast<void>(run(f.problem, {.save_policy = other_}, 200));
+    EXPECT_EQ(graph::read_text_file(other_), saved);  // the same seed learns the same
+
+    // Another graph, with types that were never seen.
+    Fixture unseen(support::random_workload(random, 30), plan::switched_machine(3));
+    const auto result = run(unseen.problem, {.load_policy = policy_, .zero_shot = true}, 100'000);
+    EXPECT_EQ(result.status, search::Status::found);
+    EXPECT_LE(result.evaluations, RlSearch::kZeroShots);
+
+    static_cast<void>(run(unseen.problem, {.load_policy = policy_, .save_policy = other_}, 100));
+    EXPECT_NE(graph::read_text_file(other_), saved);  // went on learning
+}
+
+TEST_F(Learning, WritesACurveWithReferences) {
+    search::Random random(3);
+    Fixture f(support::random_network(random, 12), plan::switched_machine(2));
+    static_cast<void>(run(f.problem, {.curve = curve_}, 64));
+    EXPECT_THAT(graph::read_text_file(curve_), HasSubstr("\n64,"));
+    const std::string svg = graph::read_text_file(picture_);
+    for (const char* const name : {"heft", "critical-path", "best so far"}) {
+        EXPECT_THAT(svg, HasSubstr(name));
+    }
+}
+
+TEST_F(Learning, RefusesACorruptPolicyBeforeTheSearch) {
+    std::ofstream(policy_) << "not a policy";
+    EXPECT_THROW(delete partita_make_learned({.load_policy = policy_}), InputError);
+}
+
+}  // namespace
+}  // namespace partita::rl

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "search/longest_chain.h"
 
 namespace partita::search {
 
-using graph::Op;
 using graph::OpId;
-using graph::OpRule;
 using graph::TensorId;
 using plan::Problem;
 
@@ -27,163 +26,6 @@ constexpr int kMostDevices = 64;
 constexpr double kBiases[] = {0, 0.5, 1, 2, 4};
 /// Pairs of states that all evaluations together may look at.
 constexpr std::int64_t kMostLooks = 16'000'000;
-
-/// All positions of its factors, each once: distinct factors whose extents make the dims.
-bool is_made_of_factors(const OpRule& rule, const graph::TensorRule& tensor,
-                        const graph::Shape& shape, bool windows) {
-    if (tensor.dims.size() != shape.size()) return false;
-    std::vector<char> seen(rule.factors.size(), 0);
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-        std::int64_t extent = 1;
-        for (const int f : tensor.dims[d].factors) {
-            const auto at = static_cast<std::size_t>(f);
-            if (seen[at]++ != 0) return false;
-            extent *= rule.factors[at].extent;
-        }
-        if (tensor.dims[d].window && windows) continue;
-        if (tensor.dims[d].window) return false;
-        if (!tensor.dims[d].factors.empty() && extent != shape[d]) return false;
-    }
-    return true;
-}
-
-/// Output i of n reads rows i / n to (i + 1) / n of the operand.
-bool moves_evenly(const graph::Window& window, std::int64_t outputs, std::int64_t rows) {
-    for (std::int64_t i = 0; i < outputs; ++i) {
-        const graph::Range read = operand_range(window, {i, i + 1}, rows);
-        if (read.begin * outputs > i * rows || read.end * outputs < (i + 1) * rows) return false;
-    }
-    return outputs > 0;
-}
-
-}  // namespace
-
-bool is_read_evenly(const Problem& problem, graph::Use use) {
-    const graph::OpGraph& graph = problem.graph();
-    const Op& reader = graph.op(use.op);
-    const graph::Tensor& tensor = graph.tensor(reader.inputs[use.operand]);
-    const Op& producer = graph.op(tensor.producer);
-    const auto result = static_cast<std::size_t>(
-        std::ranges::find(producer.outputs, reader.inputs[use.operand]) - producer.outputs.begin());
-    const OpRule& given = problem.rule(tensor.producer);
-    if (!is_made_of_factors(given, given.results[result], tensor.shape, false)) return false;
-    const OpRule& rule = problem.rule(use.op);
-    const graph::TensorRule& operand = rule.operands[use.operand];
-    if (operand.apply_once) return false;
-    if (!is_made_of_factors(rule, operand, tensor.shape, true)) return false;
-    for (std::size_t d = 0; d < operand.dims.size(); ++d) {
-        if (!operand.dims[d].window) continue;
-        const auto f = static_cast<std::size_t>(operand.dims[d].factors[0]);
-        if (problem.batch_digits(use.op)[f].extent > 0) return false;
-        if (!moves_evenly(*operand.dims[d].window, rule.factors[f].extent, tensor.shape[d])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-namespace {
-
-/// A forward, or a backward or loss, of one micro-batch.
-struct Link {
-    OpId op;
-    bool backward = false;
-};
-
-/// The longest chain, tasks at their shortest. Tasks by number: forwards, then backwards.
-class Chains {
-public:
-    Chains(const Problem& problem, const PartTimes& parts, const WorkBound& work)
-        : problem_(problem),
-          graph_(problem.graph()),
-          ops_(graph_.op_count()),
-          length_(2 * ops_, 0),
-          longest_(2 * ops_, 0),
-          before_(2 * ops_, kNone) {
-        for (std::size_t i = 0; i < ops_; ++i) {
-            for (std::size_t c = 0; c < work.classes().count(); ++c) {
-                if (work.may_use(OpId(i), c)) shorten(i, parts.of(OpId(i), c));
-            }
-        }
-    }
-
-    std::vector<Link> longest() {
-        for (std::size_t i = 0; i < ops_; ++i) end_forward(OpId(i));
-        for (std::size_t i = ops_; i-- > 0;) end_backward(OpId(i));
-        const auto last = std::ranges::max_element(longest_) - longest_.begin();
-        std::vector<Link> chain;
-        if (longest_.empty() || longest_[static_cast<std::size_t>(last)] == 0) return chain;
-        for (auto at = static_cast<std::size_t>(last); at != kNone; at = before_[at]) {
-            chain.push_back({OpId(at % ops_), at >= ops_});
-        }
-        std::ranges::reverse(chain);
-        return chain;
-    }
-
-private:
-    static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-    void shorten(std::size_t i, std::span<const PartTime> parts) {
-        const auto least = [](std::int64_t& length, std::int64_t other) {
-            length = length == 0 ? other : std::min(length, other);
-        };
-        for (const PartTime& part : parts) {
-            least(length_[i], part.forward.raw());
-            least(length_[ops_ + i], part.backward.raw());
-        }
-    }
-
-    void end_forward(OpId id) {
-        const Op& op = graph_.op(id);
-        if (!problem_.has_forward(id)) return;
-        start(id.index());
-        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            follow(id.index(), op.inputs[i], {id, static_cast<std::uint32_t>(i)});
-        }
-    }
-
-    /// A loss follows the forward of what it reads, any other backward those of the readers.
-    void end_backward(OpId id) {
-        if (!problem_.has_backward(id)) return;
-        const Op& op = graph_.op(id);
-        start(ops_ + id.index());
-        if (op.kind == graph::OpKind::output) {
-            follow(ops_ + id.index(), op.inputs[0], {id, 0});
-            return;
-        }
-        for (const TensorId t : op.outputs) {
-            if (!problem_.has_gradient(t)) continue;
-            for (const graph::Use use : graph_.uses(t)) {
-                if (!problem_.has_backward(use.op) || !reads_evenly(use)) continue;
-                extend(ops_ + use.op.index(), ops_ + id.index());
-            }
-        }
-    }
-
-    void follow(std::size_t task, TensorId t, graph::Use use) {
-        if (!t.valid() || problem_.is_resident(t)) return;
-        const OpId producer = graph_.tensor(t).producer;
-        if (!problem_.has_forward(producer) || !reads_evenly(use)) return;
-        extend(producer.index(), task);
-    }
-
-    [[nodiscard]] bool reads_evenly(graph::Use use) const { return is_read_evenly(problem_, use); }
-
-    void start(std::size_t task) { longest_[task] = length_[task]; }
-
-    void extend(std::size_t from, std::size_t task) {
-        if (longest_[from] + length_[task] <= longest_[task]) return;
-        longest_[task] = longest_[from] + length_[task];
-        before_[task] = from;
-    }
-
-    const Problem& problem_;
-    const graph::OpGraph& graph_;
-    std::size_t ops_;
-    std::vector<std::int64_t> length_;   ///< per task, at its shortest, ps
-    std::vector<std::int64_t> longest_;  ///< of chains that end with the task
-    std::vector<std::size_t> before_;
-};
 
 /// A number of parts and of devices of one link.
 struct State {
@@ -454,7 +296,7 @@ Time best_weight(ChainCosts& costs) {
 
 ChainBound chain_bound(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
                        const WorkBound& work) {
-    const std::vector<Link> chain = Chains(problem, parts, work).longest();
+    const std::vector<Link> chain = longest_chain(problem, parts, work);
     if (chain.empty()) return {};
     const auto turn = std::ranges::find(chain, true, &Link::backward);
     ChainBound bound{.first = chain.front().op,

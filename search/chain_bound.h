@@ -9,7 +9,7 @@
 //                                                            └─┬─┘    └─┬─┘   what moves: at least 3/4
 //
 // Chains. Every element of a tensor is given by a part of its producer and read by a part of each consumer. If a
-// consumer reads its operand evenly (below), and positions of op 1 are drawn at random, each equally likely, then
+// consumer reads its operand evenly (even_reading.h), and positions of op 1 are drawn at random, each equally likely, then
 // an element of its result, positions of op 2 that read it, and so on, then positions of each op are equally
 // likely, and the parts that hold them are a chain of tasks that wait for each other. The mean of the lengths of
 // such chains is a mean of lengths of paths, so it is no longer than the plan. In it
@@ -23,18 +23,13 @@
 // The bound. For any weight w in [0, 1], w x (mean length) + (1 - w) x (work of all devices) is no more than the
 // plan takes; the least of it over numbers of parts and replicas of all ops of the chain is found by dynamic
 // programming along it, the other ops count with the least work. By weak duality any chain and any w will do: the
-// longest chain is taken, and w searched.
-//
-// Evenly: a result or operand dim is made of all positions of its factors, each once, or of none; or a window over
-// one factor moves along as fast as the operand is long (most convolutions with padding and most pools, not those
-// that leave rows unread). An operand that one part alone applies (a bias of a split reduction) ends a chain.
+// longest chain is taken (longest_chain.h), and w searched.
 //
 // Sound for any split, replicas and partial results included, any devices and any schedule. Where copies are
 // measured, what moves counts as nothing.
 #pragma once
 
-#include <vector>
-
+#include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
 #include "search/batch_times.h"
@@ -42,10 +37,6 @@
 #include "search/work_bound.h"
 
 namespace partita::search {
-
-/// Does a part of the reader that holds a share of its positions read, of the operand, elements that hold the same
-/// share of them, and its producer give them so?
-bool is_read_evenly(const plan::Problem& problem, graph::Use use);
 
 struct ChainBound {
     Time value;

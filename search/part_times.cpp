@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "graph/op_graph.h"
+#include "search/part_likeness.h"
 
 namespace partita::search {
 
@@ -205,75 +205,6 @@ private:
     std::vector<std::vector<Row>> found_;  ///< by number of parts
 };
 
-/// Everything that prices of an op's parts depend on.
-struct Likeness {
-    std::string type;
-    std::vector<std::int64_t> numbers;
-    friend auto operator<=>(const Likeness&, const Likeness&) = default;
-};
-
-class LikenessBuilder {
-public:
-    LikenessBuilder(const Problem& problem, const BatchTimes& times)
-        : problem_(problem), graph_(problem.graph()), times_(times) {}
-
-    Likeness of(OpId id, std::int64_t most) const {
-        const Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.rule(id);
-        Likeness like{.type = op.type, .numbers = {}};
-        add(like, static_cast<std::int64_t>(op.kind), most);
-        const Int128 flops = rule.flops.raw();
-        add(like, static_cast<std::int64_t>(flops >> 62), static_cast<std::int64_t>(flops & kLow));
-        add(like, rule.matrix_product, rule.alias);
-        add(like, static_cast<std::int64_t>(rule.saves_operands),
-            static_cast<std::int64_t>(rule.saves_results));
-        add(like, rule.bytes_moved ? rule.bytes_moved->raw() : -1, times_.runs(id));
-        add(like, problem_.has_forward(id), problem_.has_backward(id));
-        for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-            const bool split = rule.factors[f].splittable && problem_.may_split(id, f);
-            add(like, rule.factors[f].extent, split);
-            add(like, problem_.batch_digits(id)[f].extent, -1);
-        }
-        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            add_tensor(like, op.inputs[i], rule.operands[i]);
-        }
-        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-            add_tensor(like, op.outputs[i], rule.results[i]);
-        }
-        return like;
-    }
-
-private:
-    static constexpr Int128 kLow = (Int128{1} << 62) - 1;
-
-    static void add(Likeness& like, std::int64_t a, std::int64_t b) {
-        like.numbers.push_back(a);
-        like.numbers.push_back(b);
-    }
-
-    void add_tensor(Likeness& like, graph::TensorId t, const graph::TensorRule& rule) const {
-        add(like, -2, t.valid());
-        if (!t.valid()) return;
-        const graph::Tensor& tensor = graph_.tensor(t);
-        add(like, tensor.bytes().raw(), static_cast<std::int64_t>(tensor.dtype));
-        add(like, problem_.has_gradient(t), problem_.is_batched(t));
-        add(like, rule.apply_once, static_cast<std::int64_t>(rule.dims.size()));
-        for (const std::int64_t extent : tensor.shape) like.numbers.push_back(extent);
-        for (const graph::DimRule& dim : rule.dims) {
-            add(like, -3, dim.window.has_value());
-            if (dim.window) {
-                add(like, dim.window->stride, dim.window->before);
-                add(like, dim.window->after, dim.window->divisor);
-            }
-            for (const int f : dim.factors) like.numbers.push_back(f);
-        }
-    }
-
-    const Problem& problem_;
-    const graph::OpGraph& graph_;
-    const BatchTimes& times_;
-};
-
 /// Even shares of the whole, beyond `priced` parts: 17 to 32, 33 to 64, ...
 void add_even_shares(const Problem& problem, OpId op, int device, std::int64_t priced,
                      std::int64_t limit, std::vector<PartTime>& parts) {
@@ -294,15 +225,15 @@ void add_even_shares(const Problem& problem, OpId op, int device, std::int64_t p
 
 PartTimes::PartTimes(const Problem& problem, const BatchTimes& times,
                      const std::vector<int>& devices) {
-    const LikenessBuilder likeness(problem, times);
-    std::map<Likeness, std::size_t> known;  // first rows
+    std::map<PartLikeness, std::size_t> known;  // first rows
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const std::int64_t limit = problem.split_limit(op);
         const auto share = limit > 1 ? times.share_of(op) : std::nullopt;
         const bool runs = problem.has_forward(op) || problem.has_backward(op);
         if (share && runs) {
-            const auto [at, added] = known.try_emplace(likeness.of(op, limit), rows_.size());
+            const auto [at, added] =
+                known.try_emplace(part_likeness(problem, op, times.runs(op), limit), rows_.size());
             if (!added) {
                 first_.push_back(at->second);
                 continue;
@@ -319,12 +250,12 @@ PartTimes::PartTimes(const Problem& problem, const BatchTimes& times,
                                 times.backward(op, devices[c]).run};
             if (runs) add_even_shares(problem, op, devices[c], priced, limit, table[c]);
         }
-        add(op, table);
+        add(table);
     }
     rows_.push_back(parts_.size());
 }
 
-void PartTimes::add(OpId /*op*/, const Table& of_class) {
+void PartTimes::add(const Table& of_class) {
     first_.push_back(rows_.size());
     for (const std::vector<PartTime>& parts : of_class) {
         rows_.push_back(parts_.size());

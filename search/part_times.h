@@ -54,7 +54,7 @@ public:
     }
 
 private:
-    void add(graph::OpId op, const std::vector<std::vector<PartTime>>& of_class);
+    void add(const std::vector<std::vector<PartTime>>& of_class);
 
     std::vector<std::size_t> first_;  ///< per op, its row of the first class
     std::vector<std::size_t> rows_;   ///< of parts_, and the end

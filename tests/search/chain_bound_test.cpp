@@ -12,6 +12,7 @@
 #include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/layout_cache.h"
+#include "search/even_reading.h"
 #include "search/groups.h"
 #include "search/lower_bound.h"
 #include "search/random.h"

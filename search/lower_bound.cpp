@@ -123,8 +123,10 @@ LowerBound lower_bound(const plan::Problem& problem) {
     for (const int micro_batches : problem.micro_batch_choices()) {
         all.push_back(quick_bounds(problem, micro_batches));
     }
-    const auto value = [](const auto& of) { return of->bound.value; };
-    std::ranges::stable_sort(all, {}, value);
+    // Of equals that of fewer micro-batches.
+    std::ranges::sort(all, {}, [](const auto& of) {
+        return std::pair(of->bound.value, of->bound.micro_batches);
+    });
     // Number 8 only raises a bound, so those that are above one that has it stay as they are.
     LowerBound* least = nullptr;
     for (const auto& of : all) {

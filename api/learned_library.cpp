@@ -11,7 +11,8 @@ namespace partita::api {
 namespace {
 
 /// An option that was given; "": none.
-const char* given(const rl::LearnOptions& options) {
+const char* given(const LearningOptions& options) {
+    if (options.reward) return "--reward";
     if (!options.load_policy.empty()) return "--load-policy";
     if (!options.save_policy.empty()) return "--save-policy";
     if (options.zero_shot) return "--zero-shot";
@@ -20,12 +21,18 @@ const char* given(const rl::LearnOptions& options) {
 
 }  // namespace
 
-void check_learning(const rl::LearnOptions& options, std::span<const std::string> searchers) {
+void check_learning(const LearningOptions& options, std::span<const std::string> searchers) {
     const std::string option = given(options);
     if (option.empty()) return;
     if (!search::any_learned(searchers)) {
         throw UsageError(fmt::format(
             "{}: none of the searchers learns. Add --searcher rl or rl-hierarchical.", option));
+    }
+    if (options.measured() && !search::any_learned(searchers.last(1))) {
+        throw UsageError(
+            fmt::format("--reward measured: searcher {} goes by predicted times. Name rl or "
+                        "rl-hierarchical last.",
+                        searchers.back()));
     }
     if (options.zero_shot && options.load_policy.empty()) {
         throw UsageError(

@@ -5,9 +5,12 @@
 //     check_learning()   options, before anything is loaded
 //     outputs_of()       files, for check_outputs()
 //     load_learned()     library and policy, before the search
+//
+// What else --reward measured needs: measured_reward.h.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,10 +19,18 @@
 #include "rl/rl.h"
 #include "search/learned.h"
 
+#include <partita/search.h>
+
 namespace partita::api {
 
+struct LearningOptions : rl::LearnOptions {
+    std::optional<Reward> reward;  ///< not given: simulated
+
+    [[nodiscard]] bool measured() const { return reward == Reward::measured; }
+};
+
 /// Throws UsageError for options that no searcher of these would read, and that do not fit together.
-void check_learning(const rl::LearnOptions& options, std::span<const std::string> searchers);
+void check_learning(const LearningOptions& options, std::span<const std::string> searchers);
 
 /// What will be written. Learning may go on in the file that is loaded.
 std::vector<Output> outputs_of(const rl::LearnOptions& options);

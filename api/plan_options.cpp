@@ -143,11 +143,14 @@ search::EngineOptions engine_options(const PlanOptions& options) {
     return engine;
 }
 
-rl::LearnOptions learn_options(const PlanOptions& options) {
-    return {.load_policy = options.load_policy,
-            .save_policy = options.save_policy,
-            .zero_shot = options.zero_shot,
-            .curve = options.learning_curve};
+LearningOptions learning_options(const PlanOptions& options) {
+    LearningOptions learning{{.load_policy = options.load_policy,
+                              .save_policy = options.save_policy,
+                              .zero_shot = options.zero_shot,
+                              .curve = options.learning_curve},
+                             std::nullopt};
+    if (options.reward != Reward::simulated) learning.reward = options.reward;
+    return learning;
 }
 
 plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,

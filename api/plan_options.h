@@ -3,10 +3,10 @@
 // PlanOptions, checked, as what Problem and Engine take (request.h).
 #pragma once
 
+#include "api/learned_library.h"
 #include "api/loaded_model.h"
 #include "cost/machine.h"
 #include "plan/problem.h"
-#include "rl/rl.h"
 #include "search/engine.h"
 
 #include <partita/search.h>
@@ -17,7 +17,7 @@ namespace partita::api {
 /// option.
 search::EngineOptions engine_options(const PlanOptions& options);
 
-rl::LearnOptions learn_options(const PlanOptions& options);
+LearningOptions learning_options(const PlanOptions& options);
 
 /// Throws UsageError naming the option, InputError for a bad file of constraints.
 plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cost/host.h"
 #include "graph/error.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
@@ -18,6 +19,16 @@ void evaluate(const plan::Problem& problem, Priced& priced) {
 }
 
 }  // namespace
+
+bool fits_host(const plan::Problem& problem, const plan::Evaluation& evaluation) {
+    Bytes needed{0};
+    for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
+        const bool cpu =
+            problem.machine().device(static_cast<int>(d)).kind == cost::DeviceKind::cpu;
+        if (cpu) needed += evaluation.devices[d].memory;
+    }
+    return needed <= cost::host_limits().memory;
+}
 
 bool has_timeline(const plan::Problem& problem) {
     return !plan::has_given_costs(problem);

@@ -20,6 +20,9 @@ struct Priced {
     plan::Evaluation evaluation;
 };
 
+/// CPU devices share the host's memory, whatever a plan grants each: is there enough?
+bool fits_host(const plan::Problem& problem, const plan::Evaluation& evaluation);
+
 /// False for given costs, whose objectives are formulas over ops.
 bool has_timeline(const plan::Problem& problem);
 

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "cost/host.h"
 #include "plan/task_works.h"
 
 namespace partita::api {
@@ -26,17 +25,6 @@ std::string text_of(const cost::MeasuredTransfer& row) {
 void add_texts(const cost::DeviceProfile& rows, std::set<std::string>& texts) {
     for (const cost::MeasuredWork& row : rows.works) texts.insert(row.signature.text);
     for (const cost::MeasuredTransfer& row : rows.transfers) texts.insert(text_of(row));
-}
-
-/// CPU devices share the host's memory, whatever the plan grants each.
-bool fits_host(const plan::Problem& problem, const plan::Evaluation& evaluation) {
-    Bytes needed{0};
-    for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
-        const bool cpu =
-            problem.machine().device(static_cast<int>(d)).kind == cost::DeviceKind::cpu;
-        if (cpu) needed += evaluation.devices[d].memory;
-    }
-    return needed <= cost::host_limits().memory;
 }
 
 }  // namespace

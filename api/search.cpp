@@ -2,15 +2,18 @@
 #include <partita/search.h>
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "api/impl.h"
 #include "api/learned_library.h"
+#include "api/measured_reward.h"
 #include "api/names.h"
 #include "api/plan_options.h"
 #include "api/request.h"
+#include "api/runtime_library.h"
 #include "graph/error.h"
 #include "search/engine.h"
 #include "search/searchers.h"
@@ -21,6 +24,7 @@ namespace {
 Progress to_public(const search::Progress& progress) {
     return {.evaluations = progress.evaluations,
             .best = progress.best,
+            .measured = progress.measured,
             .overflow = progress.overflow,
             .lower_bound = progress.lower_bound,
             .elapsed = progress.elapsed,
@@ -35,6 +39,7 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
                         .shortage = found.shortage,
                         .lower_bound = found.lower_bound,
                         .gap = found.gap,
+                        .measured = found.measured,
                         .limited_by = found.limited_by,
                         .searcher = found.searcher,
                         .evaluations = found.evaluations,
@@ -69,7 +74,7 @@ const Plan& SearchResult::plan() const {
 
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
     search::EngineOptions engine = api::engine_options(options);
-    const rl::LearnOptions learn = api::learn_options(options);
+    const api::LearningOptions learn = api::learning_options(options);
     api::check_learning(learn, engine.searchers);
     api::check_outputs(api::outputs_of(learn), {options.fix, options.profile, learn.load_policy});
     const cost::Machine& hardware = machine.impl().machine;
@@ -82,6 +87,12 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
         engine.progress = [&options](const search::Progress& progress) {
             options.progress(to_public(progress));
         };
+    }
+    std::optional<api::MeasuredReward> reward;
+    if (learn.measured()) {
+        reward.emplace(api::load_runtime(), problem, model.impl().loaded.source.get(),
+                       engine.scheduler);
+        engine.measure = [&reward](const plan::Strategy& each) { return reward->time(each); };
     }
     const auto learned = api::load_learned(learn, engine.searchers);
     engine.learned = learned.get();

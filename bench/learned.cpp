@@ -2,15 +2,19 @@
 //
 // How well learned placers place, beside the searchers that do not learn: six fixed cases.
 //
-//     learned_bench --searcher rl --seconds 300                  learns
-//     learned_bench --searcher mcmc --seconds 300                for comparison
+//     learned_bench --searcher rl,rl-hierarchical,mcmc --seconds 300 --seeds 3 --csv FILE
 //
-// Prints value, gap to the lower bound, placements per minute.
+// Prints value, gap to the lower bound, placements per minute. With --csv a table that was interrupted goes on where it
+// stopped. Further options change how `rl` learns, for ablations.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <fstream>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -29,8 +33,11 @@ using plan::Objective;
 struct Options {
     CaseBudget budget{.threads = 2};
     std::string only;
-    std::string searcher = "rl";
-    std::string before;  ///< a searcher whose plan `rl` begins with
+    std::string searchers = "rl";
+    std::uint64_t seeds = 1;  ///< 1, 2, ... of those that draw
+    std::string before;       ///< a searcher whose plan `rl` begins with
+    std::string csv;          ///< what is in it is not run again
+    bool verbose = false;
 };
 
 std::vector<Case> cases() {
@@ -56,38 +63,94 @@ rl::LearnerOptions& learner_options() {
     return options;
 }
 
-std::unique_ptr<search::Searcher> make_rl(search::Engine& /*engine*/) {
+rl::Lessons& lessons() {
     static rl::Lessons lessons;
-    lessons = {};
-    return std::make_unique<rl::RlSearch>(rl::RlOptions{.learner = learner_options()}, lessons);
+    return lessons;
 }
 
-void print_case(const Case& of, const Options& options) {
-    const CaseModel model = of.make();
-    const plan::Problem problem = make_problem(of, model);
-    const bool learns = options.searcher == "rl";
-    search::EngineOptions engine =
-        engine_options(learns ? "auto" : options.searcher, options.budget);
-    double next = 0;
-    engine.progress = [&](const search::Progress& progress) {
+std::unique_ptr<search::Searcher> make_rl(search::Engine& /*engine*/) {
+    lessons() = {};
+    return std::make_unique<rl::RlSearch>(rl::RlOptions{.learner = learner_options()}, lessons());
+}
+
+/// One search: a line of the table, and of the file.
+struct Row {
+    std::string name;  ///< case, searcher, seed, budget: what it is known by
+    double milliseconds = 0;
+    double gap = 0;
+    std::int64_t evaluations = 0;
+    double seconds = 0;
+};
+
+std::string csv_line(const Row& row) {
+    return fmt::format("{},{:.6f},{:.6f},{},{:.2f}\n", row.name, row.milliseconds, row.gap,
+                       row.evaluations, row.seconds);
+}
+
+/// The line that begins with that name; empty: there is none.
+std::string known_line(const std::string& file, const std::string& name) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with(name + ",")) return line;
+    }
+    return "";
+}
+
+void watch(search::EngineOptions& engine, double every) {
+    engine.progress = [every, next = 0.0](const search::Progress& progress) mutable {
         const double seconds = std::chrono::duration<double>(progress.elapsed).count();
         if (seconds < next || !progress.best) return;
-        next = seconds + options.budget.seconds / 8;
+        next = seconds + every;
         fmt::print(stderr, "    {:6.1f} s {:8} {:12.4f} ms\n", seconds, progress.evaluations,
                    to_milliseconds(*progress.best));
     };
-    const search::SearcherRow rl{.name = "rl", .summary = "", .options = "", .make = make_rl};
-    search::Engine search(problem, engine);
+}
+
+Row run(const plan::Problem& problem, const std::string& searcher, const Options& options) {
+    const bool learns = searcher.starts_with("rl");
+    constexpr std::int64_t kGroups = 32;  // as rl-hierarchical has them
+    if (searcher == "rl-hierarchical") learner_options().net.groups = kGroups;
+    search::EngineOptions engine = engine_options(learns ? "auto" : searcher, options.budget);
+    if (options.verbose) watch(engine, options.budget.seconds / 8);
     std::vector<search::SearcherRow> rows;
     if (!options.before.empty()) rows.push_back(*search::find_searcher(options.before));
-    rows.push_back(rl);
+    rows.push_back({.name = "rl", .summary = "", .options = "", .make = make_rl});
+    search::Engine search(problem, engine);
     const auto result = learns ? search.run(rows) : search.run();
-    const double seconds = std::chrono::duration<double>(result.elapsed).count();
-    fmt::print("{:<20}{:>5}{:<14}{:>14.4f} ms{:>10.1f} %{:>10}{:>8.0f} s{:>10.0f}/min\n", of.name,
-               "", options.searcher, to_milliseconds(result.evaluation.value),
-               100 * result.gap.value_or(0), result.evaluations, seconds,
-               static_cast<double>(result.evaluations) / seconds * 60);
-    std::fflush(stdout);
+    learner_options().net.groups = 0;
+    return {.milliseconds = to_milliseconds(result.evaluation.value),
+            .gap = result.gap.value_or(0),
+            .evaluations = result.evaluations,
+            .seconds = std::chrono::duration<double>(result.elapsed).count()};
+}
+
+bool draws(const std::string& searcher) {
+    return searcher.starts_with("rl") || searcher == "mcmc" || searcher == "auto" ||
+           searcher == "random" || searcher == "local-search";
+}
+
+void run_case(const Case& of, const Options& options) {
+    const CaseModel model = of.make();
+    const plan::Problem problem = make_problem(of, model);
+    std::stringstream names(options.searchers);
+    for (std::string searcher; std::getline(names, searcher, ',');) {
+        for (std::uint64_t seed = 1; seed <= (draws(searcher) ? options.seeds : 1); ++seed) {
+            Options own = options;
+            if (options.seeds > 1) own.budget.seed = seed;
+            const std::string name =
+                fmt::format("{},{},{},{:g},{}", of.name, searcher, own.budget.seed,
+                            own.budget.seconds, own.budget.evaluations);
+            if (!options.csv.empty() && !known_line(options.csv, name).empty()) continue;
+            Row row = run(problem, searcher, own);
+            row.name = name;
+            fmt::print("{:<20}{:<18}{:>3}{:>14.4f} ms{:>9.1f} %{:>10}{:>8.0f} s{:>10.0f}/min\n",
+                       of.name, searcher, own.budget.seed, row.milliseconds, 100 * row.gap,
+                       row.evaluations, row.seconds,
+                       static_cast<double>(row.evaluations) / row.seconds * 60);
+            std::fflush(stdout);
+            if (!options.csv.empty()) std::ofstream(options.csv, std::ios::app) << csv_line(row);
+        }
+    }
 }
 
 int start(int argc, char** argv) {
@@ -99,9 +162,13 @@ int start(int argc, char** argv) {
     app.add_option("--seed", options.budget.seed);
     app.add_option("--threads", options.budget.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "cases whose name contains this");
-    app.add_option("--searcher", options.searcher);
+    app.add_option("--searcher", options.searchers, "one or more, with commas");
+    app.add_option("--seeds", options.seeds, "as many seeds, from 1 on");
+    app.add_option("--csv", options.csv, "adds every search to this file; what it has is not run");
+    app.add_flag("--verbose", options.verbose, "how far a search is");
     app.add_option("--before", options.before);
     app.add_option("--batch", learner.batch);
+    app.add_option("--groups", learner.net.groups);
     app.add_option("--rate", learner.rate);
     app.add_option("--entropy", learner.entropy);
     app.add_option("--elites", learner.elites);
@@ -118,7 +185,7 @@ int start(int argc, char** argv) {
     if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 30;
     try {
         for (const Case& of : cases()) {
-            if (of.name.find(options.only) != std::string::npos) print_case(of, options);
+            if (of.name.find(options.only) != std::string::npos) run_case(of, options);
         }
     } catch (const std::exception& error) {
         fmt::print(stderr, "learned_bench: {}\n", error.what());

@@ -6,10 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "rl/rl.h"
+#include "api/learned_library.h"
 
 namespace partita::cli {
 
-void add_learning_options(CLI::App& app, rl::LearnOptions& options);
+void add_learning_options(CLI::App& app, api::LearningOptions& options);
 
 }  // namespace partita::cli

@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/learned_library.h"
+#include "api/measured_reward.h"
 #include "api/outputs.h"
 #include "api/pricing.h"
 #include "api/request.h"
+#include "api/runtime_library.h"
 #include "cli/interrupt.h"
 #include "cli/learning_options.h"
 #include "cli/load.h"
@@ -69,10 +72,18 @@ public:
         if (!start_.empty()) {
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
         }
+        std::optional<api::MeasuredReward> reward;
+        if (learn_.measured()) {
+            reward.emplace(api::load_runtime(), problem, loaded->model.source.get(),
+                           options.scheduler);
+            options.measure = [&reward](const plan::Strategy& each) { return reward->time(each); };
+            console.detail(fmt::format("candidates run on {}", reward->hardware()));
+        }
         const auto learned = api::load_learned(learn_, options.searchers);
         options.learned = learned.get();
 
         const search::SearchResult result = run_search(problem, std::move(options), console);
+        if (reward) note_failures(*reward, result, console);
         PlanSummary summary(*loaded, result);
         if (result.status == search::Status::infeasible) {
             console.json(summary.json("", nullptr));
@@ -133,6 +144,16 @@ private:
         return result;
     }
 
+    static void note_failures(const api::MeasuredReward& reward, const search::SearchResult& result,
+                              Console& console) {
+        if (reward.failures() == 0) return;
+        console.note(
+            fmt::format("{} of {} candidates that ran failed, or took too long. The last: {}",
+                        reward.failures(), result.measurements, reward.last_failure()));
+        if (result.measured) return;
+        console.note("none ran to its end: this is the best plan by prediction.");
+    }
+
     /// The plan last: where there is a new one, the others are new too.
     void write_files(const plan::Plan& plan, const plan::ExportInput& planned,
                      const std::string& page) const {
@@ -147,7 +168,7 @@ private:
     std::string machine_;
     GoalOptions goal_;
     SearchOptions search_;
-    rl::LearnOptions learn_;
+    api::LearningOptions learn_;
     std::filesystem::path start_;
     std::filesystem::path plan_file_ = "plan.json";
     std::filesystem::path trace_file_;

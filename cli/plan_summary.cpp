@@ -93,6 +93,12 @@ std::string PlanSummary::search_line() const {
                        count_of(static_cast<std::int64_t>(result_.tasks), "task"), result_.seed);
 }
 
+std::string PlanSummary::measured_line() const {
+    return fmt::format("{}, {:.2f} times what was predicted; the least of {}",
+                       to_text(*result_.measured), *result_.measured / result_.evaluation.value,
+                       count_of(result_.measurements, "plan"));
+}
+
 std::string PlanSummary::notes_lines() const {
     return fmt::format("{}", fmt::join(result_.notes, "\n"));
 }
@@ -121,6 +127,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     text += fact_line("machine", machine_line(loaded_.machine));
     text += fact_line("objective", goal_line(problem, result_.strategy.policy));
     text += fact_line("plan", result_line() + "\n" + search_line());
+    if (result_.measured) text += fact_line("measured", measured_line());
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
         text += fact_line("limited by", result_.limited_by);
     }
@@ -152,6 +159,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
     Json json = {{"status", name_of(result_.status)},
                  {"objective", name_of(problem.objective())},
                  {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
+                 {"measured_ps", result_.measured ? Json(result_.measured->raw()) : Json(nullptr)},
                  {"lower_bound_ps", result_.lower_bound.raw()},
                  {"gap", or_null(result_.gap)},
                  {"limited_by", result_.limited_by},

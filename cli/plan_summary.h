@@ -27,6 +27,7 @@ public:
 private:
     [[nodiscard]] std::string result_line() const;
     [[nodiscard]] std::string search_line() const;
+    [[nodiscard]] std::string measured_line() const;
     [[nodiscard]] std::string notes_lines() const;
     [[nodiscard]] std::string baselines_line() const;
     [[nodiscard]] plan::CostCounts counts_of(const api::Priced& priced) const;

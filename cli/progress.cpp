@@ -35,7 +35,9 @@ void ProgressBar::show(const search::Progress& progress) {
     std::string text =
         fmt::format("{}  {}", progress.searcher, count_of(progress.evaluations, "evaluation"));
     if (!progress.detail.empty()) text += fmt::format("  {}", progress.detail);
-    if (progress.best) {
+    if (progress.measured) {
+        text += fmt::format("  best measured {}", to_text(*progress.measured));
+    } else if (progress.best) {
         text += fmt::format("  best {}", to_text(*progress.best));
         if (progress.lower_bound > Time{0}) {
             text += fmt::format("  gap {}", percent(*progress.best / progress.lower_bound - 1));

@@ -31,9 +31,8 @@ void ProgressLine::show(double share, const std::string& text) {
     }
     line += fmt::format("] {}", text);
     // A line that wraps cannot be written over.
-    if (display_width(line) < static_cast<std::size_t>(terminal_.width)) {
-        err_ << '\r' << line << "\033[K" << std::flush;
-    }
+    const auto width = static_cast<std::size_t>(std::max(terminal_.width, 1)) - 1;
+    err_ << '\r' << beginning(line, width) << "\033[K" << std::flush;
 }
 
 }  // namespace partita::cli

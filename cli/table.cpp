@@ -63,6 +63,17 @@ std::string shortened(std::string_view text, std::size_t width) {
     return ".." + std::string(text.substr(begin));
 }
 
+std::string beginning(std::string_view text, std::size_t width) {
+    if (display_width(text) <= width) return std::string(text);
+    std::size_t end = 0;
+    std::size_t shown = 2;  // the ellipsis
+    while (end < text.size() && (shown < width || continues_character(text[end]))) {
+        if (!continues_character(text[end])) ++shown;
+        ++end;
+    }
+    return std::string(text.substr(0, end)) + "..";
+}
+
 std::string with_commas(std::int64_t number) {
     std::string digits = std::to_string(number);
     const std::ptrdiff_t first = number < 0 ? 1 : 0;

@@ -37,6 +37,9 @@ std::size_t display_width(std::string_view text);
 /// `text`, or its end behind an ellipsis: of a long op name the end tells more.
 std::string shortened(std::string_view text, std::size_t width);
 
+/// `text`, or its beginning before an ellipsis.
+std::string beginning(std::string_view text, std::size_t width);
+
 /// "1 op", "12 ops", "1,234 ops".
 std::string count_of(std::int64_t number, std::string_view noun);
 /// "1,234,567".

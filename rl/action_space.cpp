@@ -117,6 +117,7 @@ std::int32_t ActionSpace::block(const DeviceSet& devices) {
         block_of_[id] = static_cast<std::int32_t>(blocks_.size());
         Block& block = blocks_.emplace_back();
         block.id = static_cast<search::DevicesId>(id);
+        block.set = devices;
         for (int i = 0; i < devices.size(); ++i) block.devices.push_back(devices[i]);
     }
     return block_of_[id];
@@ -347,6 +348,27 @@ std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
     return best;
 }
 
+std::int32_t ActionSpace::option_like(std::size_t decision, const DeviceSet& devices,
+                                      const Kind& kind, DegreesId degrees,
+                                      std::size_t iteration) const {
+    constexpr int kOtherSize = 1'000;
+    constexpr int kOtherDevices = 100;
+    std::int32_t best = -1;
+    int least = 0;
+    const std::span<const Option> options = this->options(decision);
+    for (std::size_t o = 0; o < options.size(); ++o) {
+        if (!is_legal(decision, o, iteration)) continue;
+        const DeviceSet& own = block_of(decision, o).set;
+        int away = own.size() != devices.size() ? kOtherSize : 0;
+        if (!(own == devices)) away += kOtherDevices;
+        if (options[o].degrees != degrees) away += 1 + distance(options[o].kind, kind);
+        if (best >= 0 && away >= least) continue;
+        best = static_cast<std::int32_t>(o);
+        least = away;
+    }
+    return best;
+}
+
 ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
     Choices choices;
     const auto same = [&](const Iteration& of) { return of.policy == strategy.policy; };
@@ -358,22 +380,7 @@ ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
         const plan::OpConfig& wanted = strategy.config(op);
         const Kind kind = kind_of(problem(), op, wanted.degrees);
         const DegreesId degrees = space_.table().id(op, wanted).degrees;
-        std::int32_t best = -1;
-        int least = 0;
-        for (std::size_t o = 0; o < of_[d].options.size(); ++o) {
-            const Option& option = of_[d].options[o];
-            if (!is_legal(d, o, choices.iteration)) continue;
-            const Block& block = blocks_[static_cast<std::size_t>(option.block)];
-            constexpr int kOtherSize = 1'000;
-            constexpr int kOtherDevices = 100;
-            int away = block.size() != wanted.devices.size() ? kOtherSize : 0;
-            if (!(space_.table().sets()[block.id] == wanted.devices)) away += kOtherDevices;
-            if (option.degrees != degrees) away += 1 + distance(option.kind, kind);
-            if (best >= 0 && away >= least) continue;
-            best = static_cast<std::int32_t>(o);
-            least = away;
-        }
-        choices.options.push_back(best);
+        choices.options.push_back(option_like(d, wanted.devices, kind, degrees, choices.iteration));
     }
     if (at != iterations_.end()) choices.iteration = nearest_iteration(strategy, choices.options);
     return choices;

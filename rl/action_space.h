@@ -35,7 +35,8 @@ namespace partita::rl {
 /// Devices that one decision may use together.
 struct Block {
     search::DevicesId id = 0;
-    std::vector<int> devices;
+    plan::DeviceSet set;
+    std::vector<int> devices;  ///< of the set
 
     [[nodiscard]] int size() const { return static_cast<int>(devices.size()); }
 };
@@ -120,9 +121,15 @@ public:
     /// The choices whose strategy is most like a given one: exactly it, if it can be chosen.
     struct Choices {
         std::size_t iteration = 0;
-        std::vector<std::int32_t> options;
+        std::vector<std::int32_t> options;     ///< per decision
+        std::vector<std::int64_t> assignment;  ///< group of each decision; empty: none were made
     };
     Choices nearest(const plan::Strategy& strategy);
+    /// Of the decision's legal options the one most like that: number of devices, then devices, then degrees, then
+    /// kind count. `degrees`: of its lead op, or -1.
+    [[nodiscard]] std::int32_t option_like(std::size_t decision, const plan::DeviceSet& devices,
+                                           const Kind& kind, search::DegreesId degrees,
+                                           std::size_t iteration) const;
 
 private:
     struct OfDecision {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a policy saw and chose in some walks through the decisions, as arrays that a tensor can be laid over.
-// Everything is by step (decision), then by episode.
+// Everything is by step, then by episode. A step is a decision, or a group of decisions that share a block and a kind of
+// split: then the one that takes longest leads, its features stand for the group's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/task_graph.h"
 #include "rl/walk.h"
 
 namespace partita::rl {
@@ -28,7 +29,17 @@ struct Episodes {
     std::vector<float> kind_open;         ///< [steps][count][kinds]
     std::vector<std::int64_t> kind;  ///< [steps][count]: chosen, from the place's first option on
 
-    Episodes(const ActionSpace& space, std::int64_t episodes);
+    // With groups only.
+    std::vector<std::int64_t> assignment;  ///< [decisions][count]: group of each decision
+    std::vector<std::int64_t> order;  ///< [decisions][count]: step at which its group is placed
+    std::vector<plan::Csr<std::uint32_t>> members;  ///< per episode: decisions of each step, rising
+
+    /// `groups`: 0, or how many steps there are.
+    Episodes(const ActionSpace& space, std::int64_t episodes, std::int64_t groups = 0);
+
+    /// The groups of an episode, placed in order of their mean decision; empty ones at the end.
+    void assign(std::int64_t episode, const std::vector<std::int64_t>& groups_of);
+    [[nodiscard]] bool has_groups() const { return !members.empty(); }
 
     /// Row of features of a step and an episode; and of what was chosen.
     float* block_row(std::int64_t step, std::int64_t episode) {

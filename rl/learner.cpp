@@ -88,8 +88,10 @@ Batch Learner::sample_policy(std::int64_t count, std::int64_t greedy, search::Ra
 
 /// A window of up to a quarter of all decisions, those of one type, or single ones.
 Revision Learner::draw_revision(search::Random& random) const {
-    const std::size_t steps = space_.size();
-    Revision revision{elites_[random.below(elites_.size())].choices, std::vector<char>(steps, 0)};
+    const Choices& choices = elites_[random.below(elites_.size())].choices;
+    const bool has_groups = net_->groups() > 0;
+    const std::size_t steps = has_groups ? static_cast<std::size_t>(net_->groups()) : space_.size();
+    Revision revision{choices, std::vector<char>(steps, 0)};
     const std::size_t at = random.below(steps);
     constexpr std::uint64_t kRarely = 8;
     if (random.below(kRarely) == 0) {
@@ -103,30 +105,46 @@ Revision Learner::draw_revision(search::Random& random) const {
     }
     case 1:
         for (std::size_t d = 0; d < steps; ++d) {
-            if (types_[d] == types_[at] && random.below(2) == 0) revision.anew[d] = 1;
+            const bool alike = has_groups || types_[d] == types_[at];
+            if (alike && random.below(2) == 0) revision.anew[d] = 1;
         }
         break;
     default:
-        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i)
+        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) {
             revision.anew[random.below(steps)] = 1;
+        }
     }
     return revision;
 }
 
 void Learner::add_elite(const Choices& choices, double reward) {
-    if (options_.elites == 0) return;
+    if (!is_elite(choices, reward)) return;
+    put_elite({choices, reward, sampler_.replay(std::span(&choices, 1)).episodes});
+}
+
+void Learner::add_elite(const Batch& batch, std::size_t episode, double reward) {
+    if (!is_elite(batch.choices[episode], reward)) return;
+    Elite elite{batch.choices[episode], reward, Episodes(space_, 1, net_->groups())};
+    elite.episodes.copy(0, batch.episodes, static_cast<std::int64_t>(episode));
+    put_elite(std::move(elite));
+}
+
+/// Is it better than one of the elites, and none of them?
+bool Learner::is_elite(const Choices& choices, double reward) const {
+    if (options_.elites == 0) return false;
     const auto same = [&](const Elite& elite) {
         return elite.choices.iteration == choices.iteration &&
                elite.choices.options == choices.options;
     };
-    if (std::ranges::any_of(elites_, same)) return;
-    if (elites_.size() == options_.elites) {
-        if (reward <= elites_.back().reward) return;
-        elites_.pop_back();
-    }
-    const auto at =
-        std::ranges::find_if(elites_, [&](const Elite& elite) { return elite.reward < reward; });
-    elites_.insert(at, {choices, reward, sampler_.replay(std::span(&choices, 1))});
+    if (std::ranges::any_of(elites_, same)) return false;
+    return elites_.size() < options_.elites || reward > elites_.back().reward;
+}
+
+void Learner::put_elite(Elite elite) {
+    if (elites_.size() == options_.elites) elites_.pop_back();
+    const auto at = std::ranges::find_if(
+        elites_, [&](const Elite& other) { return other.reward < elite.reward; });
+    elites_.insert(at, std::move(elite));
 }
 
 std::vector<double> Learner::advantages(std::span<const double> rewards) {
@@ -152,10 +170,10 @@ std::vector<double> Learner::advantages(std::span<const double> rewards) {
 
 Episodes Learner::with_elites(const Batch& batch) const {
     const auto elites = static_cast<std::int64_t>(elites_.size());
-    Episodes all(space_, batch.own + elites);
+    Episodes all(space_, batch.own + elites, net_->groups());
     for (std::int64_t e = 0; e < batch.own; ++e) all.copy(e, batch.episodes, e);
     for (std::int64_t e = 0; e < elites; ++e) {
-        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].batch.episodes, 0);
+        all.copy(batch.own + e, elites_[static_cast<std::size_t>(e)].episodes, 0);
     }
     return all;
 }

@@ -56,6 +56,8 @@ public:
     /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
     LearnerStep learn(Batch& batch, std::span<const double> rewards, double spent);
     /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
+    void add_elite(const Batch& batch, std::size_t episode, double reward);
+    /// The same of choices that the policy did not draw. Not with groups.
     void add_elite(const Choices& choices, double reward);
 
     [[nodiscard]] std::int64_t greedy_episodes() const {
@@ -68,8 +70,11 @@ private:
     struct Elite {
         Choices choices;
         double reward = 0;
-        Batch batch;
+        Episodes episodes;  ///< one
     };
+
+    [[nodiscard]] bool is_elite(const Choices& choices, double reward) const;
+    void put_elite(Elite elite);
 
     [[nodiscard]] Revision draw_revision(search::Random& random) const;
     std::vector<double> advantages(std::span<const double> rewards);

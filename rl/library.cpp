@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "graph/error.h"
 #include "plan/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
@@ -18,6 +20,9 @@ namespace {
 /// Placers that the curve shows beside what was learned.
 constexpr std::array kReferences = {"single-device", "hash", "critical-path", "multi-objective",
                                     "heft"};
+
+/// Of rl-hierarchical.
+constexpr std::int64_t kGroups = 32;
 
 std::vector<CurveReference> references_of(const plan::Problem& problem) {
     constexpr std::int64_t kEvaluations = 100;
@@ -42,8 +47,15 @@ public:
     std::unique_ptr<search::Searcher> make(std::string_view name, search::Engine& engine) override {
         name_ = name;
         problem_ = &engine.problem();
-        return std::make_unique<RlSearch>(
-            RlOptions{.learner = {}, .policy = policy_, .zero_shot = options_.zero_shot}, lessons_);
+        RlOptions options{.learner = {}, .policy = policy_, .zero_shot = options_.zero_shot};
+        const bool hierarchical = name == "rl-hierarchical";
+        if (hierarchical) options.learner.net.groups = kGroups;
+        if (policy_ && (policy_->groups() > 0) != hierarchical) {
+            throw UsageError("--load-policy " + options_.load_policy.string() +
+                             ": this is a policy of " + (hierarchical ? "rl" : "rl-hierarchical") +
+                             ". Use --searcher with that name.");
+        }
+        return std::make_unique<RlSearch>(std::move(options), lessons_);
     }
 
     void finish() override {

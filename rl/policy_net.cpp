@@ -9,6 +9,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/one_hot.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tanh.h>
@@ -75,6 +76,11 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
         layer.direction = register_parameter(name + "_direction", at::zeros({2, n}));
         layers_.push_back(std::move(layer));
     }
+    if (options.groups > 0) {
+        grouper_hidden_ = linear("grouper_hidden", n, n);
+        grouper_ = linear("grouper", n, options.groups);
+        group_input_ = linear("group_input", n + 1 + options.groups, n);
+    }
     if (options.sequence) {
         encoder_ = register_module("encoder", LSTM(LSTMOptions(n, n / 2).bidirectional(true)));
     }
@@ -129,26 +135,62 @@ Tensor PolicyNet::neighbours(int layer, const Tensor& x, const GraphTensors& gra
     return x + at::relu(of.join->forward(at::cat({x, sum}, 1)));
 }
 
-Tensor PolicyNet::encode(const GraphTensors& graph) {
+Tensor PolicyNet::embed(const GraphTensors& graph) {
     Tensor x = at::cat({types_->forward(graph.types), graph.rows}, 1);
     x = at::relu(input_->forward(x));
     for (int i = 0; i < options_.graph_layers; ++i) x = neighbours(i, x, graph);
-    if (options_.sequence) {
-        x = x + std::get<0>(encoder_->forward(x.unsqueeze(1))).squeeze(1);
-    }
+    return x;
+}
+
+/// Begins with runs of neighbouring decisions, in probability: what is far from a group's middle is unlikely.
+Tensor PolicyNet::grouping(const GraphTensors& graph) {
+    const Tensor x = at::tanh(grouper_hidden_->forward(embed(graph)));
+    const auto groups = static_cast<double>(options_.groups);
+    const std::int64_t decisions = x.size(0);
+    const Tensor at = (at::arange(decisions, at::kFloat) + 0.5) / static_cast<double>(decisions);
+    const Tensor middle = (at::arange(options_.groups, at::kFloat) + 0.5) / groups;
+    const Tensor away = (at.unsqueeze(1) - middle.unsqueeze(0)).abs() * groups;
+    return at::log_softmax(grouper_->forward(x) - options_.prior * away, 1);
+}
+
+/// Per episode: mean of the members' embeddings, their share of all decisions, and the groups of what is next to them.
+Tensor PolicyNet::embed_groups(const GraphTensors& graph, const Tensor& x,
+                               const Episodes& episodes) {
+    const std::int64_t decisions = x.size(0);
+    const std::int64_t count = episodes.count;
+    const std::int64_t groups = options_.groups;
+    const Tensor order = over(episodes.order, {decisions, count});
+    const Tensor member = at::one_hot(order, groups).to(at::kFloat).permute({1, 2, 0});
+    const Tensor size = member.sum(2, true);
+    const Tensor mean = at::matmul(member, x) / size.clamp_min(1);
+    // Of each decision how many neighbours are in each group.
+    Tensor near = at::one_hot(order.index_select(0, graph.neighbours.reshape({-1})), groups)
+                      .to(at::kFloat)
+                      .reshape({decisions, -1, count, groups});
+    near = (near * graph.is_neighbour.reshape({decisions, -1, 1, 1})).sum(1).permute({1, 0, 2});
+    const Tensor adjacency = at::matmul(member, near) / size.clamp_min(1);
+    const Tensor rows = at::cat({mean, size / static_cast<double>(decisions), adjacency}, 2);
+    return at::relu(group_input_->forward(rows)).permute({1, 0, 2});
+}
+
+Tensor PolicyNet::encode(const GraphTensors& graph, const Episodes& episodes) {
+    Tensor x = embed(graph);
+    x = options_.groups > 0 ? embed_groups(graph, x, episodes) : x.unsqueeze(1);
+    if (options_.sequence) x = x + std::get<0>(encoder_->forward(x.contiguous()));
     return x;
 }
 
 Tensor PolicyNet::iteration_head(const GraphTensors& graph, const Tensor& encoding) {
-    const Tensor rows = iteration_row_->forward(graph.iterations) + encoding.mean(0, true);
-    const Tensor raw =
-        iteration_score_->forward(at::tanh(rows)) + iteration_direct_->forward(graph.iterations);
-    return at::log_softmax(raw.squeeze(1), 0);
+    const Tensor rows =
+        iteration_row_->forward(graph.iterations).unsqueeze(0) + encoding.mean(0).unsqueeze(1);
+    const Tensor raw = iteration_score_->forward(at::tanh(rows)) +
+                       iteration_direct_->forward(graph.iterations).unsqueeze(0);
+    return at::log_softmax(raw.squeeze(2), 1);
 }
 
-/// What stands for the choice before the first step: the policy of the iteration.
+/// What stands for the choice before the first step: how the iteration goes.
 Tensor PolicyNet::start_row(const Tensor& encoding, const Tensor& iteration_rows) {
-    return iteration_row_->forward(iteration_rows) + encoding.mean(0, true);
+    return iteration_row_->forward(iteration_rows) + encoding.mean(0);
 }
 
 PolicyNet::State PolicyNet::start(const Tensor& encoding, const Tensor& iteration_rows) {
@@ -161,9 +203,11 @@ PolicyNet::State PolicyNet::start(const Tensor& encoding, const Tensor& iteratio
 }
 
 Tensor PolicyNet::attend(const Tensor& output, const Tensor& encoding) {
-    const Tensor score = at::matmul(attention_->forward(output), encoding.t()) /
+    const Tensor of_episode = encoding.permute({1, 0, 2});  // [1 or count, steps, hidden]
+    const Tensor query = attention_->forward(output).permute({1, 0, 2});
+    const Tensor score = at::matmul(query, of_episode.transpose(1, 2)) /
                          std::sqrt(static_cast<double>(options_.hidden));
-    const Tensor context = at::matmul(at::softmax(score, -1), encoding);
+    const Tensor context = at::matmul(at::softmax(score, -1), of_episode).permute({1, 0, 2});
     return at::tanh(context_->forward(at::cat({output, context}, -1)));
 }
 
@@ -172,7 +216,7 @@ Tensor PolicyNet::step(State& state, const Tensor& encoding, std::int64_t step) 
     auto [output, last] =
         decoder_->forward(input.unsqueeze(0), std::make_tuple(state.hidden, state.cell));
     std::tie(state.hidden, state.cell) = last;
-    return attend(output.squeeze(0), encoding);
+    return attend(output, encoding).squeeze(0);
 }
 
 Tensor PolicyNet::head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
@@ -203,11 +247,18 @@ Tensor PolicyNet::choice(const Tensor& block, const Tensor& block_row, const Ten
 PolicyNet::Scores PolicyNet::score(const GraphTensors& graph, Episodes& episodes) {
     const std::int64_t steps = episodes.steps;
     const std::int64_t count = episodes.count;
-    const Tensor encoding = encode(graph);
+    const Tensor encoding = encode(graph, episodes);
     const Tensor iteration = over(episodes.iteration, {count});
-    const Tensor iteration_log = iteration_head(graph, encoding);
-    Tensor log_probability = iteration_log.index_select(0, iteration);
-    Tensor entropy = -(iteration_log.exp() * iteration_log).sum() / static_cast<double>(steps);
+    const Tensor iteration_log = iteration_head(graph, encoding).expand({count, -1});
+    Tensor log_probability = iteration_log.gather(1, iteration.unsqueeze(1)).squeeze(1);
+    Tensor entropy =
+        -(iteration_log.exp() * iteration_log).sum(1).mean() / static_cast<double>(steps);
+    if (options_.groups > 0) {
+        const Tensor log = grouping(graph);
+        const Tensor assignment = over(episodes.assignment, {log.size(0), count});
+        log_probability = log_probability + log.gather(1, assignment).sum(0);
+        entropy = entropy - (log.exp() * log).sum(1).mean();
+    }
 
     const Tensor block_rows =
         over(episodes.block_rows, {steps, count, episodes.places, kBlockWidth});
@@ -226,7 +277,7 @@ PolicyNet::Scores PolicyNet::score(const GraphTensors& graph, Episodes& episodes
     const Tensor all = choice(block, chosen_block, chosen_kind);
     const Tensor before = at::cat({at::zeros({1, count, kChoice}), all.slice(0, 0, steps - 1)}, 0);
     const State state = start(encoding, graph.iterations.index_select(0, iteration));
-    const Tensor input = fed_back_->forward(before) + encoding.unsqueeze(1);
+    const Tensor input = fed_back_->forward(before) + encoding;
     const Tensor output =
         std::get<0>(decoder_->forward(input, std::make_tuple(state.hidden, state.cell)));
     const Tensor z = attend(output, encoding);

@@ -8,6 +8,10 @@
 //     head "block":          z and each block's features    ──▶ a logit per block
 //     head "kind":           z and each option's features   ──▶ a logit per option on the chosen block
 //
+// Hierarchical: a feed-forward grouper puts every decision into one of a fixed number of groups, and what is placed
+// step by step are groups, embedded as the sum of their members' rows, their size, and what they send each other. The
+// probability of a placement is that of its groups times that of what was chosen for them, so both are learned together.
+//
 // Heads score features, so a policy fits graphs and machines of any size. A logit u becomes
 // C tanh(u / C) / temperature.
 //
@@ -21,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
@@ -48,10 +53,14 @@ class PolicyNet final : public torch::nn::Module {
 public:
     explicit PolicyNet(NetOptions options = {});
 
-    /// [steps, hidden]
-    torch::Tensor encode(const GraphTensors& graph);
+    [[nodiscard]] std::int64_t groups() const { return options_.groups; }
+    /// Log-probabilities of groups, [decisions, groups].
+    torch::Tensor grouping(const GraphTensors& graph);
 
-    /// Log-probabilities over the iterations, [iterations].
+    /// [steps, 1, hidden], or of groups, which differ between episodes, [steps, count, hidden].
+    torch::Tensor encode(const GraphTensors& graph, const Episodes& episodes);
+
+    /// Log-probabilities over the iterations, [1 or count, iterations].
     torch::Tensor iteration_head(const GraphTensors& graph, const torch::Tensor& encoding);
 
     // Step by step, for `count` episodes at once.
@@ -83,6 +92,10 @@ public:
     [[nodiscard]] const NetOptions& options() const { return options_; }
 
 private:
+    torch::Tensor embed(const GraphTensors& graph);
+    torch::Tensor embed_groups(const GraphTensors& graph, const torch::Tensor& x,
+                               const Episodes& episodes);
+    /// `output` [n, count, hidden].
     torch::Tensor attend(const torch::Tensor& output, const torch::Tensor& encoding);
     torch::Tensor start_row(const torch::Tensor& encoding, const torch::Tensor& iteration_rows);
     torch::Tensor head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
@@ -104,6 +117,9 @@ private:
     torch::nn::Embedding devices_{nullptr};
     torch::nn::Linear input_{nullptr};
     std::vector<GraphLayer> layers_;
+    torch::nn::Linear grouper_hidden_{nullptr};
+    torch::nn::Linear grouper_{nullptr};
+    torch::nn::Linear group_input_{nullptr};
     torch::nn::LSTM encoder_{nullptr};
     torch::nn::Linear fed_back_{nullptr};
     torch::nn::Linear iteration_row_{nullptr};

@@ -26,6 +26,20 @@ namespace {
 constexpr std::int64_t kIdleBatches = 50;
 constexpr std::size_t kMostKnown = 100'000;
 
+/// A plan that ran is worth the time that it took, one that failed is like one that does not fit.
+std::vector<Evaluation> evaluate(Engine& engine, std::span<const plan::Strategy> strategies) {
+    if (!engine.options().measure) return engine.evaluate(strategies);
+    std::vector<Evaluation> evaluations;
+    for (search::Measured& measured : engine.measure(strategies)) {
+        Evaluation evaluation = std::move(measured.evaluation);
+        const bool failed = evaluation.feasible() && !measured.time;
+        if (measured.time) evaluation.value = *measured.time;
+        if (failed) evaluation.keeps_schedule = false;
+        evaluations.push_back(std::move(evaluation));
+    }
+    return evaluations;
+}
+
 std::string key_of(const Choices& choices) {
     std::string key(reinterpret_cast<const char*>(choices.options.data()),
                     choices.options.size() * sizeof(std::int32_t));
@@ -54,15 +68,17 @@ void RlSearch::open(Engine& engine) {
     }
     capacity_ = std::max(1.0, capacity);
     scale_ = static_cast<double>(engine.lower_bound().raw());
-    if (engine.best() != nullptr && space_->size() > 0) imitate_best(engine);
+    const bool can_imitate = learner_->net()->groups() == 0;  // else there are no groups to imitate
+    if (engine.best() != nullptr && space_->size() > 0 && can_imitate) imitate_best(engine);
 }
 
 /// What the policy can choose that is most like the best plan so far.
 void RlSearch::imitate_best(Engine& engine) {
     const Choices choices = space_->nearest(*engine.best());
-    const auto evaluation = engine.evaluate(space_->strategy(choices.iteration, choices.options));
-    if (!evaluation || !evaluation->feasible()) return;
-    learner_->add_elite(choices, rewards({*evaluation}).front());
+    const plan::Strategy strategy = space_->strategy(choices.iteration, choices.options);
+    const std::vector<Evaluation> evaluations = evaluate(engine, std::span(&strategy, 1));
+    if (evaluations.empty() || !evaluations.front().feasible()) return;
+    learner_->add_elite(choices, rewards(evaluations).front());
 }
 
 std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
@@ -81,7 +97,7 @@ std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
             space_->strategy(batch.choices[i].iteration, batch.choices[i].options));
     }
     idle_ = fresh.empty() ? idle_ + 1 : 0;
-    const std::vector<Evaluation> priced = engine.evaluate(strategies);
+    const std::vector<Evaluation> priced = evaluate(engine, strategies);
     if (known > 0) static_cast<void>(engine.grant(known));  // they count as well
     if (known_.size() > kMostKnown) known_.clear();
     std::vector<Evaluation> all;
@@ -129,7 +145,7 @@ void RlSearch::fit(Engine& engine, const Batch& batch) {
         placement[g] = std::ranges::count(allowed, device) > 0 ? device : allowed.front();
     }
     if (search::evaluate_and_repair(engine, std::move(placement))) {
-        imitate_best(engine);
+        if (learner_->net()->groups() == 0) imitate_best(engine);
     }
 }
 
@@ -148,7 +164,7 @@ Status RlSearch::step(Engine& engine) {
     samples_ += static_cast<std::int64_t>(evaluations.size());
     const std::vector<double> rewards = this->rewards(evaluations);
     for (std::size_t i = 0; i < rewards.size(); ++i) {
-        if (evaluations[i].feasible()) learner_->add_elite(batch.choices[i], rewards[i]);
+        if (evaluations[i].feasible()) learner_->add_elite(batch, i, rewards[i]);
     }
     const bool none_fits = std::ranges::none_of(
         evaluations, [](const Evaluation& evaluation) { return evaluation.feasible(); });
@@ -174,11 +190,13 @@ void RlSearch::note(Engine& engine, const std::vector<Evaluation>& evaluations,
     for (const Evaluation& evaluation : evaluations) {
         if (!evaluation.feasible()) continue;
         point.mean += to_seconds(evaluation.value);
+        if (!best_ || evaluation.value < *best_) best_ = evaluation.value;
         ++fitting;
     }
     point.mean = fitting > 0 ? point.mean / fitting : 0;
-    const Evaluation& best = *engine.best_evaluation();
-    if (best.feasible()) point.best = to_seconds(best.value);
+    const Evaluation& best = *engine.best_evaluation();  // of those before, too
+    if (!engine.options().measure && best.feasible()) best_ = best.value;
+    if (best_) point.best = to_seconds(*best_);
     point.baseline = step.baseline * step.baseline * scale_ * 1e-12;
     lessons_.curve.points.push_back(point);
     std::array<char, 96> words{};

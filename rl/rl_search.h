@@ -9,6 +9,9 @@
 //     reward = - sqrt(value / lower bound)                            of a plan that fits
 //            = the worst so far - 1 - bytes too many / bytes there are    of one that does not
 //
+// With EngineOptions::measure the value of a plan is the time that it took, and one that failed counts as one that does
+// not fit.
+//
 // Without learning (zero shot) the same policy draws all batches, the first placement being the one that it holds to be
 // best.
 //
@@ -89,6 +92,7 @@ private:
     std::int64_t samples_ = 0;
     std::int64_t idle_ = 0;  ///< batches in a row that were all known
     std::optional<search::Duration> begin_;
+    std::optional<Time> best_;  ///< as rewarded
 };
 
 }  // namespace partita::rl

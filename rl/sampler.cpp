@@ -66,10 +66,26 @@ void Sampler::start(const Episodes& episodes) {
     }
 }
 
+/// -1: the group is empty.
+std::int64_t Sampler::lead(const Episodes& episodes, std::int64_t step, std::int64_t e) const {
+    if (!episodes.has_groups()) return step;
+    const auto members =
+        episodes.members[static_cast<std::size_t>(e)][static_cast<std::size_t>(step)];
+    if (members.empty()) return -1;
+    return *std::ranges::max_element(members, {},
+                                     [&](std::uint32_t d) { return prices_.least_compute(d); });
+}
+
 void Sampler::look(Episodes& episodes, std::int64_t step) {
-    const auto d = static_cast<std::size_t>(step);
-    const std::size_t places = space_.places(d).size();
     for (std::int64_t e = 0; e < episodes.count; ++e) {
+        const std::int64_t of = lead(episodes, step, e);
+        if (of < 0) {
+            episodes.block_open[static_cast<std::size_t>((step * episodes.count + e) *
+                                                         episodes.places)] = 1;
+            continue;
+        }
+        const auto d = static_cast<std::size_t>(of);
+        const std::size_t places = space_.places(d).size();
         Walk& walk = walks_[static_cast<std::size_t>(e)];
         walk.look(d);
         walk.write_block_features(episodes.block_row(step, e));
@@ -80,8 +96,15 @@ void Sampler::look(Episodes& episodes, std::int64_t step) {
 }
 
 void Sampler::look_closer(Episodes& episodes, std::int64_t step) {
-    const auto d = static_cast<std::size_t>(step);
     for (std::int64_t e = 0; e < episodes.count; ++e) {
+        const std::int64_t lead = this->lead(episodes, step, e);
+        if (lead < 0) {
+            episodes
+                .kind_open[static_cast<std::size_t>((step * episodes.count + e) * episodes.kinds)] =
+                1;
+            continue;
+        }
+        const auto d = static_cast<std::size_t>(lead);
         const Walk& walk = walks_[static_cast<std::size_t>(e)];
         const auto at = static_cast<std::size_t>(step * episodes.count + e);
         const auto place = static_cast<std::size_t>(episodes.place[at]);
@@ -97,14 +120,37 @@ void Sampler::look_closer(Episodes& episodes, std::int64_t step) {
 }
 
 void Sampler::take(Episodes& episodes, std::int64_t step, std::vector<Choices>& choices) {
-    const auto d = static_cast<std::size_t>(step);
     for (std::int64_t e = 0; e < episodes.count; ++e) {
+        const std::int64_t lead = this->lead(episodes, step, e);
+        if (lead < 0) continue;
+        const auto d = static_cast<std::size_t>(lead);
         const auto at = static_cast<std::size_t>(step * episodes.count + e);
         const Place& place = space_.places(d)[static_cast<std::size_t>(episodes.place[at])];
-        const std::int64_t option = place.begin + episodes.kind[at];
-        walks_[static_cast<std::size_t>(e)].take(static_cast<std::size_t>(option));
-        choices[static_cast<std::size_t>(e)].options.push_back(static_cast<std::int32_t>(option));
+        const auto option = static_cast<std::int32_t>(place.begin + episodes.kind[at]);
+        take(walks_[static_cast<std::size_t>(e)], d, option, choices[static_cast<std::size_t>(e)]);
+        if (!episodes.has_groups()) continue;
+        for (const std::uint32_t member :
+             episodes.members[static_cast<std::size_t>(e)][static_cast<std::size_t>(step)]) {
+            if (member != d)
+                follow(walks_[static_cast<std::size_t>(e)], d, member,
+                       choices[static_cast<std::size_t>(e)]);
+        }
     }
+}
+
+void Sampler::take(Walk& walk, std::size_t decision, std::int32_t option, Choices& choices) {
+    walk.take(static_cast<std::size_t>(option));
+    choices.options[decision] = option;
+}
+
+/// A member of a group does what is most like its lead's choice.
+void Sampler::follow(Walk& walk, std::size_t lead, std::size_t member, Choices& choices) {
+    const auto chosen = static_cast<std::size_t>(choices.options[lead]);
+    const Option& option = space_.options(lead)[chosen];
+    const std::int32_t own = space_.option_like(member, space_.block_of(lead, chosen).set,
+                                                option.kind, -1, choices.iteration);
+    walk.look(member);
+    take(walk, member, own, choices);
 }
 
 Sampler::Whims Sampler::draw_whims(const Draws& draws, Random& random) const {
@@ -122,20 +168,24 @@ Sampler::Whims Sampler::draw_whims(const Draws& draws, Random& random) const {
 }
 
 Tensor Sampler::blocks_at(const Episodes& episodes, std::int64_t step) const {
-    Tensor numbers = at::zeros({episodes.places}, at::kLong);
-    const auto places = space_.places(static_cast<std::size_t>(step));
-    for (std::size_t p = 0; p < places.size(); ++p) {
-        numbers.mutable_data_ptr<std::int64_t>()[p] = places[p].block;
+    Tensor numbers = at::zeros({episodes.count, episodes.places}, at::kLong);
+    std::int64_t* row = numbers.mutable_data_ptr<std::int64_t>();
+    for (std::int64_t e = 0; e < episodes.count; ++e, row += episodes.places) {
+        const std::int64_t lead = this->lead(episodes, step, e);
+        if (lead < 0) continue;
+        const auto places = space_.places(static_cast<std::size_t>(lead));
+        for (std::size_t p = 0; p < places.size(); ++p) row[p] = places[p].block;
     }
     return numbers;
 }
 
 void Sampler::revise(const Draws& draws, Episodes& episodes, std::int64_t step, bool kinds) {
-    const auto d = static_cast<std::size_t>(step);
     const auto revised = static_cast<std::int64_t>(draws.revisions.size());
     for (std::int64_t e = draws.count - revised; e < draws.count; ++e) {
         const Revision& revision = revision_of(draws, e);
-        if (revision.anew[d] != 0) continue;
+        const std::int64_t lead = this->lead(episodes, step, e);
+        if (lead < 0 || revision.anew[static_cast<std::size_t>(step)] != 0) continue;
+        const auto d = static_cast<std::size_t>(lead);
         const std::int32_t option = revision.choices.options[d];
         // What does not seem to fit any more is drawn anew too.
         if (!walks_[static_cast<std::size_t>(e)].is_open_option(static_cast<std::size_t>(option)))
@@ -150,6 +200,26 @@ void Sampler::revise(const Draws& draws, Episodes& episodes, std::int64_t step, 
     }
 }
 
+/// Decision by decision; revisions keep the groups of what they revise.
+void Sampler::assign(PolicyNet& net, const GraphTensors& graph, const Draws& draws, Random& random,
+                     Batch& batch) {
+    const Tensor log = net.grouping(graph).contiguous();
+    const std::int64_t revised = static_cast<std::int64_t>(draws.revisions.size());
+    for (std::int64_t e = 0; e < draws.count; ++e) {
+        std::vector<std::int64_t>& groups_of =
+            batch.choices[static_cast<std::size_t>(e)].assignment;
+        if (e >= draws.count - revised) {
+            groups_of = revision_of(draws, e).choices.assignment;
+        } else {
+            for (std::int64_t d = 0; d < log.size(0); ++d) {
+                groups_of.push_back(draw(log.const_data_ptr<float>() + d * log.size(1), log.size(1),
+                                         e < draws.greedy, random));
+            }
+        }
+        batch.episodes.assign(e, groups_of);
+    }
+}
+
 Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
                       Random& random) {
     const at::NoGradGuard no_grad;
@@ -157,15 +227,20 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
     const std::int64_t greedy = draws.greedy;
     const bool has_whims = draws.end_whim > draws.first_whim;
     const auto revised = static_cast<std::int64_t>(draws.revisions.size());
-    Batch batch{Episodes(space_, count), std::vector<Choices>(static_cast<std::size_t>(count)),
-                draws.own()};
+    Choices none;
+    none.options.resize(space_.size(), -1);
+    Batch batch{Episodes(space_, count, net.groups()),
+                std::vector<Choices>(static_cast<std::size_t>(count), none), draws.own()};
     const Whims whims = has_whims ? draw_whims(draws, random) : Whims{};
     Episodes& episodes = batch.episodes;
-    const Tensor encoding = net.encode(graph);
+    if (net.groups() > 0) assign(net, graph, draws, random, batch);
+    const Tensor encoding = net.encode(graph, episodes);
     const Tensor iteration_log = net.iteration_head(graph, encoding).contiguous();
     for (std::int64_t e = 0; e < count; ++e) {
         std::int64_t iteration =
-            draw(iteration_log.const_data_ptr<float>(), iteration_log.size(0), e < greedy, random);
+            draw(iteration_log.const_data_ptr<float>() +
+                     std::min(e, iteration_log.size(0) - 1) * iteration_log.size(1),
+                 iteration_log.size(1), e < greedy, random);
         if (e >= count - revised)
             iteration = static_cast<std::int64_t>(revision_of(draws, e).choices.iteration);
         episodes.iteration[static_cast<std::size_t>(e)] = iteration;
@@ -191,7 +266,7 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
         Tensor whim;
         if (has_whims) {
             whim = at::matmul(block_rows, whims.block_weights.unsqueeze(2)).squeeze(2) +
-                   whims.likings.index_select(1, blocks_at(episodes, step));
+                   whims.likings.gather(1, blocks_at(episodes, step));
         }
         draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
         revise(draws, episodes, step, /*kinds=*/false);
@@ -224,7 +299,9 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
 
 Batch Sampler::replay(std::span<const Choices> choices) {
     const auto count = static_cast<std::int64_t>(choices.size());
-    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size()), count};
+    Choices none;
+    none.options.resize(space_.size(), -1);
+    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size(), none), count};
     Episodes& episodes = batch.episodes;
     for (std::size_t e = 0; e < choices.size(); ++e) {
         episodes.iteration[e] = static_cast<std::int64_t>(choices[e].iteration);

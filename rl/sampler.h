@@ -45,7 +45,7 @@ struct Batch {
 /// An episode that makes these choices where nothing is to be drawn anew.
 struct Revision {
     Choices choices;
-    std::vector<char> anew;  ///< per decision
+    std::vector<char> anew;  ///< per step
 };
 
 /// Which episodes of a batch are drawn how.
@@ -73,7 +73,7 @@ public:
     Batch sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
                  search::Random& random);
 
-    /// The episodes in which these choices are made.
+    /// The episodes in which these choices are made, without groups.
     Batch replay(std::span<const Choices> choices);
 
 private:
@@ -84,13 +84,19 @@ private:
         torch::Tensor likings;        ///< [count, blocks]
     };
     [[nodiscard]] Whims draw_whims(const Draws& draws, search::Random& random) const;
-    /// Numbers of the blocks of a step's places, [places of the batch].
+    /// Numbers of the blocks of a step's places, [count, places].
     [[nodiscard]] torch::Tensor blocks_at(const Episodes& episodes, std::int64_t step) const;
 
+    void assign(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
+                search::Random& random, Batch& batch);
+    [[nodiscard]] std::int64_t lead(const Episodes& episodes, std::int64_t step,
+                                    std::int64_t e) const;
     void look(Episodes& episodes, std::int64_t step);
     /// The place of each episode is chosen: its options.
     void look_closer(Episodes& episodes, std::int64_t step);
     void take(Episodes& episodes, std::int64_t step, std::vector<Choices>& choices);
+    static void take(Walk& walk, std::size_t decision, std::int32_t option, Choices& choices);
+    void follow(Walk& walk, std::size_t lead, std::size_t member, Choices& choices);
     void start(const Episodes& episodes);
     /// Puts what is not drawn anew in the place of what was drawn.
     void revise(const Draws& draws, Episodes& episodes, std::int64_t step, bool kinds);

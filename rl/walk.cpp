@@ -90,6 +90,7 @@ void Walk::view(std::size_t option) {
     of.sync = price.sync;
     double ready = 0;
     for (const DecisionEdge& edge : prices_.incoming(decision_)) {
+        if (chosen_[edge.producer] < 0) continue;
         const auto from = static_cast<std::size_t>(chosen_[edge.producer]);
         const double time = prices_.transfer(edge, decision_, from, option);
         of.transfer += time;
@@ -135,13 +136,14 @@ void Walk::write_block_features(float* rows) const {
         double same = 0;
         double touching = 0;
         for (const DecisionEdge& edge : prices_.incoming(decision_)) {
+            if (chosen_[edge.producer] < 0) continue;
             const auto from = static_cast<std::size_t>(chosen_[edge.producer]);
             const std::int32_t there = space_.options(edge.producer)[from].block;
             if (there == places[p].block) same += edge.bytes / incoming_;
             if (overlaps(there, places[p].block)) touching += edge.bytes / incoming_;
         }
         bool again = false;
-        if (decision_ > 0) {
+        if (decision_ > 0 && chosen_[decision_ - 1] >= 0) {
             const auto before = static_cast<std::size_t>(chosen_[decision_ - 1]);
             again = space_.options(decision_ - 1)[before].block == places[p].block;
         }

@@ -35,7 +35,7 @@ public:
     Walk(ActionSpace& space, OptionPrices& prices);
 
     void start(std::size_t iteration);
-    /// Looks at the options of a decision; all decisions before it must have been taken.
+    /// Looks at the options of a decision. What it reads counts as far as that was decided before.
     void look(std::size_t decision);
 
     // Of the decision looked at.

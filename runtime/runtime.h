@@ -59,6 +59,8 @@ struct ExecuteRequest {
     int iterations = 10;        ///< measured ones, at most
     bool until_stable = false;  ///< fewer will do if their median hardly changes
     std::chrono::milliseconds timeout{60'000};
+    /// An iteration that takes longer fails, between two tasks; none: no limit. Of one process alone.
+    std::optional<std::chrono::milliseconds> limit;
     /// Default: 0.01; of a loss that is a sum, divided by the elements that it sums up.
     std::optional<double> learning_rate;
     bool check = false;  ///< compare with one device

@@ -66,9 +66,11 @@ Engine::Engine(const Problem& problem, EngineOptions options)
       clock_(options_.clock != nullptr ? *options_.clock : steady_clock()),
       begin_(clock_.now()),
       workers_(worker_count(options_.threads)),
-      evaluators_(static_cast<std::size_t>(workers_.count())) {
+      evaluators_(static_cast<std::size_t>(workers_.count())),
+      turn_{.last = options_.evaluations, .end = options_.time_limit} {
     for (const std::string& name : options_.searchers) parse_searchers(name);
     if (any_learned(options_.searchers)) learned_searchers(options_);
+    if (options_.measure) measurements_.emplace(options_.measure);
     check_start();
 }
 
@@ -111,39 +113,55 @@ Duration Engine::elapsed() const {
 
 bool Engine::interrupted() const {
     if (options_.cancelled != nullptr && options_.cancelled->load()) return true;
-    return options_.time_limit && elapsed() >= *options_.time_limit;
+    return turn_.end && elapsed() >= *turn_.end;
 }
 
-/// Nothing can be better than a plan whose value is the lower bound.
+/// Nothing can be better than a plan whose value is the lower bound; what it takes is another matter.
 bool Engine::proven() const {
-    return best_ && best_->evaluation.feasible() && best_->evaluation.value <= lower_bound_;
+    return !measurements_ && best_ && best_->evaluation.feasible() &&
+           best_->evaluation.value <= lower_bound_;
 }
 
 bool Engine::exhausted() const {
     if (!last_) return false;  // the first evaluation is always granted
-    if (options_.evaluations && evaluations_ >= *options_.evaluations) return true;
+    if (turn_.last && evaluations_ >= *turn_.last) return true;
     return interrupted();
 }
 
 std::optional<double> Engine::spent() const {
-    if (!options_.evaluations && !options_.time_limit) return std::nullopt;
+    if (!turn_.last && !turn_.end) return std::nullopt;
     double share = 0;
-    if (options_.evaluations) {
-        share = static_cast<double>(evaluations_) /
-                static_cast<double>(std::max<std::int64_t>(*options_.evaluations, 1));
+    if (turn_.last) {
+        share = static_cast<double>(evaluations_ - turn_.first) /
+                static_cast<double>(std::max<std::int64_t>(*turn_.last - turn_.first, 1));
     }
-    if (options_.time_limit && *options_.time_limit > Duration{0}) {
-        const std::chrono::duration<double> limit = *options_.time_limit;
-        share = std::max(share, std::chrono::duration<double>(elapsed()) / limit);
+    if (turn_.end && *turn_.end > turn_.begin) {
+        const std::chrono::duration<double> limit = *turn_.end - turn_.begin;
+        share = std::max(share, std::chrono::duration<double>(elapsed() - turn_.begin) / limit);
     }
     return share;
+}
+
+/// An equal share of what is left. The first one's begins with the search: what was made before it counts.
+void Engine::begin_turn(std::size_t searcher, std::size_t searchers) {
+    if (searcher > 0) {
+        turn_.first = evaluations_;
+        if (options_.time_limit) turn_.begin = std::min(elapsed(), *options_.time_limit);
+    }
+    const auto sharers = static_cast<std::int64_t>(searchers - searcher);
+    if (options_.evaluations) {
+        const std::int64_t left = std::max<std::int64_t>(*options_.evaluations - turn_.first, 0);
+        turn_.last = turn_.first + (left + sharers - 1) / sharers;
+    }
+    if (options_.time_limit)
+        turn_.end = turn_.begin + (*options_.time_limit - turn_.begin) / sharers;
 }
 
 /// How many candidates from the first on the evaluation budget has room for; `fresh` marks those
 /// that differ from the one before.
 std::size_t Engine::granted(const std::vector<char>& fresh) const {
-    if (!options_.evaluations) return fresh.size();
-    std::int64_t left = *options_.evaluations - evaluations_;
+    if (!turn_.last) return fresh.size();
+    std::int64_t left = *turn_.last - evaluations_;
     if (!last_) left = std::max<std::int64_t>(left, 1);
     std::size_t count = 0;
     while (count < fresh.size() && (fresh[count] == 0 || left-- > 0)) ++count;
@@ -186,8 +204,31 @@ std::optional<Evaluation> Engine::evaluate(const Strategy& candidate) {
     return std::move(results.front());
 }
 
+std::vector<Measured> Engine::measure(std::span<const Strategy> candidates) {
+    assert(measurements_);
+    std::vector<Measured> results;
+    for (Evaluation& evaluation : evaluate(candidates)) {
+        if (interrupted()) break;
+        const Strategy& candidate = candidates[results.size()];
+        Measured measured{std::move(evaluation), std::nullopt};
+        if (measured.evaluation.feasible()) measured.time = measurements_->time(candidate);
+        const bool better =
+            measured.time && (!best_->measured || *measured.time < *best_->measured);
+        if (better) best_ = Candidate{candidate, measured.evaluation, searcher_, measured.time};
+        results.push_back(std::move(measured));
+        report();
+    }
+    return results;
+}
+
+/// What those before found by value is a candidate too, and not counted again.
+void Engine::measure_best() {
+    if (!best_ || best_->measured || !best_->evaluation.feasible() || interrupted()) return;
+    best_->measured = measurements_->time(best_->strategy);
+}
+
 void Engine::offer(const Strategy& strategy, const Evaluation& evaluation) {
-    if (best_ && !evaluation.better_than(best_->evaluation)) return;
+    if (best_ && (best_->measured || !evaluation.better_than(best_->evaluation))) return;
     best_ = Candidate{strategy, evaluation, searcher_};
 }
 
@@ -203,9 +244,8 @@ void Engine::count_acceptances(std::int64_t proposals, std::int64_t accepted) {
 }
 
 std::int64_t Engine::grant(std::int64_t wanted) {
-    const auto& budget = options_.evaluations;
     const std::int64_t granted =
-        budget ? std::clamp(*budget - evaluations_, std::int64_t{0}, wanted) : wanted;
+        turn_.last ? std::clamp(*turn_.last - evaluations_, std::int64_t{0}, wanted) : wanted;
     evaluations_ += granted;
     return granted;
 }
@@ -231,6 +271,7 @@ void Engine::report() {
     if (!options_.progress) return;
     Progress progress{.evaluations = evaluations_,
                       .best = std::nullopt,
+                      .measured = std::nullopt,
                       .overflow = {},
                       .lower_bound = lower_bound_,
                       .elapsed = elapsed(),
@@ -239,6 +280,7 @@ void Engine::report() {
     if (best_) {
         progress.overflow = best_->evaluation.overflow;
         if (best_->evaluation.feasible()) progress.best = best_->evaluation.value;
+        progress.measured = best_->measured;
     }
     options_.progress(progress);
 }
@@ -248,14 +290,18 @@ Status Engine::search(std::span<const SearcherRow> searchers) {
         searcher_ = "import-plan";
         static_cast<void>(evaluate(*options_.start));
     }
+    bool cut_short = false;
     for (std::size_t i = 0; i < searchers.size(); ++i) {
+        begin_turn(i, searchers.size());
         searcher_ = searchers[i].name;
         detail_.clear();
         random_ = Random::stream(options_.seed, i);
         const Status status = run(searchers[i]);
-        if (status != Status::found) return status;
+        if (status == Status::optimal) return status;
+        cut_short = cut_short || status == Status::budget_exhausted;
     }
-    return proven() ? Status::optimal : Status::found;
+    if (proven()) return Status::optimal;
+    return cut_short ? Status::budget_exhausted : Status::found;
 }
 
 /// Nothing is made where it would have no turn.
@@ -265,10 +311,12 @@ Status Engine::run(const SearcherRow& row) {
         if (proven()) return Status::optimal;
         if (exhausted()) return Status::budget_exhausted;
         if (!searcher) {
+            if (row.learned && measurements_) measure_best();
             searcher = row.make(*this);
             learned_ = learned_ || row.learned;
         }
         const Status status = searcher->step(*this);
+        if (status == Status::optimal && measurements_) return Status::found;
         if (status != Status::in_progress) return status;
     }
 }
@@ -349,6 +397,8 @@ SearchResult Engine::finish(Status status) {
     result.strategy = best_->strategy;
     result.evaluation = best_->evaluation;
     result.searcher = best_->searcher;
+    result.measured = best_->measured;
+    if (measurements_) result.measurements = static_cast<std::int64_t>(measurements_->count());
     result.tasks = evaluator(0).task_count(best_->strategy);
     result.commit_order = evaluator(0).commit_order(best_->strategy);
     result.baselines.push_back(single_device_baseline());

@@ -5,6 +5,8 @@
 //     start (--import-plan) ──▶ searcher 1 ──▶ searcher 2 ──▶ ... ──▶ best of all
 //                                   └─ evaluate(batch) ─▶ one evaluator per thread, results by index
 //
+// Each may spend an equal share of what those before it have left; the last one all of it.
+//
 // Candidates compare by (memory overflow, value); of equals the first proposed stays. Proposals and
 // comparisons happen in the order of their index, whatever thread priced them: the same seed and
 // evaluation budget give the same result with any number of threads. A time limit or a cancellation
@@ -13,6 +15,9 @@
 // `evaluations` counts the evaluations of a strategy that differs from the one before, those that a
 // searcher remembers among them, and nothing else: the baselines are priced beside the search, outside
 // count and budget.
+//
+// With EngineOptions::measure searchers that learn run their candidates (measure()), and the best is the one
+// that took the least time; until one has run it is the best by value. Then nothing is proven.
 //
 // Optimal: when the value equals the lower bound, or a searcher proves it.
 // Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
@@ -42,6 +47,7 @@
 #include "search/clock.h"
 #include "search/group_graph.h"
 #include "search/groups.h"
+#include "search/measurements.h"
 #include "search/parallel.h"
 #include "search/random.h"
 #include "search/searcher.h"
@@ -54,8 +60,9 @@ struct SearcherRow;
 /// What a progress bar shows. Valid during the call only.
 struct Progress {
     std::int64_t evaluations = 0;
-    std::optional<Time> best;  ///< value of the best strategy that fits; none yet: nullopt
-    Bytes overflow;            ///< of the best strategy so far
+    std::optional<Time> best;      ///< value of the best strategy that fits; none yet: nullopt
+    std::optional<Time> measured;  ///< of that one, if it ran
+    Bytes overflow;                ///< of the best strategy so far
     Time lower_bound;
     Duration elapsed{0};
     std::string_view searcher;  ///< the one at work
@@ -76,7 +83,9 @@ struct EngineOptions {
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
     const Clock* clock = nullptr;                   ///< null: steady_clock()
-    LearnedSearchers* learned = nullptr;            ///< needed where one is named; of one search
+    /// Runs a strategy that fits on the machine itself; empty: nothing runs.
+    Measure measure;
+    LearnedSearchers* learned = nullptr;  ///< needed where one is named; of one search
 };
 
 /// A well-known strategy to compare with; the value is null when it does not fit.
@@ -101,6 +110,8 @@ struct SearchResult {
     std::uint64_t seed = 1;
     std::int64_t evaluations = 0;
     std::optional<double> acceptance_rate;  ///< of searchers that accept and reject
+    std::optional<Time> measured;           ///< the strategy took that long, if it ran
+    std::int64_t measurements = 0;          ///< strategies that ran
     Duration elapsed{0};
     std::vector<Baseline> baselines;
     bool contiguous = false;  ///< as asked for: bound and status are of contiguous plans
@@ -108,6 +119,12 @@ struct SearchResult {
     std::string shortage;
     /// What searchers found out about other plans, a sentence each.
     std::vector<std::string> notes;
+};
+
+/// Of a candidate.
+struct Measured {
+    plan::Evaluation evaluation;
+    std::optional<Time> time;  ///< none: it does not fit, failed, or took too long
 };
 
 class Engine {
@@ -133,11 +150,11 @@ public:
     /// Of the searcher at work: a stream of its own, from seed and position in the list.
     [[nodiscard]] Random& random() { return random_; }
 
-    /// True when no more evaluations will be granted.
+    /// True when no more evaluations will be granted to the searcher at work.
     [[nodiscard]] bool exhausted() const;
 
-    /// The share of the budget that is spent, of evaluations or of time, whichever is more; nullopt:
-    /// there is none.
+    /// How much of its budget the searcher at work has spent, of evaluations or of time, whichever is
+    /// more; nullopt: there is no budget.
     [[nodiscard]] std::optional<double> spent() const;
 
     /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
@@ -145,6 +162,10 @@ public:
     std::vector<plan::Evaluation> evaluate(std::span<const plan::Strategy> candidates);
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
+
+    /// evaluate(), and those that fit run, one after the other; fewer when the time is up. The first
+    /// of equals ran, the others took as long. Needs EngineOptions::measure.
+    std::vector<Measured> measure(std::span<const plan::Strategy> candidates);
 
     /// Of that strategy: what one evaluation costs, the same number on every host.
     [[nodiscard]] std::size_t task_count(const plan::Strategy& strategy) {
@@ -174,7 +195,7 @@ public:
     void confirm(std::span<const plan::Strategy> candidates);
     /// Calls work(0), work(1), ... on all threads, and waits.
     void parallel(std::size_t size, const std::function<void(std::size_t)>& work);
-    /// Cancelled, or out of time.
+    /// Cancelled, or the time of the searcher at work is up.
     [[nodiscard]] bool interrupted() const;
     void count_acceptances(std::int64_t proposals, std::int64_t accepted);
     /// No plan is better than that; the caller has proven it, by what `limited_by` names.
@@ -187,14 +208,25 @@ private:
         plan::Strategy strategy;
         plan::Evaluation evaluation;
         std::string searcher;
+        std::optional<Time> measured = std::nullopt;
+    };
+
+    /// What the searcher at work may spend: up to there, counted from the beginning of the search.
+    struct Turn {
+        std::int64_t first = 0;            ///< evaluations before it
+        std::optional<std::int64_t> last;  ///< none: no limit
+        Duration begin{0};
+        std::optional<Duration> end;  ///< none: no limit
     };
 
     plan::Evaluator& evaluator(int worker);
+    void begin_turn(std::size_t searcher, std::size_t searchers);
     [[nodiscard]] Duration elapsed() const;
     [[nodiscard]] bool proven() const;
     [[nodiscard]] std::size_t granted(const std::vector<char>& fresh) const;
     void check_start() const;
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
+    void measure_best();
     void report();
     [[nodiscard]] Status search(std::span<const SearcherRow> searchers);
     [[nodiscard]] Status run(const SearcherRow& row);
@@ -212,10 +244,12 @@ private:
     std::unique_ptr<GroupGraph> groups_;
     Time lower_bound_;
     std::string limited_by_;
+    Turn turn_;
     Random random_;
     std::string searcher_;
     std::string detail_;
     std::optional<Candidate> best_;
+    std::optional<Measurements> measurements_;
     std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
     std::int64_t evaluations_ = 0;
     std::int64_t proposals_ = 0;

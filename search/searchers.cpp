@@ -135,8 +135,8 @@ constexpr std::array kSearchers = {
         .options = "--dims, --seed, --time-limit, --evaluations",
         .make = make<Mcmc>},
     SearcherRow{.name = "rl",
-                .summary = "learns to place from what its samples cost: a network over the graph "
-                           "and PPO",
+                .summary = "learns to place and split: a policy over the graph that is rewarded "
+                           "for quick plans (ColocRL)",
                 .options = "--seed, --time-limit, --evaluations, --reward, --save-policy, "
                            "--load-policy, --zero-shot, --learning-curve",
                 .make = [](Engine& engine) { return make_learned("rl", engine); },

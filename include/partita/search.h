@@ -43,6 +43,10 @@ enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
 /// one with the longest path to the end, the one that sets free most work.
 enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 
+/// What a searcher that learns is told of its candidates: their predicted time, or what they take on this
+/// host's devices.
+enum class Reward : std::uint8_t { simulated, measured };
+
 /// What the search may split ops along; false: that kind stays whole. All false: whole ops.
 struct Splits {
     bool sample = true;     ///< the batch
@@ -59,11 +63,13 @@ struct Placement {
 };
 
 /// Valid during the call only. From one call to the next of a search `evaluations` and `elapsed`
-/// never fall, `best` never rises, and `lower_bound` stays.
+/// never fall, `best` never rises, or with Reward::measured `measured` once it is there, and `lower_bound`
+/// stays.
 struct Progress {
     std::int64_t evaluations = 0;
-    std::optional<Time> best;  ///< value of the best plan that fits; none yet: nullopt
-    Bytes overflow;            ///< of the closest plan, while none fits
+    std::optional<Time> best;      ///< value of the best plan that fits; none yet: nullopt
+    std::optional<Time> measured;  ///< with Reward::measured: the best plan took that long
+    Bytes overflow;                ///< of the closest plan, while none fits
     Time lower_bound;
     std::chrono::nanoseconds elapsed{0};
     std::string_view searcher;  ///< the one at work
@@ -114,6 +120,9 @@ struct PlanOptions {
     std::filesystem::path save_policy;     ///< written after the search; empty: nowhere
     bool zero_shot = false;                ///< sample only, learn nothing; with load_policy
     std::filesystem::path learning_curve;  ///< FILE.csv, and a picture FILE.svg; empty: none
+    /// measured: every candidate runs here, on devices like the machine's, so results vary. The best is the
+    /// one that took the least time. The last searcher must be one that learns.
+    Reward reward = Reward::simulated;
 
     /// Called after each batch of evaluations, from the thread that called find_plan(). What it
     /// throws ends the search and reaches the caller.
@@ -141,8 +150,9 @@ struct SearchResult {
     std::string shortage;       ///< infeasible: what is short and by how much
     Time lower_bound;           ///< no legal plan is faster
     std::optional<double> gap;  ///< value / lower bound - 1; none when infeasible or the bound is 0
-    std::string limited_by;     ///< what the bound comes from, e.g. "memory of 4 devices"
-    std::string searcher;       ///< the one that found the plan
+    std::optional<Time> measured;  ///< with Reward::measured: the plan took that long
+    std::string limited_by;        ///< what the bound comes from, e.g. "memory of 4 devices"
+    std::string searcher;          ///< the one that found the plan
     std::int64_t evaluations = 0;
     std::chrono::nanoseconds elapsed{0};
     std::vector<Baseline> baselines;

@@ -57,7 +57,8 @@ struct Outcome {
 
 ExecutorOptions executor_options(const RealDevices& devices, const ExecuteRequest& request) {
     ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
-                            .timeout = request.timeout};
+                            .timeout = request.timeout,
+                            .limit = request.limit};
     if (!devices.own_cores) options.spin = std::chrono::microseconds{0};
     options.first_core = devices.first_core;
     // Threads of autograd's for GPUs would stay on the core of the worker that starts them.

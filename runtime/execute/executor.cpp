@@ -211,11 +211,13 @@ void Executor::run_steps(std::size_t worker, Shared& shared) {
 
 /// On a device that only was handed them.
 void Executor::finish_steps(std::size_t worker, Shared& shared) {
-    const auto late = drivers_[worker]->end(Clock::now() + options_.timeout,
-                                            [&] { return shared.board.stopped(); });
+    auto until = Clock::now() + options_.timeout;
+    if (options_.limit) until = std::min(until, shared.start + *options_.limit);
+    const auto late = drivers_[worker]->end(until, [&] { return shared.board.stopped(); });
     if (!late) return;
     if (shared.board.stopped()) throw Stopped();
     const TaskId task = program_.steps[worker][*late].task;
+    check_limit(task, shared);
     throw DeviceError(name_of(task) + ": has not ended within " +
                       std::to_string(options_.timeout.count()) +
                       " ms. Give it more time with --timeout.");
@@ -224,6 +226,7 @@ void Executor::finish_steps(std::size_t worker, Shared& shared) {
 void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     const Step& step = program_.steps[worker][index];
     wait_for_predecessors(worker, step.task, shared);
+    check_limit(step.task, shared);
     Time met;
     Driver& driver = *drivers_[worker];
     try {
@@ -270,14 +273,22 @@ std::string Executor::who() const {
 void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& shared) {
     // Who waits for another process says which; who waits for him gives him the time to.
     const auto patience = exchange() == nullptr ? options_.timeout : 2 * options_.timeout;
-    const auto until = Clock::now() + patience;
+    auto until = Clock::now() + patience;
+    if (options_.limit) until = std::min(until, shared.start + *options_.limit);
     for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
         if (shared.board.is_done(static_cast<std::size_t>(before))) continue;
         if (shared.board.wait(static_cast<std::size_t>(before), until)) continue;
+        check_limit(task, shared);
         throw DeviceError(worker_name(worker) + ", " + text_of(task) + ": waited longer than " +
                           std::to_string(patience.count()) + " ms for " + text_of(before) +
                           ". Give it more time with --timeout.");
     }
+}
+
+void Executor::check_limit(TaskId task, const Shared& shared) const {
+    if (!options_.limit || Clock::now() < shared.start + *options_.limit) return;
+    throw DeviceError(name_of(task) + ": not done when the iteration had taken " +
+                      std::to_string(options_.limit->count()) + " ms, the most that it may take.");
 }
 
 /// What only this task still needed, and what it made for nobody.

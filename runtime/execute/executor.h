@@ -6,7 +6,7 @@
 // ended.
 //
 // Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the time-out
-// too; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
+// too, and an iteration that takes longer than its limit; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
 //
 // Where a program is one of several processes' (exchange.h), iterations begin together, and all processes
 // call run() alike.
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ namespace partita::runtime {
 struct ExecutorOptions {
     int threads_per_worker = 1;
     std::chrono::milliseconds timeout{60'000};
+    std::optional<std::chrono::milliseconds> limit;  ///< of an iteration; none: no limit
     /// How long a worker waits awake; 0 where workers share cores. A core that has gone to sleep takes
     /// tens of microseconds to wake up, in a virtual machine hundreds.
     std::chrono::microseconds spin{20'000};
@@ -78,6 +80,7 @@ private:
     void run_step(std::size_t worker, std::size_t index, Shared& shared);
     void finish_steps(std::size_t worker, Shared& shared);
     void wait_for_predecessors(std::size_t worker, plan::TaskId task, Shared& shared);
+    void check_limit(plan::TaskId task, const Shared& shared) const;
     void release(std::size_t task, Shared& shared);
     void clear_values();
     [[nodiscard]] Exchange* exchange() const { return program_.exchange.get(); }

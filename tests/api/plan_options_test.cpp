@@ -178,5 +178,30 @@ TEST_F(PlanOptionsTest, WrongOnesAreNamed) {
               "together with the ones before it. Let them share a device.");
 }
 
+TEST_F(PlanOptionsTest, OptionsOfLearningAreCheckedBeforeAnythingIsLoaded) {
+    const std::string nothing_learns =
+        ": none of the searchers learns. Add --searcher rl or rl-hierarchical.";
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.save_policy = "p"; }),
+              "--save-policy" + nothing_learns);
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.load_policy = "p"; }),
+              "--load-policy" + nothing_learns);
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.zero_shot = true; }),
+              "--zero-shot" + nothing_learns);
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.learning_curve = "c.csv"; }),
+              "--learning-curve" + nothing_learns);
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.reward = Reward::measured; }),
+              "--reward" + nothing_learns);
+    EXPECT_THAT(complaint([](PlanOptions& o) {
+                    o.searchers = {"rl", "heft"};
+                    o.reward = Reward::measured;
+                }),
+                HasSubstr("searcher heft goes by predicted times"));
+    EXPECT_THAT(complaint([](PlanOptions& o) {
+                    o.searchers = {"rl"};
+                    o.save_policy = "nowhere/p";
+                }),
+                HasSubstr("--save-policy nowhere/p: cannot be written"));
+}
+
 }  // namespace
 }  // namespace partita

@@ -24,10 +24,13 @@ TEST(Table, AlignsColumnsAndLeavesNoTrailingSpaces) {
               "größer  1,000  x\n");
 }
 
-TEST(Table, ShortensFromTheFrontWithoutCuttingACharacter) {
+TEST(Table, ShortensFromEitherEndWithoutCuttingACharacter) {
     EXPECT_EQ(shortened("short", 8), "short");
     EXPECT_EQ(shortened("/a/long/name", 8), "..g/name");
     EXPECT_EQ(shortened("ääääää", 5), "..äää");
+    EXPECT_EQ(beginning("short", 8), "short");
+    EXPECT_EQ(beginning("/a/long/name", 8), "/a/lon..");
+    EXPECT_EQ(beginning("ääääää", 5), "äää..");
 }
 
 TEST(Table, WritesNumbersForPeople) {

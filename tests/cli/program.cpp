@@ -52,6 +52,15 @@ Outcome ProgramTest::run_and_interrupt_at(std::string_view text,
     return run_with(out_.string(), arguments, text);
 }
 
+std::string ProgramTest::libraries_of(const std::vector<std::string>& arguments) {
+    ::setenv("LD_DEBUG", "files", 1);
+    const Outcome result = run(arguments);
+    ::unsetenv("LD_DEBUG");
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.err.find("libpartita.so"), std::string::npos) << "it says nothing of files";
+    return result.err;
+}
+
 Outcome ProgramTest::run_with(const std::string& out, const std::vector<std::string>& arguments,
                               std::string_view interrupt_at) {
     int ends[2];  // stderr comes through a pipe, so that its text can be waited for

@@ -32,6 +32,9 @@ protected:
     /// Sends SIGINT as soon as stderr holds `text`.
     Outcome run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
 
+    /// What the dynamic linker says of the files that it opens for it; it must end with exit code 0.
+    std::string libraries_of(const std::vector<std::string>& arguments);
+
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     std::filesystem::path write(const std::string& name, std::string_view text);
     [[nodiscard]] std::string read(const std::string& name) const;

@@ -45,7 +45,7 @@ TEST_P(Ways, LearnWhatIsRewarded) {
         std::vector<double> rewards;
         for (const Choices& choices : batch.choices) {
             rewards.push_back(share_of_two(choices));
-            learner.add_elite(choices, rewards.back());
+            learner.add_elite(batch, rewards.size() - 1, rewards.back());
         }
         learner.learn(batch, rewards, 0.5);
     }
@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Learner, Ways,
                                          LearnerOptions{.baseline = Baseline::moving, .elites = 0},
                                          LearnerOptions{.baseline = Baseline::greedy, .elites = 0},
                                          LearnerOptions{.elites = 0, .epochs = 3},
-                                         LearnerOptions{.elites = 4, .elite_weight = 1}));
+                                         LearnerOptions{.elites = 4, .elite_weight = 1},
+                                         LearnerOptions{.net = {.groups = 4}, .elites = 0}));
 
 TEST(Learner, GoesBackToGoodWeightsWhenSomethingIsNotFinite) {
     Fixture f = chain();

@@ -26,7 +26,7 @@ protected:
 
     std::vector<Choices> all() const {
         std::vector<Choices> all;
-        for (std::int32_t i = 0; i < 8; ++i) all.push_back({0, {i & 1, i >> 1 & 1, i >> 2}});
+        for (std::int32_t i = 0; i < 8; ++i) all.push_back({0, {i & 1, i >> 1 & 1, i >> 2}, {}});
         return all;
     }
     std::vector<double> probabilities(PolicyNet& net) {
@@ -81,6 +81,24 @@ TEST_F(SmallSpace, GreedyIsTheMostProbableStepByStep) {
     // The prior is an earliest-finish schedule: b and c apart, a with the longer one.
     EXPECT_EQ(batch.choices[0].options[0], batch.choices[0].options[1]);
     EXPECT_NE(batch.choices[0].options[1], batch.choices[0].options[2]);
+}
+
+// If episodes are drawn with the probabilities that score() gives them, the mean of q / p is 1 for any q.
+TEST_F(SmallSpace, GroupsAreDrawnAsOftenAsTheirScoresSay) {
+    PolicyNet drawn(NetOptions{.groups = 2, .prior = 0.3});
+    PolicyNet other(NetOptions{.groups = 2, .prior = 0.3});
+    constexpr std::int64_t kDraws = 20'000;
+    Random random(4);
+    Draws draws;
+    draws.count = kDraws;
+    Batch batch = f_.sampler.sample(drawn, f_.tensors(), draws, random);
+    const at::NoGradGuard no_grad;
+    const torch::Tensor p = drawn.score(f_.tensors(), batch.episodes).log_probability;
+    const torch::Tensor q = other.score(f_.tensors(), batch.episodes).log_probability;
+    const torch::Tensor ratio = (q - p).exp();
+    const double spread = ratio.std().item<double>();
+    EXPECT_GT(spread, 0.01);
+    EXPECT_NEAR(ratio.mean().item<double>(), 1, 5 * spread / std::sqrt(kDraws));
 }
 
 TEST(Sampler, GivesTheSameForTheSameSeed) {

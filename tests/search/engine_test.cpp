@@ -158,6 +158,45 @@ TEST_F(TwoNodes, TheShareOfTheBudgetThatIsSpentIsKnown) {
     EXPECT_GE(Spender::shares.back(), 1.0);  // of time all of it, of evaluations less
 }
 
+/// Counts its own evaluations.
+template <int number>
+class Counter final : public Searcher {
+public:
+    static inline std::int64_t count = 0;
+    static inline std::vector<double> shares;
+    Counter() {
+        count = 0;
+        shares.clear();
+    }
+    Status step(Engine& engine) override {
+        const int device = static_cast<int>((count + number) % 2);
+        if (engine.evaluate(plan::on_devices({device, device}))) ++count;
+        shares.push_back(*engine.spent());
+        return Status::in_progress;
+    }
+};
+
+TEST_F(TwoNodes, EachSearcherMaySpendAnEqualShareOfWhatIsLeft) {
+    EngineOptions options;
+    options.evaluations = 11;
+    const std::vector<SearcherRow> rows{row<BothTogether>("both"), row<Counter<0>>("first"),
+                                        row<Counter<1>>("second")};
+    const SearchResult result = run(rows, options);
+    EXPECT_EQ(result.evaluations, 11);  // 2 of at most 4, half of the other 9, the rest
+    EXPECT_EQ(Counter<0>::count, 5);
+    EXPECT_EQ(Counter<1>::count, 4);
+    EXPECT_THAT(Counter<1>::shares, ElementsAre(0.25, 0.5, 0.75, 1.0));
+    EXPECT_EQ(result.status, Status::budget_exhausted);
+
+    const support::FakeClock clock(std::chrono::milliseconds(1));
+    options.evaluations.reset();
+    options.time_limit = std::chrono::milliseconds(100);
+    options.clock = &clock;
+    static_cast<void>(run(rows, options));
+    EXPECT_GT(Counter<0>::count, 5);
+    EXPECT_NEAR(static_cast<double>(Counter<0>::count), static_cast<double>(Counter<1>::count), 3);
+}
+
 TEST_F(TwoNodes, ASearchersProofIsTakenOver) {
     EXPECT_EQ(run({row<Prover>("prover")}).status, Status::optimal);
 }

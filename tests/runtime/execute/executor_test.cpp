@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -92,12 +94,13 @@ protected:
         }
     }
 
-    Executor executor(std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+    Executor executor(std::chrono::milliseconds timeout = std::chrono::minutes(1),
+                      std::optional<std::chrono::milliseconds> limit = {}) {
         return {problem_,
                 tasks_,
                 std::move(program_),
                 placement_,
-                {.timeout = timeout, .spin = std::chrono::microseconds(spin_)}};
+                {.timeout = timeout, .limit = limit, .spin = std::chrono::microseconds(spin_)}};
     }
 
     /// The message of the DeviceError that running gives.
@@ -186,6 +189,26 @@ TEST_F(ExecutorFailure, OfATimeOutNamesTheTaskAndWhatItWaitsFor) {
                                 Not(HasSubstr(missing)))))
             << "worker 1 may be the first: it waits for worker 0, which waits too";
     }
+}
+
+TEST_F(ExecutorFailure, OfAnIterationBeyondItsLimitComesBetweenTasks) {
+    using namespace std::chrono_literals;
+    Executor none = this->executor(1min, 0ms);
+    EXPECT_THAT(
+        failure(none),
+        HasSubstr(": not done when the iteration had taken 0 ms, the most that it may take."));
+    const plan::Timeline timeline = plan::simulate(tasks_, plan::Scheduler::pct);
+    program_ =
+        make_program(problem_, strategy_, tasks_, timeline.commit_order, sources_, placement_, {});
+    Executor enough = this->executor(1min, 1min);
+    EXPECT_EQ(enough.run(2).size(), 2);
+}
+
+TEST_F(ExecutorFailure, OfAnIterationBeyondItsLimitEndsWaiting) {
+    using namespace std::chrono_literals;
+    remove("forward mul1");
+    Executor executor = this->executor(1h, 1ms);
+    EXPECT_THAT(failure(executor), HasSubstr("had taken 1 ms, the most that it may take."));
 }
 
 TEST_F(ExecutorFailure, IsOverWhenTheExecutorRunsAgain) {

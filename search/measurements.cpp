@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/measurements.h"
+
+#include <cstdint>
+
+#include "graph/sha256.h"
+
+namespace partita::search {
+namespace {
+
+void add(graph::Sha256& sha, const plan::OpConfig& config) {
+    sha.add(std::ssize(config.degrees));
+    for (const plan::FactorDegree& each : config.degrees) sha.add(each.factor).add(each.degree);
+    sha.add(config.devices.size());
+    for (int part = 0; part < config.devices.size(); ++part) sha.add(config.devices[part]);
+}
+
+void add(graph::Sha256& sha, const plan::Policy& policy) {
+    sha.add(policy.micro_batches).add(to_text(policy.schedule)).add(name_of(policy.optimizer));
+    sha.add(name_of(policy.loss)).add(policy.loss_output).add(name_of(policy.gradient_sync));
+}
+
+}  // namespace
+
+std::optional<Time> Measurements::time(const plan::Strategy& strategy) {
+    std::string key = digest(strategy);
+    const auto at = known_.find(key);
+    if (at != known_.end()) return at->second;
+    return known_.emplace(std::move(key), measure_(strategy)).first->second;
+}
+
+std::string digest(const plan::Strategy& strategy) {
+    graph::Sha256 sha;
+    add(sha, strategy.policy);
+    sha.add(std::ssize(strategy.configs));
+    for (const plan::OpConfig& config : strategy.configs) add(sha, config);
+    for (std::size_t op = 0; op < strategy.updates.size(); ++op) {
+        const plan::UpdateConfig& update = strategy.updates[op];
+        if (update == plan::UpdateConfig{}) continue;
+        sha.add(static_cast<std::int64_t>(op));
+        add(sha, update.update);
+        sha.add(update.accumulate_locally ? 1 : 0).add(update.refetch ? 1 : 0);
+    }
+    return sha.finish();
+}
+
+}  // namespace partita::search

@@ -3,13 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "graph/op_graph.h"
 #include "plan/max_load.h"
 #include "plan/subgraph_latency.h"
+#include "search/batch_times.h"
 #include "search/calls/bound.h"
+#include "search/chain_bound.h"
 #include "search/loads/bound.h"
+#include "search/part_times.h"
 #include "search/path_bound.h"
 #include "search/work_bound.h"
 
@@ -48,27 +54,46 @@ void raise_by_path(LowerBound& bound, const plan::Problem& problem, const PathBo
           fmt::format("critical path through {}", named(problem, path.on_path)));
 }
 
-}  // namespace
-
-LowerBound lower_bound(const plan::Problem& problem) {
-    const WorkBound work(problem);
+/// Numbers 2, 3 and 7.
+LowerBound throughput_bound(const plan::Problem& problem) {
+    const BatchTimes times(problem, 1);
+    const WorkBound work(problem, times);
     LowerBound bound;
     bound.shortage = work.shortage();
-    if (problem.objective() == plan::Objective::throughput) {
-        raise_by_work(bound, problem, work);
-        if (!plan::has_given_costs(problem) || !bound.shortage.empty()) return bound;
-        bound.cuts = load_bound(problem, bound.value);
-        raise(bound, bound.cuts, "work and communication of " + devices(problem.device_count()));
-        return bound;
-    }
-    const PathBounds path = path_bounds(problem, work);
+    raise_by_work(bound, problem, work);
+    if (!plan::has_given_costs(problem) || !bound.shortage.empty()) return bound;
+    bound.cuts = load_bound(problem, bound.value);
+    raise(bound, bound.cuts, "work and communication of " + devices(problem.device_count()));
+    return bound;
+}
+
+/// What the bounds of a number of micro-batches are made of.
+struct OfMicroBatches {
+    OfMicroBatches(const plan::Problem& problem, int micro_batches)
+        : times(problem, micro_batches),
+          work(problem, times),
+          parts(problem, times, work.classes().device) {}
+
+    BatchTimes times;
+    WorkBound work;
+    PartTimes parts;
+    LowerBound bound;
+};
+
+/// Numbers 1 to 6, of plans with so many micro-batches.
+std::unique_ptr<OfMicroBatches> quick_bounds(const plan::Problem& problem, int micro_batches) {
+    auto of = std::make_unique<OfMicroBatches>(problem, micro_batches);
+    LowerBound& bound = of->bound;
+    bound.shortage = of->work.shortage();
+    bound.micro_batches = micro_batches;
+    const PathBounds path = path_bounds(problem, of->times, of->parts, of->work);
     raise_by_path(bound, problem, path);
     if (plan::is_subgraph_latency(problem)) {
         bound.calls = call_bound(problem);
         raise(bound, bound.calls, "memory, which cuts a path into calls");
-        return bound;
+        return of;
     }
-    raise_by_work(bound, problem, work);
+    raise_by_work(bound, problem, of->work);
     bound.windows = path.windows;
     bound.stage = path.stage;
     raise(bound, bound.windows,
@@ -77,7 +102,42 @@ LowerBound lower_bound(const plan::Problem& problem) {
     raise(bound, bound.stage,
           fmt::format("all micro-batches through the stage of {}",
                       named(problem, path.longest_stage)));
-    return bound;
+    return of;
+}
+
+/// Number 8.
+void raise_by_chain(OfMicroBatches& of, const plan::Problem& problem) {
+    const ChainBound chain = chain_bound(problem, of.times, of.parts, of.work);
+    of.bound.chain = chain.value;
+    raise(of.bound, of.bound.chain,
+          fmt::format("work of {}, more of it the shorter the chain from {} to {}",
+                      devices(problem.device_count()), named(problem, chain.first),
+                      named(problem, chain.last)));
+}
+
+}  // namespace
+
+LowerBound lower_bound(const plan::Problem& problem) {
+    if (problem.objective() == plan::Objective::throughput) return throughput_bound(problem);
+    std::vector<std::unique_ptr<OfMicroBatches>> all;
+    for (const int micro_batches : problem.micro_batch_choices()) {
+        all.push_back(quick_bounds(problem, micro_batches));
+    }
+    // Of equals that of fewer micro-batches.
+    std::ranges::sort(all, {}, [](const auto& of) {
+        return std::pair(of->bound.value, of->bound.micro_batches);
+    });
+    // Number 8 only raises a bound, so those that are above one that has it stay as they are.
+    LowerBound* least = nullptr;
+    for (const auto& of : all) {
+        if (least != nullptr && least->value <= of->bound.value) break;
+        if (!plan::is_subgraph_latency(problem)) raise_by_chain(*of, problem);
+        if (least == nullptr || of->bound.value < least->value) least = &of->bound;
+    }
+    if (least->micro_batches > 1 && !least->limited_by.empty()) {
+        least->limited_by += fmt::format(", in {} micro-batches", least->micro_batches);
+    }
+    return std::move(*least);
 }
 
 }  // namespace partita::search

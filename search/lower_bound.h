@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number that no legal plan of the problem can beat. The larger of:
+// A number that no legal plan of the problem can beat. For a timeline the least over all numbers of
+// micro-batches that a plan may have (each makes work larger in its own way: search/batch_times.h) of the
+// largest of:
 //
-// 1. Critical path (latency and step time): every task at its best allowed device, cut into as many
-//    parts and micro-batches as its rule, its devices and the problem allow, no communication. In
-//    training the path goes on through loss, backward and update.
+// 1. Critical path (latency and step time): every task at its best allowed device, in the parts that are
+//    quickest of all that its rule, its devices and the problem allow (search/part_times.h), no
+//    communication. In training the path goes on through loss, backward and update.
 //
 // 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)
 //    that devices of class c take, p[u][c] its time there, b[u][c] the bytes it keeps there, class c
@@ -38,11 +40,22 @@
 // 7. Work and what must be sent for it (throughput of given costs): placements below a target, excluded by a
 //    small branch and bound (search/loads/bound.h).
 //
+// 8. Chains (timeline): few parts make a chain of ops long, many make work larger, different numbers of parts
+//    one after the other make elements move, and slow devices serve a chain as often as quick ones that hold
+//    as much of it. A mean of the chain's length and the work of all devices, the least over all splits, by
+//    dynamic programming along the longest chain (search/chain_bound.h).
+//
+// What unavoidable communication amounts to in bytes (a factor of a matrix product that is split is missing from
+// one of its three tensors, which then has to be summed or repeated) never limits on the machines at hand: it
+// runs beside computation, and links carry it in less time than that takes.
+//
 // Devices share a class when they price alike, hold as much, and are allowed to the same ops.
 //
 // Valid for: any split of any op (Constraints::whole_ops: none), within memory (overflow 0), any
 // schedule. Exact: no.
-// Time: O((ops + edges + iterations) * classes).
+// Time: O((ops + edges + iterations) * classes + distinct ops * ways to split them in up to 16 parts) for each
+// number of micro-batches, and number 8 for those that are least; tens of milliseconds for models of a thousand
+// ops.
 #pragma once
 
 #include <string>
@@ -57,10 +70,12 @@ struct LowerBound {
     Time critical_path;  ///< 0 for max-load
     Time work;
     Time unit;
-    Time windows;  ///< number 4; 0 for max-load
-    Time stage;    ///< number 5; 0 for max-load
-    Time calls;    ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
-    Time cuts;     ///< number 7; 0 but for the throughput of given costs
+    Time windows;           ///< number 4; 0 for max-load
+    Time stage;             ///< number 5; 0 for max-load
+    Time calls;             ///< number 6; 0 but for subgraph latency, where 2 to 5 are 0
+    Time cuts;              ///< number 7; 0 but for the throughput of given costs
+    Time chain;             ///< number 8; 0 for max-load and subgraph latency
+    int micro_batches = 1;  ///< of the plans with the least bound; but for max-load
     /// Which of these is the largest and where it comes from, e.g. "critical path through 'conv3'", "memory
     /// of 4 devices"; the first of equals. Empty: the value is 0.
     std::string limited_by;

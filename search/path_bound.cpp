@@ -18,26 +18,11 @@ using plan::Problem;
 
 namespace {
 
-/// One task at its best device.
-struct BestTask {
-    Time head;
-    Time length;
-    Time tail;
-    Int128 price = 0;  ///< smallest weighted time
-};
-
-/// Forward, backward (a loss, for outputs) and update of every op. Those that do not exist have
-/// length and price 0 and pass heads and tails on, as if they were there and took no time.
-struct BestTasks {
-    std::vector<BestTask> forward;
-    std::vector<BestTask> backward;
-    std::vector<BestTask> update;
-};
-
 class PathBuilder {
 public:
-    PathBuilder(const Problem& problem, const WorkBound& work)
-        : problem_(problem), graph_(problem.graph()), work_(work) {}
+    PathBuilder(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
+                const WorkBound& work)
+        : problem_(problem), graph_(problem.graph()), times_(times), parts_(parts), work_(work) {}
 
     BestTasks run() {
         find_lengths();
@@ -59,15 +44,33 @@ public:
     }
 
 private:
-    [[nodiscard]] BestTask best_of(OpId op, Time (Problem::*time)(OpId, int) const) const {
+    [[nodiscard]] BestTask best_of(OpId op, Time PartTime::*time,
+                                   const BatchTimes::Phase& (BatchTimes::*phase)(OpId, int)
+                                       const) const {
+        BestTask task;
+        bool any = false;
+        for (std::size_t c = 0; c < work_.classes().count(); ++c) {
+            if (!work_.may_use(op, c)) continue;
+            const Time all = (times_.*phase)(op, work_.classes().device[c]).all;
+            const Int128 price = static_cast<Int128>(work_.weight(c)) * all.raw();
+            if (!any || price < task.price) task.price = price;
+            for (const PartTime& part : parts_.of(op, c)) {
+                if (!any || part.*time < task.length) task.length = part.*time;
+                any = true;
+            }
+        }
+        return task;
+    }
+
+    [[nodiscard]] BestTask best_update(OpId op) const {
         BestTask task;
         bool any = false;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
             const int device = work_.classes().device[c];
-            const Time here = (problem_.*time)(op, device);
-            const Int128 price = static_cast<Int128>(work_.weight(c)) * here.raw();
-            const Time part = shortest_part(op, here, device);
+            const Time whole = problem_.least_update_time(op, device);
+            const Int128 price = static_cast<Int128>(work_.weight(c)) * whole.raw();
+            const Time part = part_of_update(op, whole, device);
             if (!any || part < task.length) task.length = part;
             if (!any || price < task.price) task.price = price;
             any = true;
@@ -75,11 +78,9 @@ private:
         return task;
     }
 
-    /// The least that one part of one micro-batch can take of an op that takes `whole`: whole times
-    /// are rounded up, and no task is shorter than a launch.
-    [[nodiscard]] Time shortest_part(OpId op, Time whole, int device) const {
-        std::int64_t parts = problem_.split_limit(op);
-        if (problem_.is_batched(op)) parts *= problem_.most_micro_batches();
+    /// Whole times are rounded up, and no task is shorter than a launch.
+    [[nodiscard]] Time part_of_update(OpId op, Time whole, int device) const {
+        const std::int64_t parts = problem_.split_limit(op);
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
                         std::min(whole, problem_.least_task_time(op, device)));
@@ -90,22 +91,20 @@ private:
         std::optional<Time> least;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
-            const int device = work_.classes().device[c];
-            const Time time =
-                problem_.least_forward_time(op, device) + problem_.least_backward_time(op, device);
-            least = std::min(least.value_or(time), time);
+            for (const PartTime& part : parts_.of(op, c)) {
+                const Time share = times_.runs(op) * (part.forward + part.backward);
+                least = std::min(least.value_or(share), share);
+            }
         }
-        if (!least || *least == Time{0}) return Time{0};
-        // Each of the two times is rounded up.
-        return std::max(Time{0}, Time((least->raw() - 2) / problem_.split_limit(op)));
+        return least.value_or(Time{0});
     }
 
     void find_lengths() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            tasks_.forward.push_back(best_of(op, &Problem::least_forward_time));
-            tasks_.backward.push_back(best_of(op, &Problem::least_backward_time));
-            tasks_.update.push_back(best_of(op, &Problem::least_update_time));
+            tasks_.forward.push_back(best_of(op, &PartTime::forward, &BatchTimes::forward));
+            tasks_.backward.push_back(best_of(op, &PartTime::backward, &BatchTimes::backward));
+            tasks_.update.push_back(best_update(op));
         }
     }
 
@@ -164,6 +163,8 @@ private:
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
+    const BatchTimes& times_;
+    const PartTimes& parts_;
     const WorkBound& work_;
     BestTasks tasks_;
 };
@@ -223,10 +224,11 @@ OpId longest_on(const BestTasks& all, Time path) {
     return longest;
 }
 
-PathBounds path_bounds(const Problem& problem, const WorkBound& work) {
-    PathBuilder builder(problem, work);
-    const BestTasks all = builder.run();
+PathBounds path_bounds(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
+                       const WorkBound& work) {
+    PathBuilder builder(problem, times, parts, work);
     PathBounds bounds;
+    const BestTasks& all = bounds.tasks = builder.run();
     builder.find_longest_stage(all, bounds);
     std::vector<BestTask> tasks;
     for (const auto* kind : {&all.forward, &all.backward, &all.update}) {

@@ -9,14 +9,35 @@
 //     ╰──head──▶▓▓▓▓▓▓▓▓▓▓◀───────────────── tail ───────────────────────╯
 #pragma once
 
+#include <vector>
+
 #include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
+#include "search/batch_times.h"
+#include "search/part_times.h"
 #include "search/work_bound.h"
 
 namespace partita::search {
 
+/// One task at its best device, in its best number of parts.
+struct BestTask {
+    Time head;
+    Time length;
+    Time tail;
+    Int128 price = 0;  ///< smallest weighted time
+};
+
+/// Forward, backward (a loss, for outputs) and update of every op. Those that do not exist have
+/// length and price 0 and pass heads and tails on, as if they were there and took no time.
+struct BestTasks {
+    std::vector<BestTask> forward;
+    std::vector<BestTask> backward;
+    std::vector<BestTask> update;
+};
+
 struct PathBounds {
+    BestTasks tasks;
     Time critical_path;   ///< number 1
     Time windows;         ///< number 4
     Time stage;           ///< number 5
@@ -24,6 +45,8 @@ struct PathBounds {
     graph::OpId longest_stage;  ///< of number 5
 };
 
-PathBounds path_bounds(const plan::Problem& problem, const WorkBound& work);
+/// Of plans with as many micro-batches as `times`.
+PathBounds path_bounds(const plan::Problem& problem, const BatchTimes& times,
+                       const PartTimes& parts, const WorkBound& work);
 
 }  // namespace partita::search

@@ -39,7 +39,7 @@ std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
 
 }  // namespace
 
-WorkBound::WorkBound(const Problem& problem) {
+WorkBound::WorkBound(const Problem& problem, const BatchTimes& times) : times_(times) {
     classify(problem);
     find_units(problem);
     sum_units(problem);
@@ -147,7 +147,7 @@ void WorkBound::sum_units(const Problem& problem) {
         for (std::size_t c = 0; c < classes; ++c) {
             const std::size_t k = table_.at(unit_of_[i], c);
             if (usable[c] == 0) table_.open[k] = 0;
-            table_.time[k] += problem.least_total_time(op, classes_.device[c]);
+            table_.time[k] += times_.total(op, classes_.device[c]);
         }
         const graph::Op& facts = graph.op(op);
         const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
@@ -211,14 +211,11 @@ void WorkBound::add_accumulations(const Problem& problem) {
     const graph::OpGraph& graph = problem.graph();
     for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
         const TensorId t(i);
-        if (!problem.has_gradient(t)) continue;
-        std::int64_t contributions = 0;
-        for (const graph::Use use : graph.uses(t)) contributions += problem.has_backward(use.op);
-        if (contributions < 2) continue;
+        const std::int64_t additions = times_.additions(t);
+        if (additions == 0) continue;
         first_op_.emplace_back();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            table_.time.push_back((contributions - 1) *
-                                  problem.least_accumulate_time(t, classes_.device[c]));
+            table_.time.push_back(additions * problem.least_accumulate_time(t, classes_.device[c]));
             table_.bytes.emplace_back();
             table_.open.push_back(1);
         }
@@ -235,7 +232,8 @@ void WorkBound::bound_units() {
         }
         if (best == Time::max()) continue;
         // Whole times are rounded up, those of parts may be less than a part of them.
-        const std::int64_t rounded = std::min<std::int64_t>(best.raw(), 3 * members_[u]);
+        const std::int64_t rounded =
+            std::min<std::int64_t>(best.raw(), members_[u] * (2 * times_.micro_batches() + 1));
         const std::int64_t slack = limit_[u] > 1 ? rounded : 0;
         const Time time((best.raw() - slack) / limit_[u]);
         if (time <= unit_) continue;

@@ -4,7 +4,7 @@
 // search/lower_bound.h, and the prices that number 4 needs.
 //
 // Units are ops, or ops that must share a device, and the additions of a gradient's contributions
-// (one less than there are contributions, wherever they are made). A unit may not use a class whose
+// (one less than there are contributions, of all micro-batches, wherever they are made). A unit may not use a class whose
 // roomiest device is smaller than the bytes it keeps.
 //
 // An op that may be split into parts is shared among devices like any divisible work; alone it takes
@@ -21,6 +21,7 @@
 #include "graph/ids.h"
 #include "graph/units.h"
 #include "plan/problem.h"
+#include "search/batch_times.h"
 #include "search/work_weights.h"
 
 namespace partita::search {
@@ -38,7 +39,8 @@ struct DeviceClasses {
 
 class WorkBound {
 public:
-    explicit WorkBound(const plan::Problem& problem);
+    /// Of plans with as many micro-batches as `times`, which must outlive it.
+    WorkBound(const plan::Problem& problem, const BatchTimes& times);
 
     [[nodiscard]] Time work() const { return work_; }
     [[nodiscard]] Time unit() const { return unit_; }
@@ -75,6 +77,7 @@ private:
 
     [[nodiscard]] std::size_t units() const { return first_op_.size(); }
 
+    const BatchTimes& times_;
     DeviceClasses classes_;
     std::vector<std::uint32_t> unit_of_;  ///< per op
     std::vector<graph::OpId> first_op_;   ///< per unit; invalid for accumulations

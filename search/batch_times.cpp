@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/batch_times.h"
+
+#include <algorithm>
+
+#include "graph/op_graph.h"
+#include "plan/batch.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::TensorId;
+
+namespace {
+
+/// One device of each class.
+std::vector<int> class_devices(const plan::Problem& problem) {
+    std::vector<int> devices(static_cast<std::size_t>(problem.device_class_count()), -1);
+    for (int d = problem.device_count(); d-- > 0;) {
+        devices[static_cast<std::size_t>(problem.device_class(d))] = d;
+    }
+    return devices;
+}
+
+}  // namespace
+
+BatchTimes::BatchTimes(const plan::Problem& problem, int micro_batches)
+    : problem_(problem), micro_batches_(micro_batches) {
+    even_ = micro_batches == 1 || plan::batch_extent(problem) % micro_batches == 0;
+    const std::vector<int> devices = class_devices(problem);
+    phases_.reserve(problem.graph().op_count() * devices.size());
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        for (const int device : devices) phases_.push_back(find(OpId(i), device));
+    }
+}
+
+/// Windows over a batch that is cut and measured times have no share that is known.
+bool BatchTimes::knows_shares(OpId op) const {
+    if (problem_.uses_signatures() || problem_.graph().op(op).given) return false;
+    if (runs(op) == 1) return true;
+    if (!even_) return false;
+    const std::vector<graph::BatchDigit>& digits = problem_.batch_digits(op);
+    for (const graph::TensorRule& operand : problem_.rule(op).operands) {
+        for (const graph::DimRule& dim : operand.dims) {
+            if (dim.window && digits[static_cast<std::size_t>(dim.factors[0])].extent > 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+std::optional<plan::PartSize> BatchTimes::share_of(OpId id) const {
+    if (!knows_shares(id)) return std::nullopt;
+    const graph::Op& op = problem_.graph().op(id);
+    plan::PartSize size = plan::least_size(problem_.graph(), id, problem_.rule(id));
+    if (runs(id) == 1) return size;
+    size.flops = Flops(size.flops.raw() / micro_batches_);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid() || !problem_.is_batched(op.inputs[i])) continue;
+        size.operands[i] /= micro_batches_;
+    }
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        if (problem_.is_batched(op.outputs[i])) size.results[i] /= micro_batches_;
+    }
+    return size;
+}
+
+/// `whole`: what all micro-batches take at least; `share`: what is known of one.
+BatchTimes::Phase BatchTimes::phase(OpId op, int device, Time whole, Time share) const {
+    const std::int64_t count = runs(op);
+    if (count == 1) return {whole, whole};
+    const Time launch = std::min(whole, problem_.least_task_time(op, device));
+    const Time run = std::max({share, launch, Time((whole.raw() - 1) / count)});
+    return {run, std::max(whole, count * run)};
+}
+
+BatchTimes::Phases BatchTimes::find(OpId op, int device) const {
+    Time forward;
+    Time backward;
+    const auto size = runs(op) > 1 ? share_of(op) : std::nullopt;
+    if (size && problem_.has_forward(op)) {
+        forward = problem_.forward_price(op, *size, device).time;
+    }
+    if (size && problem_.has_backward(op)) {
+        backward = problem_.backward_price(op, *size, device).time;
+    }
+    return {phase(op, device, problem_.least_forward_time(op, device), forward),
+            phase(op, device, problem_.least_backward_time(op, device), backward)};
+}
+
+/// Each micro-batch adds what its readers give to a tensor that is the same for all; to any other, each
+/// reader gives one contribution in all.
+std::int64_t BatchTimes::additions(TensorId t) const {
+    if (!problem_.has_gradient(t)) return 0;
+    std::int64_t contributions = 0;
+    for (const graph::Use use : problem_.graph().uses(t)) {
+        if (!problem_.has_backward(use.op)) continue;
+        contributions += problem_.is_batched(t) ? 1 : runs(use.op);
+    }
+    return std::max<std::int64_t>(0, contributions - 1);
+}
+
+}  // namespace partita::search

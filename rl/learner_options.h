@@ -24,7 +24,7 @@ enum class Baseline : std::uint8_t { moving, batch, greedy };
 struct LearnerOptions {
     NetOptions net;
     std::int64_t batch = 16;
-    double rate = 1e-3;
+    double rate = 3e-3;
     double gradient_norm = 1;  ///< gradients are clipped to it
     double entropy = 0.01;     ///< at the beginning; falls to 0 with the budget
     Baseline baseline = Baseline::batch;

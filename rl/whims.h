@@ -19,7 +19,8 @@ struct Whims {
     torch::Tensor likings;        ///< [count, blocks]
 
     /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count, places].
-    [[nodiscard]] torch::Tensor of_blocks(const torch::Tensor& rows, const torch::Tensor& blocks) const;
+    [[nodiscard]] torch::Tensor of_blocks(const torch::Tensor& rows,
+                                          const torch::Tensor& blocks) const;
     /// `rows` [count, kinds, kKindFeatures] -> [count, kinds].
     [[nodiscard]] torch::Tensor of_kinds(const torch::Tensor& rows) const;
 };

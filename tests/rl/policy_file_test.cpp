@@ -13,6 +13,7 @@
 #include "graph/json.h"
 #include "graph/sha256.h"
 #include "tests/rl/rl_cases.h"
+#include "tests/support/temporary_folder.h"
 
 namespace partita::rl {
 namespace {
@@ -26,10 +27,6 @@ protected:
         net_ = std::make_shared<PolicyNet>(NetOptions{.hidden = 8, .graph_layers = 1});
         write_policy(file_, *net_);
         text_ = graph::read_text_file(file_);
-    }
-    ~PolicyFile() override {
-        std::filesystem::remove(file_);
-        std::filesystem::remove(other_);
     }
 
     std::string message_of(const std::string& text) {
@@ -49,8 +46,9 @@ protected:
     }
     std::string body() const { return text_.substr(text_.find("features")); }
 
-    std::filesystem::path file_ = testing::TempDir() + "policy_file_test.policy";
-    std::filesystem::path other_ = testing::TempDir() + "policy_file_test_other.policy";
+    TemporaryFolder folder_;
+    std::filesystem::path file_ = folder_.path() / "a.policy";
+    std::filesystem::path other_ = folder_.path() / "b.policy";
     std::shared_ptr<PolicyNet> net_;
     std::string text_;
 };

@@ -15,6 +15,7 @@
 #include "rl/rl.h"
 #include "search/engine.h"
 #include "tests/rl/rl_cases.h"
+#include "tests/support/temporary_folder.h"
 
 extern "C" partita::search::LearnedSearchers* partita_make_learned(
     const partita::rl::LearnOptions& options);
@@ -26,10 +27,6 @@ using testing::HasSubstr;
 
 class Learning : public testing::Test {
 protected:
-    ~Learning() override {
-        for (const auto& file : {policy_, other_, curve_, picture_}) std::filesystem::remove(file);
-    }
-
     static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
                                     std::int64_t evaluations, std::vector<std::string> searchers) {
         const std::unique_ptr<search::LearnedSearchers> learned(partita_make_learned(options));
@@ -44,10 +41,11 @@ protected:
         return run(problem, options, evaluations, {"rl"});
     }
 
-    std::filesystem::path policy_ = testing::TempDir() + "rl_search_test.policy";
-    std::filesystem::path other_ = testing::TempDir() + "rl_search_test_other.policy";
-    std::filesystem::path curve_ = testing::TempDir() + "rl_search_test.csv";
-    std::filesystem::path picture_ = testing::TempDir() + "rl_search_test.svg";
+    TemporaryFolder folder_;
+    std::filesystem::path policy_ = folder_.path() / "a.policy";
+    std::filesystem::path other_ = folder_.path() / "b.policy";
+    std::filesystem::path curve_ = folder_.path() / "curve.csv";
+    std::filesystem::path picture_ = folder_.path() / "curve.svg";
 };
 
 TEST_F(Learning, FindsTheBestPlacementOfASmallWorkload) {

@@ -107,7 +107,8 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
 void PolicyNet::set_prior() {
     const at::NoGradGuard no_grad;
     constexpr double kSmall = 0.1;
-    for (Tensor weight : {block_join_->weight, kind_join_->weight, iteration_score_->weight}) {
+    for (const Tensor& weight :
+         {block_join_->weight, kind_join_->weight, iteration_score_->weight}) {
         weight.mul_(kSmall);
     }
     block_direct_->weight.zero_();

@@ -31,8 +31,8 @@ struct LearnerOptions {
     double decay = 0.9;  ///< of the moving baseline
     std::size_t elites = 4;
     double elite_weight = 0.3;
-    double revise = 0.25;    ///< share of a batch that changes a part of an elite (sampler.h)
-    double explore = 0.375;  ///< share of a batch that is drawn with a whim (sampler.h)
+    double revise = 0.25;    ///< share of a batch that changes a part of an elite (draws.h)
+    double explore = 0.375;  ///< share of a batch that is drawn with a whim (draws.h)
     double whim = 3;         ///< its standard deviation
     int epochs = 1;          ///< more than one: PPO
     double clip = 0.2;       ///< of PPO's ratio

@@ -16,18 +16,9 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
-class Learning : public ProgramTest {
-protected:
-    void expect_refused(const std::string& message, const std::vector<std::string>& arguments) {
-        const Outcome result = run(arguments);
-        EXPECT_EQ(result.code, 2) << result.err;
-        EXPECT_THAT(result.err, HasSubstr(message));
-        EXPECT_THAT(files(), IsEmpty());
-    }
-};
+class Learning : public ProgramTest {};
 
 TEST_F(Learning, OnlyItsSearchersTakeMeasuredRewards) {
     expect_refused("--reward: none of the searchers learns", plan_mlp({"--reward", "measured"}));

@@ -13,17 +13,8 @@ namespace partita::tests {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 
-class MeasuredRewards : public ProgramTest {
-protected:
-    void expect_refused(const std::string& message, const std::vector<std::string>& arguments) {
-        const Outcome result = run(arguments);
-        EXPECT_EQ(result.code, 2) << result.err;
-        EXPECT_THAT(result.err, HasSubstr(message));
-        EXPECT_THAT(files(), IsEmpty());
-    }
-};
+class MeasuredRewards : public ProgramTest {};
 
 TEST_F(MeasuredRewards, AreOfThisHost) {
     const auto measured = [](std::vector<std::string> more) {

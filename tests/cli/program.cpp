@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cli/program.h"
 
+#include <gmock/gmock.h>
+
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +52,14 @@ Outcome ProgramTest::run_into(const std::string& file, const std::vector<std::st
 Outcome ProgramTest::run_and_interrupt_at(std::string_view text,
                                           const std::vector<std::string>& arguments) {
     return run_with(out_.string(), arguments, text);
+}
+
+void ProgramTest::expect_refused(const std::string& message,
+                                 const std::vector<std::string>& arguments) {
+    const Outcome result = run(arguments);
+    EXPECT_EQ(result.code, 2) << result.err;
+    EXPECT_THAT(result.err, testing::HasSubstr(message));
+    EXPECT_THAT(files(), testing::IsEmpty());
 }
 
 std::string ProgramTest::libraries_of(const std::vector<std::string>& arguments) {

@@ -35,6 +35,9 @@ protected:
     /// What the dynamic linker says of the files that it opens for it; it must end with exit code 0.
     std::string libraries_of(const std::vector<std::string>& arguments);
 
+    /// It must end as wrong usage (exit code 2), say that, and write nothing.
+    void expect_refused(const std::string& message, const std::vector<std::string>& arguments);
+
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     std::filesystem::path write(const std::string& name, std::string_view text);
     [[nodiscard]] std::string read(const std::string& name) const;

@@ -20,6 +20,13 @@ using search::ConfigId;
 using search::DegreesId;
 using Degrees = search::ConfigTable::Degrees;
 
+namespace {
+
+/// Bits of Option::legal.
+constexpr std::size_t kMostIterations = 64;
+
+}  // namespace
+
 ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions options)
     : space_(groups),
       limits_(options),
@@ -52,7 +59,9 @@ void ActionSpace::find_iterations() {
     for (const search::Home home :
          {search::Home::as_read, search::Home::updates_in_shards, search::Home::in_shards}) {
         if (home != search::Home::as_read && (space_.parameters().empty() || !splits)) continue;
-        for (const plan::Policy& policy : policies) iterations_.push_back({policy, home});
+        for (const plan::Policy& policy : policies) {
+            if (iterations_.size() < kMostIterations) iterations_.push_back({policy, home});
+        }
     }
     for (const Iteration& iteration : iterations_) {
         phases_.push_back(space_.table().phase(iteration.policy.micro_batches));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plan/hash_index.h"
+#include "rl/walk.h"
 
 namespace partita::rl {
 
@@ -114,6 +115,10 @@ GraphFeatures graph_features(const ActionSpace& space, const OptionPrices& price
             }
         }
         before += prices.least_compute(d);
+    }
+    for (const Iteration& iteration : space.iterations()) {
+        const auto row = iteration_features(iteration);
+        features.iterations.insert(features.iterations.end(), row.begin(), row.end());
     }
     return features;
 }

@@ -27,6 +27,7 @@ struct GraphFeatures {
     /// Per decision kNeighbours producers, then as many readers; the decision itself where there are fewer.
     std::vector<std::int64_t> neighbours;
     std::vector<float> is_neighbour;  ///< per entry of `neighbours`: 1 where there is one
+    std::vector<float> iterations;    ///< kIterationFeatures of each way that an iteration may go
 };
 
 GraphFeatures graph_features(const ActionSpace& space, const OptionPrices& prices);

@@ -20,15 +20,6 @@ namespace {
 
 constexpr int kKeepEvery = 20;  ///< steps between two copies of good weights
 
-std::vector<float> iteration_rows(const ActionSpace& space) {
-    std::vector<float> rows;
-    for (const Iteration& iteration : space.iterations()) {
-        const auto row = iteration_features(iteration);
-        rows.insert(rows.end(), row.begin(), row.end());
-    }
-    return rows;
-}
-
 /// LibTorch's sums depend on the number of threads.
 class OneThread {
 public:
@@ -48,8 +39,8 @@ Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions option
     : space_(space),
       sampler_(space, prices),
       options_(options),
-      types_(graph_features(space, prices).types),
-      graph_(graph_features(space, prices), iteration_rows(space)),
+      features_(graph_features(space, prices)),
+      graph_(features_),
       net_(std::move(net)),
       rate_(options.rate) {
     torch::manual_seed(seed);
@@ -105,7 +96,7 @@ Revision Learner::draw_revision(search::Random& random) const {
     }
     case 1:
         for (std::size_t d = 0; d < steps; ++d) {
-            const bool alike = has_groups || types_[d] == types_[at];
+            const bool alike = has_groups || features_.types[d] == features_.types[at];
             if (alike && random.below(2) == 0) revision.anew[d] = 1;
         }
         break;

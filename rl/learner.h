@@ -87,7 +87,7 @@ private:
     ActionSpace& space_;
     Sampler sampler_;
     LearnerOptions options_;
-    std::vector<std::int64_t> types_;  ///< per decision
+    GraphFeatures features_;
     GraphTensors graph_;
     std::shared_ptr<PolicyNet> net_;
     std::unique_ptr<torch::optim::Adam> optimizer_;

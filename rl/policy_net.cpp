@@ -39,8 +39,7 @@ Tensor over(const std::vector<std::int64_t>& values, at::IntArrayRef shape) {
 
 }  // namespace
 
-GraphTensors::GraphTensors(const GraphFeatures& features,
-                           const std::vector<float>& iteration_rows) {
+GraphTensors::GraphTensors(const GraphFeatures& features) {
     const auto steps = static_cast<std::int64_t>(features.types.size());
     const auto near = static_cast<std::int64_t>(2 * kNeighbours);
     types = over(features.types, {steps}).clone();
@@ -48,9 +47,9 @@ GraphTensors::GraphTensors(const GraphFeatures& features,
     neighbours = over(features.neighbours, {steps, near}).clone();
     is_neighbour = over(features.is_neighbour, {steps, near}).clone();
     const auto width = static_cast<std::int64_t>(kIterationFeatures);
-    iterations =
-        over(iteration_rows, {static_cast<std::int64_t>(iteration_rows.size()) / width, width})
-            .clone();
+    iterations = over(features.iterations,
+                      {static_cast<std::int64_t>(features.iterations.size()) / width, width})
+                     .clone();
 }
 
 PolicyNet::PolicyNet(NetOptions options) : options_(options) {

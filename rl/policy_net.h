@@ -40,7 +40,7 @@ namespace partita::rl {
 
 /// GraphFeatures as tensors.
 struct GraphTensors {
-    GraphTensors(const GraphFeatures& features, const std::vector<float>& iteration_rows);
+    explicit GraphTensors(const GraphFeatures& features);
 
     torch::Tensor types;
     torch::Tensor rows;

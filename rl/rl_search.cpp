@@ -82,6 +82,7 @@ void RlSearch::imitate_best(Engine& engine) {
 }
 
 std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
+    if (known_.size() > kMostKnown) known_.clear();
     std::vector<std::string> keys;
     std::vector<std::size_t> fresh;
     std::vector<plan::Strategy> strategies;
@@ -99,7 +100,6 @@ std::vector<Evaluation> RlSearch::price(Engine& engine, const Batch& batch) {
     idle_ = fresh.empty() ? idle_ + 1 : 0;
     const std::vector<Evaluation> priced = evaluate(engine, strategies);
     if (known > 0) static_cast<void>(engine.grant(known));  // they count as well
-    if (known_.size() > kMostKnown) known_.clear();
     std::vector<Evaluation> all;
     std::size_t next = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -29,7 +29,7 @@ public:
     /// is made, and before finish().
     [[nodiscard]] virtual std::unique_ptr<Searcher> make(std::string_view name, Engine& engine) = 0;
     /// The engine calls it once after a search that made a searcher, also when that was interrupted:
-    /// writes what was asked for. Throws InputError for a file that cannot be written.
+    /// writes what was asked for. Throws UsageError for a file that cannot be written.
     virtual void finish() = 0;
 };
 

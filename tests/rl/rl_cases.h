@@ -47,12 +47,7 @@ struct Fixture {
     }
 
     [[nodiscard]] GraphTensors tensors() const {
-        std::vector<float> rows;
-        for (const Iteration& iteration : space.iterations()) {
-            const auto row = iteration_features(iteration);
-            rows.insert(rows.end(), row.begin(), row.end());
-        }
-        return {graph_features(space, prices), rows};
+        return GraphTensors(graph_features(space, prices));
     }
 
     graph::OpGraph graph;

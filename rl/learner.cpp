@@ -44,7 +44,7 @@ Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions option
       net_(std::move(net)),
       rate_(options.rate) {
     torch::manual_seed(seed);
-    if (!net_) net_ = std::make_shared<PolicyNet>(options.net);
+    net_ = net_ ? net_->copy() : std::make_shared<PolicyNet>(options.net);
     optimizer_ = std::make_unique<torch::optim::Adam>(net_->parameters(), rate_);
     keep();
 }

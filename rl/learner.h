@@ -44,7 +44,7 @@ struct LearnerStep {
 class Learner {
 public:
     /// Space and prices must outlive it.
-    /// `net`: to start from; null: weights drawn with `seed`.
+    /// `net`: to start from, of which it learns a copy; null: first weights, drawn with `seed`.
     Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions options,
             std::shared_ptr<PolicyNet> net, std::uint64_t seed);
     ~Learner();

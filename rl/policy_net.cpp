@@ -14,6 +14,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
+#include <torch/utils.h>
 
 namespace partita::rl {
 
@@ -100,6 +101,15 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
     kind_join_ = linear("kind_join", n, 1, false);
     kind_direct_ = linear("kind_direct", kKindWidth, 1, false);
     set_prior();
+}
+
+std::shared_ptr<PolicyNet> PolicyNet::copy() const {
+    const torch::NoGradGuard no_gradients;
+    auto net = std::make_shared<PolicyNet>(options_);
+    const std::vector<Tensor> from = parameters();
+    const std::vector<Tensor> to = net->parameters();
+    for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+    return net;
 }
 
 /// Nothing speaks for any block or option but, if wanted, that it finishes early.

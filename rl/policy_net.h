@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -52,6 +53,8 @@ struct GraphTensors {
 class PolicyNet final : public torch::nn::Module {
 public:
     explicit PolicyNet(NetOptions options = {});
+    /// Of the same shape and weights, which from then on change apart.
+    [[nodiscard]] std::shared_ptr<PolicyNet> copy() const;
 
     [[nodiscard]] std::int64_t groups() const { return options_.groups; }
     /// Log-probabilities of groups, [decisions, groups].

@@ -46,8 +46,8 @@ struct LearnerStep;
 
 struct RlOptions {
     LearnerOptions learner;
-    std::shared_ptr<PolicyNet> policy;  ///< to start from; null: random weights
-    bool zero_shot = false;             ///< its weights stay as they are
+    std::shared_ptr<PolicyNet> policy;  ///< to start from, stays as it is; null: first weights
+    bool zero_shot = false;             ///< nothing is learned
 };
 
 /// What is left of a search when it has ended.

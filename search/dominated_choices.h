@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "search/variable_elimination.h"
+#include "search/cost_graph.h"
 
 namespace partita::search {
 

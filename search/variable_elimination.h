@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variable elimination: the cheapest choice for every variable where costs are sums of terms of one and
-// of two variables,
-//
-//     value = sum of node[v][choice of v]  +  sum over edges (u, v) of edge[choice of u][choice of v]
+// Variable elimination: the cheapest choice for every variable of a graph of costs (cost_graph.h).
 //
 // A variable goes away with all terms it is in; what stays is a table of its neighbours' choices:
 //
@@ -13,8 +10,8 @@
 //     leaf ── v     becomes a term of v alone
 //     more          a table over all neighbours: what a graph of larger treewidth needs
 //
-// First choices go that are dominated (dominated_choices.h). Next goes the variable whose table is smallest; ties by number. Going back, each takes its best choice
-// under those of its neighbours; ties by the lowest.
+// First choices go that are dominated (dominated_choices.h). Next goes the variable whose table is smallest; ties
+// by number. Going back, each takes its best choice under those of its neighbours; ties by the lowest.
 //
 // Optimal: yes, while no table exceeds the limits. Where all would, the variable with the largest
 // neighbourhood is fixed to the choice that could be best by its own terms alone, and at the end choices
@@ -25,23 +22,12 @@
 // et al., ICML 2018, section 5.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace partita::search {
+#include "search/cost_graph.h"
 
-/// Costs are >= 0 and sum to less than 2^62.
-struct CostGraph {
-    struct Edge {
-        int a = 0;  ///< != b
-        int b = 0;
-        /// [choice of a][choice of b]; edges may share a table.
-        const std::vector<std::int64_t>* costs = nullptr;
-    };
-    std::vector<std::vector<std::int64_t>> nodes;  ///< per variable and choice; one or more
-    std::vector<Edge> edges;
-};
+namespace partita::search {
 
 struct EliminationLimits {
     std::int64_t most_entries = std::int64_t{1} << 16U;  ///< of one table
@@ -57,8 +43,5 @@ struct Elimination {
 };
 
 Elimination eliminate(const CostGraph& graph, const EliminationLimits& limits = {});
-
-/// The sum above.
-std::int64_t value_of(const CostGraph& graph, const std::vector<int>& choices);
 
 }  // namespace partita::search

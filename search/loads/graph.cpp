@@ -12,28 +12,15 @@ namespace partita::search {
 
 namespace {
 
-/// Pins, rising, and cost.
-using Net = std::pair<std::vector<std::int32_t>, std::int64_t>;
-
-/// Nets with the same pins become one, whoever of them makes the result.
-void set_nets(LoadGraph& graph, const std::vector<PieceNet>& from) {
-    std::vector<Net> nets;
+/// Whoever of its ends makes the result.
+std::vector<LoadNet> nets_of(const std::vector<PieceNet>& from) {
+    std::vector<LoadNet> nets;
     for (const PieceNet& net : from) {
         std::vector<std::int32_t> pins = net.others;
         pins.insert(std::upper_bound(pins.begin(), pins.end(), net.home), net.home);
-        nets.emplace_back(std::move(pins), net.cost);
+        nets.push_back({std::move(pins), net.cost});
     }
-    std::sort(nets.begin(), nets.end());
-    for (std::size_t i = 0; i < nets.size(); ++i) {
-        const auto& [pins, cost] = nets[i];
-        if (i > 0 && pins == nets[i - 1].first) {
-            graph.costs.back() += cost;
-            continue;
-        }
-        graph.pins.items.insert(graph.pins.items.end(), pins.begin(), pins.end());
-        graph.pins.offsets.push_back(static_cast<std::uint32_t>(graph.pins.items.size()));
-        graph.costs.push_back(cost);
-    }
+    return nets;
 }
 
 /// The nets of each vertex, rising.
@@ -52,6 +39,21 @@ void set_incidence(LoadGraph& graph) {
 }
 
 }  // namespace
+
+void set_nets(LoadGraph& graph, std::vector<LoadNet> nets) {
+    std::ranges::sort(nets);
+    for (std::size_t i = 0; i < nets.size(); ++i) {
+        const auto& [pins, cost] = nets[i];
+        if (i > 0 && pins == nets[i - 1].pins) {
+            graph.costs.back() += cost;
+            continue;
+        }
+        graph.pins.items.insert(graph.pins.items.end(), pins.begin(), pins.end());
+        graph.pins.offsets.push_back(static_cast<std::uint32_t>(graph.pins.items.size()));
+        graph.costs.push_back(cost);
+    }
+    set_incidence(graph);
+}
 
 LoadProblem make_load_problem(const GroupGraph& groups) {
     const PieceDevices pieces = make_piece_devices(groups);
@@ -72,8 +74,7 @@ LoadProblem make_load_problem(const GroupGraph& groups) {
     graph.kinds = from.kinds;
     graph.times = from.times;
     graph.bytes = from.bytes;
-    set_nets(graph, from.nets);
-    set_incidence(graph);
+    set_nets(graph, nets_of(from.nets));
     return problem;
 }
 

@@ -14,6 +14,7 @@
 // Threads: immutable once built.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -50,6 +51,16 @@ struct LoadProblem {
     std::vector<LoadDevice> devices;
     std::vector<std::int32_t> of;  ///< vertex of each group
 };
+
+/// A net on its way into a graph.
+struct LoadNet {
+    std::vector<std::int32_t> pins;  ///< rising, at least two
+    std::int64_t cost = 0;           ///< picoseconds, > 0
+    friend auto operator<=>(const LoadNet&, const LoadNet&) = default;
+};
+
+/// Pins, costs and nets of a graph that has its vertices already. Nets with the same pins become one.
+void set_nets(LoadGraph& graph, std::vector<LoadNet> nets);
 
 /// For given costs. Throws OverflowError when loads might leave the range of Time.
 LoadProblem make_load_problem(const GroupGraph& groups);

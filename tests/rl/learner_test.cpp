@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rl/learner.h"
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <vector>
 
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "tests/rl/rl_cases.h"
@@ -27,6 +31,13 @@ Fixture chain() {
 double share_of_two(const Choices& choices) {
     const auto count = std::count(choices.options.begin(), choices.options.end(), 2);
     return static_cast<double>(count) / static_cast<double>(choices.options.size());
+}
+
+bool equal(const PolicyNet& a, const PolicyNet& b) {
+    const auto left = a.parameters();
+    const auto right = b.parameters();
+    return std::ranges::equal(left, right,
+                              [](const auto& x, const auto& y) { return torch::equal(x, y); });
 }
 
 class Ways : public testing::TestWithParam<LearnerOptions> {};
@@ -62,6 +73,19 @@ INSTANTIATE_TEST_SUITE_P(Learner, Ways,
                                          LearnerOptions{.elites = 0, .epochs = 3},
                                          LearnerOptions{.elites = 4, .elite_weight = 1},
                                          LearnerOptions{.net = {.groups = 4}, .elites = 0}));
+
+TEST(Learner, LeavesThePolicyAloneThatItStartsFrom) {
+    Fixture f = chain();
+    const auto start = std::make_shared<PolicyNet>();
+    const auto before = start->copy();
+    Learner learner(f.space, f.prices, {}, start, 1);
+    EXPECT_TRUE(equal(*learner.net(), *start));
+    Random random(1);
+    Batch batch = learner.sample(8, random);
+    learner.learn(batch, std::vector<double>{1, 0, 0, 1, 0, 1, 0, 0}, 0.5);
+    EXPECT_FALSE(equal(*learner.net(), *start));
+    EXPECT_TRUE(equal(*start, *before));
+}
 
 TEST(Learner, GoesBackToGoodWeightsWhenSomethingIsNotFinite) {
     Fixture f = chain();

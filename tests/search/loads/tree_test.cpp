@@ -15,45 +15,13 @@
 #include "search/pieces/graph.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/contiguous_cases.h"
+#include "tests/search/loads/assignments.h"
 
 namespace partita::search {
 namespace {
 
 using Masks = std::vector<DeviceMask>;
 using Devices = std::vector<std::int32_t>;
-
-/// All assignments of a small workload that its devices allow and hold.
-struct Assignments {
-    LoadProblem problem;
-    std::vector<std::pair<std::int64_t, Devices>> all;  ///< largest load, and devices
-};
-
-Assignments assignments_of(Random& random) {
-    const SmallWorkload small = small_workload(random);
-    const plan::Problem problem = throughput_of(small);
-    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-    Assignments result{.problem = make_load_problem(groups), .all = {}};
-    LoadState state(result.problem.graph, result.problem.devices);
-    const auto count = static_cast<std::int32_t>(result.problem.devices.size());
-    Devices devices(result.problem.graph.size, 0);
-    for (bool more = true; more;) {
-        bool allowed = true;
-        for (std::size_t v = 0; v < devices.size(); ++v) {
-            allowed = allowed && state.allowed(v, static_cast<std::size_t>(devices[v]));
-        }
-        if (allowed) {
-            state.assign(devices);
-            if (state.score().overflow == 0) result.all.emplace_back(state.score().load, devices);
-        }
-        more = false;
-        for (std::int32_t& device : devices) {
-            more = ++device < count;
-            if (more) break;
-            device = 0;
-        }
-    }
-    return result;
-}
 
 bool within(const Devices& devices, const Masks& masks) {
     for (std::size_t v = 0; v < masks.size(); ++v) {

@@ -43,6 +43,7 @@ void LoadNeighbourhoods::list() {
     if (devices.size() < 2) return;
     const std::size_t busiest = devices.back();
     devices.pop_back();
+    if (devices.size() > options_.most_others) devices.resize(options_.most_others);
     for (const std::size_t other : devices) neighbourhoods_.push_back({busiest, other});
     for (std::size_t j = 1; j < devices.size(); ++j) {
         for (std::size_t i = 0; i < j; ++i) {

@@ -25,8 +25,9 @@
 namespace partita::search {
 
 struct LoadNeighbourhoodsOptions {
-    std::int64_t operations = 300'000'000;  ///< of the tree in one neighbourhood, of about 1 ns
+    std::int64_t operations = 100'000'000;  ///< of the tree in one neighbourhood, of about 1 ns
     std::size_t most_vertices = 1'000;      ///< larger neighbourhoods are left out
+    std::size_t most_others = 8;  ///< devices, the least busy ones, that the busiest shares with
 };
 
 class LoadNeighbourhoods {

@@ -60,7 +60,36 @@ bool LoadSearch::applies(const Engine& engine) {
 
 Status LoadSearch::step(Engine& engine) {
     if (!problem_) start(engine);
-    return !can_move(*problem_) || is_over(engine) ? Status::found : round(engine);
+    if (!can_move(*problem_)) return Status::found;
+    if (neighbourhoods_) {
+        look_around(engine);
+        return Status::in_progress;
+    }
+    if (work_ >= next_look_) {
+        begin_to_look();
+        return Status::in_progress;
+    }
+    return is_over(engine) ? Status::found : round(engine);
+}
+
+/// Once per doubling of the work, at plans that fit.
+void LoadSearch::begin_to_look() {
+    next_look_ = 2 * work_;
+    if (best_score_.overflow > 0 || best_ == looked_at_) return;
+    neighbourhoods_ = std::make_unique<LoadNeighbourhoods>(*problem_);
+    neighbourhoods_->begin(best_);
+}
+
+void LoadSearch::look_around(Engine& engine) {
+    neighbourhoods_->advance(
+        [&](std::size_t size, const auto& work) { engine.parallel(size, work); },
+        [&] { return engine.interrupted(); });
+    if (neighbourhoods_->best_score() < best_score_) {
+        take(engine, neighbourhoods_->best_score(), neighbourhoods_->best());
+    }
+    if (!neighbourhoods_->over()) return;
+    looked_at_ = neighbourhoods_->best();
+    neighbourhoods_.reset();
 }
 
 /// The engine ends a search whose budget is spent.
@@ -84,6 +113,7 @@ void LoadSearch::start(Engine& engine) {
     for (std::size_t g = 0; g < placement.size(); ++g) {
         first_[static_cast<std::size_t>(problem.of[g])] = placement[g];
     }
+    next_look_ = most_work_;
     best_ = first_;
     const plan::Evaluation& best = *engine.best_evaluation();
     best_score_ = {.overflow = best.overflow.raw(), .load = best.value.raw()};
@@ -133,14 +163,15 @@ Status LoadSearch::round(Engine& engine) {
 
 /// The best of all chains, if it is new.
 void LoadSearch::adopt(Engine& engine) {
-    const ChainOf* better = nullptr;
-    for (const auto& chain : chains_) {
-        if (!(chain->annealer.best_score() < best_score_)) continue;
-        better = chain.get();
-        best_score_ = chain->annealer.best_score();
-    }
-    if (better == nullptr) return;
-    best_ = better->annealer.best();
+    const auto score = [](const auto& chain) { return chain->annealer.best_score(); };
+    const LoadAnnealer& best = (*std::ranges::min_element(chains_, {}, score))->annealer;
+    if (best.best_score() < best_score_) take(engine, best.best_score(), best.best());
+}
+
+void LoadSearch::take(Engine& engine, const LoadScore& score,
+                      const std::vector<std::int32_t>& devices) {
+    best_score_ = score;
+    best_ = devices;
     const std::array candidates = {strategy(engine, best_)};
     engine.confirm(candidates);
 }

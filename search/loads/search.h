@@ -11,6 +11,9 @@
 // spent half of its time on runs that are as slow as its budget allows. All chains walk for some proposals,
 // then the best of them is priced as a plan and known to all.
 //
+// After all work, and whenever it has doubled since, what lies on two or three devices of the best plan is placed
+// anew among these by branch and bound, until that helps no more (loads/neighbourhoods.h).
+//
 // Optimal: no; never worse than its start. Ends: after `work`, without a budget; else with the budget.
 // Threads: chains are logical, the result does not depend on the number of threads.
 #pragma once
@@ -23,6 +26,7 @@
 #include "plan/strategy.h"
 #include "search/loads/annealer.h"
 #include "search/loads/graph.h"
+#include "search/loads/neighbourhoods.h"
 #include "search/loads/state.h"
 #include "search/searcher.h"
 
@@ -55,6 +59,9 @@ private:
     [[nodiscard]] bool is_over(const Engine& engine) const;
     void begin_run(std::size_t index);
     void adopt(Engine& engine);
+    void begin_to_look();
+    void look_around(Engine& engine);
+    void take(Engine& engine, const LoadScore& score, const std::vector<std::int32_t>& devices);
     [[nodiscard]] plan::Strategy strategy(const Engine& engine,
                                           const std::vector<std::int32_t>& devices) const;
 
@@ -66,6 +73,10 @@ private:
     LoadScore best_score_;
     std::int64_t work_ = 0;
     std::int64_t most_work_ = 0;
+    std::unique_ptr<LoadNeighbourhoods>
+        neighbourhoods_;                   ///< of the best plan, while they are looked at
+    std::vector<std::int32_t> looked_at_;  ///< the best plan when there was no success left
+    std::int64_t next_look_ = 0;           ///< when so much work is done
 };
 
 }  // namespace partita::search

@@ -87,10 +87,7 @@ std::vector<Case> cases() {
         add("dlrm-tiny", "runnable/dlrm-tiny/model.onnx", {.batch = 512});
         add("resnet50", "models/resnet50.onnx", {.batch = 2});
         add("lstm-lm", "models/lstm-lm.onnx", {.bindings = {{"sequence", 16}}, .batch = 8});
-        if (mode == Mode::inference) {
-            add("bert-base", "models/bert-base.onnx",
-                {.bindings = {{"sequence", 128}}, .batch = 2});
-        }
+        add("bert-base", "models/bert-base.onnx", {.bindings = {{"sequence", 128}}, .batch = 2});
     }
     return all;
 }

@@ -21,6 +21,9 @@ constexpr std::int64_t kProposalsPerWalk = 20'000;
 constexpr std::int64_t kFirstWork = 1'000;
 constexpr int kMostDoublings = 30;
 
+/// What branch and bound may take for one neighbourhood, as a part of all work before.
+constexpr std::int64_t kShareOfLook = 2;
+
 constexpr double kSharp = 60;
 constexpr double kBlunt = 20;
 
@@ -74,9 +77,10 @@ Status LoadSearch::step(Engine& engine) {
 
 /// Once per doubling of the work, at plans that fit.
 void LoadSearch::begin_to_look() {
-    next_look_ = 2 * work_;
+    next_look_ = 2 * std::max<std::int64_t>(work_, 1);
     if (best_score_.overflow > 0 || best_ == looked_at_) return;
-    neighbourhoods_ = std::make_unique<LoadNeighbourhoods>(*problem_);
+    neighbourhoods_ = std::make_unique<LoadNeighbourhoods>(
+        *problem_, LoadNeighbourhoodsOptions{.operations = work_ / kShareOfLook});
     neighbourhoods_->begin(best_);
 }
 

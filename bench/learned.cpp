@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -57,6 +58,10 @@ std::vector<Case> cases() {
          .make = workload("throughput/layer_gnmt_training")},
     };
 }
+
+const std::map<std::string, rl::Baseline> kBaselines = {{"moving", rl::Baseline::moving},
+                                                        {"batch", rl::Baseline::batch},
+                                                        {"greedy", rl::Baseline::greedy}};
 
 rl::LearnerOptions& learner_options() {
     static rl::LearnerOptions options;
@@ -173,6 +178,8 @@ int start(int argc, char** argv) {
     app.add_option("--entropy", learner.entropy);
     app.add_option("--elites", learner.elites);
     app.add_option("--elite-weight", learner.elite_weight);
+    app.add_option("--baseline", learner.baseline, "moving, batch or greedy")
+        ->transform(CLI::CheckedTransformer(kBaselines));
     app.add_option("--epochs", learner.epochs);
     app.add_option("--hidden", learner.net.hidden);
     app.add_option("--graph-layers", learner.net.graph_layers);

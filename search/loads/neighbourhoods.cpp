@@ -18,8 +18,8 @@ constexpr std::size_t kBatch = 4;
 /// Of the tree between two looks at the clock.
 constexpr std::int64_t kOperations = 10'000'000;
 
-/// A success takes a millionth off the load, so that they end.
-constexpr std::int64_t kLeastGain = 1'000'000;
+/// A success takes at least one of so many shares of the load away, so that successes end.
+constexpr std::int64_t kShares = 1'000'000;
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::vector<std::int32_t> LoadNeighbourhoods::improve(const Neighbourhood& devic
     const LoadPart part = make_load_part(problem_, state_.device_of(), devices);
     if (part.vertices.size() > options_.most_vertices) return {};
     LoadTree tree(part.problem);
-    tree.look_below(load - load / kLeastGain);
+    tree.look_below(load - load / kShares);
     std::int64_t left = options_.operations;
     while (!tree.advance(std::min(left, kOperations))) {
         left -= kOperations;

@@ -21,7 +21,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -41,6 +40,7 @@
 #include "api/runtime_library.h"
 #include "api/transfer_probes.h"
 #include "bench/random_splits.h"
+#include "bench/run_main.h"
 #include "cost/machine_file.h"
 #include "cost/profile_database.h"
 #include "search/coverage.h"
@@ -417,10 +417,5 @@ int run(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    try {
-        return partita::bench::run(argc, argv);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "accuracy_bench: %s\n", error.what());
-        return 1;
-    }
+    return partita::bench::run_main("accuracy_bench", partita::bench::run, argc, argv);
 }

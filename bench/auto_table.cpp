@@ -12,12 +12,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/case_models.h"
+#include "bench/run_main.h"
 #include "plan/problem.h"
 #include "search/engine.h"
 #include "search/searchers.h"
@@ -99,19 +99,14 @@ int start(int argc, char** argv) {
     app.add_option("--only", options.only, "cases whose name contains this");
     CLI11_PARSE(app, argc, argv);
     if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 5;
-    try {
-        std::string summary;
-        for (const Case& of : cases()) {
-            if (of.name.find(options.only) == std::string::npos) continue;
-            const double best = print_case(of, options);
-            summary +=
-                fmt::format("  {:<36}{:>9.4f}{}\n", of.name, best, best < 0.99 ? "  missed" : "");
-        }
-        fmt::print("\nbest single searcher / auto (goal: 0.99 or more)\n{}", summary);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "auto_table_bench: {}\n", error.what());
-        return 1;
+    std::string summary;
+    for (const Case& of : cases()) {
+        if (of.name.find(options.only) == std::string::npos) continue;
+        const double best = print_case(of, options);
+        summary +=
+            fmt::format("  {:<36}{:>9.4f}{}\n", of.name, best, best < 0.99 ? "  missed" : "");
     }
+    fmt::print("\nbest single searcher / auto (goal: 0.99 or more)\n{}", summary);
     return 0;
 }
 
@@ -119,5 +114,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("auto_table_bench", partita::bench::start, argc, argv);
 }

@@ -18,13 +18,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/machines.h"
 #include "bench/networks.h"
+#include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
 #include "graph/error.h"
@@ -244,10 +244,5 @@ int run(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    try {
-        return partita::bench::run(argc, argv);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "chains_bench: {}\n", error.what());
-        return 1;
-    }
+    return partita::bench::run_main("chains_bench", partita::bench::run, argc, argv);
 }

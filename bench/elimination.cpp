@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
-#include <exception>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/published_search_times.h"
+#include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
 #include "plan/additive.h"
@@ -123,12 +123,7 @@ int start(int argc, char** argv) {
     fmt::print("{:<15}{:>5}{:>6}{:>6}{:>8}{:>8}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
                "network", "ops", "conf.", "width", "space", "solve", "search", "OptCNN s",
                "additive", "of d.par.", "step time", "data par.", "mcmc");
-    try {
-        for (const std::string& name : options.networks) print_row(name, options);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "elimination_bench: {}\n", error.what());
-        return 1;
-    }
+    for (const std::string& name : options.networks) print_row(name, options);
     return 0;
 }
 
@@ -136,5 +131,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("elimination_bench", partita::bench::start, argc, argv);
 }

@@ -11,7 +11,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "bench/case_models.h"
+#include "bench/run_main.h"
 #include "rl/learner_options.h"
 #include "rl/rl_search.h"
 #include "search/engine.h"
@@ -190,13 +190,8 @@ int start(int argc, char** argv) {
     app.add_option("--prior", learner.net.prior);
     CLI11_PARSE(app, argc, argv);
     if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 30;
-    try {
-        for (const Case& of : cases()) {
-            if (of.name.find(options.only) != std::string::npos) run_case(of, options);
-        }
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "learned_bench: {}\n", error.what());
-        return 1;
+    for (const Case& of : cases()) {
+        if (of.name.find(options.only) != std::string::npos) run_case(of, options);
     }
     return 0;
 }
@@ -205,5 +200,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("learned_bench", partita::bench::start, argc, argv);
 }

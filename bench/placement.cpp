@@ -18,12 +18,12 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/workload_machine.h"
 #include "importers/workload/workload.h"
@@ -166,16 +166,11 @@ int start(int argc, char** argv) {
             if (!row.learned) options.searchers.emplace_back(row.name);
         }
     }
-    try {
-        fmt::print("{:<26}{:<14}{:<12}{:>15}{:>16}{:>10}{:>11}{:>9}{:>10}{:>10}{:>8}\n", "workload",
-                   "searcher", "objective", "value, ms", "known best", "/ known", "/ contig.",
-                   "gap, %", "HiGHS, %", "CPU s", "MB");
-        for (const Case& of : kCases) {
-            if (of.file.find(options.only) != std::string_view::npos) run_case(of, options);
-        }
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "placement_bench: {}\n", error.what());
-        return 1;
+    fmt::print("{:<26}{:<14}{:<12}{:>15}{:>16}{:>10}{:>11}{:>9}{:>10}{:>10}{:>8}\n", "workload",
+               "searcher", "objective", "value, ms", "known best", "/ known", "/ contig.", "gap, %",
+               "HiGHS, %", "CPU s", "MB");
+    for (const Case& of : kCases) {
+        if (of.file.find(options.only) != std::string_view::npos) run_case(of, options);
     }
     return 0;
 }
@@ -184,5 +179,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("placement_bench", partita::bench::start, argc, argv);
 }

@@ -24,7 +24,6 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
-#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +31,7 @@
 #include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/published_search_times.h"
+#include "bench/run_main.h"
 #include "bench/search_record.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
@@ -302,12 +302,7 @@ int start(int argc, char** argv) {
     app.add_option("--results", options.results, "folder");
     CLI11_PARSE(app, argc, argv);
     if (options.seconds <= 0 && options.evaluations <= 0) options.seconds = 60;
-    try {
-        run(options);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "search_times_bench: {}\n", error.what());
-        return 1;
-    }
+    run(options);
     return 0;
 }
 
@@ -315,5 +310,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("search_times_bench", partita::bench::start, argc, argv);
 }

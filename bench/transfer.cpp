@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "bench/case_models.h"
+#include "bench/run_main.h"
 #include "rl/learner_options.h"
 #include "rl/rl_search.h"
 #include "search/engine.h"
@@ -247,12 +247,7 @@ int start(int argc, char** argv) {
     app.add_option("--only", options.only, "unseen models whose name contains this");
     app.add_option("--csv", options.csv, "adds a line for every model and seed to this file");
     CLI11_PARSE(app, argc, argv);
-    try {
-        run(options);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "transfer_bench: {}\n", error.what());
-        return 1;
-    }
+    run(options);
     return 0;
 }
 
@@ -260,5 +255,5 @@ int start(int argc, char** argv) {
 }  // namespace partita::bench
 
 int main(int argc, char** argv) {
-    return partita::bench::start(argc, argv);
+    return partita::bench::run_main("transfer_bench", partita::bench::start, argc, argv);
 }

@@ -59,10 +59,6 @@ std::vector<Case> cases() {
     };
 }
 
-const std::map<std::string, rl::Baseline> kBaselines = {{"moving", rl::Baseline::moving},
-                                                        {"batch", rl::Baseline::batch},
-                                                        {"greedy", rl::Baseline::greedy}};
-
 rl::LearnerOptions& learner_options() {
     static rl::LearnerOptions options;
     return options;
@@ -179,7 +175,10 @@ int start(int argc, char** argv) {
     app.add_option("--elites", learner.elites);
     app.add_option("--elite-weight", learner.elite_weight);
     app.add_option("--baseline", learner.baseline, "moving, batch or greedy")
-        ->transform(CLI::CheckedTransformer(kBaselines));
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, rl::Baseline>{{"moving", rl::Baseline::moving},
+                                                {"batch", rl::Baseline::batch},
+                                                {"greedy", rl::Baseline::greedy}}));
     app.add_option("--epochs", learner.epochs);
     app.add_option("--hidden", learner.net.hidden);
     app.add_option("--graph-layers", learner.net.graph_layers);

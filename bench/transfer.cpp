@@ -55,7 +55,7 @@ std::vector<Case> taught() {
              .make = onnx("bert-base", {{"batch", 16}, {"sequence", 128}}, kMachine)}};
 }
 
-/// Of the same families, and two that are neither.
+/// Of the same families, and one of none of them.
 std::vector<Case> unseen() {
     return {
         {.name = "vgg16", .make = onnx("vgg16", {{"batch", 64}}, kMachine)},

@@ -28,7 +28,7 @@ std::vector<std::int64_t> least_by_choice(const CostTerm& term, int v, const Cho
 /// them fastest.
 class TermSum {
 public:
-    /// `scope`: all variables of the terms but v, rising. `counts` must outlive it.
+    /// `scope`: all variables of the terms but v, rising.
     TermSum(int v, const std::vector<int>& scope, std::span<const CostTerm* const> terms,
             const ChoiceCounts& counts);
 

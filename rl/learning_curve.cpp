@@ -108,12 +108,12 @@ std::string axes(const Frame& frame) {
         out += "<line x1=\"" + number(kLeft) + "\" x2=\"" + number(kRight) + "\" y1=\"" +
                number(y, 5) + "\" y2=\"" + number(y, 5) + "\" stroke=\"#e5e7eb\"/>\n";
         out += text(kLeft - 8, y + 4, number(value * kMilli, 4), "text-anchor=\"end\"");
-        const double samples = frame.samples * share;
-        out += text(kLeft + (kRight - kLeft) * share, kBottom + 18, number(samples, 3),
+        const auto samples = std::llround(frame.samples * share);
+        out += text(kLeft + (kRight - kLeft) * share, kBottom + 18, std::to_string(samples),
                     "text-anchor=\"middle\"");
     }
     out += text(kLeft - 8, kTop - 12, "ms", "text-anchor=\"end\"");
-    out += text((kLeft + kRight) / 2, kBottom + 38, "placements", "text-anchor=\"middle\"");
+    out += text(kRight, kBottom + 38, "placements", "text-anchor=\"end\"");
     return out;
 }
 

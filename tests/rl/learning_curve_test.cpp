@@ -27,6 +27,12 @@ TEST(LearningCurve, IsATableWithALinePerPointAndEmptyFieldsForTheUnknown) {
               "32,1,20,25,28,0\n");
 }
 
+TEST(LearningCurve, CountsPlacementsInWholeNumbers) {
+    LearningCurve curve = sample();
+    curve.points.back().samples = 8'320;
+    EXPECT_THAT(to_svg(curve, "rl"), HasSubstr(">6656</text>"));
+}
+
 TEST(LearningCurve, IsAPictureWithReferences) {
     const std::string svg = to_svg(sample(), "rl & more");
     EXPECT_THAT(svg, HasSubstr("rl &amp; more"));

@@ -21,11 +21,16 @@ constexpr std::int64_t kOperations = 10'000'000;
 /// A success takes at least one of so many shares of the load away, so that successes end.
 constexpr std::int64_t kShares = 1'000'000;
 
+/// Devices, the least busy ones, that the busiest shares with.
+constexpr std::size_t kMostOthers = 8;
+
+/// Larger neighbourhoods are left out.
+constexpr std::size_t kMostVertices = 1'000;
+
 }  // namespace
 
-LoadNeighbourhoods::LoadNeighbourhoods(const LoadProblem& problem,
-                                       LoadNeighbourhoodsOptions options)
-    : problem_(problem), options_(options), state_(problem.graph, problem.devices) {}
+LoadNeighbourhoods::LoadNeighbourhoods(const LoadProblem& problem, std::int64_t operations)
+    : problem_(problem), operations_(operations), state_(problem.graph, problem.devices) {}
 
 void LoadNeighbourhoods::begin(std::span<const std::int32_t> start) {
     state_.assign(start);
@@ -43,7 +48,7 @@ void LoadNeighbourhoods::list() {
     if (devices.size() < 2) return;
     const std::size_t busiest = devices.back();
     devices.pop_back();
-    if (devices.size() > options_.most_others) devices.resize(options_.most_others);
+    if (devices.size() > kMostOthers) devices.resize(kMostOthers);
     for (const std::size_t other : devices) neighbourhoods_.push_back({busiest, other});
     for (std::size_t j = 1; j < devices.size(); ++j) {
         for (std::size_t i = 0; i < j; ++i) {
@@ -69,13 +74,12 @@ void LoadNeighbourhoods::advance(const Parallel& parallel, const std::function<b
 /// The whole assignment after a success; empty: none.
 std::vector<std::int32_t> LoadNeighbourhoods::improve(const Neighbourhood& devices,
                                                       const std::function<bool()>& stopped) const {
-    std::int64_t load = 0;
-    for (const std::size_t d : devices) load = std::max(load, state_.load(d));
     const LoadPart part = make_load_part(problem_, state_.device_of(), devices);
-    if (part.vertices.size() > options_.most_vertices) return {};
+    if (part.vertices.size() > kMostVertices) return {};
     LoadTree tree(part.problem);
+    const std::int64_t load = state_.score().load;  // of the busiest, which is one of them
     tree.look_below(load - load / kShares);
-    std::int64_t left = options_.operations;
+    std::int64_t left = operations_;
     while (!tree.advance(std::min(left, kOperations))) {
         left -= kOperations;
         if (left <= 0 || stopped()) return {};

@@ -4,7 +4,7 @@
 // the busiest device and one or two others is placed anew among these by branch and bound (loads/tree.h), so that
 // none of them has as much as the busiest had. Everything else stays (loads/part.h).
 //
-//     loads   9 7 8 6      {9 7}: found 8 8     8 8 8 6      {8 8} no, {8 8} no, {8 6}: 7 7     7 8 8 7 ...
+//     loads   9 7 8 6     {9 6}: found 8 7     8 7 8 7     {8 7}: none, {8 7}: none, {8 8}: found 7 7 ...
 //
 // The loads, sorted, fall lexicographically with every success, until no neighbourhood has one: then no
 // rearrangement among the busiest and two others helps, as far as the tree got with each.
@@ -24,16 +24,10 @@
 
 namespace partita::search {
 
-struct LoadNeighbourhoodsOptions {
-    std::int64_t operations = 100'000'000;  ///< of the tree in one neighbourhood, of about 1 ns
-    std::size_t most_vertices = 1'000;      ///< larger neighbourhoods are left out
-    std::size_t most_others = 8;  ///< devices, the least busy ones, that the busiest shares with
-};
-
 class LoadNeighbourhoods {
 public:
-    /// `problem` must outlive it.
-    explicit LoadNeighbourhoods(const LoadProblem& problem, LoadNeighbourhoodsOptions options = {});
+    /// `problem` must outlive it. `operations`: of the tree in one neighbourhood, of about 1 ns.
+    LoadNeighbourhoods(const LoadProblem& problem, std::int64_t operations);
 
     /// A new search from there, which must fit the memory.
     void begin(std::span<const std::int32_t> start);
@@ -60,7 +54,7 @@ private:
                                                     const std::function<bool()>& stopped) const;
 
     const LoadProblem& problem_;
-    LoadNeighbourhoodsOptions options_;
+    std::int64_t operations_;
     LoadState state_;
     std::vector<Neighbourhood> neighbourhoods_;  ///< of the busiest device, the small ones first
     std::size_t next_ = 0;

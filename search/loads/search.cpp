@@ -79,8 +79,7 @@ Status LoadSearch::step(Engine& engine) {
 void LoadSearch::begin_to_look() {
     next_look_ = 2 * std::max<std::int64_t>(work_, 1);
     if (best_score_.overflow > 0 || best_ == looked_at_) return;
-    neighbourhoods_ = std::make_unique<LoadNeighbourhoods>(
-        *problem_, LoadNeighbourhoodsOptions{.operations = work_ / kShareOfLook});
+    neighbourhoods_ = std::make_unique<LoadNeighbourhoods>(*problem_, work_ / kShareOfLook);
     neighbourhoods_->begin(best_);
 }
 

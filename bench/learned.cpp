@@ -12,15 +12,14 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "bench/case_models.h"
+#include "bench/learner_flags.h"
 #include "bench/run_main.h"
-#include "rl/learner_options.h"
 #include "rl/rl_search.h"
 #include "search/engine.h"
 #include "search/searchers.h"
@@ -156,7 +155,6 @@ void run_case(const Case& of, const Options& options) {
 
 int start(int argc, char** argv) {
     Options options;
-    rl::LearnerOptions& learner = learner_options();
     CLI::App app("Learned placers beside others.");
     app.add_option("--seconds", options.budget.seconds, "budget of a search, default 30");
     app.add_option("--evaluations", options.budget.evaluations);
@@ -168,25 +166,7 @@ int start(int argc, char** argv) {
     app.add_option("--csv", options.csv, "adds every search to this file; what it has is not run");
     app.add_flag("--verbose", options.verbose, "how far a search is");
     app.add_option("--before", options.before);
-    app.add_option("--batch", learner.batch);
-    app.add_option("--groups", learner.net.groups);
-    app.add_option("--rate", learner.rate);
-    app.add_option("--entropy", learner.entropy);
-    app.add_option("--elites", learner.elites);
-    app.add_option("--elite-weight", learner.elite_weight);
-    app.add_option("--baseline", learner.baseline, "moving, batch or greedy")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, rl::Baseline>{{"moving", rl::Baseline::moving},
-                                                {"batch", rl::Baseline::batch},
-                                                {"greedy", rl::Baseline::greedy}}));
-    app.add_option("--epochs", learner.epochs);
-    app.add_option("--hidden", learner.net.hidden);
-    app.add_option("--graph-layers", learner.net.graph_layers);
-    app.add_option("--sequence", learner.net.sequence);
-    app.add_option("--revise", learner.revise);
-    app.add_option("--explore", learner.explore);
-    app.add_option("--whim", learner.whim);
-    app.add_option("--prior", learner.net.prior);
+    add_learner_flags(app, learner_options());
     CLI11_PARSE(app, argc, argv);
     if (options.budget.seconds <= 0 && options.budget.evaluations <= 0) options.budget.seconds = 30;
     for (const Case& of : cases()) {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "bench/case_models.h"
+#include "bench/learner_flags.h"
 #include "bench/run_main.h"
 #include "rl/learner_options.h"
 #include "rl/rl_search.h"
@@ -69,6 +70,7 @@ std::vector<Case> unseen() {
 
 /// The policy that the next search begins with, and what that one leaves.
 struct Pupil {
+    rl::LearnerOptions learner;
     rl::RlOptions options;
     rl::Lessons lessons;
 };
@@ -104,7 +106,8 @@ struct Course {
 
 Course run(const plan::Problem& problem, std::shared_ptr<rl::PolicyNet> policy, bool zero_shot,
            std::int64_t evaluations, std::uint64_t seed, int threads) {
-    pupil().options = {.learner = {}, .policy = std::move(policy), .zero_shot = zero_shot};
+    pupil().options = {
+        .learner = pupil().learner, .policy = std::move(policy), .zero_shot = zero_shot};
     Course course;
     search::EngineOptions engine =
         engine_options("auto", {.evaluations = evaluations, .seed = seed, .threads = threads});
@@ -245,6 +248,7 @@ int start(int argc, char** argv) {
     app.add_option("--threads", options.threads)->check(CLI::Range(1, 1'024));
     app.add_option("--only", options.only, "unseen models whose name contains this");
     app.add_option("--csv", options.csv, "adds a line for every model and seed to this file");
+    add_learner_flags(app, pupil().learner);
     CLI11_PARSE(app, argc, argv);
     run(options);
     return 0;

@@ -12,11 +12,9 @@
 namespace partita::rl {
 
 using graph::OpId;
-using graph::OpKind;
 using plan::DeviceSet;
 using plan::Problem;
 using search::ConfigChange;
-using search::ConfigId;
 using search::DegreesId;
 using Degrees = search::ConfigTable::Degrees;
 
@@ -31,8 +29,8 @@ ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions op
     : space_(groups),
       limits_(options),
       decisions_(make_decisions(space_, options.most_decisions)),
-      of_(decisions_.size()),
-      scratch_(groups.problem().graph().op_count()) {
+      option_configs_(space_, decisions_),
+      of_(decisions_.size()) {
     for (std::size_t d = 0; d < size(); ++d) {
         find_lead(d);
         for (const DeviceSet& set : device_sets(d)) of_[d].sets.push_back(block(set));
@@ -164,89 +162,24 @@ std::uint64_t ActionSpace::legal_iterations(OpId op, DegreesId degrees) {
     return legal;
 }
 
-/// Of the degrees that this op may have on the option's block: those of the kind that is most alike.
-DegreesId ActionSpace::most_alike(OpId op, const Option& option, std::size_t phase) {
-    const int size = blocks_[static_cast<std::size_t>(option.block)].size();
-    DegreesId best = 0;
-    int least = -1;
-    std::vector<std::array<AxisClass, 2>> seen;
-    for (const Degrees& degrees : space_.table().degrees(op, size)) {
-        Kind kind = kind_of(problem(), op, degrees);
-        kind.ordinal = static_cast<std::uint8_t>(std::ranges::count(seen, kind.axes));
-        seen.push_back(kind.axes);
-        const DegreesId id = space_.table().degree_lists().id(op, degrees);
-        const int away = distance(kind, option.kind);
-        if ((least >= 0 && away >= least) || !space_.table().is_legal_split(op, id, phase))
-            continue;
-        least = away;
-        best = id;
-    }
-    return best;
+std::size_t ActionSpace::place_of(std::size_t decision, std::int32_t option) const {
+    const std::span<const Place> places = this->places(decision);
+    const auto at = std::ranges::find_if(
+        places, [&](const Place& of) { return of.begin <= option && option < of.end; });
+    return static_cast<std::size_t>(at - places.begin());
 }
 
 const std::vector<ConfigChange>& ActionSpace::configs(std::size_t decision, std::size_t option,
                                                       std::size_t iteration) {
     OfDecision& of = of_[decision];
-    std::vector<ConfigChange>& known = of.configs[option * phase_count_ + phases_[iteration]];
-    if (known.empty()) known = find_configs(decision, of.options[option], phases_[iteration]);
+    const std::size_t phase = phases_[iteration];
+    std::vector<ConfigChange>& known = of.configs[option * phase_count_ + phase];
+    if (known.empty()) {
+        const search::DevicesId devices = block_of(decision, option).id;
+        const Option& own = of.options[option];
+        known = option_configs_.find(decision, {of.lead, {own.degrees, devices}, own.kind}, phase);
+    }
     return known;
-}
-
-std::vector<ConfigChange> ActionSpace::find_configs(std::size_t decision, const Option& option,
-                                                    std::size_t phase) {
-    const OfDecision& of = of_[decision];
-    const search::DevicesId devices = blocks_[static_cast<std::size_t>(option.block)].id;
-    search::ConfigTable& table = space_.table();
-    search::FollowTable& follow = space_.follow();
-    const std::span<const OpId> ops = this->ops(decision);
-    for (const OpId op : ops) scratch_[op.index()] = table.on_one_device(op, devices);
-    const bool split = table.sets().size(devices) > 1;
-    for (const std::uint32_t group :
-         split ? decisions_.groups[decision] : std::span<const std::uint32_t>()) {
-        const bool alone = decisions_.groups[decision].size() == 1;
-        const OpId leader =
-            alone ? of.lead : space_.leader(space_.groups().groups().members[group].front());
-        if (!leader.valid()) continue;
-        const DegreesId degrees =
-            leader == of.lead ? option.degrees : most_alike(leader, option, phase);
-        if (degrees == 0 || !table.may_use(leader, devices)) continue;
-        scratch_[leader.index()] = {degrees, devices};
-        for (const search::EndId id : follow.way_through_group(leader)) {
-            const search::End& end = follow.end(id);
-            scratch_[end.to.index()] = follow.follow(id, scratch_[end.from.index()], phase);
-        }
-    }
-    std::vector<ConfigChange> configs;
-    configs.reserve(ops.size());
-    const auto here = static_cast<std::int32_t>(decision);
-    for (const OpId op : ops) {
-        if (!split || decisions_.of_op[op.index()] != here || !problem().has_forward(op)) continue;
-        for (const auto& ends : {follow.sources(op), follow.outputs(op)}) {
-            for (const search::EndId id : ends) {
-                const OpId to = follow.end(id).to;
-                if (decisions_.of_op[to.index()] != here) continue;
-                scratch_[to.index()] = follow.follow(id, scratch_[op.index()], phase);
-                if (problem().graph().op(to).kind == OpKind::output) share_output(to, phase);
-            }
-        }
-    }
-    for (const OpId op : ops) configs.push_back({op, scratch_[op.index()]});
-    return configs;
-}
-
-/// An output that would be repeated on all devices, as after a split reduction, is split along the batch.
-void ActionSpace::share_output(OpId output, std::size_t phase) {
-    search::ConfigTable& table = space_.table();
-    const ConfigId repeated = scratch_[output.index()];
-    const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);
-    const bool all =
-        std::ranges::all_of(degrees, [](const auto& axis) { return axis.factor == "*"; });
-    if (degrees.empty() || !all) return;
-    const Degrees batch =
-        search::batch_axes(problem(), output, table.sets().size(repeated.devices));
-    if (batch.empty()) return;
-    const ConfigId shared{table.degree_lists().id(output, batch), repeated.devices};
-    if (table.is_legal(output, shared, phase)) scratch_[output.index()] = shared;
 }
 
 plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std::int32_t> options) {

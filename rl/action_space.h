@@ -7,8 +7,7 @@
 //     kind    sample x 4   parameter x 4    sample x 2, reduction x 2    classes of graph/soap.h
 //
 // A kind says nothing about factors' names, so a policy that learned on one graph can name it on another.
-// The op that takes longest gets the degrees; the others of its group follow from neighbour to neighbour, as do
-// parameters, inputs and outputs (search/follow.h). Other groups of the decision take what is most alike.
+// What that means for each op: option_configs.h.
 //
 // Every combination of choices is a legal strategy (plan/config.h); whether it fits the memory, or is a
 // pipeline, is the evaluator's matter.
@@ -17,7 +16,6 @@
 // Threads: fills itself, one thread at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,6 +23,7 @@
 
 #include "plan/strategy.h"
 #include "rl/decisions.h"
+#include "rl/option_configs.h"
 #include "rl/split_kind.h"
 #include "search/changes.h"
 #include "search/group_graph.h"
@@ -75,6 +74,8 @@ class ActionSpace {
 public:
     /// `groups` must outlive it.
     explicit ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions options = {});
+    ActionSpace(const ActionSpace&) = delete;
+    ActionSpace& operator=(const ActionSpace&) = delete;
 
     [[nodiscard]] const plan::Problem& problem() const { return space_.problem(); }
     [[nodiscard]] search::SearchSpace& space() { return space_; }
@@ -88,6 +89,8 @@ public:
     [[nodiscard]] std::span<const Place> places(std::size_t decision) const {
         return of_[decision].places;
     }
+    /// Number of the place that an option is on.
+    [[nodiscard]] std::size_t place_of(std::size_t decision, std::int32_t option) const;
     [[nodiscard]] std::span<const Option> options(std::size_t decision) const {
         return of_[decision].options;
     }
@@ -112,8 +115,7 @@ public:
     /// The choices whose strategy is most like a given one: exactly it, if it can be chosen.
     struct Choices {
         std::size_t iteration = 0;
-        std::vector<std::int32_t> options;     ///< per decision
-        std::vector<std::int64_t> assignment;  ///< group of each decision; empty: none were made
+        std::vector<std::int32_t> options;  ///< per decision
     };
     Choices nearest(const plan::Strategy& strategy);
     /// Of the decision's legal options the one most like that: number of devices, then devices, then degrees, then
@@ -143,22 +145,17 @@ private:
     void add_place(OfDecision& of, std::int32_t block);
     [[nodiscard]] std::vector<Option> kinds(graph::OpId op, int size, std::int32_t block);
     [[nodiscard]] std::uint64_t legal_iterations(graph::OpId op, search::DegreesId degrees);
-    [[nodiscard]] search::DegreesId most_alike(graph::OpId op, const Option& option,
-                                               std::size_t phase);
-    void share_output(graph::OpId output, std::size_t phase);
-    std::vector<search::ConfigChange> find_configs(std::size_t decision, const Option& option,
-                                                   std::size_t phase);
 
     search::SearchSpace space_;
     ActionSpaceOptions limits_;
     Decisions decisions_;
+    OptionConfigs option_configs_;
     std::vector<Iteration> iterations_;
     std::vector<std::size_t> phases_;  ///< per iteration
     std::size_t phase_count_ = 1;
     std::vector<Block> blocks_;
     std::vector<std::int32_t> block_of_;  ///< by DevicesId; -1: none
     std::vector<OfDecision> of_;
-    std::vector<search::ConfigId> scratch_;  ///< per op
 };
 
 }  // namespace partita::rl

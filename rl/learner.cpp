@@ -8,7 +8,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/min.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/utils.h>
 
@@ -53,19 +52,8 @@ Learner::~Learner() = default;
 
 Batch Learner::sample(std::int64_t count, search::Random& random) {
     const OneThread one;
-    const auto share = [&](double part) {
-        return static_cast<std::int64_t>(part * static_cast<double>(count));
-    };
-    // Own ones, whims, revisions with a whim, revisions without one.
-    const std::int64_t revised = elites_.empty() ? 0 : share(options_.revise);
-    const std::int64_t whims = share(options_.explore);
-    Draws draws{.count = count,
-                .greedy = std::min(count, greedy_episodes()),
-                .revisions = {},
-                .first_whim = count - revised - whims,
-                .end_whim = count - revised + (whims > 0 ? revised / 2 : 0),
-                .whim = options_.whim};
-    for (std::int64_t i = 0; i < revised; ++i) draws.revisions.push_back(draw_revision(random));
+    const auto whims = static_cast<std::int64_t>(options_.explore * static_cast<double>(count));
+    const Draws draws{.count = count, .greedy = 0, .whims = whims, .deviation = options_.whim};
     return sampler_.sample(*net_, graph_, draws, random);
 }
 
@@ -75,37 +63,6 @@ Batch Learner::sample_policy(std::int64_t count, std::int64_t greedy, search::Ra
     draws.count = count;
     draws.greedy = std::min(count, greedy);
     return sampler_.sample(*net_, graph_, draws, random);
-}
-
-/// A window of up to a quarter of all decisions, those of one type, or single ones.
-Revision Learner::draw_revision(search::Random& random) const {
-    const Choices& choices = elites_[random.below(elites_.size())].choices;
-    const bool has_groups = net_->groups() > 0;
-    const std::size_t steps = has_groups ? static_cast<std::size_t>(net_->groups()) : space_.size();
-    Revision revision{choices, std::vector<char>(steps, 0)};
-    const std::size_t at = random.below(steps);
-    constexpr std::uint64_t kRarely = 8;
-    if (random.below(kRarely) == 0) {
-        revision.choices.iteration = random.below(space_.iterations().size());
-    }
-    switch (random.below(3)) {
-    case 0: {
-        const std::size_t length = 1 + random.below(1 + steps / 4);
-        for (std::size_t d = at; d < std::min(steps, at + length); ++d) revision.anew[d] = 1;
-        break;
-    }
-    case 1:
-        for (std::size_t d = 0; d < steps; ++d) {
-            const bool alike = has_groups || features_.types[d] == features_.types[at];
-            if (alike && random.below(2) == 0) revision.anew[d] = 1;
-        }
-        break;
-    default:
-        for (std::uint64_t i = 0; i < 1 + random.below(4); ++i) {
-            revision.anew[random.below(steps)] = 1;
-        }
-    }
-    return revision;
 }
 
 void Learner::add_elite(const Choices& choices, double reward) {
@@ -139,14 +96,10 @@ void Learner::put_elite(Elite elite) {
 }
 
 std::vector<double> Learner::advantages(std::span<const double> rewards) {
+    constexpr double kDecay = 0.9;
     const auto count = static_cast<double>(rewards.size());
     const double mean = std::accumulate(rewards.begin(), rewards.end(), 0.0) / count;
-    if (!has_moving_) moving_ = mean;
-    has_moving_ = true;
-    double baseline = mean;
-    if (options_.baseline == Baseline::moving) baseline = moving_;
-    if (options_.baseline == Baseline::greedy) baseline = rewards.front();
-    moving_ = options_.decay * moving_ + (1 - options_.decay) * mean;
+    expected_ = kDecay * expected_.value_or(mean) + (1 - kDecay) * mean;
     double square = 0;
     for (const double reward : rewards) square += (reward - mean) * (reward - mean);
     constexpr double kLeastSpread = 1e-6;
@@ -154,7 +107,7 @@ std::vector<double> Learner::advantages(std::span<const double> rewards) {
     const double spread = std::max(kLeastSpread, std::sqrt(square / count));
     std::vector<double> advantages;
     for (const double reward : rewards) {
-        advantages.push_back(std::clamp((reward - baseline) / spread, -kMost, kMost));
+        advantages.push_back(std::clamp((reward - mean) / spread, -kMost, kMost));
     }
     return advantages;
 }
@@ -169,21 +122,14 @@ Episodes Learner::with_elites(const Batch& batch) const {
     return all;
 }
 
-LearnerStep Learner::learn(Batch& batch, std::span<const double> rewards, double spent) {
+LearnerStep Learner::learn(const Batch& batch, std::span<const double> rewards, double spent) {
     const OneThread one;
     LearnerStep step;
     const std::vector<double> advantages =
         this->advantages(rewards.first(static_cast<std::size_t>(batch.own)));
-    step.baseline = moving_;
+    step.expected = *expected_;
     Episodes episodes = with_elites(batch);
-    Tensor before;
-    if (options_.epochs > 1) {
-        const at::NoGradGuard no_grad;
-        before = net_->score(graph_, episodes).log_probability;
-    }
-    for (int epoch = 0; epoch < options_.epochs && !step.undone; ++epoch) {
-        step.undone = !update(episodes, advantages, spent, before, step);
-    }
+    step.undone = !update(episodes, advantages, spent, step);
     if (step.undone) {
         go_back();
     } else if (++steps_ % kKeepEvery == 0) {
@@ -194,7 +140,7 @@ LearnerStep Learner::learn(Batch& batch, std::span<const double> rewards, double
 
 /// False: something was not finite.
 bool Learner::update(Episodes& episodes, std::span<const double> advantages, double spent,
-                     const Tensor& before, LearnerStep& step) {
+                     LearnerStep& step) {
     const auto samples = static_cast<std::int64_t>(advantages.size());
     const std::int64_t elites = episodes.count - samples;
     const double steps = static_cast<double>(std::max<std::int64_t>(1, episodes.steps));
@@ -203,13 +149,7 @@ bool Learner::update(Episodes& episodes, std::span<const double> advantages, dou
         at::from_blob(const_cast<double*>(advantages.data()), {samples}, at::kDouble)
             .to(at::kFloat);
     const Tensor own = scores.log_probability.slice(0, 0, samples);
-    Tensor gain = own * weight;
-    if (before.defined()) {
-        const Tensor ratio = (own - before.slice(0, 0, samples)).clamp(-10, 10).exp();
-        gain = at::min(ratio * weight, ratio.clamp(1 - options_.clip, 1 + options_.clip) * weight) *
-               steps;
-    }
-    Tensor loss = -gain.mean() / steps;
+    Tensor loss = -(own * weight).mean() / steps;
     if (elites > 0) {
         const Tensor best = scores.log_probability.slice(0, samples);
         loss = loss - options_.elite_weight / steps * best.mean();

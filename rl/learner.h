@@ -6,14 +6,7 @@
 //            + elite_weight * mean over elites of  - log p(choices) / steps      imitation of the best so far
 //            - entropy * mean entropy of the heads
 //
-// Advantage: reward less baseline, over the spread of the batch's rewards.
-//
-//     baseline    moving    exponential mean of rewards so far     (Mirhoseini et al. 2017)
-//                 batch     mean of the batch                      (all episodes are of one graph)
-//                 greedy    of the episode that took what is most probable   (self-critical, Rennie et al. 2017)
-//
-// With several epochs the same episodes are used again, weighed by how much more probable they have become, clipped
-// (PPO, Schulman et al. 2017).
+// Advantage: reward less the mean of the batch, over the spread of the batch: all episodes are of one graph.
 //
 // A step whose loss, gradient or weights are not finite is undone: weights go back to the last that were, the optimizer
 // starts anew with half the rate.
@@ -23,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,7 +30,7 @@ namespace partita::rl {
 
 /// What a step did, for curves.
 struct LearnerStep {
-    double baseline = 0;  ///< a reward
+    double expected = 0;  ///< a reward: the exponential mean of the policy's own samples so far
     double entropy = 0;   ///< per decision, in nats
     bool undone = false;
 };
@@ -49,20 +43,17 @@ public:
             std::shared_ptr<PolicyNet> net, std::uint64_t seed);
     ~Learner();
 
-    /// A batch to learn from: own samples, whims and revisions.
+    /// A batch to learn from: own samples, then whims.
     Batch sample(std::int64_t count, search::Random& random);
     /// Samples of the policy alone, the first ones greedy.
     Batch sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random);
     /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
-    LearnerStep learn(Batch& batch, std::span<const double> rewards, double spent);
+    LearnerStep learn(const Batch& batch, std::span<const double> rewards, double spent);
     /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
     void add_elite(const Batch& batch, std::size_t episode, double reward);
     /// The same of choices that the policy did not draw. Not with groups.
     void add_elite(const Choices& choices, double reward);
 
-    [[nodiscard]] std::int64_t greedy_episodes() const {
-        return options_.baseline == Baseline::greedy ? 1 : 0;
-    }
     [[nodiscard]] const std::shared_ptr<PolicyNet>& net() const { return net_; }
     [[nodiscard]] int restarts() const { return restarts_; }
 
@@ -76,11 +67,10 @@ private:
     [[nodiscard]] bool is_elite(const Choices& choices, double reward) const;
     void put_elite(Elite elite);
 
-    [[nodiscard]] Revision draw_revision(search::Random& random) const;
     std::vector<double> advantages(std::span<const double> rewards);
     Episodes with_elites(const Batch& batch) const;
     bool update(Episodes& episodes, std::span<const double> advantages, double spent,
-                const torch::Tensor& before, LearnerStep& step);
+                LearnerStep& step);
     void keep();
     void go_back();
 
@@ -93,8 +83,7 @@ private:
     std::unique_ptr<torch::optim::Adam> optimizer_;
     std::vector<Elite> elites_;
     std::vector<torch::Tensor> good_;  ///< the last weights that were finite
-    double moving_ = 0;
-    bool has_moving_ = false;
+    std::optional<double> expected_;
     double rate_;
     int steps_ = 0;
     int restarts_ = 0;

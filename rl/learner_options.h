@@ -19,23 +19,16 @@ struct NetOptions {
         4;  ///< > 0: begins as an earliest-finish list schedule, in probability; 0: as chance
 };
 
-enum class Baseline : std::uint8_t { moving, batch, greedy };
-
 struct LearnerOptions {
     NetOptions net;
     std::int64_t batch = 16;
     double rate = 5e-3;
     double gradient_norm = 1;  ///< gradients are clipped to it
     double entropy = 0.01;     ///< at the beginning; falls to 0 with the budget
-    Baseline baseline = Baseline::batch;
-    double decay = 0.9;  ///< of the moving baseline
     std::size_t elites = 4;
     double elite_weight = 0.3;
-    double revise = 0.25;    ///< share of a batch that changes a part of an elite (draws.h)
     double explore = 0.375;  ///< share of a batch that is drawn with a whim (draws.h)
     double whim = 3;         ///< its standard deviation
-    int epochs = 1;          ///< more than one: PPO
-    double clip = 0.2;       ///< of PPO's ratio
 };
 
 }  // namespace partita::rl

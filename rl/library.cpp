@@ -3,6 +3,7 @@
 // What the shared library shows to who loads it.
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,16 +25,21 @@ constexpr std::array kReferences = {"single-device", "hash", "critical-path", "m
 /// Of rl-hierarchical.
 constexpr std::int64_t kGroups = 32;
 
-std::vector<CurveReference> references_of(const plan::Problem& problem) {
+/// What the others find, in the terms of the learner's reward: predicted, or as it ran. One whose plan fails has no line.
+std::vector<CurveReference> references_of(const search::Engine& engine) {
     constexpr std::int64_t kEvaluations = 100;
+    const search::Measure& measure = engine.options().measure;
     std::vector<CurveReference> references;
     for (const char* const name : kReferences) {
+        if (measure && engine.interrupted()) break;  // running plans takes as long as it takes
         search::EngineOptions options;
         options.searchers = {name};
         options.evaluations = kEvaluations;
-        const search::SearchResult result = search::search(problem, options);
+        const search::SearchResult result = search::search(engine.problem(), options);
         if (result.status == search::Status::infeasible) continue;
-        references.push_back({name, to_seconds(result.evaluation.value)});
+        const std::optional<Time> value =
+            measure ? measure(result.strategy) : std::optional(result.evaluation.value);
+        if (value) references.push_back({name, to_seconds(*value)});
     }
     return references;
 }
@@ -46,7 +52,7 @@ public:
 
     std::unique_ptr<search::Searcher> make(std::string_view name, search::Engine& engine) override {
         name_ = name;
-        problem_ = &engine.problem();
+        engine_ = &engine;
         RlOptions options{.learner = {}, .policy = policy_, .zero_shot = options_.zero_shot};
         const bool hierarchical = name == "rl-hierarchical";
         if (hierarchical) options.learner.net.groups = kGroups;
@@ -62,8 +68,8 @@ public:
         if (!options_.save_policy.empty() && lessons_.policy) {
             write_policy(options_.save_policy, *lessons_.policy);
         }
-        if (options_.curve.empty() || problem_ == nullptr) return;
-        lessons_.curve.references = references_of(*problem_);
+        if (options_.curve.empty() || engine_ == nullptr) return;
+        lessons_.curve.references = references_of(*engine_);
         plan::write_file(options_.curve, to_csv(lessons_.curve));
         plan::write_file(options_.picture(), to_svg(lessons_.curve, name_ + ": time of a plan"));
     }
@@ -71,7 +77,7 @@ public:
 private:
     LearnOptions options_;
     std::shared_ptr<PolicyNet> policy_;
-    const plan::Problem* problem_ = nullptr;
+    const search::Engine* engine_ = nullptr;  ///< that searches
     std::string name_;
     Lessons lessons_;
 };

@@ -40,6 +40,10 @@ std::vector<Evaluation> evaluate(Engine& engine, std::span<const plan::Strategy>
     return evaluations;
 }
 
+const search::Clock& clock_of(const Engine& engine) {
+    return engine.options().clock != nullptr ? *engine.options().clock : search::steady_clock();
+}
+
 std::string key_of(const Choices& choices) {
     std::string key(reinterpret_cast<const char*>(choices.options.data()),
                     choices.options.size() * sizeof(std::int32_t));
@@ -55,6 +59,7 @@ RlSearch::RlSearch(RlOptions options, Lessons& lessons)
 RlSearch::~RlSearch() = default;
 
 void RlSearch::open(Engine& engine) {
+    begin_ = clock_of(engine).now();
     space_ = std::make_unique<ActionSpace>(engine.groups());
     prices_ = std::make_unique<OptionPrices>(*space_);
     const std::uint64_t seed = engine.random().next();
@@ -156,9 +161,10 @@ Status RlSearch::step(Engine& engine) {
         return Status::found;
     }
     const bool first = samples_ == 0;
-    Batch batch = options_.zero_shot ? learner_->sample_policy(options_.learner.batch,
-                                                               first ? 1 : 0, engine.random())
-                                     : learner_->sample(options_.learner.batch, engine.random());
+    const Batch batch =
+        options_.zero_shot
+            ? learner_->sample_policy(options_.learner.batch, first ? 1 : 0, engine.random())
+            : learner_->sample(options_.learner.batch, engine.random());
     const std::vector<Evaluation> evaluations = price(engine, batch);
     if (evaluations.size() < batch.choices.size()) return Status::in_progress;  // budget spent
     samples_ += static_cast<std::int64_t>(evaluations.size());
@@ -180,11 +186,9 @@ Status RlSearch::step(Engine& engine) {
 /// For the curve, and for whoever watches.
 void RlSearch::note(Engine& engine, const std::vector<Evaluation>& evaluations,
                     const LearnerStep& step) {
-    const search::Clock& clock =
-        engine.options().clock != nullptr ? *engine.options().clock : search::steady_clock();
-    if (!begin_) begin_ = clock.now();
+    const search::Duration elapsed = clock_of(engine).now() - begin_;
     CurvePoint point{.samples = samples_,
-                     .seconds = std::chrono::duration<double>(clock.now() - *begin_).count(),
+                     .seconds = std::chrono::duration<double>(elapsed).count(),
                      .entropy = step.entropy};
     int fitting = 0;
     for (const Evaluation& evaluation : evaluations) {
@@ -197,7 +201,7 @@ void RlSearch::note(Engine& engine, const std::vector<Evaluation>& evaluations,
     const Evaluation& best = *engine.best_evaluation();  // of those before, too
     if (!engine.options().measure && best.feasible()) best_ = best.value;
     if (best_) point.best = to_seconds(*best_);
-    point.baseline = step.baseline * step.baseline * scale_ * 1e-12;
+    point.baseline = step.expected * step.expected * scale_ * 1e-12;
     lessons_.curve.points.push_back(point);
     std::array<char, 96> words{};
     std::snprintf(words.data(), words.size(), "%.0f/s, entropy %.2f",

@@ -91,7 +91,7 @@ private:
     double capacity_ = 1;                                      ///< bytes of all devices
     std::int64_t samples_ = 0;
     std::int64_t idle_ = 0;  ///< batches in a row that were all known
-    std::optional<search::Duration> begin_;
+    search::Duration begin_{0};
     std::optional<Time> best_;  ///< as rewarded
 };
 

@@ -5,9 +5,6 @@
 #include <cmath>
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
-
-#include "rl/whims.h"
 
 namespace partita::rl {
 
@@ -32,282 +29,113 @@ std::int64_t draw(const float* row, std::int64_t count, bool greedy, Random& ran
     return last;
 }
 
-std::size_t place_of(std::span<const Place> places, std::int32_t option) {
-    const auto at = std::ranges::find_if(
-        places, [&](const Place& of) { return of.begin <= option && option < of.end; });
-    return static_cast<std::size_t>(at - places.begin());
+/// A number for each episode by its row of log-probabilities; one row may serve all.
+void draw_rows(const Tensor& log, const Draws& draws, Random& random, std::int64_t* to) {
+    const Tensor rows = log.contiguous();
+    const std::int64_t width = rows.size(1);
+    for (std::int64_t e = 0; e < draws.count; ++e) {
+        const std::int64_t row = std::min(e, rows.size(0) - 1);
+        to[e] = draw(rows.const_data_ptr<float>() + row * width, width, e < draws.greedy, random);
+    }
 }
 
-const Revision& revision_of(const Draws& draws, std::int64_t episode) {
-    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
-    return draws.revisions[static_cast<std::size_t>(episode - (draws.count - revised))];
-}
-
-Tensor at_step(std::vector<float>& values, std::int64_t step, at::IntArrayRef shape) {
+/// A step of an array of Episodes.
+template <typename T>
+Tensor at_step(std::vector<T>& values, std::int64_t step, at::IntArrayRef shape,
+               at::ScalarType type) {
     std::int64_t size = 1;
     for (const std::int64_t extent : shape) size *= extent;
-    return at::from_blob(values.data() + step * size, shape, at::kFloat);
+    return at::from_blob(values.data() + step * size, shape, type);
+}
+
+Tensor block_rows(Episodes& of, std::int64_t step) {
+    return at_step(of.block_rows, step,
+                   {of.count, of.places, static_cast<std::int64_t>(kBlockFeatures)}, at::kFloat);
+}
+
+Tensor kind_rows(Episodes& of, std::int64_t step) {
+    return at_step(of.kind_rows, step,
+                   {of.count, of.kinds, static_cast<std::int64_t>(kKindFeatures)}, at::kFloat);
+}
+
+/// Of `rows` [count, n, features] the chosen ones, [count, features].
+Tensor chosen_rows(const Tensor& rows, std::vector<std::int64_t>& chosen, std::int64_t step) {
+    const Tensor at = at_step(chosen, step, {rows.size(0), 1, 1}, at::kLong);
+    return rows.gather(1, at.expand({-1, 1, rows.size(2)})).squeeze(1);
 }
 
 }  // namespace
 
-void Sampler::start(const Episodes& episodes) {
-    while (walks_.size() < static_cast<std::size_t>(episodes.count)) {
-        walks_.emplace_back(space_, prices_);
-    }
-    for (std::size_t e = 0; e < static_cast<std::size_t>(episodes.count); ++e) {
-        walks_[e].start(static_cast<std::size_t>(episodes.iteration[e]));
-    }
-}
-
-/// -1: the group is empty.
-std::int64_t Sampler::lead(const Episodes& episodes, std::int64_t step, std::int64_t e) const {
-    if (!episodes.has_groups()) return step;
-    const auto members =
-        episodes.members[static_cast<std::size_t>(e)][static_cast<std::size_t>(step)];
-    if (members.empty()) return -1;
-    return *std::ranges::max_element(members, {},
-                                     [&](std::uint32_t d) { return prices_.least_compute(d); });
-}
-
-void Sampler::look(Episodes& episodes, std::int64_t step) {
-    for (std::int64_t e = 0; e < episodes.count; ++e) {
-        const std::int64_t of = lead(episodes, step, e);
-        if (of < 0) {
-            episodes.block_open[static_cast<std::size_t>((step * episodes.count + e) *
-                                                         episodes.places)] = 1;
-            continue;
-        }
-        const auto d = static_cast<std::size_t>(of);
-        const std::size_t places = space_.places(d).size();
-        Walk& walk = walks_[static_cast<std::size_t>(e)];
-        walk.look(d);
-        walk.write_block_features(episodes.block_row(step, e));
-        float* const open =
-            episodes.block_open.data() + (step * episodes.count + e) * episodes.places;
-        for (std::size_t p = 0; p < places; ++p) open[p] = walk.is_open_place(p) ? 1.0F : 0.0F;
-    }
-}
-
-void Sampler::look_closer(Episodes& episodes, std::int64_t step) {
-    for (std::int64_t e = 0; e < episodes.count; ++e) {
-        const std::int64_t lead = this->lead(episodes, step, e);
-        if (lead < 0) {
-            episodes
-                .kind_open[static_cast<std::size_t>((step * episodes.count + e) * episodes.kinds)] =
-                1;
-            continue;
-        }
-        const auto d = static_cast<std::size_t>(lead);
-        const Walk& walk = walks_[static_cast<std::size_t>(e)];
-        const auto at = static_cast<std::size_t>(step * episodes.count + e);
-        const auto place = static_cast<std::size_t>(episodes.place[at]);
-        const Place& of = space_.places(d)[place];
-        episodes.block[at] = of.block;
-        walk.write_kind_features(place, episodes.kind_row(step, e));
-        float* const open =
-            episodes.kind_open.data() + static_cast<std::int64_t>(at) * episodes.kinds;
-        for (std::int32_t o = of.begin; o < of.end; ++o) {
-            open[o - of.begin] = walk.is_open_option(static_cast<std::size_t>(o)) ? 1.0F : 0.0F;
-        }
-    }
-}
-
-void Sampler::take(Episodes& episodes, std::int64_t step, std::vector<Choices>& choices) {
-    for (std::int64_t e = 0; e < episodes.count; ++e) {
-        const std::int64_t lead = this->lead(episodes, step, e);
-        if (lead < 0) continue;
-        const auto d = static_cast<std::size_t>(lead);
-        const auto at = static_cast<std::size_t>(step * episodes.count + e);
-        const Place& place = space_.places(d)[static_cast<std::size_t>(episodes.place[at])];
-        const auto option = static_cast<std::int32_t>(place.begin + episodes.kind[at]);
-        take(walks_[static_cast<std::size_t>(e)], d, option, choices[static_cast<std::size_t>(e)]);
-        if (!episodes.has_groups()) continue;
-        for (const std::uint32_t member :
-             episodes.members[static_cast<std::size_t>(e)][static_cast<std::size_t>(step)]) {
-            if (member != d)
-                follow(walks_[static_cast<std::size_t>(e)], d, member,
-                       choices[static_cast<std::size_t>(e)]);
-        }
-    }
-}
-
-void Sampler::take(Walk& walk, std::size_t decision, std::int32_t option, Choices& choices) {
-    walk.take(static_cast<std::size_t>(option));
-    choices.options[decision] = option;
-}
-
-/// A member of a group does what is most like its lead's choice.
-void Sampler::follow(Walk& walk, std::size_t lead, std::size_t member, Choices& choices) {
-    const auto chosen = static_cast<std::size_t>(choices.options[lead]);
-    const Option& option = space_.options(lead)[chosen];
-    const std::int32_t own = space_.option_like(member, space_.block_of(lead, chosen).set,
-                                                option.kind, -1, choices.iteration);
-    walk.look(member);
-    take(walk, member, own, choices);
-}
-
-Tensor Sampler::blocks_at(const Episodes& episodes, std::int64_t step) const {
-    Tensor numbers = at::zeros({episodes.count, episodes.places}, at::kLong);
-    std::int64_t* row = numbers.mutable_data_ptr<std::int64_t>();
-    for (std::int64_t e = 0; e < episodes.count; ++e, row += episodes.places) {
-        const std::int64_t lead = this->lead(episodes, step, e);
-        if (lead < 0) continue;
-        const auto places = space_.places(static_cast<std::size_t>(lead));
-        for (std::size_t p = 0; p < places.size(); ++p) row[p] = places[p].block;
-    }
-    return numbers;
-}
-
-void Sampler::revise(const Draws& draws, Episodes& episodes, std::int64_t step, bool kinds) {
-    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
-    for (std::int64_t e = draws.count - revised; e < draws.count; ++e) {
-        const Revision& revision = revision_of(draws, e);
-        const std::int64_t lead = this->lead(episodes, step, e);
-        if (lead < 0 || revision.anew[static_cast<std::size_t>(step)] != 0) continue;
-        const auto d = static_cast<std::size_t>(lead);
-        const std::int32_t option = revision.choices.options[d];
-        // What does not seem to fit any more is drawn anew too.
-        if (!walks_[static_cast<std::size_t>(e)].is_open_option(static_cast<std::size_t>(option)))
-            continue;
-        const std::size_t place = place_of(space_.places(d), option);
-        const auto at = static_cast<std::size_t>(step * episodes.count + e);
-        if (!kinds) {
-            episodes.place[at] = static_cast<std::int64_t>(place);
-        } else {
-            episodes.kind[at] = option - space_.places(d)[place].begin;
-        }
-    }
-}
-
-/// Decision by decision; revisions keep the groups of what they revise.
-void Sampler::assign(PolicyNet& net, const GraphTensors& graph, const Draws& draws, Random& random,
-                     Batch& batch) {
+void Sampler::assign_groups(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
+                            Random& random, Episodes& episodes) {
     const Tensor log = net.grouping(graph).contiguous();
-    const std::int64_t revised = static_cast<std::int64_t>(draws.revisions.size());
+    const std::int64_t groups = log.size(1);
     for (std::int64_t e = 0; e < draws.count; ++e) {
-        std::vector<std::int64_t>& groups_of =
-            batch.choices[static_cast<std::size_t>(e)].assignment;
-        if (e >= draws.count - revised) {
-            groups_of = revision_of(draws, e).choices.assignment;
-        } else {
-            for (std::int64_t d = 0; d < log.size(0); ++d) {
-                groups_of.push_back(draw(log.const_data_ptr<float>() + d * log.size(1), log.size(1),
-                                         e < draws.greedy, random));
-            }
+        std::vector<std::int64_t> groups_of;
+        for (std::int64_t d = 0; d < log.size(0); ++d) {
+            groups_of.push_back(
+                draw(log.const_data_ptr<float>() + d * groups, groups, e < draws.greedy, random));
         }
-        batch.episodes.assign(e, groups_of);
+        episodes.assign(e, groups_of);
     }
+}
+
+void Sampler::draw_iterations(const Tensor& log, const Draws& draws, Random& random, Batch& batch) {
+    std::vector<std::int64_t>& iterations = batch.episodes.iteration;
+    draw_rows(log, draws, random, iterations.data());
+    for (std::size_t e = 0; e < iterations.size(); ++e) {
+        batch.choices[e].iteration = static_cast<std::size_t>(iterations[e]);
+    }
+}
+
+void Sampler::draw_places(PolicyNet& net, const Tensor& z, const Whims& whims, const Draws& draws,
+                          Random& random, Episodes& episodes, std::int64_t step) {
+    walks_.look(episodes, step);
+    const Tensor rows = block_rows(episodes, step);
+    const Tensor open =
+        at_step(episodes.block_open, step, {draws.count, episodes.places}, at::kFloat);
+    Tensor whim;
+    if (whims.any()) {
+        std::vector<std::int64_t> blocks = walks_.blocks(episodes, step);
+        whim = whims.of_blocks(rows, at_step(blocks, 0, {draws.count, episodes.places}, at::kLong));
+    }
+    draw_rows(net.block_head(z, rows, open, whim), draws, random,
+              episodes.place.data() + step * draws.count);
+}
+
+void Sampler::draw_kinds(PolicyNet& net, const Tensor& z, const Whims& whims, const Draws& draws,
+                         Random& random, Episodes& episodes, std::int64_t step) {
+    walks_.look_closer(episodes, step);
+    if (episodes.kinds <= 1) return;
+    const Tensor rows = kind_rows(episodes, step);
+    const Tensor open =
+        at_step(episodes.kind_open, step, {draws.count, episodes.kinds}, at::kFloat);
+    const Tensor whim = whims.any() ? whims.of_kinds(rows) : Tensor();
+    draw_rows(net.kind_head(z, rows, open, whim), draws, random,
+              episodes.kind.data() + step * draws.count);
 }
 
 Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& draws,
                       Random& random) {
     const at::NoGradGuard no_grad;
-    const std::int64_t count = draws.count;
-    const std::int64_t greedy = draws.greedy;
-    const bool has_whims = draws.end_whim > draws.first_whim;
-    const auto revised = static_cast<std::int64_t>(draws.revisions.size());
-    Choices none;
-    none.options.resize(space_.size(), -1);
-    Batch batch{Episodes(space_, count, net.groups()),
-                std::vector<Choices>(static_cast<std::size_t>(count), none), draws.own()};
-    const Whims whims = has_whims ? draw_whims(draws, space_.blocks().size(), random) : Whims{};
+    Batch batch(space_, draws.count, net.groups());
+    batch.own = draws.count - draws.whims;
     Episodes& episodes = batch.episodes;
-    if (net.groups() > 0) assign(net, graph, draws, random, batch);
+    const Whims whims = draw_whims(draws, space_.blocks().size(), random);
+    if (net.groups() > 0) assign_groups(net, graph, draws, random, episodes);
     const Tensor encoding = net.encode(graph, episodes);
-    const Tensor iteration_log = net.iteration_head(graph, encoding).contiguous();
-    for (std::int64_t e = 0; e < count; ++e) {
-        std::int64_t iteration =
-            draw(iteration_log.const_data_ptr<float>() +
-                     std::min(e, iteration_log.size(0) - 1) * iteration_log.size(1),
-                 iteration_log.size(1), e < greedy, random);
-        if (e >= count - revised)
-            iteration = static_cast<std::int64_t>(revision_of(draws, e).choices.iteration);
-        episodes.iteration[static_cast<std::size_t>(e)] = iteration;
-        batch.choices[static_cast<std::size_t>(e)].iteration = static_cast<std::size_t>(iteration);
-    }
-    start(episodes);
-    const Tensor iterations = at::from_blob(episodes.iteration.data(), {count}, at::kLong);
+    draw_iterations(net.iteration_head(graph, encoding), draws, random, batch);
+    walks_.start(episodes);
+    const Tensor iterations = at_step(episodes.iteration, 0, {draws.count}, at::kLong);
     PolicyNet::State state = net.start(encoding, graph.iterations.index_select(0, iterations));
-    const auto draw_all = [&](const Tensor& log, std::int64_t step, std::vector<std::int64_t>& to) {
-        const Tensor rows = log.contiguous();
-        for (std::int64_t e = 0; e < count; ++e) {
-            to[static_cast<std::size_t>(step * count + e)] = draw(
-                rows.const_data_ptr<float>() + e * rows.size(1), rows.size(1), e < greedy, random);
-        }
-    };
     for (std::int64_t step = 0; step < episodes.steps; ++step) {
-        look(episodes, step);
         const Tensor z = net.step(state, encoding, step);
-        const Tensor block_rows =
-            at_step(episodes.block_rows, step,
-                    {count, episodes.places, static_cast<std::int64_t>(kBlockFeatures)});
-        const Tensor block_open = at_step(episodes.block_open, step, {count, episodes.places});
-        Tensor whim;
-        if (has_whims) {
-            whim = whims.of_blocks(block_rows, blocks_at(episodes, step));
-        }
-        draw_all(net.block_head(z, block_rows, block_open, whim), step, episodes.place);
-        revise(draws, episodes, step, /*kinds=*/false);
-        look_closer(episodes, step);
-        const Tensor kind_rows =
-            at_step(episodes.kind_rows, step,
-                    {count, episodes.kinds, static_cast<std::int64_t>(kKindFeatures)});
-        if (episodes.kinds > 1) {
-            const Tensor kind_open = at_step(episodes.kind_open, step, {count, episodes.kinds});
-            if (has_whims) whim = whims.of_kinds(kind_rows);
-            draw_all(net.kind_head(z, kind_rows, kind_open, whim), step, episodes.kind);
-        }
-        revise(draws, episodes, step, /*kinds=*/true);
-        take(episodes, step, batch.choices);
-        const Tensor block =
-            at::from_blob(episodes.block.data() + step * count, {count}, at::kLong);
-        const Tensor place =
-            at::from_blob(episodes.place.data() + step * count, {count, 1, 1}, at::kLong);
-        const Tensor kind =
-            at::from_blob(episodes.kind.data() + step * count, {count, 1, 1}, at::kLong);
-        state.before = net.choice(
-            block,
-            block_rows.gather(1, place.expand({-1, 1, static_cast<std::int64_t>(kBlockFeatures)}))
-                .squeeze(1),
-            kind_rows.gather(1, kind.expand({-1, 1, static_cast<std::int64_t>(kKindFeatures)}))
-                .squeeze(1));
-    }
-    return batch;
-}
-
-Batch Sampler::replay(std::span<const Choices> choices) {
-    const auto count = static_cast<std::int64_t>(choices.size());
-    Choices none;
-    none.options.resize(space_.size(), -1);
-    Batch batch{Episodes(space_, count), std::vector<Choices>(choices.size(), none), count};
-    Episodes& episodes = batch.episodes;
-    for (std::size_t e = 0; e < choices.size(); ++e) {
-        episodes.iteration[e] = static_cast<std::int64_t>(choices[e].iteration);
-        batch.choices[e].iteration = choices[e].iteration;
-    }
-    start(episodes);
-    for (std::int64_t step = 0; step < episodes.steps; ++step) {
-        const auto d = static_cast<std::size_t>(step);
-        look(episodes, step);
-        for (std::size_t e = 0; e < choices.size(); ++e) {
-            const std::int32_t option = choices[e].options[d];
-            const std::size_t place = place_of(space_.places(d), option);
-            const auto at = static_cast<std::size_t>(step * count) + e;
-            episodes.place[at] = static_cast<std::int64_t>(place);
-            episodes.kind[at] = option - space_.places(d)[place].begin;
-        }
-        look_closer(episodes, step);
-        // Given choices may seem not to fit; they are possible all the same.
-        for (std::size_t e = 0; e < choices.size(); ++e) {
-            const std::int64_t at = step * count + static_cast<std::int64_t>(e);
-            const auto i = static_cast<std::size_t>(at);
-            episodes
-                .block_open[static_cast<std::size_t>(at * episodes.places + episodes.place[i])] = 1;
-            episodes.kind_open[static_cast<std::size_t>(at * episodes.kinds + episodes.kind[i])] =
-                1;
-        }
-        take(episodes, step, batch.choices);
+        draw_places(net, z, whims, draws, random, episodes, step);
+        draw_kinds(net, z, whims, draws, random, episodes, step);
+        walks_.take(batch, step);
+        state.before = net.choice(at_step(episodes.block, step, {draws.count}, at::kLong),
+                                  chosen_rows(block_rows(episodes, step), episodes.place, step),
+                                  chosen_rows(kind_rows(episodes, step), episodes.kind, step));
     }
     return batch;
 }

@@ -33,17 +33,18 @@ Tensor Whims::of_kinds(const Tensor& rows) const {
 }
 
 Whims draw_whims(const Draws& draws, std::size_t blocks, Random& random) {
+    if (draws.whims == 0) return {};
     const auto normal = [&](std::size_t width, double deviation) {
         const auto row = static_cast<std::int64_t>(width);
         Tensor rows = at::zeros({draws.count, row});
         float* const values = rows.mutable_data_ptr<float>();
-        for (std::int64_t i = draws.first_whim * row; i < draws.end_whim * row; ++i) {
+        for (std::int64_t i = (draws.count - draws.whims) * row; i < draws.count * row; ++i) {
             values[i] = static_cast<float>(deviation * standard_normal(random));
         }
         return rows;
     };
-    return {normal(kBlockFeatures, draws.whim), normal(kKindFeatures, draws.whim),
-            normal(blocks, draws.whim / 2)};
+    return {normal(kBlockFeatures, draws.deviation), normal(kKindFeatures, draws.deviation),
+            normal(blocks, draws.deviation / 2)};
 }
 
 }  // namespace partita::rl

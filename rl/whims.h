@@ -12,12 +12,13 @@
 
 namespace partita::rl {
 
-/// Zero for episodes without a whim.
+/// Zero for episodes without a whim; nothing where no episode has one.
 struct Whims {
     torch::Tensor block_weights;  ///< [count, kBlockFeatures]
     torch::Tensor kind_weights;   ///< [count, kKindFeatures]
     torch::Tensor likings;        ///< [count, blocks]
 
+    [[nodiscard]] bool any() const { return likings.defined(); }
     /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count, places].
     [[nodiscard]] torch::Tensor of_blocks(const torch::Tensor& rows,
                                           const torch::Tensor& blocks) const;

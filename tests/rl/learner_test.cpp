@@ -48,7 +48,7 @@ TEST_P(Ways, LearnWhatIsRewarded) {
     LearnerOptions options = GetParam();
     options.rate = 1e-2;
     options.net.prior = 0;
-    options.explore = options.revise = 0;
+    options.explore = 0;
     Learner learner(f.space, f.prices, options, nullptr, 1);
     Random random(1);
     for (int step = 0; step < 60; ++step) {
@@ -67,10 +67,7 @@ TEST_P(Ways, LearnWhatIsRewarded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Learner, Ways,
-                         testing::Values(LearnerOptions{.baseline = Baseline::batch, .elites = 0},
-                                         LearnerOptions{.baseline = Baseline::moving, .elites = 0},
-                                         LearnerOptions{.baseline = Baseline::greedy, .elites = 0},
-                                         LearnerOptions{.elites = 0, .epochs = 3},
+                         testing::Values(LearnerOptions{.elites = 0},
                                          LearnerOptions{.elites = 4, .elite_weight = 1},
                                          LearnerOptions{.net = {.groups = 4}, .elites = 0}));
 

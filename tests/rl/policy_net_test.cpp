@@ -26,7 +26,7 @@ protected:
 
     std::vector<Choices> all() const {
         std::vector<Choices> all;
-        for (std::int32_t i = 0; i < 8; ++i) all.push_back({0, {i & 1, i >> 1 & 1, i >> 2}, {}});
+        for (std::int32_t i = 0; i < 8; ++i) all.push_back({0, {i & 1, i >> 1 & 1, i >> 2}});
         return all;
     }
     std::vector<double> probabilities(PolicyNet& net) {
@@ -110,9 +110,8 @@ TEST(Sampler, GivesTheSameForTheSameSeed) {
         Random random(seed);
         Draws draws;
         draws.count = 4;
-        draws.whim = 2;
-        draws.first_whim = 2;
-        draws.end_whim = 4;
+        draws.whims = 2;
+        draws.deviation = 2;
         std::vector<std::vector<std::int32_t>> options;
         for (const Choices& choices : f.sampler.sample(net, f.tensors(), draws, random).choices) {
             options.push_back(choices.options);
@@ -123,25 +122,22 @@ TEST(Sampler, GivesTheSameForTheSameSeed) {
     EXPECT_NE(sample(5), sample(6));
 }
 
-TEST(Sampler, RevisionsKeepWhatIsNotDrawnAnew) {
-    Random random(2);
-    Fixture f(support::random_network(random, 12), plan::switched_machine(4), training());
-    PolicyNet net;
-    Draws draws;
-    draws.count = 8;
-    for (int i = 0; i < 8; ++i) {
-        Revision revision{f.draw(random), std::vector<char>(f.space.size(), 0)};
-        revision.anew[0] = 1;
-        draws.revisions.push_back(std::move(revision));
-    }
-    const Batch batch = f.sampler.sample(net, f.tensors(), draws, random);
-    EXPECT_EQ(batch.own, 0);
-    for (std::size_t e = 0; e < 8; ++e) {
-        EXPECT_EQ(batch.choices[e].iteration, draws.revisions[e].choices.iteration);
-        for (std::size_t d = 1; d < f.space.size(); ++d) {
-            EXPECT_EQ(batch.choices[e].options[d], draws.revisions[e].choices.options[d]);
-        }
-    }
+TEST(Sampler, WhimsChangeNothingButTheLastEpisodes) {
+    Random shape(2);
+    Fixture f(support::random_network(shape, 12), plan::switched_machine(4), training());
+    PolicyNet net(NetOptions{.prior = 20});
+    const auto first_greedy = [&](std::int64_t whims) {
+        Random random(1);
+        const Draws draws{.count = 8, .greedy = 6, .whims = whims, .deviation = 10};
+        Batch batch = f.sampler.sample(net, f.tensors(), draws, random);
+        EXPECT_EQ(batch.own, 8 - whims);
+        return batch.choices;
+    };
+    const std::vector<Choices> with = first_greedy(2);
+    const std::vector<Choices> without = first_greedy(0);
+    for (std::size_t e = 0; e < 6; ++e) EXPECT_EQ(with[e].options, without[e].options);
+    EXPECT_NE(with[6].options, with[0].options);
+    EXPECT_NE(with[7].options, with[6].options);
 }
 
 TEST(PolicyNet, ReplayedEpisodesAreThoseThatWereDrawn) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rl/rl_search.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,16 +28,19 @@ namespace partita::rl {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Learning : public testing::Test {
 protected:
     static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
-                                    std::int64_t evaluations, std::vector<std::string> searchers) {
+                                    std::int64_t evaluations, std::vector<std::string> searchers,
+                                    search::Measure measure = {}) {
         const std::unique_ptr<search::LearnedSearchers> learned(partita_make_learned(options));
         search::EngineOptions engine;
         engine.searchers = std::move(searchers);
         engine.evaluations = evaluations;
         engine.learned = learned.get();
+        engine.measure = std::move(measure);
         return search::search(problem, std::move(engine));
     }
     static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
@@ -97,6 +104,21 @@ TEST_F(Learning, WritesACurveWithReferences) {
     for (const char* const name : {"heft", "critical-path", "best so far"}) {
         EXPECT_THAT(svg, HasSubstr(name));
     }
+}
+
+TEST_F(Learning, ShowsTheReferencesOfMeasuredRewardsAsTheyRan) {
+    search::Random random(3);
+    Fixture f(support::random_network(random, 12), plan::switched_machine(2));
+    const auto fails_on_one_device = [&](const plan::Strategy& strategy) {
+        const bool one = std::ranges::all_of(strategy.configs, [&](const plan::OpConfig& config) {
+            return config.devices == strategy.configs.front().devices;
+        });
+        return one ? std::nullopt : std::optional(microseconds(321'000));
+    };
+    static_cast<void>(run(f.problem, {.curve = curve_}, 64, {"rl"}, fails_on_one_device));
+    const std::string svg = graph::read_text_file(picture_);
+    EXPECT_THAT(svg, HasSubstr("hash  321<"));
+    EXPECT_THAT(svg, Not(HasSubstr("single-device")));
 }
 
 TEST_F(Learning, RefusesACorruptPolicyBeforeTheSearch) {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rl/option_configs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "search/split_configs.h"
+
+namespace partita::rl {
+
+using graph::OpId;
+using graph::OpKind;
+using search::ConfigChange;
+using search::ConfigId;
+using search::DegreesId;
+using Degrees = search::ConfigTable::Degrees;
+
+OptionConfigs::OptionConfigs(search::SearchSpace& space, const Decisions& decisions)
+    : space_(space), decisions_(decisions), found_(space.problem().graph().op_count()) {}
+
+std::vector<ConfigChange> OptionConfigs::find(std::size_t decision, const LeadConfig& lead,
+                                              std::size_t phase) {
+    search::ConfigTable& table = space_.table();
+    for (const OpId op : decisions_.ops[decision]) {
+        found_[op.index()] = table.on_one_device(op, lead.config.devices);
+    }
+    if (table.sets().size(lead.config.devices) > 1) {
+        split_groups(decision, lead, phase);
+        split_ends(decision, phase);
+    }
+    std::vector<ConfigChange> configs;
+    configs.reserve(decisions_.ops[decision].size());
+    for (const OpId op : decisions_.ops[decision]) configs.push_back({op, found_[op.index()]});
+    return configs;
+}
+
+void OptionConfigs::split_groups(std::size_t decision, const LeadConfig& lead, std::size_t phase) {
+    search::ConfigTable& table = space_.table();
+    search::FollowTable& follow = space_.follow();
+    const auto& groups = decisions_.groups[decision];
+    for (const std::uint32_t group : groups) {
+        const OpId leader = groups.size() == 1
+                                ? lead.op
+                                : space_.leader(space_.groups().groups().members[group].front());
+        if (!leader.valid()) continue;
+        const DegreesId degrees =
+            leader == lead.op ? lead.config.degrees : most_alike(leader, lead, phase);
+        if (degrees == 0 || !table.may_use(leader, lead.config.devices)) continue;
+        found_[leader.index()] = {degrees, lead.config.devices};
+        for (const search::EndId id : follow.way_through_group(leader)) {
+            const search::End& end = follow.end(id);
+            found_[end.to.index()] = follow.follow(id, found_[end.from.index()], phase);
+        }
+    }
+}
+
+/// Parameters, inputs and outputs that the decision places.
+void OptionConfigs::split_ends(std::size_t decision, std::size_t phase) {
+    search::FollowTable& follow = space_.follow();
+    const plan::Problem& problem = space_.problem();
+    const auto here = static_cast<std::int32_t>(decision);
+    for (const OpId op : decisions_.ops[decision]) {
+        if (decisions_.of_op[op.index()] != here || !problem.has_forward(op)) continue;
+        for (const auto& ends : {follow.sources(op), follow.outputs(op)}) {
+            for (const search::EndId id : ends) {
+                const OpId to = follow.end(id).to;
+                if (decisions_.of_op[to.index()] != here) continue;
+                found_[to.index()] = follow.follow(id, found_[op.index()], phase);
+                if (problem.graph().op(to).kind == OpKind::output) share_output(to, phase);
+            }
+        }
+    }
+}
+
+/// Of the degrees that this op may have on as many devices: those of the kind that is most alike.
+DegreesId OptionConfigs::most_alike(OpId op, const LeadConfig& lead, std::size_t phase) {
+    const int size = space_.table().sets().size(lead.config.devices);
+    DegreesId best = 0;
+    int least = -1;
+    std::vector<std::array<AxisClass, 2>> seen;
+    for (const Degrees& degrees : space_.table().degrees(op, size)) {
+        Kind kind = kind_of(space_.problem(), op, degrees);
+        kind.ordinal = static_cast<std::uint8_t>(std::ranges::count(seen, kind.axes));
+        seen.push_back(kind.axes);
+        const DegreesId id = space_.table().degree_lists().id(op, degrees);
+        const int away = distance(kind, lead.kind);
+        if ((least >= 0 && away >= least) || !space_.table().is_legal_split(op, id, phase))
+            continue;
+        least = away;
+        best = id;
+    }
+    return best;
+}
+
+/// An output that would be repeated on all devices, as after a split reduction, is split along the batch.
+void OptionConfigs::share_output(OpId output, std::size_t phase) {
+    search::ConfigTable& table = space_.table();
+    const ConfigId repeated = found_[output.index()];
+    const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);
+    const bool all =
+        std::ranges::all_of(degrees, [](const auto& axis) { return axis.factor == "*"; });
+    if (degrees.empty() || !all) return;
+    const Degrees batch =
+        search::batch_axes(space_.problem(), output, table.sets().size(repeated.devices));
+    if (batch.empty()) return;
+    const ConfigId shared{table.degree_lists().id(output, batch), repeated.devices};
+    if (table.is_legal(output, shared, phase)) found_[output.index()] = shared;
+}
+
+}  // namespace partita::rl

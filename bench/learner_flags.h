@@ -17,8 +17,6 @@ inline void add_learner_flags(CLI::App& app, rl::LearnerOptions& learner) {
     app.add_option("--elites", learner.elites);
     app.add_option("--elite-weight", learner.elite_weight);
     app.add_option("--hidden", learner.net.hidden);
-    app.add_option("--graph-layers", learner.net.graph_layers);
-    app.add_option("--sequence", learner.net.sequence);
     app.add_option("--explore", learner.explore);
     app.add_option("--whim", learner.whim);
     app.add_option("--prior", learner.net.prior);

@@ -9,10 +9,8 @@
 namespace partita::rl {
 
 struct NetOptions {
-    std::int64_t hidden = 64;
+    std::int64_t hidden = 64;   ///< even
     std::int64_t groups = 0;    ///< > 0: decisions are put into so many groups first (hierarchical)
-    int graph_layers = 2;       ///< 0: the sequence alone
-    bool sequence = true;       ///< false: neighbours alone
     double tanh_constant = 10;  ///< C
     double temperature = 1;
     double prior =

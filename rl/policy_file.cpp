@@ -18,12 +18,11 @@ using torch::Tensor;
 
 namespace {
 
-constexpr std::string_view kFirstLine = "partita-policy 1\n";
+constexpr std::string_view kFirstLine = "partita-policy 2\n";
 constexpr std::string_view kDigest = "digest ";
 constexpr std::string_view kWeights = "weights\n";
 constexpr std::int64_t kMostHidden = 1'024;
 constexpr std::int64_t kMostGroups = 1'024;
-constexpr int kMostLayers = 16;
 
 std::string digest_of(std::string_view body) {
     return graph::Sha256().add(body).finish();
@@ -94,9 +93,7 @@ NetOptions read_options(Reader& reader) {
     NetOptions options;
     options.hidden = reader.number("hidden", 2, kMostHidden);
     options.groups = reader.number("groups", 0, kMostGroups);
-    options.graph_layers = static_cast<int>(reader.number("graph_layers", 0, kMostLayers));
-    options.sequence = reader.number("sequence", 0, 1) == 1;
-    if (options.sequence && options.hidden % 2 != 0) reader.fail("hidden is odd.");
+    if (options.hidden % 2 != 0) reader.fail("hidden is odd.");
     return options;
 }
 
@@ -105,9 +102,7 @@ NetOptions read_options(Reader& reader) {
 void write_policy(const std::filesystem::path& file, const PolicyNet& net) {
     std::string body = "features " + std::to_string(kFeatureVersion) + "\nhidden " +
                        std::to_string(net.options().hidden) + "\ngroups " +
-                       std::to_string(net.options().groups) + "\ngraph_layers " +
-                       std::to_string(net.options().graph_layers) + "\nsequence " +
-                       (net.options().sequence ? "1" : "0") + "\n";
+                       std::to_string(net.options().groups) + "\n";
     std::string weights;
     for (const auto& named : net.named_parameters()) {
         const Tensor tensor = named.value().detach().contiguous();

@@ -2,13 +2,11 @@
 //
 // Policies on disk. A few lines of text, then the weights as they are in memory (little-endian floats):
 //
-//     partita-policy 1
+//     partita-policy 2
 //     digest 9f31c2...              SHA-256 of all that follows this line
 //     features 1                    kFeatureVersion: what the weights mean
 //     hidden 64
 //     groups 0                      > 0: of rl-hierarchical
-//     graph_layers 2
-//     sequence 1
 //     tensor types.weight 256 16    one line each
 //     ...
 //     weights

@@ -2,7 +2,6 @@
 #include "rl/policy_net.h"
 
 #include <cmath>
-#include <string>
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -66,24 +65,12 @@ PolicyNet::PolicyNet(NetOptions options) : options_(options) {
     types_ = register_module("types", Embedding(kTypeNumbers, kTypeWidth));
     devices_ = register_module("devices", Embedding(kBlockNumbers, kDeviceWidth));
     input_ = linear("input", kTypeWidth + static_cast<std::int64_t>(kGraphFeatures), n);
-    for (int i = 0; i < options.graph_layers; ++i) {
-        const std::string name = "graph" + std::to_string(i);
-        GraphLayer layer;
-        layer.query = linear((name + "_query").c_str(), n, n, false);
-        layer.key = linear((name + "_key").c_str(), n, n, false);
-        layer.value = linear((name + "_value").c_str(), n, n, false);
-        layer.join = linear((name + "_join").c_str(), 2 * n, n);
-        layer.direction = register_parameter(name + "_direction", at::zeros({2, n}));
-        layers_.push_back(std::move(layer));
-    }
     if (options.groups > 0) {
         grouper_hidden_ = linear("grouper_hidden", n, n);
         grouper_ = linear("grouper", n, options.groups);
         group_input_ = linear("group_input", n + 1 + options.groups, n);
     }
-    if (options.sequence) {
-        encoder_ = register_module("encoder", LSTM(LSTMOptions(n, n / 2).bidirectional(true)));
-    }
+    encoder_ = register_module("encoder", LSTM(LSTMOptions(n, n / 2).bidirectional(true)));
     fed_back_ = linear("fed_back", kChoice, n);
     iteration_row_ = linear("iteration_row", static_cast<std::int64_t>(kIterationFeatures), n);
     iteration_score_ = linear("iteration_score", n, 1);
@@ -130,26 +117,9 @@ void PolicyNet::set_prior() {
     kind_direct_->weight.select(1, kEndAndSync).fill_(-options_.prior);
 }
 
-Tensor PolicyNet::neighbours(int layer, const Tensor& x, const GraphTensors& graph) {
-    GraphLayer& of = layers_[static_cast<std::size_t>(layer)];
-    const std::int64_t steps = x.size(0);
-    const auto each = static_cast<std::int64_t>(kNeighbours);
-    Tensor near = x.index_select(0, graph.neighbours.reshape({-1})).reshape({steps, 2, each, -1});
-    near = (near + of.direction.reshape({1, 2, 1, -1})).reshape({steps, 2 * each, -1});
-    const Tensor query = of.query->forward(x).unsqueeze(2);
-    Tensor score = at::matmul(of.key->forward(near), query).squeeze(2) /
-                   std::sqrt(static_cast<double>(options_.hidden));
-    score = score + (graph.is_neighbour - 1) * -kNever;
-    const Tensor weight = at::softmax(score, 1) * graph.is_neighbour;
-    const Tensor sum = at::matmul(weight.unsqueeze(1), of.value->forward(near)).squeeze(1);
-    return x + at::relu(of.join->forward(at::cat({x, sum}, 1)));
-}
-
 Tensor PolicyNet::embed(const GraphTensors& graph) {
-    Tensor x = at::cat({types_->forward(graph.types), graph.rows}, 1);
-    x = at::relu(input_->forward(x));
-    for (int i = 0; i < options_.graph_layers; ++i) x = neighbours(i, x, graph);
-    return x;
+    const Tensor x = at::cat({types_->forward(graph.types), graph.rows}, 1);
+    return at::relu(input_->forward(x));
 }
 
 /// Begins with runs of neighbouring decisions, in probability: what is far from a group's middle is unlikely.
@@ -186,8 +156,7 @@ Tensor PolicyNet::embed_groups(const GraphTensors& graph, const Tensor& x,
 Tensor PolicyNet::encode(const GraphTensors& graph, const Episodes& episodes) {
     Tensor x = embed(graph);
     x = options_.groups > 0 ? embed_groups(graph, x, episodes) : x.unsqueeze(1);
-    if (options_.sequence) x = x + std::get<0>(encoder_->forward(x.contiguous()));
-    return x;
+    return x + std::get<0>(encoder_->forward(x.contiguous()));
 }
 
 Tensor PolicyNet::iteration_head(const GraphTensors& graph, const Tensor& encoding) {

@@ -2,7 +2,7 @@
 //
 // The policy: a network that reads the graph and writes probabilities of choices, decision by decision.
 //
-//     rows, types ──▶ embedding ──▶ attention over neighbours ──▶ bidirectional LSTM ──▶ encoding [steps, hidden]
+//     rows, types ──▶ embedding ──▶ bidirectional LSTM ──▶ encoding [steps, hidden]
 //     encoding of d, what was chosen for d - 1 ──▶ LSTM ──▶ attention over the encoding ──▶ z
 //     head "how to iterate": once, from the mean of the encoding
 //     head "block":          z and each block's features    ──▶ a logit per block
@@ -19,14 +19,13 @@
 // learn); both agree to rounding.
 //
 // Source: Mirhoseini et al. 2017, section 3 (sequence, attention, device fed back); Bello et al. 2017 (tanh constant,
-// temperature); Veličković et al. 2018 (attention over neighbours). REFERENCES.md 7.
+// temperature). REFERENCES.md 7.
 // Differs: attention after the LSTM (Luong et al. 2015), so that learning needs no loop over steps; choices by
 // features.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
@@ -104,22 +103,12 @@ private:
     torch::Tensor head(torch::nn::Linear& of_z, torch::nn::Linear& of_row, torch::nn::Linear& join,
                        torch::nn::Linear& direct, const torch::Tensor& z, const torch::Tensor& rows,
                        const torch::Tensor& open, const torch::Tensor& whim);
-    torch::Tensor neighbours(int layer, const torch::Tensor& x, const GraphTensors& graph);
     void set_prior();
-
-    struct GraphLayer {
-        torch::nn::Linear query{nullptr};
-        torch::nn::Linear key{nullptr};
-        torch::nn::Linear value{nullptr};
-        torch::nn::Linear join{nullptr};
-        torch::Tensor direction;  ///< [2, hidden]: of producers, of readers
-    };
 
     NetOptions options_;
     torch::nn::Embedding types_{nullptr};
     torch::nn::Embedding devices_{nullptr};
     torch::nn::Linear input_{nullptr};
-    std::vector<GraphLayer> layers_;
     torch::nn::Linear grouper_hidden_{nullptr};
     torch::nn::Linear grouper_{nullptr};
     torch::nn::Linear group_input_{nullptr};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/log_softmax.h>
 
 namespace partita::rl {
 
@@ -121,10 +122,12 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
     Batch batch(space_, draws.count, net.groups());
     batch.own = draws.count - draws.whims;
     Episodes& episodes = batch.episodes;
-    const Whims whims = draw_whims(draws, space_.blocks().size(), random);
+    const Whims whims = draw_whims(draws, space_, random);
     if (net.groups() > 0) assign_groups(net, graph, draws, random, episodes);
     const Tensor encoding = net.encode(graph, episodes);
-    draw_iterations(net.iteration_head(graph, encoding), draws, random, batch);
+    Tensor iteration_log = net.iteration_head(graph, encoding);
+    if (whims.any()) iteration_log = at::log_softmax(iteration_log + whims.iterations, 1);
+    draw_iterations(iteration_log, draws, random, batch);
     walks_.start(episodes);
     const Tensor iterations = at_step(episodes.iteration, 0, {draws.count}, at::kLong);
     PolicyNet::State state = net.start(encoding, graph.iterations.index_select(0, iterations));

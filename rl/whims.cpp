@@ -32,7 +32,7 @@ Tensor Whims::of_kinds(const Tensor& rows) const {
     return at::matmul(rows, kind_weights.unsqueeze(2)).squeeze(2);
 }
 
-Whims draw_whims(const Draws& draws, std::size_t blocks, Random& random) {
+Whims draw_whims(const Draws& draws, const ActionSpace& space, Random& random) {
     if (draws.whims == 0) return {};
     const auto normal = [&](std::size_t width, double deviation) {
         const auto row = static_cast<std::int64_t>(width);
@@ -43,8 +43,10 @@ Whims draw_whims(const Draws& draws, std::size_t blocks, Random& random) {
         }
         return rows;
     };
-    return {normal(kBlockFeatures, draws.deviation), normal(kKindFeatures, draws.deviation),
-            normal(blocks, draws.deviation / 2)};
+    return {.block_weights = normal(kBlockFeatures, draws.deviation),
+            .kind_weights = normal(kKindFeatures, draws.deviation),
+            .likings = normal(space.blocks().size(), draws.deviation / 2),
+            .iterations = normal(space.iterations().size(), draws.deviation)};
 }
 
 }  // namespace partita::rl

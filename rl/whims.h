@@ -7,6 +7,7 @@
 
 #include <torch/types.h>
 
+#include "rl/action_space.h"
 #include "rl/draws.h"
 #include "search/random.h"
 
@@ -17,6 +18,7 @@ struct Whims {
     torch::Tensor block_weights;  ///< [count, kBlockFeatures]
     torch::Tensor kind_weights;   ///< [count, kKindFeatures]
     torch::Tensor likings;        ///< [count, blocks]
+    torch::Tensor iterations;     ///< [count, iterations]
 
     [[nodiscard]] bool any() const { return likings.defined(); }
     /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count, places].
@@ -26,6 +28,6 @@ struct Whims {
     [[nodiscard]] torch::Tensor of_kinds(const torch::Tensor& rows) const;
 };
 
-Whims draw_whims(const Draws& draws, std::size_t blocks, search::Random& random);
+Whims draw_whims(const Draws& draws, const ActionSpace& space, search::Random& random);
 
 }  // namespace partita::rl

@@ -44,7 +44,7 @@ TEST_F(LearnedPlans, KeepAndUsePolicies) {
 }
 
 TEST_F(LearnedPlans, RefusePoliciesThatAreNone) {
-    write("bad.policy", "partita-policy 1\ndigest 00\nfeatures 1\n");
+    write("bad.policy", "partita-policy 2\ndigest 00\nfeatures 1\n");
     const Outcome corrupt = run(learn({"--load-policy", "bad.policy"}));
     EXPECT_EQ(corrupt.code, 3);
     EXPECT_THAT(corrupt.err, HasSubstr("bad.policy: the policy is corrupt"));

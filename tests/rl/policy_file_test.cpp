@@ -24,7 +24,7 @@ class PolicyFile : public testing::Test {
 protected:
     PolicyFile() {
         torch::manual_seed(5);
-        net_ = std::make_shared<PolicyNet>(NetOptions{.hidden = 8, .graph_layers = 1});
+        net_ = std::make_shared<PolicyNet>(NetOptions{.hidden = 8});
         write_policy(file_, *net_);
         text_ = graph::read_text_file(file_);
     }
@@ -41,7 +41,7 @@ protected:
     }
     /// With a digest that is right again.
     std::string message_of_body(const std::string& body) {
-        return message_of("partita-policy 1\ndigest " + graph::Sha256().add(body).finish() + "\n" +
+        return message_of("partita-policy 2\ndigest " + graph::Sha256().add(body).finish() + "\n" +
                           body);
     }
     std::string body() const { return text_.substr(text_.find("features")); }
@@ -89,7 +89,7 @@ TEST_F(PolicyFile, SaysWhatIsWrong) {
     EXPECT_THAT(with("hidden 8", "hidden 1000000"), HasSubstr("hidden 1000000 is out of range"));
     EXPECT_THAT(with("hidden 8", "hidden 9"), HasSubstr("hidden is odd"));
     EXPECT_THAT(with("hidden 8", "hidden 10"), HasSubstr("expected 'tensor"));
-    EXPECT_THAT(with("graph_layers 1", "layers 1"), HasSubstr("expected 'graph_layers N'"));
+    EXPECT_THAT(with("groups 0", "layers 0"), HasSubstr("expected 'groups N'"));
     EXPECT_THAT(message_of_body(body() + "1234"), HasSubstr("another size"));
     EXPECT_THAT(message_of("{}"), HasSubstr("no policy of this version"));
     std::string nan = body();

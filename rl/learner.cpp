@@ -38,8 +38,7 @@ Learner::Learner(ActionSpace& space, OptionPrices& prices, LearnerOptions option
     : space_(space),
       sampler_(space, prices),
       options_(options),
-      features_(graph_features(space, prices)),
-      graph_(features_),
+      graph_(graph_features(space, prices)),
       net_(std::move(net)),
       rate_(options.rate) {
     torch::manual_seed(seed);

@@ -6,7 +6,7 @@
 //            + elite_weight * mean over elites of  - log p(choices) / steps      imitation of the best so far
 //            - entropy * mean entropy of the heads
 //
-// Advantage: reward less the mean of the batch, over the spread of the batch: all episodes are of one graph.
+// Advantage: reward less the mean of the batch, which is of one graph, over the spread of the batch.
 //
 // A step whose loss, gradient or weights are not finite is undone: weights go back to the last that were, the optimizer
 // starts anew with half the rate.
@@ -77,7 +77,6 @@ private:
     ActionSpace& space_;
     Sampler sampler_;
     LearnerOptions options_;
-    GraphFeatures features_;
     GraphTensors graph_;
     std::shared_ptr<PolicyNet> net_;
     std::unique_ptr<torch::optim::Adam> optimizer_;

@@ -2,6 +2,7 @@
 //
 // What the shared library shows to who loads it.
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,13 +26,18 @@ constexpr std::array kReferences = {"single-device", "hash", "critical-path", "m
 /// Of rl-hierarchical.
 constexpr std::int64_t kGroups = 32;
 
+bool is_cancelled(const search::Engine& engine) {
+    const std::atomic<bool>* const cancelled = engine.options().cancelled;
+    return cancelled != nullptr && cancelled->load();
+}
+
 /// What the others find, in the terms of the learner's reward: predicted, or as it ran. One whose plan fails has no line.
 std::vector<CurveReference> references_of(const search::Engine& engine) {
     constexpr std::int64_t kEvaluations = 100;
     const search::Measure& measure = engine.options().measure;
     std::vector<CurveReference> references;
     for (const char* const name : kReferences) {
-        if (measure && engine.interrupted()) break;  // running plans takes as long as it takes
+        if (measure && is_cancelled(engine)) break;  // running plans takes as long as it takes
         search::EngineOptions options;
         options.searchers = {name};
         options.evaluations = kEvaluations;

@@ -2,8 +2,11 @@
 #include "rl/rl_search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,19 +36,25 @@ using testing::Not;
 class Learning : public testing::Test {
 protected:
     static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
-                                    std::int64_t evaluations, std::vector<std::string> searchers,
-                                    search::Measure measure = {}) {
+                                    search::EngineOptions engine) {
         const std::unique_ptr<search::LearnedSearchers> learned(partita_make_learned(options));
-        search::EngineOptions engine;
-        engine.searchers = std::move(searchers);
-        engine.evaluations = evaluations;
         engine.learned = learned.get();
-        engine.measure = std::move(measure);
         return search::search(problem, std::move(engine));
     }
     static search::SearchResult run(const plan::Problem& problem, const LearnOptions& options,
-                                    std::int64_t evaluations) {
-        return run(problem, options, evaluations, {"rl"});
+                                    std::int64_t evaluations,
+                                    std::vector<std::string> searchers = {"rl"}) {
+        search::EngineOptions engine;
+        engine.searchers = std::move(searchers);
+        engine.evaluations = evaluations;
+        return run(problem, options, std::move(engine));
+    }
+    /// Every plan takes 321 ms, but one on one device fails.
+    static std::optional<Time> measure(const plan::Strategy& strategy) {
+        const bool one = std::ranges::all_of(strategy.configs, [&](const plan::OpConfig& config) {
+            return config.devices == strategy.configs.front().devices;
+        });
+        return one ? std::nullopt : std::optional(microseconds(321'000));
     }
 
     TemporaryFolder folder_;
@@ -109,16 +118,33 @@ TEST_F(Learning, WritesACurveWithReferences) {
 TEST_F(Learning, ShowsTheReferencesOfMeasuredRewardsAsTheyRan) {
     search::Random random(3);
     Fixture f(support::random_network(random, 12), plan::switched_machine(2));
-    const auto fails_on_one_device = [&](const plan::Strategy& strategy) {
-        const bool one = std::ranges::all_of(strategy.configs, [&](const plan::OpConfig& config) {
-            return config.devices == strategy.configs.front().devices;
-        });
-        return one ? std::nullopt : std::optional(microseconds(321'000));
-    };
-    static_cast<void>(run(f.problem, {.curve = curve_}, 64, {"rl"}, fails_on_one_device));
+    search::EngineOptions engine;
+    engine.searchers = {"rl"};
+    engine.measure = measure;
+    engine.time_limit = std::chrono::milliseconds(100);  // which is over when they run
+    static_cast<void>(run(f.problem, {.curve = curve_}, std::move(engine)));
     const std::string svg = graph::read_text_file(picture_);
     EXPECT_THAT(svg, HasSubstr("hash  321<"));
     EXPECT_THAT(svg, Not(HasSubstr("single-device")));
+}
+
+TEST_F(Learning, RunsNothingMoreAfterItWasCancelled) {
+    search::Random random(3);
+    Fixture f(support::random_network(random, 12), plan::switched_machine(2));
+    std::atomic<bool> cancelled{false};
+    int after = 0;
+    search::EngineOptions engine;
+    engine.searchers = {"rl"};
+    engine.cancelled = &cancelled;
+    engine.measure = [&](const plan::Strategy& strategy) {
+        if (cancelled) ++after;
+        cancelled = true;
+        return measure(strategy);
+    };
+    static_cast<void>(run(f.problem, {.curve = curve_}, std::move(engine)));
+    EXPECT_EQ(after, 0);
+    EXPECT_THAT(graph::read_text_file(curve_), HasSubstr("samples,seconds"));
+    EXPECT_THAT(graph::read_text_file(picture_), Not(HasSubstr("hash")));
 }
 
 TEST_F(Learning, RefusesACorruptPolicyBeforeTheSearch) {

@@ -123,6 +123,7 @@ TEST(Sampler, GivesTheSameForTheSameSeed) {
 TEST(Sampler, WhimsChangeNothingButTheLastEpisodes) {
     Random shape(2);
     Fixture f(support::random_network(shape, 12), plan::switched_machine(4), training());
+    torch::manual_seed(3);
     PolicyNet net(NetOptions{.prior = 20});
     const auto first_greedy = [&](std::int64_t whims) {
         Random random(1);
@@ -136,6 +137,29 @@ TEST(Sampler, WhimsChangeNothingButTheLastEpisodes) {
     for (std::size_t e = 0; e < 6; ++e) EXPECT_EQ(with[e].options, without[e].options);
     EXPECT_NE(with[6].options, with[0].options);
     EXPECT_NE(with[7].options, with[6].options);
+}
+
+// A policy that is sure of how an iteration goes never tries another way; its whims do.
+TEST(Sampler, WhimsTryOtherWaysToIterate) {
+    Random random(2);
+    Fixture f(support::random_network(random, 12), plan::switched_machine(4), training());
+    ASSERT_GT(f.space.iterations().size(), 1U);
+    torch::manual_seed(3);
+    PolicyNet net;
+    {
+        const at::NoGradGuard no_grad;
+        torch::Tensor weight = net.named_parameters()["iteration_direct.weight"];
+        weight.fill_(-100);            // against everything
+        weight.select(1, 1).fill_(0);  // but one batch in one piece
+    }
+    const Draws draws{.count = 64, .greedy = 0, .whims = 32, .deviation = 200};
+    const Batch batch = f.sampler.sample(net, f.tensors(), draws, random);
+    const auto others = [&](std::size_t begin) {
+        return std::count_if(batch.choices.begin() + begin, batch.choices.begin() + begin + 32,
+                             [](const Choices& choices) { return choices.iteration != 0; });
+    };
+    EXPECT_EQ(others(0), 0);
+    EXPECT_GT(others(32), 0);
 }
 
 TEST(PolicyNet, ReplayedEpisodesAreThoseThatWereDrawn) {

@@ -109,6 +109,7 @@ void watch(search::EngineOptions& engine, double every) {
 Row run(const plan::Problem& problem, const std::string& searcher, const Options& options) {
     const bool learns = searcher.starts_with("rl");
     constexpr std::int64_t kGroups = 32;  // as rl-hierarchical has them
+    const std::int64_t groups_asked = learner_options().net.groups;
     if (searcher == "rl-hierarchical") learner_options().net.groups = kGroups;
     search::EngineOptions engine = engine_options(learns ? "auto" : searcher, options.budget);
     if (options.verbose) watch(engine, options.budget.seconds / 8);
@@ -117,7 +118,7 @@ Row run(const plan::Problem& problem, const std::string& searcher, const Options
     rows.push_back({.name = "rl", .summary = "", .options = "", .make = make_rl});
     search::Engine search(problem, engine);
     const auto result = learns ? search.run(rows) : search.run();
-    learner_options().net.groups = 0;
+    learner_options().net.groups = groups_asked;
     return {.milliseconds = to_milliseconds(result.evaluation.value),
             .gap = result.gap.value_or(0),
             .evaluations = result.evaluations,

@@ -6,6 +6,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/log_softmax.h>
+#include <c10/core/ScalarType.h>
 
 namespace partita::rl {
 
@@ -42,26 +43,25 @@ void draw_rows(const Tensor& log, const Draws& draws, Random& random, std::int64
 
 /// A step of an array of Episodes.
 template <typename T>
-Tensor at_step(std::vector<T>& values, std::int64_t step, at::IntArrayRef shape,
-               at::ScalarType type) {
+Tensor at_step(std::vector<T>& values, std::int64_t step, at::IntArrayRef shape) {
     std::int64_t size = 1;
     for (const std::int64_t extent : shape) size *= extent;
-    return at::from_blob(values.data() + step * size, shape, type);
+    return at::from_blob(values.data() + step * size, shape, c10::CppTypeToScalarType<T>::value);
 }
 
 Tensor block_rows(Episodes& of, std::int64_t step) {
     return at_step(of.block_rows, step,
-                   {of.count, of.places, static_cast<std::int64_t>(kBlockFeatures)}, at::kFloat);
+                   {of.count, of.places, static_cast<std::int64_t>(kBlockFeatures)});
 }
 
 Tensor kind_rows(Episodes& of, std::int64_t step) {
     return at_step(of.kind_rows, step,
-                   {of.count, of.kinds, static_cast<std::int64_t>(kKindFeatures)}, at::kFloat);
+                   {of.count, of.kinds, static_cast<std::int64_t>(kKindFeatures)});
 }
 
 /// Of `rows` [count, n, features] the chosen ones, [count, features].
 Tensor chosen_rows(const Tensor& rows, std::vector<std::int64_t>& chosen, std::int64_t step) {
-    const Tensor at = at_step(chosen, step, {rows.size(0), 1, 1}, at::kLong);
+    const Tensor at = at_step(chosen, step, {rows.size(0), 1, 1});
     return rows.gather(1, at.expand({-1, 1, rows.size(2)})).squeeze(1);
 }
 
@@ -93,12 +93,11 @@ void Sampler::draw_places(PolicyNet& net, const Tensor& z, const Whims& whims, c
                           Random& random, Episodes& episodes, std::int64_t step) {
     walks_.look(episodes, step);
     const Tensor rows = block_rows(episodes, step);
-    const Tensor open =
-        at_step(episodes.block_open, step, {draws.count, episodes.places}, at::kFloat);
+    const Tensor open = at_step(episodes.block_open, step, {draws.count, episodes.places});
     Tensor whim;
     if (whims.any()) {
         std::vector<std::int64_t> blocks = walks_.blocks(episodes, step);
-        whim = whims.of_blocks(rows, at_step(blocks, 0, {draws.count, episodes.places}, at::kLong));
+        whim = whims.of_blocks(rows, at_step(blocks, 0, {draws.count, episodes.places}));
     }
     draw_rows(net.block_head(z, rows, open, whim), draws, random,
               episodes.place.data() + step * draws.count);
@@ -109,8 +108,7 @@ void Sampler::draw_kinds(PolicyNet& net, const Tensor& z, const Whims& whims, co
     walks_.look_closer(episodes, step);
     if (episodes.kinds <= 1) return;
     const Tensor rows = kind_rows(episodes, step);
-    const Tensor open =
-        at_step(episodes.kind_open, step, {draws.count, episodes.kinds}, at::kFloat);
+    const Tensor open = at_step(episodes.kind_open, step, {draws.count, episodes.kinds});
     const Tensor whim = whims.any() ? whims.of_kinds(rows) : Tensor();
     draw_rows(net.kind_head(z, rows, open, whim), draws, random,
               episodes.kind.data() + step * draws.count);
@@ -129,14 +127,14 @@ Batch Sampler::sample(PolicyNet& net, const GraphTensors& graph, const Draws& dr
     if (whims.any()) iteration_log = at::log_softmax(iteration_log + whims.iterations, 1);
     draw_iterations(iteration_log, draws, random, batch);
     walks_.start(episodes);
-    const Tensor iterations = at_step(episodes.iteration, 0, {draws.count}, at::kLong);
+    const Tensor iterations = at_step(episodes.iteration, 0, {draws.count});
     PolicyNet::State state = net.start(encoding, graph.iterations.index_select(0, iterations));
     for (std::int64_t step = 0; step < episodes.steps; ++step) {
         const Tensor z = net.step(state, encoding, step);
         draw_places(net, z, whims, draws, random, episodes, step);
         draw_kinds(net, z, whims, draws, random, episodes, step);
         walks_.take(batch, step);
-        state.before = net.choice(at_step(episodes.block, step, {draws.count}, at::kLong),
+        state.before = net.choice(at_step(episodes.block, step, {draws.count}),
                                   chosen_rows(block_rows(episodes, step), episodes.place, step),
                                   chosen_rows(kind_rows(episodes, step), episodes.kind, step));
     }

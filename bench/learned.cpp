@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -75,15 +76,22 @@ std::unique_ptr<search::Searcher> make_rl(search::Engine& /*engine*/) {
 
 /// One search: a line of the table, and of the file.
 struct Row {
-    std::string name;  ///< case, searcher, seed, budget: what it is known by
+    std::string name;  ///< case, searcher, seed, threads, budget: what it is known by
     double milliseconds = 0;
     double gap = 0;
     std::int64_t evaluations = 0;
     double seconds = 0;
 };
 
-std::string csv_line(const Row& row) {
-    return fmt::format("{},{:.6f},{:.6f},{},{:.2f}\n", row.name, row.milliseconds, row.gap,
+/// A new file begins with the names of its columns.
+void add_to(const std::string& file, const Row& row) {
+    const bool is_new = !std::filesystem::exists(file);
+    std::ofstream csv(file, std::ios::app);
+    if (is_new) {
+        csv << "case,searcher,seed,threads,seconds budget,evaluations budget,ms,gap,evaluations,"
+               "seconds\n";
+    }
+    csv << fmt::format("{},{:.6f},{:.6f},{},{:.2f}\n", row.name, row.milliseconds, row.gap,
                        row.evaluations, row.seconds);
 }
 
@@ -139,8 +147,8 @@ void run_case(const Case& of, const Options& options) {
             Options own = options;
             if (options.seeds > 1) own.budget.seed = seed;
             const std::string name =
-                fmt::format("{},{},{},{:g},{}", of.name, searcher, own.budget.seed,
-                            own.budget.seconds, own.budget.evaluations);
+                fmt::format("{},{},{},{},{:g},{}", of.name, searcher, own.budget.seed,
+                            own.budget.threads, own.budget.seconds, own.budget.evaluations);
             if (!options.csv.empty() && !known_line(options.csv, name).empty()) continue;
             Row row = run(problem, searcher, own);
             row.name = name;
@@ -149,7 +157,7 @@ void run_case(const Case& of, const Options& options) {
                        row.evaluations, row.seconds,
                        static_cast<double>(row.evaluations) / row.seconds * 60);
             std::fflush(stdout);
-            if (!options.csv.empty()) std::ofstream(options.csv, std::ios::app) << csv_line(row);
+            if (!options.csv.empty()) add_to(options.csv, row);
         }
     }
 }

@@ -5,66 +5,19 @@
 #include <cstddef>
 #include <set>
 
-#include "plan/config.h"
 #include "plan/max_load.h"
 #include "search/layer_cut.h"
 #include "search/split_configs.h"
+#include "search/stages.h"
 
 namespace partita::search {
 
 using graph::OpId;
-using plan::DeviceSet;
 using plan::FactorDegree;
-using plan::OpConfig;
 using plan::Problem;
 using plan::Strategy;
 
 namespace {
-
-/// Writes the configs of a stage's ops, the groups major and the devices of a group minor.
-class GridConfigs {
-public:
-    GridConfigs(const Problem& problem, int micro_batches, const Grid& grid,
-                const std::vector<int>& devices, const GroupSplit& split)
-        : problem_(problem),
-          micro_batches_(micro_batches),
-          grid_(grid),
-          devices_(devices),
-          split_(split) {}
-
-    [[nodiscard]] OpConfig config(OpId op, int stage) const {
-        const int size = grid_.groups * grid_.group_size;
-        const DeviceSet block = some_of(devices_, stage * size, size);
-        const FactorDegree repeated{"*", grid_.groups};
-        const FactorDegree& own = split_.axes[op.index()];
-        std::vector<FactorDegree> over_groups = batch_axes(problem_, op, grid_.groups);
-        over_groups.push_back(repeated);
-        for (const FactorDegree& group : over_groups) {
-            for (const FactorDegree& inside : {own, FactorDegree{"*", grid_.group_size}}) {
-                OpConfig config{.degrees = joined(group, inside), .devices = block};
-                if (!find_fault(problem_, op, config, micro_batches_)) return config;
-            }
-        }
-        return on_one_device(problem_, op, block);
-    }
-
-private:
-    static std::vector<FactorDegree> joined(const FactorDegree& group, const FactorDegree& inside) {
-        if (group.factor == inside.factor && group.degree > 1 && inside.degree > 1) {
-            return {{group.factor, group.degree * inside.degree}};
-        }
-        std::vector<FactorDegree> degrees;
-        if (group.degree > 1) degrees.push_back(group);
-        if (inside.degree > 1) degrees.push_back(inside);
-        return degrees;
-    }
-
-    const Problem& problem_;
-    int micro_batches_;
-    Grid grid_;
-    const std::vector<int>& devices_;
-    const GroupSplit& split_;
-};
 
 /// A group shares a node, and stages have room for a layer each.
 std::vector<Grid> all_grids(const Problem& problem, const plan::Policy& policy, int devices) {
@@ -113,7 +66,7 @@ const GroupSplit& Grids::split(const Grid& grid) {
 /// What each stage computes and exchanges among its devices, and after that what each sends on.
 std::vector<Time> Grids::loads(const Grid& grid) {
     const std::vector<Time>& times = split(grid).times;
-    const std::vector<int>& slots = slots_of_ops(grid);
+    const std::vector<int>& slots = this->slots(grid);
     const auto stages = static_cast<std::size_t>(grid.stages);
     const auto stage_of = [&](OpId op) {
         return static_cast<std::size_t>(slots[op.index()]) % stages;
@@ -173,7 +126,7 @@ std::vector<Grid> Grids::by_estimate() {
     return sorted;
 }
 
-const std::vector<int>& Grids::slots_of_ops(const Grid& grid) {
+const std::vector<int>& Grids::slots(const Grid& grid) {
     const auto [known, is_new] =
         slots_.try_emplace(std::pair(grid.stages, grid.group_size), std::vector<int>());
     if (is_new) known->second = find_slots(grid);
@@ -187,34 +140,25 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
     const std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
         {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
-    const std::vector<int> of_group = cut_layers(graph_, slots);
-    const graph::OpGraph& graph = problem_.graph();
-    const auto is_source = [&](OpId op) {
-        const graph::OpKind kind = graph.op(op).kind;
-        return kind != graph::OpKind::compute && kind != graph::OpKind::output;
-    };
-    std::vector<int> slot(graph.op_count());
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const int own = of_group[static_cast<std::size_t>(graph_.groups().of[i])];
-        slot[i] = own < 0 ? static_cast<int>(slots.size()) - 1 : own;
-        for (const OpId before : graph.predecessors(OpId(i))) {
-            if (!is_source(before)) slot[i] = std::max(slot[i], slot[before.index()]);
-        }
-    }
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const auto readers = graph.successors(OpId(i));
-        if (is_source(OpId(i)) && !readers.empty()) slot[i] = slot[readers.front().index()];
-    }
-    return slot;
+    return slots_of_ops(graph_, cut_layers(graph_, slots), static_cast<int>(slots.size()));
 }
 
 Strategy Grids::strategy(const Grid& grid) {
-    const GridConfigs configs(problem_, policy_.micro_batches, grid, devices_, split(grid));
-    const std::vector<int>& slot = slots_of_ops(grid);
+    const std::vector<FactorDegree>& axes = split(grid).axes;
+    const std::vector<int>& slot = slots(grid);
+    std::vector<StageBlock> blocks;
+    for (int stage = 0; stage < grid.stages; ++stage) {
+        const int size = grid.groups * grid.group_size;
+        blocks.push_back({.devices = some_of(devices_, stage * size, size),
+                          .groups = grid.groups,
+                          .group_size = grid.group_size,
+                          .micro_batches = policy_.micro_batches});
+    }
     Strategy strategy;
     strategy.policy = policy_;
     for (std::size_t i = 0; i < slot.size(); ++i) {
-        strategy.configs.push_back(configs.config(OpId(i), slot[i] % grid.stages));
+        const auto stage = static_cast<std::size_t>(slot[i] % grid.stages);
+        strategy.configs.push_back(stage_config(problem_, OpId(i), blocks[stage], axes[i]));
     }
     accumulate_locally(problem_, strategy);
     join_groups(problem_, devices_[0], strategy);

@@ -58,7 +58,7 @@ public:
 private:
     const GroupSplit& split(const Grid& grid);
     std::vector<Time> loads(const Grid& grid);
-    const std::vector<int>& slots_of_ops(const Grid& grid);
+    const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
 
     const GroupGraph& graph_;

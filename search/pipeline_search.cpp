@@ -23,14 +23,21 @@ constexpr auto kIsWorse = [](const auto& a, const auto& b) {
            std::tie(b.estimate, b.more, b.grid.stages, b.grid.groups, b.grid.group_size);
 };
 
+std::vector<int> more_micro_batches(const Problem& problem) {
+    std::vector<int> more;
+    for (const int micro_batches : problem.micro_batch_choices()) {
+        if (micro_batches > problem.policy().micro_batches) more.push_back(micro_batches);
+    }
+    return more;
+}
+
 }  // namespace
 
 PipelineSearch::PipelineSearch(const GroupGraph& graph, Grids& grids)
-    : graph_(graph), grids_(grids) {
-    const Problem& problem = graph.problem();
-    for (const int micro_batches : problem.micro_batch_choices()) {
-        if (micro_batches > problem.policy().micro_batches) more_.push_back(micro_batches);
-    }
+    : graph_(graph),
+      grids_(grids),
+      more_(more_micro_batches(graph.problem())),
+      kinds_(graph, more_) {
     find_candidates();
 }
 
@@ -104,14 +111,15 @@ std::optional<Strategy> PipelineSearch::next_order(const Engine& engine) {
 
 Status PipelineSearch::step(Engine& engine) {
     std::optional<Strategy> strategy = next_layers();
-    const bool layers = strategy.has_value();
+    if (!strategy) strategy = kinds_.next();
+    const bool counts = !strategy;
     if (!strategy) strategy = next_grid(engine);
     if (!strategy) strategy = next_order(engine);
     if (!strategy) return Status::found;
     const auto evaluation = engine.evaluate(*strategy);
     if (!evaluation) return Status::found;
     const bool best = engine.best() != nullptr && *engine.best() == *strategy;
-    if (!layers) misses_ = best ? 0 : misses_ + 1;
+    if (counts) misses_ = best ? 0 : misses_ + 1;
     return Status::in_progress;
 }
 

@@ -4,6 +4,8 @@
 // (expert.h), where the problem leaves them open. In this order, one evaluation a step:
 //
 //     layers   one stretch on each device    2, 4, 8, ... micro-batches; where there are no grids
+//     kinds    a stage on each kind of       the same, best estimate first (kind_stages.h)
+//              device, if there are several
 //     grids    of two stages and more        every number of micro-batches, best estimate first, until
 //                                            kMostPipelines were tried, or kMostMisses in a row were
 //                                            not the best plan so far, or the estimate is hopeless
@@ -27,6 +29,7 @@
 
 #include "plan/strategy.h"
 #include "search/grids.h"
+#include "search/kind_stages.h"
 #include "search/searcher.h"
 
 namespace partita::search {
@@ -61,10 +64,11 @@ private:
     Grids& grids_;
     std::vector<int> more_;  ///< numbers of micro-batches beyond the policy's, rising
     std::size_t next_layers_ = 0;
+    KindStages kinds_;
     std::vector<std::unique_ptr<Grids>> more_grids_;  ///< one for each of `more_`
     std::vector<Candidate> candidates_;               ///< a heap, best estimate first
     int tried_ = 0;
-    int misses_ = 0;
+    int misses_ = 0;  ///< grids in a row
     bool reordered_ = false;
 };
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/stages.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "plan/config.h"
+#include "search/split_configs.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::FactorDegree;
+using plan::OpConfig;
+using plan::Problem;
+
+namespace {
+
+std::vector<FactorDegree> joined(const FactorDegree& group, const FactorDegree& inside) {
+    if (group.factor == inside.factor && group.degree > 1 && inside.degree > 1) {
+        return {{group.factor, group.degree * inside.degree}};
+    }
+    std::vector<FactorDegree> degrees;
+    if (group.degree > 1) degrees.push_back(group);
+    if (inside.degree > 1) degrees.push_back(inside);
+    return degrees;
+}
+
+}  // namespace
+
+OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
+                      const FactorDegree& own) {
+    std::vector<FactorDegree> over_groups = batch_axes(problem, op, block.groups);
+    over_groups.push_back({"*", block.groups});
+    for (const FactorDegree& group : over_groups) {
+        for (const FactorDegree& inside : {own, FactorDegree{"*", block.group_size}}) {
+            OpConfig config{.degrees = joined(group, inside), .devices = block.devices};
+            if (!find_fault(problem, op, config, block.micro_batches)) return config;
+        }
+    }
+    return on_one_device(problem, op, block.devices);
+}
+
+std::vector<int> slots_of_ops(const GroupGraph& graph, const std::vector<int>& slot_of_group,
+                              int slots) {
+    const graph::OpGraph& ops = graph.problem().graph();
+    const auto is_source = [&](OpId op) {
+        const graph::OpKind kind = ops.op(op).kind;
+        return kind != graph::OpKind::compute && kind != graph::OpKind::output;
+    };
+    std::vector<int> slot(ops.op_count());
+    for (std::size_t i = 0; i < ops.op_count(); ++i) {
+        const int own = slot_of_group[static_cast<std::size_t>(graph.groups().of[i])];
+        slot[i] = own < 0 ? slots - 1 : own;
+        for (const OpId before : ops.predecessors(OpId(i))) {
+            if (!is_source(before)) slot[i] = std::max(slot[i], slot[before.index()]);
+        }
+    }
+    for (std::size_t i = 0; i < ops.op_count(); ++i) {
+        const auto readers = ops.successors(OpId(i));
+        if (is_source(OpId(i)) && !readers.empty()) slot[i] = slot[readers.front().index()];
+    }
+    return slot;
+}
+
+}  // namespace partita::search

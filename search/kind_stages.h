@@ -7,8 +7,8 @@
 //
 // so that slow devices, which would only hold up the fast ones if they shared an op with them, do something at the
 // same time. Where the model is cut comes from what each kind takes for each op and from what crosses the border
-// (stage_cut.h); slow kinds before fast ones and the other way round; for every number of micro-batches. Small changes of
-// a plan do not lead there (pipeline_search.h).
+// (stage_cut.h); slow kinds before fast ones and the other way round; for every number of micro-batches, in the order
+// eager-1f1b if that is open. Small changes of a plan do not lead there (pipeline_search.h).
 //
 // Not for ops that must stay whole, given costs, or more than kMostOps.
 // Optimal: no. Source: HetPipe (Park et al., USENIX ATC 2020) and its like put unequal devices into one pipeline;

@@ -16,7 +16,7 @@
 //
 // Estimates add up what a timeline overlaps, so the cuts of all limits are worth a look.
 // Optimal: the least estimate is within a seventh of the least value of all such cuts.
-// Source: the objective is that of Narayanan et al., PipeDream, SOSP 2019, section 3.1, with the bubble added.
+// Source: the objective is that of Narayanan et al., PipeDream, SOSP 2019, with the bubble added.
 #pragma once
 
 #include <vector>
@@ -27,8 +27,7 @@ namespace partita::search {
 
 struct CutStage {
     std::vector<Time> work;  ///< of each group on this stage, per iteration
-    std::vector<Time>
-        send;  ///< of the border before each group, from the stage before; empty: first
+    std::vector<Time> send;  ///< of the border before each group; empty: the first stage
     Bytes memory;
 };
 

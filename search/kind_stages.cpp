@@ -6,6 +6,7 @@
 
 #include "plan/max_load.h"
 #include "search/batch_times.h"
+#include "search/parameter_homes.h"
 #include "search/split_configs.h"
 #include "search/stages.h"
 
@@ -109,11 +110,9 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
     for (std::size_t i = 0; i < split.times.size(); ++i) {
         const OpId op(i);
         Time more = often.total(op, devices.front()) - once.total(op, devices.front());
-        if (problem_.graph().op(op).kind == graph::OpKind::parameter) {
+        if (is_trained(problem_, op)) {
             const TensorId t = problem_.graph().op(op).outputs.front();
-            if (problem_.has_gradient(t)) {
-                more += often.additions(t) * problem_.least_accumulate_time(t, devices.front());
-            }
+            more += often.additions(t) * problem_.least_accumulate_time(t, devices.front());
         }
         // Who shares the batch reads and adds all of a parameter, who shares the parameter a part of it.
         const bool whole = problem_.is_batched(op) ? is_over_batch(problem_, op, split.axes[i])

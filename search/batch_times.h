@@ -45,10 +45,10 @@ public:
     [[nodiscard]] const Phase& backward(graph::OpId op, int device) const {
         return of(op, device).backward;
     }
-    /// Of all micro-batches, and of the update.
-    [[nodiscard]] Time total(graph::OpId op, int device) const {
+    /// Forward and backward of all micro-batches.
+    [[nodiscard]] Time both(graph::OpId op, int device) const {
         const Phases& phases = of(op, device);
-        return phases.forward.all + phases.backward.all + problem_.least_update_time(op, device);
+        return phases.forward.all + phases.backward.all;
     }
     /// What one micro-batch of the op handles, or less; nullopt: it is not known what that costs.
     [[nodiscard]] std::optional<plan::PartSize> share_of(graph::OpId op) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -428,6 +429,11 @@ SearchResult Engine::finish(Status status) {
     result.commit_order = evaluator(0).commit_order(best_->strategy);
     result.baselines.push_back(single_device_baseline());
     result.baselines.push_back(data_parallel_baseline());
+    if (best_->evaluation.feasible() && best_->evaluation.value < lower_bound_) {
+        throw std::logic_error(fmt::format(
+            "the lower bound {} ({}) is above a plan of {} that was found by {}",
+            to_text(lower_bound_), limited_by_, to_text(best_->evaluation.value), best_->searcher));
+    }
     if (!best_->evaluation.feasible()) {
         result.status = Status::infeasible;
         result.shortage = shortage_of(problem_, best_->strategy, best_->evaluation);

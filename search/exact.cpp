@@ -108,7 +108,9 @@ Status Exact::begin(Engine& engine) {
 }
 
 Status Exact::start(Engine& engine) {
-    load_ = make_load_problem(engine.groups());
+    groups_ = std::make_unique<GroupGraph>(engine.problem(),
+                                           make_groups(engine.problem(), Grouping::required_only));
+    load_ = make_load_problem(*groups_);
     beyond_ = beyond_all_loads(load_);
     bound_ = engine.lower_bound().raw();
     tree_ = std::make_unique<LoadTree>(load_);
@@ -158,7 +160,7 @@ void Exact::offer(Engine& engine, const std::vector<std::int32_t>& devices) {
     for (const std::int32_t vertex : load_.of) {
         placement.push_back(devices[static_cast<std::size_t>(vertex)]);
     }
-    static_cast<void>(engine.evaluate(engine.groups().strategy(placement)));
+    static_cast<void>(engine.evaluate(groups_->strategy(placement)));
 }
 
 MilpOptions Exact::highs_options(const Engine& engine) const {

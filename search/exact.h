@@ -29,6 +29,7 @@
 
 #include "search/clock.h"
 #include "search/contiguous.h"
+#include "search/group_graph.h"
 #include "search/loads/graph.h"
 #include "search/loads/search.h"
 #include "search/loads/tree.h"
@@ -69,6 +70,8 @@ private:
     std::unique_ptr<Contiguous> contiguous_;
     std::unique_ptr<LoadSearch> local_;
     std::unique_ptr<LocalSearch> general_;
+    /// Of ops that must share a device alone: what else the engine's groups join may be worth parting.
+    std::unique_ptr<GroupGraph> groups_;
     LoadProblem load_;
     std::unique_ptr<LoadTree> tree_;
     Duration time_given_{0};  ///< of the limit of time, when the tree began

@@ -109,7 +109,7 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
     std::vector<Time> work(graph_.size());
     for (std::size_t i = 0; i < split.times.size(); ++i) {
         const OpId op(i);
-        Time more = often.total(op, devices.front()) - once.total(op, devices.front());
+        Time more = often.both(op, devices.front()) - once.both(op, devices.front());
         if (is_trained(problem_, op)) {
             const TensorId t = problem_.graph().op(op).outputs.front();
             more += often.additions(t) * problem_.least_accumulate_time(t, devices.front());

@@ -66,7 +66,7 @@ private:
         BestTask task;
         bool any = false;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
-            if (!work_.may_use(op, c)) continue;
+            if (!work_.may_update(op, c)) continue;
             const int device = work_.classes().device[c];
             const Time whole = problem_.least_update_time(op, device);
             const Int128 price = static_cast<Int128>(work_.weight(c)) * whole.raw();

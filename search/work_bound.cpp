@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "graph/op_graph.h"
+#include "plan/op_costs.h"
 
 namespace partita::search {
 
@@ -37,15 +38,41 @@ std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
     return sets;
 }
 
+/// Has every part as large a share of the operand as of the work, or a larger one? Through windows parts may read
+/// nothing (padding) or less (gaps), and an operand that is applied once is read by some parts alone.
+bool reads_in_proportion(const Problem& problem, graph::Use use) {
+    const graph::TensorRule& operand = problem.rule(use.op).operands[use.operand];
+    return !operand.apply_once && std::ranges::none_of(operand.dims, [](const graph::DimRule& dim) {
+        return dim.window.has_value();
+    });
+}
+
+/// Of a resident operand by all parts of its reader, in sum.
+Bytes least_read_bytes(const Problem& problem, graph::Use use) {
+    const graph::Op& reader = problem.graph().op(use.op);
+    const plan::PartSize least = plan::least_size(problem.graph(), use.op, problem.rule(use.op));
+    return plan::bytes_of(problem.graph().tensor(reader.inputs[use.operand]),
+                          least.operands[use.operand]);
+}
+
+/// Does the gradient have all elements, so that accumulators of all of it are kept?
+bool has_whole_gradient(const Problem& problem, TensorId t) {
+    return std::ranges::any_of(problem.graph().uses(t), [&](graph::Use use) {
+        return problem.has_backward(use.op) && reads_in_proportion(problem, use);
+    });
+}
+
 }  // namespace
 
 WorkBound::WorkBound(const Problem& problem, const BatchTimes& times) : times_(times) {
     classify(problem);
-    find_units(problem);
-    sum_units(problem);
+    table_ = {.classes = classes_.count(), .devices = classes_.size, .capacity = classes_.capacity};
+    join_ops(problem);
+    add_ops(problem);
+    add_updates(problem);
     find_shortage(problem);
-    exclude_small_devices();
-    add_accumulations(problem);
+    close_small_classes();
+    add_additions(problem);
     bound_units();
     round_weights(choose_weights(table_));
     work_ = exact_bound();
@@ -85,7 +112,17 @@ void WorkBound::classify(const Problem& problem) {
     group_by([&](int d) { return Key{problem.device_class(d), Bytes{0}, {}}; });
 }
 
-void WorkBound::find_units(const Problem& problem) {
+std::uint32_t WorkBound::add_unit(Unit unit) {
+    const auto added = static_cast<std::uint32_t>(units_.size());
+    units_.push_back(unit);
+    table_.time.resize(units_.size() * table_.classes);
+    table_.bytes.resize(units_.size() * table_.classes);
+    table_.open.resize(units_.size() * table_.classes, 1);
+    return added;
+}
+
+/// A unit for every op, and for those that must share a device, where none of them can be split.
+void WorkBound::join_ops(const Problem& problem) {
     const std::size_t ops = problem.graph().op_count();
     std::vector<std::uint32_t> parent(ops);
     std::iota(parent.begin(), parent.end(), 0U);
@@ -94,7 +131,9 @@ void WorkBound::find_units(const Problem& problem) {
         while (parent[r] != r) r = parent[r] = parent[parent[r]];
         return r;
     };
+    const auto whole = [&](OpId op) { return problem.split_limit(op) == 1; };
     for (const auto& together : problem.constraints().together) {
+        if (!std::ranges::all_of(together, whole)) continue;
         for (const OpId op : together) {
             const std::uint32_t a = root(op.index());
             const std::uint32_t b = root(together[0].index());
@@ -104,70 +143,100 @@ void WorkBound::find_units(const Problem& problem) {
     unit_of_.resize(ops);
     for (std::size_t i = 0; i < ops; ++i) {
         if (root(i) == i) {
-            unit_of_[i] = static_cast<std::uint32_t>(units());
-            first_op_.emplace_back(i);
+            unit_of_[i] = add_unit({OpId(i), problem.split_limit(OpId(i)), 0});
         } else {
             unit_of_[i] = unit_of_[root(i)];
         }
+        units_[unit_of_[i]].tasks += 2;
+    }
+    update_of_ = unit_of_;
+}
+
+void WorkBound::keep(std::uint32_t unit, Bytes bytes) {
+    for (std::size_t c = 0; c < classes_.count(); ++c) table_.bytes[table_.at(unit, c)] += bytes;
+}
+
+void WorkBound::close_forbidden(std::uint32_t unit, const std::vector<int>& allowed) {
+    std::vector<char> usable(classes_.count(), 0);
+    for (const int d : allowed) {
+        usable[static_cast<std::size_t>(classes_.of[static_cast<std::size_t>(d)])] = 1;
+    }
+    for (std::size_t c = 0; c < classes_.count(); ++c) {
+        if (usable[c] == 0) table_.open[table_.at(unit, c)] = 0;
     }
 }
 
-void WorkBound::sum_units(const Problem& problem) {
-    const graph::OpGraph& graph = problem.graph();
-    const std::size_t classes = classes_.count();
-    table_ = {.classes = classes, .devices = classes_.size, .capacity = classes_.capacity};
-    table_.time.resize(units() * classes);
-    table_.bytes.resize(units() * classes);
-    table_.open.assign(units() * classes, 1);
-    const auto keep = [&](OpId op, Bytes bytes, bool given) {
-        for (std::size_t c = 0; c < classes; ++c) {
-            const bool cpu =
-                problem.machine().device(classes_.device[c]).kind == cost::DeviceKind::cpu;
-            // A workload's memory is that on an accelerator.
-            if (!given || !cpu) table_.bytes[table_.at(unit_of_[op.index()], c)] += bytes;
-        }
-    };
-    limit_.assign(units(), 1);
-    members_.assign(units(), 0);
-    std::vector<char> usable(classes);
-    const std::vector<int>* last = nullptr;
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+void WorkBound::add_ops(const Problem& problem) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
-        ++members_[unit_of_[i]];
-        std::int64_t& limit = limit_[unit_of_[i]];
-        limit = std::max(limit, problem.split_limit(op));
-        const std::vector<int>* allowed = &problem.allowed_devices(op);
-        if (allowed != last) {
-            std::fill(usable.begin(), usable.end(), char{0});
-            for (const int d : *allowed) {
-                usable[static_cast<std::size_t>(classes_.of[static_cast<std::size_t>(d)])] = 1;
-            }
-            last = allowed;
+        const std::uint32_t unit = unit_of_[i];
+        const std::vector<int>& allowed = problem.allowed_devices(op);
+        const bool anywhere = allowed.size() == classes_.of.size();
+        if (!anywhere) close_forbidden(unit, allowed);
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            table_.time[table_.at(unit, c)] += times_.both(op, classes_.device[c]);
         }
-        for (std::size_t c = 0; c < classes; ++c) {
-            const std::size_t k = table_.at(unit_of_[i], c);
-            if (usable[c] == 0) table_.open[k] = 0;
-            table_.time[k] += times_.total(op, classes_.device[c]);
+        add_kept(problem, op);
+    }
+}
+
+/// What an op, or the first that reads what never changes, keeps on its devices.
+void WorkBound::add_kept(const Problem& problem, OpId op) {
+    const graph::Op& facts = problem.graph().op(op);
+    if (facts.given) {
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            const cost::Device& device = problem.machine().device(classes_.device[c]);
+            // A workload's memory is that on an accelerator.
+            if (device.kind == cost::DeviceKind::cpu) continue;
+            table_.bytes[table_.at(unit_of_[op.index()], c)] += problem.persistent_bytes(op);
         }
-        const graph::Op& facts = graph.op(op);
-        const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
-        if (!source || !problem.is_resident(facts.outputs[0])) {
-            keep(op, problem.persistent_bytes(op), facts.given.has_value());
-        } else if (!graph.uses(facts.outputs[0]).empty()) {
-            const graph::Use reader = graph.uses(facts.outputs[0])[0];
-            keep(reader.op, problem.read_bytes(reader), false);
+        return;
+    }
+    if (facts.kind == OpKind::compute || facts.kind == OpKind::output) return;
+    const TensorId t = facts.outputs[0];
+    if (!problem.is_resident(t)) {
+        keep(unit_of_[op.index()], problem.tensor_bytes(t));
+    } else if (!problem.graph().uses(t).empty()) {
+        add_read(problem, problem.graph().uses(t)[0]);
+    }
+}
+
+void WorkBound::add_read(const Problem& problem, graph::Use first) {
+    if (reads_in_proportion(problem, first) || problem.split_limit(first.op) == 1) {
+        keep(unit_of_[first.op.index()], problem.read_bytes(first));
+        return;
+    }
+    const std::uint32_t unit =
+        add_unit({first.op, static_cast<std::int64_t>(problem.device_count()), 0});
+    keep(unit, least_read_bytes(problem, first));
+    close_forbidden(unit, problem.allowed_devices(first.op));
+}
+
+void WorkBound::add_updates(const Problem& problem) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const OpId op(i);
+        const graph::Op& facts = problem.graph().op(op);
+        if (facts.kind != OpKind::parameter || !problem.has_gradient(facts.outputs[0])) continue;
+        const Bytes tensor = problem.tensor_bytes(facts.outputs[0]);
+        const std::uint32_t update = update_of_[i] = add_unit({op, problem.split_limit(op), 1});
+        for (std::size_t c = 0; c < classes_.count(); ++c) {
+            table_.time[table_.at(update, c)] = problem.least_update_time(op, classes_.device[c]);
         }
+        keep(update, problem.persistent_bytes(op) - 2 * tensor);
+        close_forbidden(update, problem.allowed_devices(op));
+        if (!has_whole_gradient(problem, facts.outputs[0])) continue;
+        keep(add_unit({op, static_cast<std::int64_t>(problem.device_count()), 0}), tensor);
     }
 }
 
 /// The largest part of what a unit keeps is at least that.
 Bytes WorkBound::smallest_part(std::size_t u, Bytes bytes) const {
-    return Bytes(bytes.raw() / limit_[u]);
+    return Bytes(bytes.raw() / units_[u].parts);
 }
 
 void WorkBound::find_shortage(const Problem& problem) {
     Bytes needed;
-    for (std::size_t u = 0; u < units(); ++u) {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
         Bytes least = Bytes::max();
         Bytes shortest = Bytes::max();  // what the unit lacks on the class that suits it best
         for (std::size_t c = 0; c < classes_.count(); ++c) {
@@ -184,7 +253,7 @@ void WorkBound::find_shortage(const Problem& problem) {
             "op '{}' and what must lie with it keep {} ({} bytes), {} bytes more than the roomiest "
             "device they may use can hold. Use a device with more memory, or a higher "
             "--memory-limit.",
-            problem.graph().op(first_op_[u]).name, to_text(least), least.raw(), shortest.raw());
+            problem.graph().op(units_[u].op).name, to_text(least), least.raw(), shortest.raw());
         return;
     }
     Bytes capacity;
@@ -197,34 +266,35 @@ void WorkBound::find_shortage(const Problem& problem) {
         (needed - capacity).raw());
 }
 
-void WorkBound::exclude_small_devices() {
-    for (std::size_t u = 0; u < units(); ++u) {
+/// Only of what cannot be split: the last part of anything else may be as small as one element.
+void WorkBound::close_small_classes() {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+        if (units_[u].parts > 1) continue;
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            const Bytes bytes = table_.bytes[table_.at(u, c)];
-            if (smallest_part(u, bytes) > classes_.largest[c]) table_.open[table_.at(u, c)] = 0;
+            const std::size_t k = table_.at(u, c);
+            if (table_.bytes[k] > classes_.largest[c]) table_.open[k] = 0;
         }
     }
 }
 
-void WorkBound::add_accumulations(const Problem& problem) {
+void WorkBound::add_additions(const Problem& problem) {
     if (problem.mode() != plan::Mode::training) return;
-    const graph::OpGraph& graph = problem.graph();
-    for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+    for (std::size_t i = 0; i < problem.graph().tensor_count(); ++i) {
         const TensorId t(i);
         const std::int64_t additions = times_.additions(t);
         if (additions == 0) continue;
-        first_op_.emplace_back();
+        const std::uint32_t unit = add_unit({});
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            table_.time.push_back(additions * problem.least_accumulate_time(t, classes_.device[c]));
-            table_.bytes.emplace_back();
-            table_.open.push_back(1);
+            table_.time[table_.at(unit, c)] =
+                additions * problem.least_accumulate_time(t, classes_.device[c]);
         }
     }
 }
 
 void WorkBound::bound_units() {
-    for (std::size_t u = 0; u < units(); ++u) {
-        if (!first_op_[u].valid()) continue;  // its additions may be spread
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+        const Unit& unit = units_[u];
+        if (!unit.op.valid()) continue;  // its additions may be spread
         Time best = Time::max();
         for (std::size_t c = 0; c < classes_.count(); ++c) {
             if (table_.open[table_.at(u, c)] != 0)
@@ -233,12 +303,12 @@ void WorkBound::bound_units() {
         if (best == Time::max()) continue;
         // Whole times are rounded up, those of parts may be less than a part of them.
         const std::int64_t rounded =
-            std::min<std::int64_t>(best.raw(), members_[u] * (2 * times_.micro_batches() + 1));
-        const std::int64_t slack = limit_[u] > 1 ? rounded : 0;
-        const Time time((best.raw() - slack) / limit_[u]);
+            std::min<std::int64_t>(best.raw(), unit.tasks * times_.micro_batches());
+        const std::int64_t slack = unit.parts > 1 ? rounded : 0;
+        const Time time((best.raw() - slack) / unit.parts);
         if (time <= unit_) continue;
         unit_ = time;
-        longest_op_ = first_op_[u];
+        longest_op_ = unit.op;
     }
 }
 
@@ -273,7 +343,7 @@ Time WorkBound::exact_bound() const {
     for (std::size_t c = 0; c < classes_.count(); ++c) {
         priced -= static_cast<Int128>(byte_price_[c]) * classes_.capacity[c].raw();
     }
-    for (std::size_t u = 0; u < units(); ++u) {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
         Int128 cheapest = -1;
         for (std::size_t c = 0; c < classes_.count(); ++c) {
             if (table_.open[table_.at(u, c)] == 0) continue;
@@ -285,10 +355,6 @@ Time WorkBound::exact_bound() const {
         priced += std::max<Int128>(cheapest, 0);
     }
     return time_for(priced);
-}
-
-bool WorkBound::may_use(OpId op, std::size_t c) const {
-    return table_.open[table_.at(unit_of_[op.index()], c)] != 0;
 }
 
 }  // namespace partita::search

@@ -3,16 +3,24 @@
 // The parts of the lower bound that follow from work and memory: numbers 2 and 3 of
 // search/lower_bound.h, and the prices that number 4 needs.
 //
-// Units are ops, or ops that must share a device, and the additions of a gradient's contributions
-// (one less than there are contributions, of all micro-batches, wherever they are made). A unit may not use a class whose
-// roomiest device is smaller than the bytes it keeps.
+// Units share their time and their bytes among devices in the same proportions. They are
+//
+//     op          forward and backward of an op, or of ops that must share a device where none of them can be
+//                 split (parts of several ops would lie on the same devices, but in shares of their own). It
+//                 keeps a source's tensor, memory that is given, and what it is the first to read of a
+//                 resident tensor
+//     update      of a parameter, with the optimizer's state: these may lie elsewhere than the parameter
+//     gradient    of a parameter, which may be accumulated elsewhere than it is updated: bytes alone
+//     reads       what is read through windows or by one part alone, of which parts hold other shares than of
+//                 the work: bytes alone
+//     additions   of a gradient's contributions (one less than there are, of all micro-batches)
+//
+// A unit that cannot be split may not use a class whose roomiest device is smaller than the bytes it keeps. Of one
+// that can, a small last part may go where the others have no room.
 //
 // An op that may be split into parts is shared among devices like any divisible work; alone it takes
 // at least its time over the number of parts. Splitting never makes work or memory smaller in sum:
 // part sizes are rounded up, and what is not split is repeated.
-//
-// Bytes a unit keeps: what its sources and given nodes keep, and what the first op that reads a
-// resident tensor reads of it, since the devices of that op must hold it.
 #pragma once
 
 #include <string>
@@ -52,8 +60,14 @@ public:
     [[nodiscard]] const std::string& shortage() const { return shortage_; }
 
     [[nodiscard]] const DeviceClasses& classes() const { return classes_; }
-    /// May an op use a class?
-    [[nodiscard]] bool may_use(graph::OpId op, std::size_t c) const;
+    /// May forward and backward of an op use a class?
+    [[nodiscard]] bool may_use(graph::OpId op, std::size_t c) const {
+        return table_.open[table_.at(unit_of_[op.index()], c)] != 0;
+    }
+    /// May the update of a parameter, which may lie elsewhere?
+    [[nodiscard]] bool may_update(graph::OpId op, std::size_t c) const {
+        return table_.open[table_.at(update_of_[op.index()], c)] != 0;
+    }
 
     /// The weights w of the bound, as integers.
     [[nodiscard]] std::int64_t weight(std::size_t c) const { return weight_[c]; }
@@ -64,25 +78,34 @@ public:
     [[nodiscard]] Int128 price_of(Time time) const { return speed_ * time.raw(); }
 
 private:
+    struct Unit {
+        graph::OpId op;  ///< the first of its ops, or whose tensor it is; invalid: additions
+        std::int64_t parts = 1;  ///< that it can be in; 1: it cannot be split
+        std::int64_t tasks = 1;  ///< in one micro-batch
+    };
+
     void classify(const plan::Problem& problem);
-    void find_units(const plan::Problem& problem);
-    void sum_units(const plan::Problem& problem);
-    void add_accumulations(const plan::Problem& problem);
-    void exclude_small_devices();
+    void join_ops(const plan::Problem& problem);
+    std::uint32_t add_unit(Unit unit);
+    void add_ops(const plan::Problem& problem);
+    void add_updates(const plan::Problem& problem);
+    void add_kept(const plan::Problem& problem, graph::OpId op);
+    void add_read(const plan::Problem& problem, graph::Use first);
+    void add_additions(const plan::Problem& problem);
+    void keep(std::uint32_t unit, Bytes bytes);
+    void close_forbidden(std::uint32_t unit, const std::vector<int>& allowed);
+    void close_small_classes();
     [[nodiscard]] Bytes smallest_part(std::size_t u, Bytes bytes) const;
     void find_shortage(const plan::Problem& problem);
     void bound_units();
     void round_weights(const WorkWeights& weights);
     [[nodiscard]] Time exact_bound() const;
 
-    [[nodiscard]] std::size_t units() const { return first_op_.size(); }
-
     const BatchTimes& times_;
     DeviceClasses classes_;
-    std::vector<std::uint32_t> unit_of_;  ///< per op
-    std::vector<graph::OpId> first_op_;   ///< per unit; invalid for accumulations
-    std::vector<std::int64_t> limit_;     ///< per unit, parts that any of its ops can have
-    std::vector<std::int64_t> members_;   ///< ops per unit
+    std::vector<Unit> units_;
+    std::vector<std::uint32_t> unit_of_;    ///< per op
+    std::vector<std::uint32_t> update_of_;  ///< per op; its own unit where nothing is updated
     WorkTable table_;
     std::vector<std::int64_t> weight_;      ///< w per class
     std::vector<std::int64_t> byte_price_;  ///< z per class, in the same scale

@@ -22,6 +22,11 @@ bool has(DeviceMask mask, std::size_t d) {
     return ((mask >> d) & 1U) != 0;
 }
 
+/// To an integer that leaves room for sums of products, as in work_bound.cpp. Less than the price is sound.
+std::int64_t whole_price(double price, double scale) {
+    return static_cast<std::int64_t>(std::clamp(price * scale, 0.0, 0x1.0p60));
+}
+
 /// Bits of the fraction that leave room for sums of what is at most `largest`.
 int fraction_bits(std::int64_t largest) {
     return std::clamp(58 - static_cast<int>(std::bit_width(static_cast<std::uint64_t>(largest))), 0,
@@ -284,10 +289,10 @@ double LoadRelaxation::ascend(const LoadNode& node, int steps, LoadPrices& price
 void LoadRelaxation::set_integers(const LoadPrices& prices) {
     const double scale = std::ldexp(1.0, bits_);
     for (std::size_t i = 0; i < weight_.size(); ++i) {
-        weight_[i] = static_cast<std::int64_t>(prices.weight[i] * scale);
+        weight_[i] = whole_price(prices.weight[i], scale);
     }
     for (std::size_t d = 0; d < devices_; ++d) {
-        byte_price_[d] = static_cast<std::int64_t>(prices.bytes[d] * scale);
+        byte_price_[d] = whole_price(prices.bytes[d], scale);
     }
     for (std::size_t v = 0; v < graph_.size; ++v) {
         for (std::size_t d = 0; d < devices_; ++d) {

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// No lower bound is above a feasible plan. Plans are drawn first and memory is cut down to what they need, to
+// the byte, so that whatever a bound believes about memory is put to the test: unequal devices, uneven parts,
+// parameters that are updated elsewhere, parts that just fit.
+//
+// PARTITA_BOUND_CASES: how many are drawn; the default is quick.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/config.h"
+#include "plan/evaluator.h"
+#include "search/engine.h"
+#include "search/lower_bound.h"
+#include "search/random.h"
+#include "search/searchers.h"
+#include "tests/plan/network_builder.h"
+#include "tests/plan/random_layouts.h"
+#include "tests/plan/random_programs.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::search {
+namespace {
+
+using plan::draw;
+using plan::Problem;
+using plan::ProblemOptions;
+using plan::Strategy;
+using Ints = std::vector<std::int64_t>;
+
+int cases() {
+    const char* const asked = std::getenv("PARTITA_BOUND_CASES");
+    return asked == nullptr ? 300 : std::max(1, std::atoi(asked));
+}
+
+/// Devices up to 100 times as fast as others, with launches that take next to nothing, so that every
+/// element counts; links that are quick or slow.
+cost::Machine unequal_machine(Random& random) {
+    const int count = 1 + draw(random, draw(random, 2) == 0 ? 3 : 6);
+    const cost::Machine equal = plan::switched_machine(count);
+    std::vector<cost::Device> devices(equal.devices().begin(), equal.devices().end());
+    std::vector<cost::Link> links(equal.links().begin(), equal.links().end());
+    const std::int64_t fabric = draw(random, 2) == 0 ? 100'000'000 : 1'000'000'000'000;
+    for (cost::Link& link : links) {
+        link.bandwidth = fabric;
+        link.latency = Time{1};
+    }
+    constexpr std::int64_t kSpeeds[] = {1, 2, 10, 100};
+    for (cost::Device& device : devices) {
+        const std::int64_t speed = kSpeeds[draw(random, 4)];
+        device.model = "speed " + std::to_string(speed);
+        device.memory = Bytes{1'000'000'000};
+        device.memory_bandwidth = speed * 100'000'000;
+        device.matrix_flops.fill(speed * 10'000'000);
+        device.vector_flops = speed * 10'000'000;
+        device.launch_interval = Time{1000};
+    }
+    return {"unequal", std::move(devices), {"switch"}, std::move(links)};
+}
+
+cost::Machine with_memory(const cost::Machine& machine, const std::vector<Bytes>& memory) {
+    std::vector<cost::Device> devices(machine.devices().begin(), machine.devices().end());
+    for (std::size_t d = 0; d < devices.size(); ++d) devices[d].memory = memory[d];
+    return {"just enough",
+            std::move(devices),
+            {"switch"},
+            {machine.links().begin(), machine.links().end()}};
+}
+
+graph::Attributes on_rows() {
+    return plan::attribute("axis", std::int64_t{1});
+}
+
+graph::Attributes rows_of(std::int64_t begin, std::int64_t end) {
+    graph::Attributes window = plan::attribute("starts", Ints{begin});
+    window.set("ends", Ints{end});
+    window.set("axes", Ints{1});
+    return window;
+}
+
+graph::Attributes every_fourth() {
+    graph::Attributes window = plan::attribute("kernel_shape", Ints{1});
+    window.set("strides", Ints{4});
+    return window;
+}
+
+/// One to three layers whose weights are larger than what flows between them, so that memory is weights;
+/// extents that few degrees divide.
+graph::OpGraph heavy_network(Random& random) {
+    plan::NetworkBuilder build;
+    const auto extent = [&] { return std::int64_t{1 + draw(random, 7)}; };
+    const std::int64_t samples = extent();
+    std::int64_t rows = extent();
+    std::int64_t columns = extent();
+    graph::TensorId x = build.source("x", graph::TensorRole::input, {samples, rows, columns});
+    for (int layer = draw(random, 3); layer >= 0; --layer) {
+        const std::int64_t next = extent() * (1 + draw(random, 8));
+        switch (layer == 0 ? 0 : draw(random, 5)) {  // something to train
+        case 0:                                      // a weight for each sample
+            x = build.add("MatMul", {x, build.weight({samples, columns, next})},
+                          {{samples, rows, next}})[0];
+            columns = next;
+            break;
+        case 2:  // only some rows are read on
+            x = build.add("Slice", {x}, {{samples, 1, columns}}, rows_of(rows - 1, rows))[0];
+            rows = 1;
+            break;
+        case 3: {  // what never changes is read with gaps
+            const graph::TensorId table = build.weight({samples, 1, 4 * columns});
+            const graph::TensorId read =
+                build.add("MaxPool", {table}, {{samples, 1, columns}}, every_fourth())[0];
+            x = build.add("Add", {x, read}, {{samples, rows, columns}})[0];
+            break;
+        }
+        case 4: {  // of two results that are put together one is taken out again
+            const graph::TensorId product = build.add(
+                "MatMul", {x, build.weight({columns, columns})}, {{samples, rows, columns}})[0];
+            const graph::TensorId both =
+                build.add("Concat", {product, x}, {{samples, 2 * rows, columns}}, on_rows())[0];
+            x = build.add("Slice", {both}, {{samples, rows, columns}}, rows_of(rows, 2 * rows))[0];
+            break;
+        }
+        default:
+            x = build.add("MatMul", {x, build.weight({columns, next})}, {{samples, rows, next}})[0];
+            columns = next;
+        }
+    }
+    build.add_outputs();
+    return std::move(build.graph);
+}
+
+struct Drawn {
+    Strategy strategy;
+    plan::Evaluation evaluation;
+};
+
+/// The quickest of some legal strategies, each a few changes away from the best so far.
+std::optional<Drawn> draw_plan(Random& random, const Problem& problem, int micro_batches) {
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    std::optional<Drawn> best;
+    for (int i = 0; i < 200; ++i) {
+        Strategy strategy;
+        if (!best || i < 20) {
+            strategy = plan::random_strategy(random, problem, micro_batches);
+        } else {
+            strategy = best->strategy;
+            const auto change = plan::random_change(random, problem, micro_batches);
+            for (const auto& [op, config] : change.configs) strategy.configs[op.index()] = config;
+            for (const auto& [op, update] : change.updates) strategy.updates[op.index()] = update;
+        }
+        if (plan::find_fault(problem, strategy)) continue;
+        plan::Evaluation evaluation = evaluator->evaluate(strategy);
+        if (best && !evaluation.better_than(best->evaluation)) continue;
+        best = Drawn{std::move(strategy), std::move(evaluation)};
+    }
+    return best;
+}
+
+/// Less than all tensors together on most devices, so that quick plans are those that fit.
+std::vector<Bytes> scarce_memory(Random& random, const graph::OpGraph& graph, int devices) {
+    Bytes all;
+    for (std::size_t t = 0; t < graph.tensor_count(); ++t) {
+        all += graph.tensor(graph::TensorId(t)).bytes();
+    }
+    std::vector<Bytes> memory;
+    for (int d = 0; d < devices; ++d) {
+        memory.push_back(Bytes(1 + all.raw() * (1 + draw(random, 16)) / 10));
+    }
+    return memory;
+}
+
+std::vector<Bytes> just_enough(Random& random, const plan::Evaluation& evaluation) {
+    std::vector<Bytes> memory;
+    for (const plan::DeviceUse& device : evaluation.devices) {
+        // At least one byte: a machine has no device without memory.
+        const Bytes needed = std::max(device.memory, Bytes{1});
+        memory.push_back(draw(random, 4) == 0 ? 2 * needed : needed);
+    }
+    return memory;
+}
+
+ProblemOptions draw_options(Random& random) {
+    ProblemOptions options;
+    if (draw(random, 2) == 0) {
+        options.mode = plan::Mode::training;
+        options.objective = plan::Objective::step_time;
+        constexpr plan::Optimizer kOptimizers[] = {plan::Optimizer::sgd, plan::Optimizer::momentum,
+                                                   plan::Optimizer::adam};
+        options.policy.optimizer = kOptimizers[draw(random, 3)];
+    }
+    if (draw(random, 3) == 0) options.objective = plan::Objective::throughput;
+    return options;
+}
+
+void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
+    Random random(seed);
+    const int micro_batches = draw(random, 4) == 0 ? 1 + draw(random, 3) : 1;
+    const graph::OpGraph graph =
+        micro_batches == 1 && draw(random, 4) > 0
+            ? heavy_network(random)
+            : plan::random_network(
+                  random, draw(random, 6),
+                  micro_batches > 1 ? plan::Layers::samples_apart : plan::Layers::any);
+    const cost::Machine roomy = unequal_machine(random);
+    ProblemOptions options = draw_options(random);
+    options.policy.micro_batches = micro_batches;
+    const cost::Machine tight =
+        with_memory(roomy, scarce_memory(random, graph, roomy.device_count()));
+    const Problem anywhere = plan::make_problem(graph, tight, options);
+    const std::optional<Drawn> drawn = draw_plan(random, anywhere, micro_batches);
+    if (!drawn) return;
+    const cost::Machine machine = with_memory(roomy, just_enough(random, drawn->evaluation));
+    const Problem problem = plan::make_problem(graph, machine, options);
+    const plan::Evaluation evaluation =
+        plan::make_evaluator(problem, plan::Scheduler::pct)->evaluate(drawn->strategy);
+    ASSERT_TRUE(evaluation.feasible());
+    const LowerBound bound = lower_bound(problem);
+    EXPECT_EQ(bound.shortage, "") << plan::text_of(problem, drawn->strategy);
+    EXPECT_LE(bound.value, evaluation.value) << bound.limited_by << "\n"
+                                             << plan::text_of(problem, drawn->strategy);
+}
+
+/// A slow device with much memory and a quick one with little, joined by links that take next to nothing.
+cost::Machine slow_and_quick(Bytes slow, Bytes quick) {
+    const cost::Machine equal = plan::switched_machine(2);
+    std::vector<cost::Device> devices(equal.devices().begin(), equal.devices().end());
+    std::vector<cost::Link> links(equal.links().begin(), equal.links().end());
+    for (cost::Link& link : links) {
+        link.bandwidth = std::int64_t{1} << 50U;
+        link.latency = Time{1};
+    }
+    devices[0].memory = slow;
+    devices[1].memory = quick;
+    devices[1].model = "quick";
+    devices[1].memory_bandwidth *= 10;
+    devices[1].vector_flops *= 10;
+    for (std::int64_t& flops : devices[1].matrix_flops) flops *= 10;
+    return {"unequal", std::move(devices), {"switch"}, std::move(links)};
+}
+
+// Three samples in two parts: 8 MB for the slow device, 4 MB for the quick one, which half of 12 MB would not
+// fit.
+TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
+    plan::NetworkBuilder build;
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, {3, 100, 1000});
+    build.add("MatMul", {x, build.weight({3, 1000, 1000})}, {{3, 100, 1000}});
+    build.add_outputs();
+    const cost::Machine machine = slow_and_quick(Bytes{100'000'000}, Bytes{5'500'000});
+    const Problem problem = plan::make_problem(build.graph, machine);
+    Strategy strategy = plan::whole_ops(std::vector<int>(build.graph.op_count(), 0), {});
+    const auto product = build.graph.op_count() - 2;
+    ASSERT_EQ(build.graph.ops()[product].type, "MatMul");
+    const auto& factors = problem.rule(graph::OpId(product)).factors;
+    const auto samples = std::ranges::find(factors, 3, &graph::Factor::extent);
+    ASSERT_NE(samples, factors.end());
+    strategy.configs[product] = {.degrees = {{samples->name, 2}},
+                                 .devices = plan::DeviceSet::progression(0, 2, 1)};
+    ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    const plan::Evaluation evaluation = evaluator->evaluate(strategy);
+    ASSERT_TRUE(evaluation.feasible());
+    EXPECT_LE(lower_bound(problem).value, evaluation.value);
+    const SearchResult alone = search(problem, {.searchers = {"single-device"}});
+    EXPECT_NE(alone.status, Status::optimal);
+}
+
+/// Of plans that once were below their bounds.
+constexpr std::uint64_t kFell[] = {785, 3052, 4528};
+
+TEST(LowerBound, IsBelowPlansThatJustFitUnequalDevices) {
+    for (const std::uint64_t seed : kFell) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_bound_below_a_plan_that_just_fits(seed);
+    }
+    for (int seed = 1; seed <= cases(); ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_bound_below_a_plan_that_just_fits(static_cast<std::uint64_t>(seed));
+    }
+}
+
+}  // namespace
+}  // namespace partita::search

@@ -47,6 +47,8 @@ public:
     [[nodiscard]] int axis(std::int64_t axis, int rank) const;
     /// Complains unless the operand has this many dims.
     void expect_rank(int operand, int rank) const;
+    /// Complains unless the result is wanted and has this many dims.
+    void expect_result_rank(int result, int rank) const;
 
     int add(std::string name, std::int64_t extent, bool splittable = true);
     /// One factor d0, d1, ... per dim of the shape.

@@ -79,6 +79,7 @@ OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const Heads heads = heads_of(b);
     const int time = rank == 4 ? 2 : 1;
     const std::int64_t keys = b.shape(1)[std::size_t(time)];
+    if (b.has_operand(kPastKey)) b.expect_rank(kPastKey, 4);
     const std::int64_t past = b.has_operand(kPastKey) ? b.shape(kPastKey)[2] : 0;
 
     const int n = b.add("n", b.shape(0)[0]);

@@ -53,6 +53,7 @@ ConvFactors add_conv_factors(RuleBuilder& b, const ConvOperands& operands, bool 
     const int rank = b.rank(operands.data);
     if (rank < 3) b.fail("operand 0: expected 3 dims or more");
     b.expect_rank(operands.weight, rank);
+    b.expect_result_rank(0, rank);
     const Shape& data = b.shape(operands.data);
     const Shape& weight = b.shape(operands.weight);
     const std::int64_t groups = group_count(b, transposed ? data[1] : weight[0]);
@@ -125,6 +126,7 @@ OpRule deform_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     constexpr int kOffset = 2;
     constexpr int kMask = 4;
     for (const int operand : {kOffset, kMask}) {
+        if (b.has_operand(operand)) b.expect_rank(operand, b.rank(operands.data));
         b.operand(operand, 0, {factors.n});
         for (int i = 2; i < b.rank(operand); ++i) {
             b.operand(operand, i, {factors.spatial[std::size_t(i - 2)]});

@@ -78,11 +78,14 @@ OpRule gather_nd_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const int rank = b.rank(0);
     const int index_rank = b.rank(1);
     if (rank < 1 || index_rank < 1) b.fail("expected operands of 1 dim or more");
-    const int batch = static_cast<int>(op.attributes.get_int("batch_dims", 0));
-    const int selected = static_cast<int>(b.shape(1).back());
-    if (batch < 0 || batch >= index_rank || batch + selected > rank) {
+    const std::int64_t batch_dims = op.attributes.get_int("batch_dims", 0);
+    const std::int64_t selected_dims = b.shape(1).back();
+    if (batch_dims < 0 || batch_dims >= index_rank || batch_dims > rank ||
+        selected_dims > rank - batch_dims) {
         b.fail("attribute 'batch_dims': expected fewer dims than the operands have");
     }
+    const int batch = static_cast<int>(batch_dims);
+    const int selected = static_cast<int>(selected_dims);
     for (int dim = 0; dim < batch; ++dim) {
         const int factor = b.add(numbered('d', dim), b.shape(0)[std::size_t(dim)]);
         b.operand(0, dim, {factor});
@@ -145,6 +148,7 @@ OpRule scatter_nd_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const int rank = b.rank(0);
     const int index_rank = b.rank(1);
     if (index_rank < 1) b.fail("operand 1: expected 1 dim or more");
+    if (b.shape(1).back() > rank) b.fail("operand 1: expected its last dim to select in operand 0");
     const int selected = static_cast<int>(b.shape(1).back());
     b.expect_rank(2, index_rank - 1 + rank - selected);
     for (int dim = 0; dim < rank; ++dim) {

@@ -2,6 +2,7 @@
 //
 // Matrix products: MatMul and its quantized forms, Gemm, Einsum.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -111,38 +112,48 @@ struct Subscripts {
     std::string result;
 };
 
-Subscripts parse_equation(RuleBuilder& b) {
-    std::string equation = b.op().attributes.get_string("equation", "");
-    std::erase(equation, ' ');
-    for (std::size_t at; (at = equation.find("...")) != std::string::npos;) {
-        equation.replace(at, 3, "*");
+/// Without an arrow: the ellipsis, then the letters that occur once, in alphabetical order.
+std::string implied_result(const std::vector<std::string>& operands) {
+    std::array<std::size_t, 128> occurrences{};
+    for (const std::string& operand : operands) {
+        for (const char letter : operand) ++occurrences[static_cast<unsigned char>(letter) & 127u];
     }
+    std::string result;
+    if (occurrences['*'] > 0) result += '*';
+    for (std::size_t letter = 0; letter < occurrences.size(); ++letter) {
+        if (letter != '*' && occurrences[letter] == 1) result += static_cast<char>(letter);
+    }
+    return result;
+}
+
+/// The equation without spaces, '*' for each ellipsis.
+std::string compact_equation(const std::string& equation) {
+    std::string compact;
+    for (std::size_t at = 0; at < equation.size(); ++at) {
+        if (equation[at] == ' ') continue;
+        const bool ellipsis = equation.compare(at, 3, "...") == 0;
+        compact += ellipsis ? '*' : equation[at];
+        if (ellipsis) at += 2;
+    }
+    return compact;
+}
+
+Subscripts parse_equation(RuleBuilder& b) {
+    const std::string equation = compact_equation(b.op().attributes.get_string("equation", ""));
     const std::size_t arrow = equation.find("->");
     Subscripts subscripts;
-    std::string left = equation.substr(0, arrow);
-    for (std::size_t comma; (comma = left.find(',')) != std::string::npos;) {
-        subscripts.operands.push_back(left.substr(0, comma));
-        left.erase(0, comma + 1);
+    const std::string left = equation.substr(0, arrow);
+    for (std::size_t from = 0; from != std::string::npos;) {
+        const std::size_t comma = left.find(',', from);
+        subscripts.operands.push_back(left.substr(from, comma - from));
+        from = comma == std::string::npos ? comma : comma + 1;
     }
-    subscripts.operands.push_back(left);
     if (static_cast<int>(subscripts.operands.size()) != b.operand_count()) {
         b.fail(fmt::format("attribute 'equation': expected {} operands, got \"{}\"",
                            b.operand_count(), equation));
     }
-    if (arrow != std::string::npos) {
-        subscripts.result = equation.substr(arrow + 2);
-        return subscripts;
-    }
-    // Without an arrow: the ellipsis, then the letters that occur once, in alphabetical order.
-    std::string all;
-    for (const std::string& operand : subscripts.operands) all += operand;
-    std::sort(all.begin(), all.end());
-    if (all.find('*') != std::string::npos) subscripts.result = "*";
-    for (const char letter : all) {
-        if (letter != '*' && std::count(all.begin(), all.end(), letter) == 1) {
-            subscripts.result += letter;
-        }
-    }
+    subscripts.result = arrow != std::string::npos ? equation.substr(arrow + 2)
+                                                   : implied_result(subscripts.operands);
     return subscripts;
 }
 

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "graph/op_rules.h"
 
 namespace partita::graph {
@@ -118,6 +120,11 @@ OpRule pad_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     std::vector<bool> is_padded(static_cast<std::size_t>(rank), false);
     for (std::size_t i = 0; i < axes->size(); ++i) {
         const std::size_t dim = static_cast<std::size_t>(b.axis((*axes)[i], rank));
+        constexpr std::int64_t kFarthest = std::int64_t{1} << 55;  // more than any extent
+        if ((*pads)[i] < -kFarthest || (*pads)[i] > kFarthest) {
+            b.fail(
+                fmt::format("padding of dim {}: expected at most 2^55, got {}", dim, (*pads)[i]));
+        }
         begins[dim] = (*pads)[i];
         is_padded[dim] = (*pads)[i] != 0 || (*pads)[i + axes->size()] != 0;
     }
@@ -176,7 +183,10 @@ OpRule split_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const std::int64_t total = b.shape(0)[std::size_t(axis)];
     const std::int64_t each = total / b.result_count();
     bool is_even = each * b.result_count() == total;
-    for (const int i : results) is_even &= b.result_shape(i)[std::size_t(axis)] == each;
+    for (const int i : results) {
+        b.expect_result_rank(i, rank);
+        is_even &= b.result_shape(i)[std::size_t(axis)] == each;
+    }
     for (int dim = 0; dim < rank; ++dim) {
         if (dim == axis && !is_even) continue;
         const int part = dim == axis ? b.add("part", b.result_count(), /*splittable=*/false) : -1;

@@ -15,6 +15,9 @@ OpRule pool_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const Shape kernel = op.attributes.get_ints("kernel_shape");
     b.expect_rank(0, static_cast<int>(kernel.size()) + 2);
+    for (int result = 0; result < b.result_count(); ++result) {
+        if (result == 0 || b.has_result(result)) b.expect_result_rank(result, b.rank(0));
+    }
     // Indices number the elements of the whole operand; a part would have to know its offset.
     const bool splittable = !b.has_result(1);
     std::vector<int> dims{b.add("n", b.shape(0)[0], splittable),

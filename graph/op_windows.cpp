@@ -23,14 +23,17 @@ std::vector<std::int64_t> per_dim(RuleBuilder& b, const char* name, std::size_t 
 }
 
 std::int64_t reach(const SpatialWindow& window) {
-    return (window.kernel - 1) * window.dilation;
+    return checked_product(window.kernel - 1, window.dilation);
 }
+
+/// More than any extent; what is padded beyond it makes no difference.
+constexpr Int128 kFarthest = Int128{1} << 55;
 
 /// Padding at the beginning so that `shorter` outputs of the stride cover `longer` positions.
 std::int64_t same_padding(const SpatialWindow& window, std::int64_t longer, std::int64_t shorter,
                           bool is_upper) {
-    const std::int64_t total =
-        std::max<std::int64_t>(0, (shorter - 1) * window.stride + reach(window) + 1 - longer);
+    const Int128 needed = Int128{shorter - 1} * window.stride + reach(window) + 1 - longer;
+    const auto total = static_cast<std::int64_t>(std::clamp<Int128>(needed, 0, kFarthest));
     return is_upper ? total / 2 : total - total / 2;
 }
 
@@ -101,8 +104,8 @@ void set_transposed_windows(RuleBuilder& b, int operand, const std::vector<int>&
         // than the stride leaves outputs that read nothing: they get the position before, so that
         // no part's padding is negative; nor may a part of mere output padding read nothing.
         const std::int64_t widest = std::max(reach(window), window.stride - 1);
-        const std::int64_t before =
-            std::max(widest - pad - (window.stride - 1), outputs - extent * window.stride);
+        const std::int64_t before = std::max(widest - pad - (window.stride - 1),
+                                             outputs - checked_product(extent, window.stride));
         b.window(operand, static_cast<int>(i + 2), factors[i],
                  {.stride = 1, .before = before, .after = pad, .divisor = window.stride});
     }

@@ -109,6 +109,14 @@ void RuleBuilder::expect_rank(int operand, int expected) const {
                      fmt::join(shape(operand), " ")));
 }
 
+void RuleBuilder::expect_result_rank(int result, int expected) const {
+    if (has_result(result) && result_rank(result) == expected) return;
+    fail(fmt::format("result {}: expected {} dims, got {}", result, expected,
+                     has_result(result)
+                         ? fmt::format("shape [{}]", fmt::join(result_shape(result), " "))
+                         : std::string("none")));
+}
+
 int RuleBuilder::add(std::string name, std::int64_t extent, bool splittable) {
     rule_.factors.push_back({.name = std::move(name), .extent = extent, .splittable = splittable});
     return static_cast<int>(rule_.factors.size()) - 1;
@@ -193,17 +201,16 @@ void RuleBuilder::fail(const std::string& what) const {
 // Parts of a factor that one result has and another lacks would all compute the other: each would
 // send it a gradient, and all of these would be added up. No layout of ours says otherwise.
 void RuleBuilder::keep_redundant_factors_whole() {
-    for (std::size_t f = 0; f < rule_.factors.size(); ++f) {
-        Factor& factor = rule_.factors[f];
-        if (factor.reduction || factor.extent < 2) continue;
-        for (int i = 0; i < result_count(); ++i) {
-            if (!has_result(i)) continue;
-            const auto& dims = rule_.results[static_cast<std::size_t>(i)].dims;
-            const bool has_factor = std::any_of(dims.begin(), dims.end(), [f](const DimRule& dim) {
-                return std::find(dim.factors.begin(), dim.factors.end(), static_cast<int>(f)) !=
-                       dim.factors.end();
-            });
-            if (!has_factor) factor.splittable = false;
+    for (int i = 0; i < result_count(); ++i) {
+        if (!has_result(i)) continue;
+        std::vector<char> has_factor(rule_.factors.size(), 0);
+        for (const DimRule& dim : rule_.results[static_cast<std::size_t>(i)].dims) {
+            for (const int f : dim.factors) has_factor[static_cast<std::size_t>(f)] = 1;
+        }
+        for (std::size_t f = 0; f < rule_.factors.size(); ++f) {
+            Factor& factor = rule_.factors[f];
+            if (factor.reduction || factor.extent < 2) continue;
+            if (has_factor[f] == 0) factor.splittable = false;
         }
     }
 }

@@ -40,8 +40,10 @@ std::size_t normalize_axis(std::int64_t axis, std::size_t rank) {
 
 Literal make_result(const FoldNode& node, graph::DType dtype, const Shape& shape) {
     const std::int64_t limit = is_integral(dtype) ? node.limit : node.real_limit;
-    if (!can_be_literal(dtype) || !element_count(shape, limit)) throw NotFoldable{};
-    return make_literal(dtype, shape);
+    if (!can_be_literal(dtype) || !literal_fits(shape, limit)) throw NotFoldable{};
+    Literal result = make_literal(dtype, shape);
+    spend(node, result);
+    return result;
 }
 
 Shape broadcast(const Shape& a, const Shape& b) {
@@ -99,6 +101,13 @@ void store(Literal& result, std::size_t flat, double value) {
     store(result, flat, static_cast<std::int64_t>(value));
 }
 
+void spend(const FoldNode& node, const Literal& literal) {
+    if (node.work_left == nullptr) return;
+    const std::size_t work = (literal.size() + 1) * (literal.shape.size() + 1);
+    *node.work_left -= static_cast<std::int64_t>(work);
+    if (*node.work_left < 0) throw NotFoldable{};
+}
+
 namespace {
 
 const FoldRow* find_fold_row(std::string_view type) {
@@ -124,6 +133,9 @@ std::optional<Literals> fold(const FoldNode& node) {
         if (operand.given && !row->shape_only && operand.literal == nullptr) return std::nullopt;
     }
     try {
+        for (const FoldOperand& operand : node.operands) {
+            if (!row->shape_only && operand.literal != nullptr) spend(node, *operand.literal);
+        }
         Literals results = row->function(node);
         if (results.size() != node.results) return std::nullopt;
         return results;

@@ -40,6 +40,9 @@ struct FoldNode {
     std::size_t results = 1;
     std::int64_t limit = 4096;     ///< elements of an integer or boolean result
     std::int64_t real_limit = 64;  ///< of a floating-point one
+    /// Visits of one dim of one element that are left for this and all later nodes, counted before
+    /// they are made; a node that needs more is not folded. Null: no limit.
+    std::int64_t* work_left = nullptr;
 };
 
 using Literals = std::vector<Literal>;

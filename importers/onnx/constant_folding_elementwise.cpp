@@ -198,10 +198,14 @@ std::int64_t modulo(std::int64_t a, std::int64_t b, bool fmod) {
     const std::int64_t rest = b == -1 ? 0 : a % b;
     return !fmod && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
+/// By squaring: of a base other than -1, 0 and 1 at most 63 factors fit.
 std::int64_t power(std::int64_t base, std::int64_t exponent) {
-    if (exponent < 0 || exponent > 4096) throw NotFoldable{};
+    if (exponent < 0) throw NotFoldable{};
     std::int64_t result = 1;
-    for (std::int64_t i = 0; i < exponent; ++i) result = multiply(result, base);
+    for (std::int64_t rest = exponent; rest > 0; rest /= 2) {
+        if (rest % 2 != 0) result = multiply(result, base);
+        if (rest > 1) base = multiply(base, base);
+    }
     return result;
 }
 

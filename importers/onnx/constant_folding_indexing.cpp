@@ -36,9 +36,9 @@ Literals fold_gather(const FoldNode& node) {
 }
 
 /// Offset in `x` of the slice that one index tuple names.
-std::size_t tuple_offset(const Literal& x, const Literal& indices, std::size_t tuple,
-                         std::size_t depth, std::size_t first_dim) {
-    const std::vector<std::size_t> strides = strides_of(x.shape);
+std::size_t tuple_offset(const Literal& x, const std::vector<std::size_t>& strides,
+                         const Literal& indices, std::size_t tuple, std::size_t depth,
+                         std::size_t first_dim) {
     std::size_t offset = 0;
     for (std::size_t d = 0; d < depth; ++d) {
         const auto extent = static_cast<std::size_t>(x.shape[first_dim + d]);
@@ -61,7 +61,9 @@ Literals fold_gather_nd(const FoldNode& node) {
     if (indices.shape.empty() || !indices.integral() || batch_dims < 0) throw NotFoldable{};
     const auto batch = static_cast<std::size_t>(batch_dims);
     const auto depth = static_cast<std::size_t>(indices.shape.back());
-    if (batch >= indices.shape.size() || batch + depth > x.shape.size()) throw NotFoldable{};
+    if (batch >= indices.shape.size() || batch > x.shape.size() || depth > x.shape.size() - batch) {
+        throw NotFoldable{};
+    }
     if (!std::equal(x.shape.begin(), x.shape.begin() + batch_dims, indices.shape.begin())) {
         throw NotFoldable{};
     }
@@ -72,12 +74,13 @@ Literals fold_gather_nd(const FoldNode& node) {
     const std::size_t inner = product(x.shape, batch + depth, x.shape.size());
     const std::size_t batches = product(x.shape, 0, batch);
     const std::size_t tuples = product(indices.shape, 0, indices.shape.size() - 1);
+    const std::size_t per_batch = product(x.shape, batch, x.shape.size());
+    const std::vector<std::size_t> strides = strides_of(x.shape);
     for (std::size_t flat = 0; flat < y.size(); ++flat) {
         const std::size_t tuple = flat / inner;
-        const std::size_t batch_offset =
-            tuple / (tuples / batches) * product(x.shape, batch, x.shape.size());
-        copy_element(y, flat, x,
-                     batch_offset + tuple_offset(x, indices, tuple, depth, batch) + flat % inner);
+        const std::size_t batch_offset = tuple / (tuples / batches) * per_batch;
+        const std::size_t in_batch = tuple_offset(x, strides, indices, tuple, depth, batch);
+        copy_element(y, flat, x, batch_offset + in_batch + flat % inner);
     }
     return {std::move(y)};
 }
@@ -93,8 +96,9 @@ Literals fold_scatter_nd(const FoldNode& node) {
     const std::size_t inner = product(y.shape, depth, y.shape.size());
     const std::size_t tuples = product(indices.shape, 0, indices.shape.size() - 1);
     if (updates.size() != tuples * inner) throw NotFoldable{};
+    const std::vector<std::size_t> strides = strides_of(y.shape);
     for (std::size_t flat = 0; flat < updates.size(); ++flat) {
-        const std::size_t at = tuple_offset(y, indices, flat / inner, depth, 0);
+        const std::size_t at = tuple_offset(y, strides, indices, flat / inner, depth, 0);
         copy_element(y, at + flat % inner, updates, flat);
     }
     return {std::move(y)};

@@ -27,6 +27,7 @@ Literals reshaped(const FoldNode& node, const Shape& shape) {
     const Literal& x = operand(node, 0);
     const auto count = element_count(shape, static_cast<std::int64_t>(x.size()));
     if (!count || static_cast<std::size_t>(*count) != x.size()) throw NotFoldable{};
+    if (!literal_fits(shape, node.limit)) throw NotFoldable{};  // an empty one of giant extents
     Literal y = x;
     y.shape = shape;
     return {std::move(y)};

@@ -200,4 +200,11 @@ std::optional<std::int64_t> element_count(const graph::Shape& shape, std::int64_
     return count;
 }
 
+bool literal_fits(const graph::Shape& shape, std::int64_t limit) {
+    if (shape.size() > static_cast<std::size_t>(kMaxRank)) return false;
+    graph::Shape filled = shape;
+    std::replace(filled.begin(), filled.end(), std::int64_t{0}, std::int64_t{1});
+    return element_count(filled, limit).has_value();
+}
+
 }  // namespace partita::importers

@@ -20,6 +20,10 @@
 
 namespace partita::importers {
 
+/// Dims of the tensors that are read; more than numpy and PyTorch know of. Past 55 dims all others
+/// have one position, as no memory holds 2^55 elements.
+inline constexpr int kMaxRank = 64;
+
 struct Literal {
     graph::DType dtype = graph::DType::int64;
     graph::Shape shape;
@@ -55,5 +59,9 @@ std::vector<std::byte> to_bytes(const Literal& literal);
 
 /// Product of extents, or nullopt when one is negative or the product exceeds `limit`.
 std::optional<std::int64_t> element_count(const graph::Shape& shape, std::int64_t limit);
+
+/// Whether a literal may have this shape: at most kMaxRank dims and `limit` elements, where an empty
+/// dim counts as one position: loops over the other dims must end too.
+bool literal_fits(const graph::Shape& shape, std::int64_t limit);
 
 }  // namespace partita::importers

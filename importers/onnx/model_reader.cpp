@@ -174,12 +174,20 @@ ModelReader::Node ModelReader::open_node(const onnx::NodeProto& proto, std::size
 
 void ModelReader::check_node(const Node& node) const {
     if (node.schema == nullptr) return;
-    std::optional<int> rank;
-    if (!node.operands.empty() && node.operands[0] != kNoValue) {
-        const auto shape = shape_of(values_[node.operands[0]].type);
-        if (shape) rank = static_cast<int>(shape->size());
+    std::vector<std::optional<int>> ranks(node.operands.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (node.operands[i] == kNoValue) continue;
+        const auto shape = shape_of(values_[node.operands[i]].type);
+        if (shape) ranks[i] = static_cast<int>(shape->size());
     }
-    const std::string fault = fault_of(*node.proto, *node.schema, rank);
+    std::string fault = fault_of(*node.proto, *node.schema, ranks);
+    // Inside a function a name may stand for an operand that the caller left out.
+    const auto& formal = node.schema->inputs();
+    for (std::size_t i = 0; fault.empty() && i < std::min(formal.size(), ranks.size()); ++i) {
+        if (formal[i].GetOption() == onnx::OpSchema::Single && node.operands[i] == kNoValue) {
+            fault = fmt::format("operand {}: expected a tensor, got none", i);
+        }
+    }
     if (!fault.empty()) fail(node, fault);
     try {
         node.schema->Verify(*node.proto);

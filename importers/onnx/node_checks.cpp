@@ -5,10 +5,12 @@
 #include <array>
 #include <limits>
 #include <string_view>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "importers/onnx/literal.h"
 #include "importers/onnx/model_error.h"
 
 namespace partita::importers {
@@ -48,13 +50,10 @@ std::string count_fault(std::string_view what, int count, int low, int high) {
 }
 
 std::string attribute_type_faults(const onnx::NodeProto& node, const onnx::OpSchema& schema) {
-    for (int i = 0; i < node.attribute_size(); ++i) {
-        const AttributeProto& attribute = node.attribute(i);
-        for (int j = 0; j < i; ++j) {
-            if (node.attribute(j).name() == attribute.name()) {
-                return fmt::format("attribute '{}': given more than once",
-                                   printable(attribute.name()));
-            }
+    std::unordered_set<std::string_view> seen;
+    for (const AttributeProto& attribute : node.attribute()) {
+        if (!seen.insert(attribute.name()).second) {
+            return fmt::format("attribute '{}': given more than once", printable(attribute.name()));
         }
         const auto known = schema.attributes().find(attribute.name());
         // Names that begin with two underscores are somebody's own business.
@@ -68,16 +67,17 @@ std::string attribute_type_faults(const onnx::NodeProto& node, const onnx::OpSch
         }
     }
     for (const auto& [name, attribute] : schema.attributes()) {
-        const auto given =
-            std::any_of(node.attribute().begin(), node.attribute().end(),
-                        [&wanted = name](const AttributeProto& a) { return a.name() == wanted; });
-        if (attribute.required && !given) {
+        if (attribute.required && seen.count(name) == 0) {
             return fmt::format("attribute '{}': expected {}, got none", name,
                                type_text(attribute.type));
         }
     }
     return {};
 }
+
+/// What of an attribute may be multiplied by another without leaving 64 bits, and what no tensor
+/// that exists needs more of.
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 /// Lists with `per_dim` entries for each spatial dim (operand 0 without batch and channels).
 struct ListLimit {
@@ -93,8 +93,81 @@ constexpr std::array<std::string_view, 9> kWindowed = {
     "AveragePool", "Conv",    "ConvInteger", "ConvTranspose", "DeformConv",
     "LpPool",      "MaxPool", "MaxUnpool",   "QLinearConv"};
 
-constexpr std::array<std::string_view, 4> kPositive = {"blocksize", "group", "hidden_size",
-                                                       "offset_group"};
+/// Counts and sizes, integers or lists of them. Some exporters write 0 for "not given".
+struct CountLimit {
+    std::string_view name;
+    std::int64_t minimum;
+};
+constexpr std::array kCounts = {
+    CountLimit{"block_size", 0},
+    CountLimit{"blocksize", 1},
+    CountLimit{"dilations", 1},
+    CountLimit{"group", 1},
+    CountLimit{"hidden_size", 1},
+    CountLimit{"kernel_shape", 1},
+    CountLimit{"kv_num_heads", 0},
+    CountLimit{"num_groups", 1},
+    CountLimit{"num_heads", 0},
+    CountLimit{"num_outputs", 1},
+    CountLimit{"num_scan_inputs", 0},
+    CountLimit{"offset_group", 1},
+    CountLimit{"output_height", 0},
+    CountLimit{"output_padding", 0},
+    CountLimit{"output_shape", 0},
+    CountLimit{"output_width", 0},
+    CountLimit{"paddings", -kMaxCount},
+    CountLimit{"pads", -kMaxCount},
+    CountLimit{"pooled_shape", 1},
+    CountLimit{"q_num_heads", 0},
+    CountLimit{"rotary_embedding_dim", 0},
+    CountLimit{"sample_size", 0},
+    CountLimit{"sampling_ratio", 0},
+    CountLimit{"size", 1},
+    CountLimit{"strides", 1},
+};
+
+/// Attributes that name dims, and how far they may lie outside of operand 0's rank. The first row
+/// that matches counts. An operator without a row of its own may name the dims that there are.
+struct AxisLimit {
+    std::string_view type;  ///< "": every operator
+    std::string_view name;
+    int below = 0;       ///< from -(rank + below) ...
+    int above = 0;       ///< ... to rank + above, exclusive
+    bool ranked = true;  ///< false: of no operand's dims, or ignored where it does not apply
+};
+constexpr std::array kAxes = {
+    AxisLimit{.type = "DequantizeLinear", .name = "axis", .ranked = false},
+    AxisLimit{.type = "Flatten", .name = "axis", .above = 1},
+    AxisLimit{.type = "Hardmax", .name = "axis", .above = 1},     // before opset 13
+    AxisLimit{.type = "LogSoftmax", .name = "axis", .above = 1},  // before opset 13
+    AxisLimit{.type = "OneHot", .name = "axis", .below = 1, .above = 1},
+    AxisLimit{.type = "QuantizeLinear", .name = "axis", .ranked = false},
+    AxisLimit{.type = "Softmax", .name = "axis", .above = 1},         // before opset 13
+    AxisLimit{.type = "Unsqueeze", .name = "axes", .ranked = false},  // of the result
+    AxisLimit{.type = "", .name = "axes"},
+    AxisLimit{.type = "", .name = "axis"},
+    AxisLimit{.type = "", .name = "batch_axis"},
+    AxisLimit{.type = "", .name = "batch_dims"},
+    AxisLimit{.type = "", .name = "perm"},
+    AxisLimit{.type = "", .name = "scan_input_axes", .ranked = false},
+    AxisLimit{.type = "", .name = "scan_output_axes", .ranked = false},
+    AxisLimit{.type = "", .name = "time_axis"},
+};
+
+/// "attribute 'a': expected an integer in [low, high], got n", or nothing.
+std::string range_fault(const AttributeProto& attribute, std::int64_t low, std::int64_t high) {
+    const auto text = [&](std::int64_t value) {
+        return fmt::format("attribute '{}': expected {} in [{}, {}], got {}", attribute.name(),
+                           attribute.type() == AttributeProto::INT ? "an integer" : "integers", low,
+                           high, value);
+    };
+    const auto outside = [&](std::int64_t value) { return value < low || value > high; };
+    if (attribute.type() == AttributeProto::INT) {
+        return outside(attribute.i()) ? text(attribute.i()) : std::string();
+    }
+    const auto wrong = std::find_if(attribute.ints().begin(), attribute.ints().end(), outside);
+    return wrong == attribute.ints().end() ? std::string() : text(*wrong);
+}
 
 std::string list_fault(const AttributeProto& attribute, const ListLimit& limit,
                        std::optional<int> rank) {
@@ -107,21 +180,49 @@ std::string list_fault(const AttributeProto& attribute, const ListLimit& limit,
                        limit.minimum, fmt::join(attribute.ints(), ", "));
 }
 
-std::string attribute_value_faults(const onnx::NodeProto& node, std::optional<int> rank) {
+std::string count_fault(const AttributeProto& attribute) {
+    const auto limit = std::find_if(kCounts.begin(), kCounts.end(), [&](const CountLimit& row) {
+        return row.name == attribute.name();
+    });
+    if (limit == kCounts.end()) return {};
+    if (attribute.type() == AttributeProto::INT && attribute.i() < limit->minimum) {
+        return fmt::format("attribute '{}': expected an integer >= {}, got {}", attribute.name(),
+                           limit->minimum, attribute.i());
+    }
+    return range_fault(attribute, limit->minimum, kMaxCount);
+}
+
+std::string axis_fault(const onnx::NodeProto& node, const AttributeProto& attribute,
+                       std::span<const std::optional<int>> ranks) {
+    const auto limit = std::find_if(kAxes.begin(), kAxes.end(), [&](const AxisLimit& row) {
+        return row.name == attribute.name() && (row.type.empty() || row.type == node.op_type());
+    });
+    if (limit == kAxes.end()) return {};
+    // The dims of a scalar are counted as those of a list of one.
+    const auto dims_of = [&](std::size_t operand) {
+        const bool known = limit->ranked && operand < ranks.size() && ranks[operand];
+        return known ? std::max(*ranks[operand], 1) : kMaxRank;
+    };
+    const int dims = dims_of(0);
+    if (attribute.name() == "batch_dims") {
+        return range_fault(attribute, 0, std::min(dims, dims_of(1)) - 1);
+    }
+    return range_fault(attribute, -(dims + limit->below), dims + limit->above - 1);
+}
+
+std::string attribute_value_faults(const onnx::NodeProto& node,
+                                   std::span<const std::optional<int>> ranks) {
+    const std::optional<int> rank = ranks.empty() ? std::nullopt : ranks[0];
     const bool windowed =
         std::find(kWindowed.begin(), kWindowed.end(), node.op_type()) != kWindowed.end();
     for (const AttributeProto& attribute : node.attribute()) {
-        const bool positive =
-            std::find(kPositive.begin(), kPositive.end(), attribute.name()) != kPositive.end();
-        if (positive && attribute.type() == AttributeProto::INT && attribute.i() < 1) {
-            return fmt::format("attribute '{}': expected an integer >= 1, got {}", attribute.name(),
-                               attribute.i());
-        }
         for (const ListLimit& limit : kListLimits) {
             if (!windowed || attribute.name() != limit.name) continue;
             if (std::string fault = list_fault(attribute, limit, rank); !fault.empty())
                 return fault;
         }
+        if (std::string fault = count_fault(attribute); !fault.empty()) return fault;
+        if (std::string fault = axis_fault(node, attribute, ranks); !fault.empty()) return fault;
     }
     return {};
 }
@@ -166,7 +267,7 @@ std::string without_spaces(std::string text) {
 }
 
 std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
-                     std::optional<int> rank) {
+                     std::span<const std::optional<int>> ranks) {
     std::string fault =
         count_fault("operands", node.input_size(), schema.min_input(), schema.max_input());
     if (fault.empty()) {
@@ -174,7 +275,7 @@ std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
             count_fault("results", node.output_size(), schema.min_output(), schema.max_output());
     }
     if (fault.empty()) fault = attribute_type_faults(node, schema);
-    if (fault.empty()) fault = attribute_value_faults(node, rank);
+    if (fault.empty()) fault = attribute_value_faults(node, ranks);
     if (fault.empty()) fault = einsum_fault(node);
     return fault;
 }

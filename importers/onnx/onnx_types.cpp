@@ -124,6 +124,9 @@ std::string fault_of(const onnx::TensorProto& tensor) {
     if (dtype == DType::undefined) {
         return fmt::format("expected an element type of ONNX, got {}", tensor.data_type());
     }
+    if (tensor.dims_size() > kMaxRank) {
+        return fmt::format("expected at most {} dims, got {}", kMaxRank, tensor.dims_size());
+    }
     // The product with the width of an element must stay far from 2^63.
     const Shape shape = dims_of(tensor);
     const auto count = element_count(shape, std::numeric_limits<std::int64_t>::max() / 256);
@@ -209,7 +212,7 @@ std::int64_t typed_integer_at(const onnx::TensorProto& tensor, DType dtype, std:
 std::optional<Literal> literal_of(const onnx::TensorProto& tensor, std::int64_t limit) {
     const DType dtype = dtype_from_onnx(tensor.data_type());
     const Shape shape = dims_of(tensor);
-    if (is_external(tensor) || !can_be_literal(dtype) || !element_count(shape, limit)) {
+    if (is_external(tensor) || !can_be_literal(dtype) || !literal_fits(shape, limit)) {
         return std::nullopt;
     }
     Literal literal = make_literal(dtype, shape);

@@ -38,6 +38,7 @@ struct Value {
     const onnx::TensorProto* data = nullptr;  ///< initializer, or tensor of a Constant node
     const onnx::SparseTensorProto* sparse = nullptr;
     bool initializer = false;
+    bool unknown_contents = false;  ///< `data` was looked at, and is no literal
 };
 
 struct Draft;

@@ -174,12 +174,13 @@ public:
         : values_(values),
           file_(options.file),
           literal_limit_(options.literal_limit),
-          exact_roles_(options.exact_roles) {}
+          exact_roles_(options.exact_roles),
+          limits_(options.limits) {}
 
     BuiltGraph build(const Draft& draft) {
         const Liveness live = liveness_of(draft, values_);
         find_trained(draft, live, values_, exact_roles_, trained_);
-        built_.graph = graph_of(draft, live, {}, file_);
+        built_.graph = graph_of(draft, live, {}, "");
         return std::move(built_);
     }
 
@@ -187,15 +188,18 @@ private:
     /// One graph while it is built.
     struct Target {
         OpGraph graph;
+        std::string body;  ///< "node 'n' (If), attribute 'then_branch': ", for messages
         std::unordered_map<ValueId, TensorId> tensors;
         UniqueNames op_names;
         UniqueNames tensor_names;
     };
 
     OpGraph graph_of(const Draft& draft, const Liveness& live, const std::vector<ValueId>& captures,
-                     const std::string& name) {
+                     const std::string& body) {
         Target target;
-        target.graph.name = name;
+        // A body is named by the file too: messages about its ops begin with it.
+        target.graph.name = body.empty() ? file_ : fmt::format("{}: {}", file_, body);
+        target.body = body.empty() ? body : body + ": ";
         for (const ValueId id : draft.inputs) add_input(target, id);
         for (const ValueId id : captures) add_input(target, id);
         // Nodes and outputs come before weights when names are given out: plans refer to them.
@@ -222,9 +226,18 @@ private:
         return std::move(target.graph);
     }
 
+    /// Of a tensor, its part in every list and what rules say of it, about.
+    static constexpr std::size_t kBytesPerTensor = 256;
+    static constexpr std::size_t kBytesPerDim = 160;
+
+    void take_memory(const std::string& where, std::size_t bytes) {
+        if (!limits_.take_memory(bytes)) throw_model_error(file_, where, limits_.memory_text());
+    }
+
     /// Everything but name and role.
     graph::Tensor describe(const Value& value, const std::string& where) {
         graph::Tensor tensor;
+        take_memory(where, kBytesPerTensor + 3 * value.name.size());
         if (!is_tensor(value.type)) {
             tensor.dtype = DType::undefined;
             ++built_.opaque_tensors;
@@ -239,6 +252,7 @@ private:
                             value.name),
                 "Declare its shape in the model, or give the contents with --inputs.");
         }
+        take_memory(where, kBytesPerDim * shape->size());
         tensor.shape = *shape;
         tensor.upper_bound_dims = value.bounded_dims;
         if (tensor.upper_bound_dims != 0) ++built_.bounded_tensors;
@@ -247,8 +261,8 @@ private:
 
     void add_input(Target& target, ValueId id) {
         const Value& value = values_[id];
-        const std::string body = target.graph.name == file_ ? "" : target.graph.name + ", ";
-        graph::Tensor tensor = describe(value, fmt::format("{}input '{}'", body, value.name));
+        graph::Tensor tensor =
+            describe(value, fmt::format("{}input '{}'", target.body, value.name));
         tensor.name = target.tensor_names.make(target.op_names.make(value.name));
         tensor.role = TensorRole::input;
         target.tensors[id] = target.graph.add_source(std::move(tensor));
@@ -267,6 +281,7 @@ private:
             if (parsed) literal = &*parsed;
         }
         if (literal != nullptr && literal->integral()) {
+            take_memory(fmt::format("value '{}'", value.name), 8 * literal->size());
             tensor.known_integers = std::get<0>(literal->values);
         }
         tensor.name = unique_source_name(target, value.name, id);
@@ -285,14 +300,19 @@ private:
 
     /// Unique among all graphs: the TensorSource knows the contents by this name.
     std::string unique_source_name(Target& target, const std::string& name, ValueId id) {
-        std::string tried = name.empty() ? std::string("unnamed") : name;
-        for (int next = 2;; ++next) {
+        const std::string wanted = name.empty() ? std::string("unnamed") : name;
+        const auto own = own_names_.find(id);
+        std::string tried = own != own_names_.end() ? own->second : wanted;
+        // Counted over all graphs: equal names in many bodies must not all be tried again in each.
+        std::int64_t& next = next_suffix_.try_emplace(wanted, 2).first->second;
+        for (;;) {
             const auto owner = owners_.find(tried);
             const bool free = owner == owners_.end() || owner->second == id;
             if (free && !target.op_names.taken(tried) && !target.tensor_names.taken(tried)) break;
-            tried = fmt::format("{}_{}", name, next);
+            tried = fmt::format("{}_{}", wanted, next++);
         }
         owners_.emplace(tried, id);
+        own_names_[id] = tried;
         target.op_names.make(tried);
         target.tensor_names.make(tried);
         return tried;
@@ -355,7 +375,9 @@ private:
         op.inputs.resize(node.operands.size());
         for (const ValueId id : ordered) op.inputs.push_back(tensor_for(target, id, node.block));
         for (std::size_t b = 0; b < node.bodies.size(); ++b) {
-            const std::string body_name = fmt::format("{}/{}", op.name, node.bodies[b].attribute);
+            const std::string body_name =
+                fmt::format("{}{}, attribute '{}'", target.body, node_label(op.name, node.type),
+                            node.bodies[b].attribute);
             op.bodies.push_back({node.bodies[b].attribute,
                                  std::make_shared<const OpGraph>(
                                      graph_of(*node.bodies[b].draft, live[b], ordered, body_name)),
@@ -367,8 +389,11 @@ private:
     const std::string& file_;
     std::int64_t literal_limit_;
     bool exact_roles_;
+    ReadingLimits& limits_;
     std::unordered_set<ValueId> trained_;
-    std::map<std::string, ValueId> owners_;  ///< names of contents, over all graphs
+    std::unordered_map<std::string, ValueId> owners_;  ///< names of contents, over all graphs
+    std::unordered_map<ValueId, std::string> own_names_;
+    std::unordered_map<std::string, std::int64_t> next_suffix_;
     BuiltGraph built_;
 };
 

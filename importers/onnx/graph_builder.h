@@ -14,6 +14,7 @@
 #include "graph/op_graph.h"
 #include "importers/onnx/draft.h"
 #include "importers/onnx/model_source.h"
+#include "importers/onnx/reading_limits.h"
 
 namespace partita::importers {
 
@@ -30,6 +31,7 @@ struct BuildOptions {
     std::string file;                ///< for messages
     std::int64_t literal_limit = 0;  ///< elements of the largest integer tensor that is remembered
     bool exact_roles = false;        ///< see onnx_importer.h
+    ReadingLimits& limits;
 };
 
 BuiltGraph build_graph(const Draft& draft, const std::deque<Value>& values,

@@ -96,12 +96,11 @@ private:
     /// All symbolic names, in the order of the inputs.
     std::vector<std::string> symbols() const {
         std::vector<std::string> names;
+        std::set<std::string> seen;
         for (const Input& input : inputs_) {
             for (const InputDim& dim : input.dims) {
                 if (dim.symbol.empty() || dim.extent >= 0) continue;
-                if (std::find(names.begin(), names.end(), dim.symbol) == names.end()) {
-                    names.push_back(dim.symbol);
-                }
+                if (seen.insert(dim.symbol).second) names.push_back(dim.symbol);
             }
         }
         return names;

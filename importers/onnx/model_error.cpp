@@ -15,7 +15,11 @@ void throw_model_error(std::string_view file, std::string_view where, std::strin
 }
 
 std::string node_label(std::string_view name, std::string_view type) {
-    return fmt::format("node '{}' ({})", name, type);
+    // A name within functions within functions may have thousands of letters.
+    constexpr std::size_t kShown = 120;
+    if (name.size() <= 2 * kShown) return fmt::format("node '{}' ({})", name, type);
+    return fmt::format("node '{}...{}' ({})", printable(name.substr(0, kShown)),
+                       printable(name.substr(name.size() - kShown)), type);
 }
 
 namespace {

@@ -57,7 +57,10 @@ std::string metadata_of(const onnx::NodeProto& node, std::string_view key) {
 }  // namespace
 
 ModelReader::ModelReader(const onnx::ModelProto& model, ReaderOptions options)
-    : model_(model), options_(std::move(options)), opsets_(read_opsets(model.opset_import())) {
+    : model_(model),
+      options_(std::move(options)),
+      opsets_(read_opsets(model.opset_import())),
+      limits_(model.ByteSizeLong()) {
     // Before IR version 3 a model could not say; its operators were those of opset 1.
     if (opsets_.empty() && model.ir_version() < 3) opsets_[""] = 1;
     std::int64_t stored = model.graph().node_size();
@@ -91,7 +94,9 @@ Draft ModelReader::read(const std::map<std::string, Shape>& input_shapes) {
                                      shape == input_shapes.end()
                                          ? input.type()
                                          : tensor_type(dtype_of(input.type()), shape->second));
-        define(scope, input.name(), id, fmt::format("input '{}'", printable(input.name())));
+        const std::string where = fmt::format("input '{}'", printable(input.name()));
+        admit(where, id);
+        define(scope, input.name(), id, where);
         const auto contents = options_.contents.find(input.name());
         if (contents != options_.contents.end()) {
             values_[id].estimate = std::make_shared<const Literal>(contents->second);
@@ -150,6 +155,9 @@ ModelReader::Node ModelReader::open_node(const onnx::NodeProto& proto, std::size
         fail(node, fmt::format("functions and bodies expand to more than {} nodes", max_nodes_));
     }
     if (proto.op_type().empty()) fail(node, "expected an operator, got none");
+    if (!limits_.take_steps(proto.ByteSizeLong() + node.name.size())) {
+        fail(node, limits_.steps_text());
+    }
     for (int i = 0; i < proto.input_size(); ++i) {
         const std::string& name = proto.input(i);
         const ValueId id = name.empty() ? kNoValue : find(scope, name);
@@ -248,7 +256,8 @@ std::optional<Literals> ModelReader::evaluate(const Node& node, bool with_estima
                          .tensors = node.tensors,
                          .operands = operands,
                          .results = static_cast<std::size_t>(node.proto->output_size()),
-                         .limit = options_.fold_limit});
+                         .limit = options_.fold_limit,
+                         .work_left = &limits_.folding()});
     for (std::size_t i = 0; results && i < results->size(); ++i) {
         folded_elements_ += static_cast<std::int64_t>((*results)[i].size());
     }
@@ -264,7 +273,9 @@ bool ModelReader::fold_node(const Node& node, Scope& scope) {
         Literal& literal = (*results)[i];
         const ValueId id = add_value(scope, name, tensor_type(literal.dtype, literal.shape));
         values_[id].literal = std::make_shared<const Literal>(std::move(literal));
-        define(scope, name, id, node_label(node.name, node.proto->op_type()));
+        const std::string label = node_label(node.name, node.proto->op_type());
+        admit(label, id);
+        define(scope, name, id, label);
     }
     ++counts_.folded;
     return true;
@@ -282,7 +293,9 @@ void ModelReader::read_as_reshape(DraftNode& made, Draft& draft) {
     const bool known = data && result && indices != nullptr &&
                        values_[made.operands[0]].bounded_dims == 0 &&
                        values_[made.results[0]].bounded_dims == 0;
-    if (!known || !is_identity_gather(made.type, made.attributes, *data, *indices)) return;
+    // It is right as a Gather too: not worth more work than there is left.
+    if (!known || !limits_.take_steps(indices->size())) return;
+    if (!is_identity_gather(made.type, made.attributes, *data, *indices)) return;
     Value target;
     target.name = made.name + ".shape";
     target.draft = draft.number;
@@ -309,6 +322,10 @@ void ModelReader::emit(Node& node, Scope& scope, ResultTypes results,
     made.block = block_of(scope.prefix.empty() ? node.proto->name() : made.name,
                           metadata_of(*node.proto, "namespace"));
     if (made.block.empty()) made.block = scope.block;
+    constexpr std::size_t kCopies = 3;  // in the draft, in the graph and in passing
+    take_memory(label,
+                kCopies * (sizeof(DraftNode) + made.name.size() + memory_of(node.attributes) +
+                           sizeof(ValueId) * node.operands.size()));
     made.operands = std::move(node.operands);
     made.attributes = std::move(node.attributes);
     made.bodies = std::move(node.bodies);
@@ -320,6 +337,7 @@ void ModelReader::emit(Node& node, Scope& scope, ResultTypes results,
             id = add_value(scope, name, std::move(results.types[i]));
             values_[id].bounded_dims = results.bounded[i];
             if (estimates) values_[id].estimate = std::make_shared<const Literal>((*estimates)[i]);
+            admit(label, id);
             define(scope, name, id, label);
         }
         made.results.push_back(id);

@@ -14,8 +14,8 @@
 // contents computed from them left open. That is sound, as inference never guesses, and may mark
 // more than needed. The bound itself is exact arithmetic at the operands' bounds.
 //
-// Ends: after 100,000 nodes and 100 for each stored one, inlined ones and bodies included; what needs
-// more is refused. Throws InputError.
+// Ends: after 100,000 nodes and 100 for each stored one, inlined ones and bodies included, or when
+// memory or work pass what reading_limits.h allows; what needs more is refused. Throws InputError.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,7 @@
 #include "graph/tensor.h"
 #include "importers/onnx/constant_folding.h"
 #include "importers/onnx/draft.h"
+#include "importers/onnx/reading_limits.h"
 #include "importers/onnx/shape_inference.h"
 
 namespace partita::importers {
@@ -70,6 +71,7 @@ public:
 
     [[nodiscard]] std::deque<Value>& values() { return values_; }
     [[nodiscard]] const ReaderCounts& counts() const { return counts_; }
+    [[nodiscard]] ReadingLimits& limits() { return limits_; }
     /// Nodes and functions that were made while reading; values may point into them.
     [[nodiscard]] std::vector<std::shared_ptr<google::protobuf::Message>> take_arena() {
         return std::move(arena_);
@@ -113,6 +115,9 @@ private:
     // reader_values.cpp: names, values and constants
     [[noreturn]] void fail(const Node& node, std::string_view what) const;
     Draft new_draft();
+    /// Refuses a value of too many dims, or one that is too much for the memory that is left.
+    void admit(std::string_view where, ValueId id);
+    void take_memory(std::string_view where, std::size_t bytes);
     ValueId add_value(Value value);
     ValueId add_value(const Scope& scope, const std::string& name, onnx::TypeProto type);
     void define(Scope& scope, const std::string& name, ValueId id, std::string_view what);
@@ -181,6 +186,7 @@ private:
     std::deque<Value> values_;  ///< a deque: references stay valid
     std::vector<std::shared_ptr<google::protobuf::Message>> arena_;
     ReaderCounts counts_;
+    ReadingLimits limits_;
     std::uint32_t drafts_ = 0;
     std::int64_t nodes_read_ = 0;
     std::int64_t max_nodes_ = 0;

@@ -117,7 +117,8 @@ OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const Onn
     BuiltGraph built = build_graph(draft, reader.values(),
                                    {.file = file,
                                     .literal_limit = options.fold_limit,
-                                    .exact_roles = has_exact_roles(*model)});
+                                    .exact_roles = has_exact_roles(*model),
+                                    .limits = reader.limits()});
     graph::check(built.graph);
 
     OnnxModel imported;

@@ -110,6 +110,8 @@ std::vector<ValueId> ModelReader::read_function(const Node& node,
     auto bound = std::make_shared<onnx::FunctionProto>();
     const bool copy = std::any_of(function.node().begin(), function.node().end(), has_references);
     if (copy) {
+        constexpr std::size_t kBytesPerStored = 8;
+        take_memory(label, kBytesPerStored * function.ByteSizeLong());
         *bound->mutable_node() = function.node();
         for (auto& inner : *bound->mutable_node()) bind_attributes(inner, given);
         arena_.push_back(bound);
@@ -214,7 +216,9 @@ std::unique_ptr<Draft> ModelReader::read_body(const Node& node, const onnx::Grap
         }
         const ValueId id = add_value(body, input.name(), std::move(type));
         if (position < bounded.size()) values_[id].bounded_dims = bounded[position];
-        define(body, input.name(), id, node_label(node.name, node.proto->op_type()));
+        const std::string label = node_label(node.name, node.proto->op_type());
+        admit(label, id);
+        define(body, input.name(), id, label);
         draft->inputs.push_back(id);
     }
     read_initializers(graph, body);

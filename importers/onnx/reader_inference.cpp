@@ -112,7 +112,10 @@ std::vector<onnx::TypeProto> ModelReader::infer_once(Node& node, Scope& scope, b
                            element_count(dims_of(*value.data), options_.fold_limit).has_value();
         if (small) operands[i].data = value.data;
     }
-    return infer_types(*node.proto, *node.schema, operands, bodies);
+    std::size_t elements_read = 0;
+    auto types = infer_types(*node.proto, *node.schema, operands, bodies, elements_read);
+    if (!limits_.take_steps(elements_read)) fail(node, limits_.steps_text());
+    return types;
 }
 
 ModelReader::ResultTypes ModelReader::infer(Node& node, Scope& scope) {

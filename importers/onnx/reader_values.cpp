@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Values of a scope: names, initializers, constants and what is declared of the rest.
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,6 +39,22 @@ Draft ModelReader::new_draft() {
     Draft draft;
     draft.number = drafts_++;
     return draft;
+}
+
+void ModelReader::admit(std::string_view where, ValueId id) {
+    const Value& value = values_[id];
+    const auto shape = shape_of(value.type);
+    if (shape && shape->size() > static_cast<std::size_t>(kMaxRank)) {
+        throw_model_error(options_.file, where,
+                          fmt::format("expected '{}' to have at most {} dims, got {}", value.name,
+                                      kMaxRank, shape->size()));
+    }
+    // The type is kept once more by whoever reads it next.
+    take_memory(where, sizeof(Value) + 2 * value.name.size() + 2 * value.type.SpaceUsedLong());
+}
+
+void ModelReader::take_memory(std::string_view where, std::size_t bytes) {
+    if (!limits_.take_memory(bytes)) throw_model_error(options_.file, where, limits_.memory_text());
 }
 
 ValueId ModelReader::add_value(Value value) {
@@ -83,6 +100,7 @@ void ModelReader::read_initializers(const onnx::GraphProto& graph, Scope& scope)
                       tensor_type(dtype_from_onnx(tensor.data_type()), dims_of(tensor)));
         values_[id].data = &tensor;
         values_[id].initializer = true;
+        admit(where, id);
         define(scope, tensor.name(), id, where);
     }
     for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer()) {
@@ -98,6 +116,7 @@ void ModelReader::read_initializers(const onnx::GraphProto& graph, Scope& scope)
             scope, name, tensor_type(dtype_from_onnx(tensor.values().data_type()), shape));
         values_[id].sparse = &tensor;
         values_[id].initializer = true;
+        admit(where, id);
         define(scope, name, id, where);
     }
 }
@@ -121,46 +140,45 @@ void ModelReader::read_declared(const onnx::GraphProto& graph, Scope& scope) con
 }
 
 void ModelReader::read_attributes(Node& node) const {
+    std::vector<graph::Attributes::Entry> entries;
+    entries.reserve(static_cast<std::size_t>(node.proto->attribute_size()));
+    const auto set = [&entries](const std::string& name, graph::AttributeValue value) {
+        entries.emplace_back(name, std::move(value));
+    };
     for (const onnx::AttributeProto& attribute : node.proto->attribute()) {
         const std::string name = printable(attribute.name());
         switch (attribute.type()) {
-        case onnx::AttributeProto::INT: node.attributes.set(name, attribute.i()); break;
-        case onnx::AttributeProto::FLOAT:
-            node.attributes.set(name, static_cast<double>(attribute.f()));
-            break;
-        case onnx::AttributeProto::STRING:
-            node.attributes.set(name, printable(attribute.s()));
-            break;
+        case onnx::AttributeProto::INT: set(name, attribute.i()); break;
+        case onnx::AttributeProto::FLOAT: set(name, static_cast<double>(attribute.f())); break;
+        case onnx::AttributeProto::STRING: set(name, printable(attribute.s())); break;
         case onnx::AttributeProto::INTS:
-            node.attributes.set(
-                name, std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end()));
+            set(name, std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end()));
             break;
         case onnx::AttributeProto::FLOATS:
-            node.attributes.set(
-                name, std::vector<double>(attribute.floats().begin(), attribute.floats().end()));
+            set(name, std::vector<double>(attribute.floats().begin(), attribute.floats().end()));
             break;
         case onnx::AttributeProto::STRINGS: {
             std::vector<std::string> strings;
             for (const std::string& s : attribute.strings()) strings.push_back(printable(s));
-            node.attributes.set(name, std::move(strings));
+            set(name, std::move(strings));
             break;
         }
         case onnx::AttributeProto::TENSOR: {
             check_data(attribute.t(), node_label(node.name, node.proto->op_type()));
             std::optional<Literal> literal = literal_of(attribute.t(), options_.fold_limit);
             if (!literal) {
-                node.attributes.set(name, std::string("tensor"));
+                set(name, std::string("tensor"));
                 break;
             }
             // One element is the usual case (ConstantOfShape); it stays readable as a number.
             if (literal->size() == 1 && literal->integral()) {
-                node.attributes.set(name, literal->integer(0));
+                set(name, literal->integer(0));
             } else if (literal->size() == 1) {
-                node.attributes.set(name, literal->real(0));
+                set(name, literal->real(0));
             } else if (literal->integral()) {
-                node.attributes.set(name, std::get<0>(literal->values));
+                set(name, std::get<0>(literal->values));
             } else {
-                node.attributes.set(name, std::get<1>(literal->values));
+                set(name, std::get<1>(literal->values));
             }
             node.tensors.emplace_back(name, std::move(*literal));
             break;
@@ -168,6 +186,10 @@ void ModelReader::read_attributes(Node& node) const {
         default: break;  // graphs become bodies; types and sparse tensors matter to no rule
         }
     }
+    // Sorted, each goes to the end: one by one in any order takes quadratic time.
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const auto& m, const auto& n) { return m.first < n.first; });
+    for (auto& [name, value] : entries) node.attributes.set(std::move(name), std::move(value));
 }
 
 void ModelReader::read_constant(const Node& node, Scope& scope) {
@@ -224,8 +246,10 @@ void ModelReader::read_constant(const Node& node, Scope& scope) {
     default: fail(node, "expected a tensor, a number or a list of numbers");
     }
     ++counts_.folded;
-    const std::string& name = node.proto->output(0);
-    define(scope, name, add_value(std::move(value)), node_label(node.name, "Constant"));
+    const std::string label = node_label(node.name, "Constant");
+    const ValueId id = add_value(std::move(value));
+    admit(label, id);
+    define(scope, node.proto->output(0), id, label);
 }
 
 const Literal* ModelReader::known_literal(ValueId id) {
@@ -236,8 +260,13 @@ const Literal* ModelReader::known_literal(ValueId id) {
     // follow its updates.
     const bool integral = is_integral(dtype);
     const std::int64_t limit = integral ? options_.fold_limit : value.initializer ? 1 : 64;
+    if (value.unknown_contents) return nullptr;
     std::optional<Literal> literal = literal_of(*value.data, limit);
-    if (literal) value.literal = std::make_shared<const Literal>(std::move(*literal));
+    value.unknown_contents = !literal;
+    if (!literal) return nullptr;
+    constexpr std::size_t kBytesPerElement = 16;  // here and in the graph
+    take_memory(fmt::format("value '{}'", value.name), kBytesPerElement * literal->size());
+    value.literal = std::make_shared<const Literal>(std::move(*literal));
     return value.literal.get();
 }
 

@@ -36,11 +36,13 @@ private:
 class NodeContext final : public onnx::InferenceContext {
 public:
     NodeContext(const onnx::NodeProto& node, const onnx::OpSchema& schema,
-                std::span<const InferenceOperand> operands, BodyTyper& bodies)
+                std::span<const InferenceOperand> operands, BodyTyper& bodies,
+                std::size_t& elements_read)
         : node_(node),
           schema_(schema),
           operands_(operands),
           bodies_(bodies),
+          elements_read_(elements_read),
           data_(operands.size()),
           results_(static_cast<std::size_t>(node.output_size())) {
         for (const auto& attribute : node.attribute()) {
@@ -73,7 +75,9 @@ public:
     }
     const onnx::TensorProto* getInputData(size_t index) const override {
         const InferenceOperand& given = operand(index);
+        if (given.data != nullptr) elements_read_ += given.data->ByteSizeLong();
         if (given.data != nullptr || given.literal == nullptr) return given.data;
+        elements_read_ += given.literal->size();
         if (!data_[index]) {
             data_[index] = std::make_unique<onnx::TensorProto>(to_proto(*given.literal));
         }
@@ -108,6 +112,7 @@ private:
     const onnx::OpSchema& schema_;
     std::span<const InferenceOperand> operands_;
     BodyTyper& bodies_;
+    std::size_t& elements_read_;
     onnx::AttributeProto equation_;                                 // Einsum's, without spaces
     mutable std::vector<std::unique_ptr<onnx::TensorProto>> data_;  // made when asked for
     std::vector<onnx::TypeProto> results_;
@@ -118,8 +123,8 @@ private:
 
 std::vector<onnx::TypeProto> infer_types(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                                          std::span<const InferenceOperand> operands,
-                                         BodyTyper& bodies) {
-    NodeContext context(node, schema, operands, bodies);
+                                         BodyTyper& bodies, std::size_t& elements_read) {
+    NodeContext context(node, schema, operands, bodies, elements_read);
     if (schema.has_type_and_shape_inference_function()) {
         schema.GetTypeAndShapeInferenceFunction()(context);
     }

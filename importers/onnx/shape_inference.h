@@ -34,9 +34,10 @@ public:
 };
 
 /// One type per result, empty where nothing is known. `node` has passed the schema's Verify().
+/// Adds to `elements_read` those of the operands whose contents decided.
 /// Throws what ONNX throws (std::exception) when operands and attributes contradict each other.
 std::vector<onnx::TypeProto> infer_types(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                                          std::span<const InferenceOperand> operands,
-                                         BodyTyper& bodies);
+                                         BodyTyper& bodies, std::size_t& elements_read);
 
 }  // namespace partita::importers

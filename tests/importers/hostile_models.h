@@ -23,6 +23,7 @@ inline void set_type(onnx::ValueInfoProto& info, const std::string& name, const 
     info.set_name(name);
     auto* tensor = info.mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(type);
+    tensor->mutable_shape();  // of a scalar too
     for (const std::int64_t extent : shape)
         tensor->mutable_shape()->add_dim()->set_dim_value(extent);
 }

@@ -22,6 +22,9 @@
 // order. A sequence, optional or map has no shape: it becomes a tensor of shape {} and dtype
 // undefined.
 //
+// Limits: tensors of at most 64 dims; memory and work in proportion to the file, with a floor that no
+// model we know comes near (reading_limits.h). What needs more is refused.
+//
 // Errors: InputError for what is wrong with the file, UsageError for what is wrong with the options.
 // Threads: reentrant; the TensorSource may be read from any number of threads.
 #pragma once

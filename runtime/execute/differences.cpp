@@ -46,6 +46,14 @@ double tolerance_of(graph::DType dtype) {
     }
 }
 
+double gradient_tolerance_of(graph::DType dtype) {
+    return 10.0 * tolerance_of(dtype);
+}
+
+double update_tolerance_of(graph::DType dtype) {
+    return std::min(0.5, gradient_tolerance_of(dtype));
+}
+
 std::vector<Difference> differences(const std::string& kind,
                                     const std::vector<graph::HostTensor>& actual,
                                     const std::vector<graph::HostTensor>& expected) {

@@ -21,6 +21,16 @@ namespace partita::runtime {
 
 double tolerance_of(graph::DType dtype);
 
+/// Of a gradient: rounding errors turn units on and off that are nearly 0, so those of deep networks differ
+/// by ten times what sums in another order do.
+double gradient_tolerance_of(graph::DType dtype);
+
+/// Of the step that an update makes, which follows its gradient; but at most a half, because one that is left
+/// out differs by 1:
+///
+///     float64 1e-8    float32 1e-2    float16 2e-1    bfloat16 5e-1
+double update_tolerance_of(graph::DType dtype);
+
 /// One per tensor of `expected`, in its order: "`kind` 'name'". A tensor that is missing, of another shape, or
 /// not a number where one is expected, differs by infinity.
 std::vector<Difference> differences(const std::string& kind,

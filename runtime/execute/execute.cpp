@@ -14,6 +14,7 @@
 #include "graph/error.h"
 #include "plan/lower.h"
 #include "plan/simulate.h"
+#include "runtime/execute/check.h"
 #include "runtime/execute/devices.h"
 #include "runtime/execute/differences.h"
 #include "runtime/execute/executor.h"
@@ -25,35 +26,12 @@ namespace partita::runtime {
 
 namespace {
 
-/// Iterations that are compared with one device: enough that an update shows in the next one. Steps are so
-/// small that they do not drive what differs in the last digit apart.
-constexpr int kCheckedIterations = 3;
-constexpr double kCheckedStep = 1e-3;
-/// Rounding errors turn units on and off that are nearly 0, so gradients of deep networks differ by more
-/// than sums in another order do.
-constexpr double kGradientTolerance = 10.0;
-
 /// A sum's gradient grows with what is summed up, and the update would with it.
 double learning_rate(const ExecuteRequest& request) {
     if (request.learning_rate) return *request.learning_rate;
     constexpr double kRate = 1e-2;
-    const plan::Problem& problem = *request.problem;
-    if (problem.policy().loss != plan::LossKind::sum) return kRate;
-    std::int64_t elements = 0;
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        const graph::Op& op = problem.graph().ops()[i];
-        const bool is_loss =
-            op.kind == graph::OpKind::output && problem.has_backward(graph::OpId(i));
-        if (is_loss) elements += problem.graph().tensor(op.inputs[0]).elements();
-    }
-    return kRate / static_cast<double>(std::max<std::int64_t>(1, elements));
+    return kRate / static_cast<double>(summed_elements(*request.problem));
 }
-
-struct Outcome {
-    std::vector<graph::HostTensor> outputs;
-    std::vector<graph::HostTensor> gradients;
-    std::vector<graph::HostTensor> parameters;
-};
 
 ExecutorOptions executor_options(const RealDevices& devices, const ExecuteRequest& request) {
     ExecutorOptions options{.threads_per_worker = devices.hardware.threads,
@@ -78,23 +56,23 @@ struct Crew {
 
 Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy,
                    const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
-                   const Crew& crew, int iterations) {
+                   const Crew& crew) {
     const RealDevices& devices = crew.devices;
-    const ProgramOptions options{.optimizer = {.rate = kCheckedStep * learning_rate(request)},
-                                 .keep_outputs = true,
-                                 .keep_gradients = true,
-                                 .weigh_sums = true,
-                                 .peers = crew.peers};
+    const ProgramOptions options{
+        .keep_outputs = true, .keep_gradients = true, .weigh_sums = true, .peers = crew.peers};
     Executor executor(*request.problem, tasks,
                       make_program(*request.problem, strategy, tasks, order, crew.sources,
                                    devices.placement, options),
                       devices.placement, executor_options(devices, request));
-    executor.run(iterations);
-    return {executor.outputs(), executor.gradients(), executor.parameters()};
+    std::optional<CheckedRates> rates;
+    if (request.check && request.problem->mode() == plan::Mode::training) {
+        rates = checked_rates(*request.problem, learning_rate(request));
+    }
+    return outcome_of(executor, rates);
 }
 
 /// The same model, whole on one device, in one batch.
-Outcome on_one_device(const ExecuteRequest& request, const Sources& sources, int iterations) {
+Outcome on_one_device(const ExecuteRequest& request, const Sources& sources) {
     plan::Policy policy = request.strategy->policy;
     policy.micro_batches = 1;
     policy.schedule = {};
@@ -106,23 +84,17 @@ Outcome on_one_device(const ExecuteRequest& request, const Sources& sources, int
         real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
     std::ranges::fill(one.placement.worker, 0);
     std::ranges::fill(one.placement.device, at::Device(one.placement.device[0]));
-    return outcome_of(request, whole, tasks, timeline.commit_order, {sources, one}, iterations);
+    return outcome_of(request, whole, tasks, timeline.commit_order, {sources, one});
 }
 
 void append(std::vector<Difference>& all, std::vector<Difference> more) {
     std::ranges::move(more, std::back_inserter(all));
 }
 
-int compared_iterations(const ExecuteRequest& request) {
-    const bool training = request.problem->mode() == plan::Mode::training;
-    return request.check && training ? kCheckedIterations : 1;
-}
-
 /// What the plan gives; nothing when there is nothing to compare it with.
 Outcome actual_outcome(const ExecuteRequest& request, const Crew& crew) {
     if (!request.check && request.expected.empty()) return {};
-    return outcome_of(request, *request.strategy, *request.tasks, request.order, crew,
-                      compared_iterations(request));
+    return outcome_of(request, *request.strategy, *request.tasks, request.order, crew);
 }
 
 std::vector<Difference> compared(const ExecuteRequest& request, const Sources& sources,
@@ -130,13 +102,8 @@ std::vector<Difference> compared(const ExecuteRequest& request, const Sources& s
     std::vector<Difference> all;
     append(all, differences("expected output", actual.outputs, request.expected));
     if (!request.check) return all;
-    const Outcome expected = on_one_device(request, sources, compared_iterations(request));
-    append(all, differences("output", actual.outputs, expected.outputs));
-    std::vector<Difference> gradients =
-        differences("gradient of", actual.gradients, expected.gradients);
-    for (Difference& each : gradients) each.tolerance *= kGradientTolerance;
-    append(all, std::move(gradients));
-    append(all, differences("updated", actual.parameters, expected.parameters));
+    append(all, differences_between(request.problem->graph(), request.strategy->policy.optimizer,
+                                    actual, on_one_device(request, sources)));
     return all;
 }
 
@@ -147,14 +114,6 @@ void check_memory(Bytes needed) {
     throw DeviceError("parameters, constants and inputs need " + to_text(needed) +
                       ", this host has " + to_text(limits.memory) +
                       ". Execute on a larger one, or a smaller model.");
-}
-
-/// The one that so large a share of them reach at most. Sorts as far as it must.
-Time quantile(std::vector<Time>& times, double share) {
-    const auto rank = static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
-    const auto at = times.begin() + std::min(rank, std::ssize(times) - 1);
-    std::nth_element(times.begin(), at, times.end());
-    return *at;
 }
 
 std::vector<TaskTime> task_times(const Executor& executor, std::span<const Iteration> iterations,
@@ -171,20 +130,6 @@ std::vector<TaskTime> task_times(const Executor& executor, std::span<const Itera
                          .upper = quantile(of, 0.75)});
     }
     return times;
-}
-
-/// The median of the iterations lies within kPrecision of the true one, by the spread of their middle
-/// half: that of a median of n is about 1.25 deviations over the root of n, and a quartile lies 0.67
-/// deviations off.
-bool is_stable(std::span<const Iteration> iterations) {
-    constexpr std::size_t kLeast = 5;
-    constexpr double kPrecision = 0.01;
-    if (iterations.size() < kLeast) return false;
-    std::vector<Time> times;
-    for (const Iteration& each : iterations) times.push_back(each.duration);
-    const Time spread = quantile(times, 0.75) - quantile(times, 0.25);
-    const double deviation = 0.5 * (spread / quantile(times, 0.5)) / 0.67;
-    return 1.25 * deviation / std::sqrt(static_cast<double>(times.size())) <= kPrecision;
 }
 
 const Iteration& median_iteration(const std::vector<Iteration>& iterations) {

@@ -314,13 +314,20 @@ std::vector<Time> Executor::durations(const Iteration& iteration) const {
     return runtime::durations(task_runs(iteration), tasks_.size());
 }
 
+void Executor::set_rate(double rate) {
+    for (UpdateWork* const update : program_.updates) update->set_rate(rate);
+}
+
+/// Those of all processes, on rank 0.
+std::vector<Piece> Executor::of_all(std::vector<Piece> pieces) const {
+    if (exchange() == nullptr) return pieces;
+    const Peers& peers = exchange()->peers();
+    peers.world->set_timeout(peers.patience);  // rank 0 hears them one after the other
+    return gathered(*peers.world, std::move(pieces));
+}
+
 std::vector<graph::HostTensor> Executor::whole(std::vector<Piece> pieces) const {
-    if (exchange() != nullptr) {
-        const Peers& peers = exchange()->peers();
-        peers.world->set_timeout(peers.patience);  // rank 0 hears them one after the other
-        pieces = gathered(*peers.world, std::move(pieces));
-    }
-    return assembled(problem_.graph(), *tasks_.regions, std::move(pieces));
+    return assembled(problem_.graph(), regions(), of_all(std::move(pieces)));
 }
 
 std::vector<graph::HostTensor> Executor::outputs() const {
@@ -331,12 +338,16 @@ std::vector<graph::HostTensor> Executor::outputs() const {
     return whole(std::move(pieces));
 }
 
-std::vector<graph::HostTensor> Executor::parameters() const {
+std::vector<Piece> Executor::parameter_pieces() const {
     std::vector<Piece> pieces;
     for (const Found& found : program_.parameters) {
         pieces.push_back({found.tensor, found.region, 0, program_.store[found.buffer]});
     }
-    return whole(std::move(pieces));
+    return of_all(std::move(pieces));
+}
+
+std::vector<graph::HostTensor> Executor::parameters() const {
+    return assembled(problem_.graph(), regions(), parameter_pieces());
 }
 
 std::vector<graph::HostTensor> Executor::gradients() const {

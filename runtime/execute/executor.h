@@ -61,6 +61,9 @@ public:
     /// Runs so many more iterations at most; each is recorded.
     std::vector<Iteration> run(int iterations, const Enough& enough = {});
 
+    /// Of all updates from now on.
+    void set_rate(double rate);
+
     // iteration.h
     [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
     [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
@@ -70,6 +73,11 @@ public:
     [[nodiscard]] std::vector<graph::HostTensor> outputs() const;
     [[nodiscard]] std::vector<graph::HostTensor> parameters() const;
     [[nodiscard]] std::vector<graph::HostTensor> gradients() const;
+    /// Every copy of a parameter or of a part of it that lies on a device: in its memory, when that is this
+    /// process's.
+    [[nodiscard]] std::vector<Piece> parameter_pieces() const;
+    [[nodiscard]] const plan::RegionTable& regions() const { return *tasks_.regions; }
+    [[nodiscard]] const graph::OpGraph& graph() const { return problem_.graph(); }
 
 private:
     struct Shared;
@@ -84,6 +92,7 @@ private:
     void release(std::size_t task, Shared& shared);
     void clear_values();
     [[nodiscard]] Exchange* exchange() const { return program_.exchange.get(); }
+    [[nodiscard]] std::vector<Piece> of_all(std::vector<Piece> pieces) const;
     [[nodiscard]] std::vector<graph::HostTensor> whole(std::vector<Piece> pieces) const;
     [[nodiscard]] std::string name_of(plan::TaskId task) const;
     [[nodiscard]] std::string text_of(plan::TaskId task) const;

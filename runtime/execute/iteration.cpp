@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 
 #include "runtime/execute/lanes.h"
 
@@ -60,6 +62,24 @@ std::vector<Time> durations(std::span<const plan::TaskRun> runs, std::size_t tas
         longest = std::max(longest, run.end - run.start);
     }
     return durations;
+}
+
+Time quantile(std::vector<Time>& times, double share) {
+    const auto rank = static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
+    const auto at = times.begin() + std::min(rank, std::ssize(times) - 1);
+    std::nth_element(times.begin(), at, times.end());
+    return *at;
+}
+
+bool is_stable(std::span<const Iteration> iterations) {
+    constexpr std::size_t kLeast = 5;
+    constexpr double kPrecision = 0.01;
+    if (iterations.size() < kLeast) return false;
+    std::vector<Time> times;
+    for (const Iteration& each : iterations) times.push_back(each.duration);
+    const Time spread = quantile(times, 0.75) - quantile(times, 0.25);
+    const double deviation = 0.5 * (spread / quantile(times, 0.5)) / 0.67;
+    return 1.25 * deviation / std::sqrt(static_cast<double>(times.size())) <= kPrecision;
 }
 
 }  // namespace partita::runtime

@@ -16,8 +16,6 @@ using plan::LossKind;
 
 namespace {
 
-constexpr std::uint64_t kTargetSeed = 0x7A26E7;
-
 /// One class per row of the output, or one number per element: the target, or the weight in a sum.
 at::Tensor target_of(const graph::Tensor& output, LossKind kind, const graph::Region& region,
                      at::TensorOptions as) {

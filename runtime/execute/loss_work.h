@@ -24,6 +24,9 @@
 
 namespace partita::runtime {
 
+/// Of targets and weights, as made_up_values() takes it.
+inline constexpr std::uint64_t kTargetSeed = 0x7A26E7;
+
 struct LossOptions {
     plan::LossKind kind = plan::LossKind::sum;
     bool counts = true;  ///< false where another task sees the same part of the output

@@ -231,6 +231,7 @@ private:
                 work->keep_gradient();
                 program_.gradients.push_back({work.get(), task.tensor, buffer.region});
             }
+            program_.updates.push_back(work.get());
             add_step(id, task.device, std::move(work));
         }
     }

@@ -94,6 +94,7 @@ struct Program {
     std::vector<Found> parameters;  ///< trained ones
     std::vector<FoundGradient> gradients;
     std::vector<const LossWork*> losses;
+    std::vector<UpdateWork*> updates;
 
     Program();
     ~Program();

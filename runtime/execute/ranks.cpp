@@ -11,7 +11,6 @@
 #include <fstream>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -19,6 +18,7 @@
 #include "cost/host.h"
 #include "graph/error.h"
 #include "runtime/communicate/nccl_communicator.h"
+#include "runtime/execute/hosts.h"
 
 namespace partita::runtime {
 
@@ -45,33 +45,6 @@ std::string own_cores() {
     }
     return text;
 }
-
-/// Where processes lie, as all of them know it.
-struct Hosts {
-    std::vector<std::string> ids;  ///< per process
-    std::vector<std::string> cores;
-    int self = 0;
-
-    [[nodiscard]] bool is_here(std::size_t process) const {
-        return ids[process] == ids[static_cast<std::size_t>(self)];
-    }
-    /// Of the processes that may use the same cores as this one, those of lower rank, or all.
-    [[nodiscard]] int sharing(std::size_t below) const {
-        const auto own = static_cast<std::size_t>(self);
-        int count = 0;
-        for (std::size_t p = 0; p < below; ++p) {
-            if (is_here(p) && cores[p] == cores[own]) ++count;
-        }
-        return count;
-    }
-    /// That this process has for itself, and the first of them.
-    [[nodiscard]] int core_count() const {
-        return std::max(1, cost::host_limits().cores / sharing(ids.size()));
-    }
-    [[nodiscard]] int first_core() const {
-        return core_count() * sharing(static_cast<std::size_t>(self));
-    }
-};
 
 Hosts find_hosts(Communicator& world) {
     return {.ids = share(world, host()), .cores = share(world, own_cores()), .self = world.rank()};
@@ -118,15 +91,7 @@ bool have_own_gpus(Communicator& world, const Placement& placement, const Hosts&
     for (std::size_t d = 0; d < placement.device.size(); ++d) {
         if (placement.worker[d] >= 0) own += placement.device[d].str() + " ";
     }
-    std::set<std::pair<std::string, std::string>> known;  // host, GPU
-    const std::vector<std::string> all = share(world, own);
-    for (std::size_t process = 0; process < all.size(); ++process) {
-        std::istringstream devices(all[process]);
-        for (std::string device; devices >> device;) {
-            if (device == "cpu" || !known.emplace(hosts.ids[process], device).second) return false;
-        }
-    }
-    return true;
+    return are_own_gpus(hosts, share(world, own));
 }
 
 /// "2 ranks of cpu:1, 1 thread each", or what each of them has.
@@ -259,8 +224,9 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     ownership.self = ranks.rank();
     ownership.process_of_device = divided(machine, ranks.size());
     const LocalDevices local = local_devices(ownership, hosts);
-    team.devices = real_devices(request.devices, machine, hosts.core_count(), local);
-    team.devices.first_core = hosts.first_core();
+    const int usable = cost::host_limits().cores;
+    team.devices = real_devices(request.devices, machine, hosts.core_count(usable), local);
+    team.devices.first_core = hosts.first_core(usable);
     if (team.devices.placement.device[static_cast<std::size_t>(local.devices[0])].is_cpu()) {
         team.host_memory = on_this_host(request.tasks->persistent, ownership, hosts);
     }

@@ -44,6 +44,8 @@ public:
     UpdateWork(plan::Optimizer optimizer, const OptimizerOptions& options, Fetch gradient,
                Target target);
     void run(Store& store) override;
+    /// Of the updates that follow.
+    void set_rate(double rate) { options_.rate = rate; }
 
     /// The gradient of the latest update; only kept if asked for.
     void keep_gradient() { keeps_gradient_ = true; }

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `execute --check`: a plan that computes what one device computes passes, whatever its loss is.
+// `execute --check`: a plan that computes what one device computes passes, whatever its loss is; one in which a
+// single device leaves out a single update does not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Functions.h>
 
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/simulate.h"
+#include "runtime/execute/check.h"
+#include "runtime/execute/differences.h"
 #include "runtime/execute/execute.h"
 #include "search/random.h"
 #include "tests/plan/network_builder.h"
@@ -86,6 +97,152 @@ TEST(Check, OfASumOverASoftmaxPasses) {
         }
     }
     EXPECT_GE(legal, 5);
+}
+
+/// Updates a parameter, and puts back what the device had of it.
+class LeftOut final : public Work {
+public:
+    /// Says in `changes` whether there was anything to put back.
+    LeftOut(std::unique_ptr<Work> update, std::vector<std::int32_t> copies, bool& changes)
+        : update_(std::move(update)), copies_(std::move(copies)), changes_(changes) {}
+    void run(Store& store) override {
+        std::vector<at::Tensor> old;
+        for (const std::int32_t copy : copies_) old.push_back(store[copy].clone());
+        update_->run(store);
+        for (std::size_t i = 0; i < copies_.size(); ++i) {
+            changes_ = changes_ || !store[copies_[i]].equal(old[i]);
+            store[copies_[i]].copy_(old[i]);
+        }
+    }
+
+private:
+    std::unique_ptr<Work> update_;
+    std::vector<std::int32_t> copies_;
+    bool& changes_;
+};
+
+/// A network in training, with Adam's or another's steps, under some strategy.
+class CheckOfUpdates : public testing::TestWithParam<plan::Optimizer> {
+protected:
+    CheckOfUpdates()
+        : graph_(plan::two_layers()),
+          machine_(plan::switched_machine(kDevices)),
+          problem_(plan::make_problem(graph_, machine_,
+                                      {.mode = plan::Mode::training,
+                                       .objective = plan::Objective::step_time,
+                                       .policy = policy_})),
+          sources_(graph_, {.model = nullptr, .random_weights = 1, .inputs = {}}) {}
+
+    /// Steps of a program may be changed before it runs.
+    using Change = std::function<void(const plan::TaskGraph&, Program&)>;
+
+    Outcome outcome(const plan::Strategy& strategy, const Change& change) {
+        const plan::TaskGraph tasks = plan::lower(problem_, strategy);
+        const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
+        Placement placement;
+        for (int d = 0; d < kDevices; ++d) {
+            placement.worker.push_back(d % 2);
+            placement.device.emplace_back(at::kCPU);
+        }
+        Program program = make_program(problem_, strategy, tasks, timeline.commit_order, sources_,
+                                       placement, {.keep_gradients = true});
+        change(tasks, program);
+        Executor executor(problem_, tasks, std::move(program), placement, {});
+        return outcome_of(executor, checked_rates(problem_, 1e-2));
+    }
+
+    std::vector<std::string> failures(const plan::Strategy& strategy, const Change& change) {
+        const auto whole = plan::whole_ops(std::vector<int>(graph_.op_count(), 0), policy_);
+        const Outcome alone = outcome(whole, [](const auto&, const auto&) {});
+        std::vector<std::string> failed;
+        for (const Difference& each :
+             differences_between(graph_, policy_.optimizer, outcome(strategy, change), alone)) {
+            if (!each.ok()) failed.push_back(each.what);
+        }
+        return failed;
+    }
+
+    /// Buffers in which the device keeps the part that a task updates; none: it has a copy for the update, or
+    /// others send it new values, too.
+    static std::vector<std::int32_t> copies(const plan::TaskGraph& tasks, plan::TaskId id) {
+        const plan::Task& task = tasks.tasks[static_cast<std::size_t>(id)];
+        const std::int32_t updated = tasks.writes[static_cast<std::size_t>(id)][0];
+        const graph::Region& region = (*tasks.regions)[buffer_of(tasks, updated).region];
+        for (std::size_t t = 0; t < tasks.size(); ++t) {
+            if (!tasks.tasks[t].updated || tasks.tasks[t].tensor != task.tensor) continue;
+            for (const std::int32_t b : tasks.writes[t]) {
+                if (buffer_of(tasks, b).device == task.device) return {};
+            }
+        }
+        std::vector<std::int32_t> found;
+        for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
+            const plan::Buffer& buffer = tasks.buffers[b];
+            if (buffer.writer >= 0 || buffer.tensor != task.tensor) continue;
+            if (buffer.device != task.device || buffer.region < 0) continue;
+            if (contains((*tasks.regions)[buffer.region], region)) {
+                found.push_back(static_cast<std::int32_t>(b));
+            }
+        }
+        return found;
+    }
+    static Step& step_of(Program& program, plan::TaskId task) {
+        for (auto& steps : program.steps) {
+            const auto step = std::ranges::find(steps, task, &Step::task);
+            if (step != steps.end()) return *step;
+        }
+        throw std::logic_error("no step of task " + std::to_string(task));
+    }
+
+    plan::Policy policy_{.optimizer = GetParam(), .loss = plan::LossKind::mse};
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    plan::Problem problem_;
+    Sources sources_;
+};
+
+// Parameters that were compared themselves, to a thousandth of their largest, hid every one of them.
+TEST_P(CheckOfUpdates, FindsOneThatOneDeviceLeavesOut) {
+    int left_out = 0;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        search::Random random(seed);
+        plan::Strategy strategy = plan::random_strategy(random, problem_, 1);
+        strategy.policy = policy_;
+        if (plan::find_fault(problem_, strategy)) continue;
+        EXPECT_EQ(failures(strategy, [](const auto&, const auto&) {}), std::vector<std::string>());
+        const plan::TaskGraph tasks = plan::lower(problem_, strategy);
+        for (std::size_t t = 0; t < tasks.size(); ++t) {
+            const auto id = static_cast<plan::TaskId>(t);
+            if (tasks.tasks[t].kind != plan::TaskKind::update) continue;
+            const std::vector<std::int32_t> copies = CheckOfUpdates::copies(tasks, id);
+            if (copies.empty()) continue;
+            bool changes = false;  // or all units behind it are off
+            const std::string expected =
+                "update of '" + graph_.tensor(tasks.tasks[t].tensor).name + "'";
+            const auto failed = failures(strategy, [&](const plan::TaskGraph&, Program& program) {
+                Step& step = step_of(program, id);
+                step.work = std::make_unique<LeftOut>(std::move(step.work), copies, changes);
+            });
+            left_out += changes ? 1 : 0;
+            EXPECT_EQ(failed, std::vector<std::string>(changes ? 1 : 0, expected))
+                << "seed " << seed << ", device " << tasks.tasks[t].device;
+        }
+    }
+    EXPECT_GE(left_out, 12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, CheckOfUpdates,
+                         testing::Values(plan::Optimizer::sgd, plan::Optimizer::momentum,
+                                         plan::Optimizer::adam),
+                         [](const auto& each) { return std::string(name_of(each.param)); });
+
+// A tolerance of 1 would let an update pass that is left out.
+TEST(Check, ToleratesAtMostHalfOfAnUpdate) {
+    using graph::DType;
+    EXPECT_EQ(update_tolerance_of(DType::float64), 1e-8);
+    EXPECT_EQ(update_tolerance_of(DType::float32), 1e-2);
+    EXPECT_EQ(update_tolerance_of(DType::float16), 0.2);
+    EXPECT_EQ(update_tolerance_of(DType::bfloat16), 0.5);
+    EXPECT_EQ(update_tolerance_of(DType::float8e5m2), 0.5);
 }
 
 }  // namespace

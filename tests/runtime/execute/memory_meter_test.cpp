@@ -7,6 +7,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include "runtime/execute/memory_meter.h"
+#include "runtime/execute/metered_blocks.h"
 
 namespace partita::runtime {
 namespace {
@@ -66,6 +67,34 @@ TEST_F(MemoryMeter, ServesWhoAllocatesWithoutATensor) {
     EXPECT_EQ(held(), 100'000);
     allocator->raw_deallocate(some);
     allocator->raw_deallocate(nothing);
+    EXPECT_EQ(held(), 0);
+}
+
+// Those of a GPU, as LibTorch's allocator tells of them.
+TEST_F(MemoryMeter, CountsBlocksFromWhenTheyAreGivenOutToWhenTheyComeBack) {
+    MeteredBlocks blocks;
+    blocks.give_out(0x1000, 500, kDevice);
+    blocks.give_out(0x2000, 300, kDevice);
+    blocks.give_out(0x3000, 70'000, kDevice + 1);
+    EXPECT_EQ(held(), 800);
+    blocks.take_back(0x1000);
+    EXPECT_EQ(held(), 300);
+    blocks.give_out(0x1000, 40, kDevice);
+    blocks.take_back(0x2000);
+    EXPECT_EQ(held(), 40);
+    EXPECT_EQ(most(), 800);
+    blocks.take_back(0x1000);
+    blocks.take_back(0x3000);
+    EXPECT_EQ(held(), 0);
+}
+
+TEST_F(MemoryMeter, LeavesBlocksAloneThatItHasNotSeen) {
+    MeteredBlocks blocks;
+    blocks.take_back(0x1000);
+    EXPECT_EQ(held(), 0);
+    blocks.give_out(0x1000, 10, kDevice);
+    blocks.take_back(0x1000);
+    blocks.take_back(0x1000);
     EXPECT_EQ(held(), 0);
 }
 

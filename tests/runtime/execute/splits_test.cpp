@@ -78,6 +78,7 @@ protected:
     Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
                            const plan::Strategy& strategy, int iterations);
 
+    // Of so many random strategies; most are legal, and compared.
     void expect_same_outputs(Over over, std::uint64_t seeds);
     void expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds);
 
@@ -119,6 +120,7 @@ Executed Splits::executed_over(Over over, std::uint64_t seed, const plan::Proble
 }
 
 void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
+    std::uint64_t compared = 0;
     const plan::Problem problem = this->problem(plan::Mode::inference);
     const Executed expected = alone(problem, {}, 1);
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -126,12 +128,16 @@ void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
         const plan::Strategy strategy = plan::random_strategy(random, problem, 1);
         if (plan::find_fault(problem, strategy)) continue;
         const Executed actual = executed_over(over, seed, problem, strategy, 2);
+        ASSERT_FALSE(expected.outputs.empty());
+        ++compared;
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance)
             << "seed " << seed << ", " << text_of(problem, strategy);
     }
+    EXPECT_GE(4 * compared, 3 * seeds);
 }
 
 void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds) {
+    std::uint64_t compared = 0;
     const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = loss};
     const plan::Problem problem = this->problem(plan::Mode::training, policy);
     constexpr int kIterations = 3;
@@ -146,6 +152,9 @@ void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t 
         if (plan::find_fault(problem, strategy)) continue;
         const Executed actual = executed_over(over, seed, problem, strategy, kIterations);
         const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
+        ASSERT_FALSE(expected.outputs.empty() || expected.gradients.empty() ||
+                     expected.parameters.empty());
+        ++compared;
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;
         ASSERT_LE(largest_difference(actual.gradients, expected.gradients), kTolerance) << text;
         ASSERT_LE(largest_difference(actual.parameters, expected.parameters), kTolerance) << text;
@@ -154,6 +163,7 @@ void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t 
                 << text;
         }
     }
+    EXPECT_GE(4 * compared, 3 * seeds);
 }
 
 TEST_P(Splits, InferenceGivesTheSameOutputs) {
@@ -193,6 +203,7 @@ TEST_P(Splits, TrainingOnGpusOfProcessesGivesTheSameGradientsAndParameters) {
 
 TEST_P(Splits, NoTaskOnPretendGpusWaitsForItsDevice) {
     const plan::Problem problem = this->problem(plan::Mode::training);
+    int ran = 0;
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
         search::Random random(seed);
         plan::Strategy strategy = plan::random_strategy(random, problem, 1);
@@ -202,7 +213,9 @@ TEST_P(Splits, NoTaskOnPretendGpusWaitsForItsDevice) {
             waits_on_pretend_gpus(problem, strategy, sources_, 1 + static_cast<int>(seed % 3)),
             std::vector<std::string>())
             << "seed " << seed;
+        ++ran;
     }
+    EXPECT_GE(ran, 5);
 }
 
 class SplitsOnCuda : public Splits {};

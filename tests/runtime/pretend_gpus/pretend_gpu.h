@@ -40,6 +40,9 @@ inline constexpr int kPretendGpus = 6;
 
 at::Device pretend_gpu(int index = 0);
 
+/// Nothing that an event stands behind has run yet, as far as who asks is told; until it is let go.
+void hold_pretend_gpus(bool hold);
+
 /// Between tests: what ran before is over.
 void reset_pretend_gpus();
 

@@ -20,6 +20,7 @@ using c10::Stream;
 thread_local c10::DeviceIndex device_of_thread = 0;
 thread_local std::array<std::int64_t, kPretendGpus> streams_of_thread{};
 std::atomic<std::int64_t> streams_made{0};
+std::atomic<bool> held{false};
 
 StreamId id_of(const Stream& stream) {
     return {stream.device_index(), stream.id()};
@@ -65,10 +66,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
         clocks().wait(id_of(stream), static_cast<PretendEvent*>(event)->clock);
     }
     bool queryEvent(void* event) const override {
+        if (held) return false;
         clocks().seen_by_host(static_cast<PretendEvent*>(event)->clock);
         return true;
     }
-    void synchronizeEvent(void* event) const override { queryEvent(event); }
+    void synchronizeEvent(void* event) const override {
+        clocks().seen_by_host(static_cast<PretendEvent*>(event)->clock);
+    }
     void synchronizeStream(const Stream& stream) const override {
         clocks().wait_on_host(id_of(stream));
     }
@@ -90,6 +94,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 };
 
 }  // namespace
+
+void hold_pretend_gpus(bool hold) {
+    held = hold;
+}
 
 StreamClocks& clocks() {
     static auto* const kClocks = new StreamClocks;  // tensors may outlive static objects

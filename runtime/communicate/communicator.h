@@ -65,6 +65,8 @@ struct CommunicatorOptions {
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< of one operation; > 0
     std::vector<std::string> names = {};     ///< of the ranks in messages, e.g. "gpu3"; or none
     std::shared_ptr<Abort> abort = nullptr;  ///< shared by groups that fail together; null: own
+    /// Bytes that MPI, whose counts are int, sends at once: from 1 to 2^31 - 1; larger messages go in pieces.
+    std::int64_t largest_message = std::int64_t{1} << 30;
 };
 
 class Communicator {

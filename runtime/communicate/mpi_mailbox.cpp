@@ -5,9 +5,7 @@
 // compute. Who takes polls by itself.
 #include "runtime/communicate/mpi_mailbox.h"
 
-#include <algorithm>
 #include <array>
-#include <climits>
 #include <condition_variable>
 #include <map>
 #include <thread>
@@ -17,6 +15,7 @@
 
 #include "graph/error.h"
 #include "runtime/communicate/combine.h"
+#include "runtime/communicate/message_pieces.h"
 
 namespace partita::runtime {
 
@@ -29,8 +28,7 @@ std::string mpi_text_of(int error) {
 
 namespace {
 
-constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // counts are int
-constexpr int kTagsPerNumber = 2;                                // tensor and note
+constexpr int kTagsPerNumber = 2;  // tensor and note
 constexpr auto kNap = std::chrono::microseconds(50);
 
 void check(int error) {
@@ -45,7 +43,7 @@ struct Parcel {
 
     // The calls that begin it; `piece` gets data, bytes and tag.
     template <class Piece>
-    void begin(std::int32_t number, const Piece& piece) {
+    void begin(std::int32_t number, std::int64_t largest, const Piece& piece) {
         const int tag = number * kTagsPerNumber;
         const auto add = [&](void* data, std::int64_t bytes, int with) {
             requests.push_back(MPI_REQUEST_NULL);
@@ -54,18 +52,21 @@ struct Parcel {
         add(&note, sizeof note, tag + 1);
         const auto size = static_cast<std::int64_t>(tensor.nbytes());
         auto* const data = static_cast<char*>(tensor.data_ptr());
-        std::int64_t at = 0;
-        do {
-            add(data + at, std::min(size - at, kLargestMessage), tag);
-            at += kLargestMessage;
-        } while (at < size);
+        for_each_piece(size, largest, [&](std::int64_t begin, std::int64_t bytes) {
+            add(data + begin, bytes, tag);
+        });
     }
 };
 
 class Mailboxes final : public MpiMailbox {
 public:
-    Mailboxes(std::mutex& mutex, MPI_Comm own, std::shared_ptr<Abort> abort)
-        : MpiMailbox(std::move(abort)), mutex_(mutex), own_(own), driver_([this] { drive(); }) {
+    Mailboxes(std::mutex& mutex, MPI_Comm own, std::shared_ptr<Abort> abort,
+              std::int64_t largest_message)
+        : MpiMailbox(std::move(abort)),
+          mutex_(mutex),
+          own_(own),
+          largest_message_(largest_message),
+          driver_([this] { drive(); }) {
         void* largest = nullptr;
         int found = 0;
         const std::lock_guard lock(mutex_);
@@ -89,9 +90,10 @@ public:
         Parcel& parcel = under_way_->sends[ticket];  // stays where it is
         parcel.tensor = host;
         parcel.note = note;
-        parcel.begin(to.number, [&](void* data, int bytes, int tag, MPI_Request* request) {
+        const auto send = [&](void* data, int bytes, int tag, MPI_Request* request) {
             return MPI_Isend(data, bytes, MPI_BYTE, to.process, tag, own_, request);
-        });
+        };
+        parcel.begin(to.number, largest_message_, send);
         changed_.notify_all();
         return ticket;
     }
@@ -146,6 +148,7 @@ private:
 
     std::mutex& mutex_;
     MPI_Comm own_;
+    std::int64_t largest_message_;
     int largest_tag_ = 0;
     std::condition_variable changed_;
     bool ends_ = false;
@@ -215,9 +218,10 @@ std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into
     try {
         {
             const std::lock_guard lock(mutex_);
-            parcel->begin(from.number, [&](void* data, int bytes, int tag, MPI_Request* request) {
+            const auto receive = [&](void* data, int bytes, int tag, MPI_Request* request) {
                 return MPI_Irecv(data, bytes, MPI_BYTE, from.process, tag, own_, request);
-            });
+            };
+            parcel->begin(from.number, largest_message_, receive);
         }
         const auto began = Clock::now();
         while (!receive(*parcel, from)) {
@@ -239,8 +243,9 @@ std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into
 }  // namespace
 
 std::unique_ptr<MpiMailbox> mpi_mailbox(std::mutex& mutex, MPI_Comm own,
-                                        std::shared_ptr<Abort> abort) {
-    return std::make_unique<Mailboxes>(mutex, own, std::move(abort));
+                                        std::shared_ptr<Abort> abort,
+                                        std::int64_t largest_message) {
+    return std::make_unique<Mailboxes>(mutex, own, std::move(abort), largest_message);
 }
 
 }  // namespace partita::runtime

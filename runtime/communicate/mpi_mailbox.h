@@ -3,6 +3,7 @@
 // A mailbox over MPI, on an MPI communicator of its own. Private to MPI's files.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,8 +26,8 @@ protected:
 };
 
 /// `mutex`: around every call of MPI, and as long-lived as the process. The MPI communicator is the
-/// mailbox's own.
+/// mailbox's own. `largest_message`: see CommunicatorOptions.
 std::unique_ptr<MpiMailbox> mpi_mailbox(std::mutex& mutex, MPI_Comm own,
-                                        std::shared_ptr<Abort> abort);
+                                        std::shared_ptr<Abort> abort, std::int64_t largest_message);
 
 }  // namespace partita::runtime

@@ -27,6 +27,7 @@
 #include "graph/error.h"
 #include "runtime/communicate/caller.h"
 #include "runtime/communicate/combine.h"
+#include "runtime/communicate/message_pieces.h"
 #include "runtime/communicate/mpi_mailbox.h"
 #include "runtime/communicate/processes.h"
 
@@ -35,7 +36,6 @@ namespace {
 
 constexpr int kRanksPerProcess = 32;
 constexpr int kTagsPerGroup = kRanksPerProcess * kRanksPerProcess;
-constexpr std::int64_t kLargestMessage = std::int64_t{1} << 30;  // counts are int
 constexpr int kSpins = 200;
 constexpr auto kNap = std::chrono::microseconds(50);
 
@@ -112,9 +112,8 @@ void MpiCommunicator::post(const at::Tensor& tensor, int peer, bool is_receive) 
     const int process = process_of_rank_[peer];
     const auto size = static_cast<std::int64_t>(tensor.nbytes());
     tensors_.push_back(tensor);
-    std::int64_t begin = 0;
-    do {
-        const std::int64_t bytes = std::min(size - begin, kLargestMessage);
+    const std::int64_t largest = mpi_.options.largest_message;
+    for_each_piece(size, largest, [&](std::int64_t begin, std::int64_t bytes) {
         char* const data = static_cast<char*>(tensor.data_ptr()) + begin;
         MPI_Request request = MPI_REQUEST_NULL;
         const int count = static_cast<int>(bytes);
@@ -123,8 +122,7 @@ void MpiCommunicator::post(const at::Tensor& tensor, int peer, bool is_receive) 
               peer);
         requests_.push_back(request);
         pieces_.push_back({peer, bytes, is_receive});
-        begin += bytes;
-    } while (begin < size);
+    });
 }
 
 void MpiCommunicator::finish(std::size_t index, const MPI_Status& status) {
@@ -288,7 +286,8 @@ MpiProcesses::MpiProcesses(const Launch& launch, const CommunicatorOptions& opti
     ProcessGroup all;
     for (int process = 0; process < size_; ++process) all.process_of_rank.push_back(process);
     world_ = std::make_unique<MpiCommunicator>(*mpi_, all, rank_);
-    auto letters = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort);
+    auto letters = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort,
+                               mpi_->options.largest_message);
     letters_ = letters.get();
     mailbox_ = std::move(letters);
 }

@@ -15,6 +15,7 @@
 #include <nccl.h>
 
 #include "graph/error.h"
+#include "runtime/communicate/nccl_operation.h"
 
 namespace partita::runtime {
 namespace {
@@ -42,16 +43,13 @@ std::optional<ncclDataType_t> nccl_type(at::ScalarType type) {
     }
 }
 
-ncclRedOp_t nccl_operation(Combine how) {
-    switch (how) {
-    case Combine::sum: return ncclSum;
-    case Combine::product: return ncclProd;
-    case Combine::max: return ncclMax;
-    case Combine::min: return ncclMin;
-    case Combine::none: break;
-    }
-    assert(false && "nothing says how these values combine");
-    return ncclSum;
+static_assert(static_cast<int>(NcclOperation::sum) == ncclSum);
+static_assert(static_cast<int>(NcclOperation::product) == ncclProd);
+static_assert(static_cast<int>(NcclOperation::max) == ncclMax);
+static_assert(static_cast<int>(NcclOperation::min) == ncclMin);
+
+ncclRedOp_t operation_of(Combine how) {
+    return static_cast<ncclRedOp_t>(nccl_operation(how));
 }
 
 class NcclCommunicator final : public Communicator {
@@ -200,7 +198,7 @@ void NcclCommunicator::do_all_reduce(const at::Tensor& tensor, Combine how) {
     if (!type) return Communicator::do_all_reduce(tensor, how);
     enqueue([&](cudaStream_t stream) {
         return ncclAllReduce(tensor.const_data_ptr(), tensor.data_ptr(), tensor.numel(), *type,
-                             nccl_operation(how), comm_, stream);
+                             operation_of(how), comm_, stream);
     });
 }
 
@@ -212,7 +210,7 @@ void NcclCommunicator::do_reduce_scatter(const at::Tensor& out, const at::Tensor
     }
     enqueue([&](cudaStream_t stream) {
         return ncclReduceScatter(in.const_data_ptr(), out.data_ptr(), out.numel(), *type,
-                                 nccl_operation(how), comm_, stream);
+                                 operation_of(how), comm_, stream);
     });
 }
 
@@ -221,7 +219,7 @@ void NcclCommunicator::do_reduce(const at::Tensor& tensor, Combine how, int root
     if (!type) return Communicator::do_reduce(tensor, how, root);
     enqueue([&](cudaStream_t stream) {
         return ncclReduce(tensor.const_data_ptr(), tensor.data_ptr(), tensor.numel(), *type,
-                          nccl_operation(how), root, comm_, stream);
+                          operation_of(how), root, comm_, stream);
     });
 }
 

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <future>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/communicate/caller.h"
+#include "runtime/communicate/message_pieces.h"
 
 namespace partita::runtime {
 
@@ -38,6 +41,39 @@ inline std::string reason_of_failure(c10d::TCPStore& store) {
 }
 inline void say_failure(c10d::TCPStore& store, const std::string& reason) {
     store.set("partita/failed", {reason.begin(), reason.end()});
+}
+
+/// TCPStore hangs up on who sends it values of more than 8 MiB.
+inline constexpr std::int64_t kLargestStorePiece = std::int64_t{4} << 20;
+
+/// Into a queue, in pieces; its size goes before it.
+inline void push_message(c10d::TCPStore& store, const std::string& key,
+                         std::span<const std::uint8_t> bytes) {
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    for_each_piece(size, kLargestStorePiece, [&](std::int64_t begin, std::int64_t count) {
+        const std::size_t head = begin == 0 ? sizeof size : 0;
+        std::vector<std::uint8_t> piece(head + static_cast<std::size_t>(count));
+        std::memcpy(piece.data(), &size, head);
+        if (count > 0) {
+            std::memcpy(piece.data() + head, bytes.data() + begin, static_cast<std::size_t>(count));
+        }
+        store.queuePush(key, piece);
+    });
+}
+/// From a queue that is not empty: who has pushed the first piece is about to push the others.
+inline std::vector<std::uint8_t> pop_message(c10d::TCPStore& store, const std::string& key) {
+    const std::vector<std::uint8_t> first = store.queuePop(key, /*block=*/false);
+    std::int64_t size = 0;
+    std::memcpy(&size, first.data(), sizeof size);
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+    std::size_t came = first.size() - sizeof size;
+    if (came > 0) std::memcpy(bytes.data(), first.data() + sizeof size, came);
+    while (came < bytes.size()) {
+        const std::vector<std::uint8_t> piece = store.queuePop(key, /*block=*/true);
+        std::memcpy(bytes.data() + came, piece.data(), piece.size());
+        came += piece.size();
+    }
+    return bytes;
 }
 
 struct StoreLine {

@@ -31,7 +31,7 @@ public:
             std::memcpy(bytes.data() + sizeof note, host.const_data_ptr(), host.nbytes());
         }
         (void)line_.begin([bytes = std::move(bytes), key = key(rank_, to.process, to.number)](
-                              c10d::TCPStore& store) { store.queuePush(key, bytes); });
+                              c10d::TCPStore& store) { push_message(store, key, bytes); });
         return 0;
     }
     bool is_sent(Ticket /*ticket*/) override { return true; }
@@ -76,8 +76,8 @@ private:
             if (Clock::now() >= until) return std::nullopt;
             std::this_thread::sleep_for(kStoreNap);
         }
-        const Bytes bytes = ask(
-            [key](c10d::TCPStore& store) { return store.queuePop(key, /*block=*/false); }, until);
+        const Bytes bytes =
+            ask([key](c10d::TCPStore& store) { return pop_message(store, key); }, until);
         std::int64_t note = 0;
         if (bytes.size() != sizeof note + into.nbytes()) {
             refuse_size(from, bytes.size() - sizeof note, into.nbytes());

@@ -64,7 +64,7 @@ private:
         const auto* const data = static_cast<const std::uint8_t*>(tensor.const_data_ptr());
         const std::vector<std::uint8_t> bytes(data, data + tensor.nbytes());
         ask([bytes, key = queue(rank(), message.peer)](c10d::TCPStore& store) {
-            store.queuePush(key, bytes);
+            push_message(store, key, bytes);
         });
     }
 
@@ -80,7 +80,7 @@ private:
             std::this_thread::sleep_for(kStoreNap);
         }
         const std::vector<std::uint8_t> bytes =
-            ask([key](c10d::TCPStore& store) { return store.queuePop(key, /*block=*/false); });
+            ask([key](c10d::TCPStore& store) { return pop_message(store, key); });
         if (bytes.size() != message.tensor.nbytes()) {
             fail(name_of(message.peer) + " sent " + std::to_string(bytes.size()) + " bytes where " +
                  std::to_string(message.tensor.nbytes()) +

@@ -7,6 +7,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "runtime/communicate/nccl_operation.h"
+
 namespace partita::runtime {
 namespace {
 
@@ -48,6 +50,14 @@ TEST(Combine, WritesOverItsParts) {
 TEST(Combine, ComplexNumbersHaveNoMaximum) {
     const at::Tensor a = at::ones({1}, at::kComplexFloat);
     EXPECT_THROW((void)combined({a, a}, Combine::max), c10::Error);
+}
+
+// NCCL's numbers, nccl.h: ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3.
+TEST(Combine, IsTheSameOperationInNccl) {
+    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::sum)), 0);
+    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::product)), 1);
+    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::max)), 2);
+    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::min)), 3);
 }
 
 }  // namespace

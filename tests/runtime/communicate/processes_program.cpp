@@ -3,6 +3,7 @@
 // One of several processes: what it does is its argument. processes_test.cpp starts it with mpirun,
 // or several times with torchrun's variables. Exit codes are those of the partita program;
 // TIMEOUT_MS is the time-out once all have met: how far apart processes start is up to the machine.
+// LARGEST_MESSAGE: bytes that MPI sends at once.
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -64,16 +65,34 @@ void groups(Processes& processes) {
     for (std::thread& thread : threads) thread.join();
 }
 
-// More than one MPI message holds.
-void send_much(Processes& processes) {
-    constexpr std::int64_t kBytes = (std::int64_t{1} << 30) + 5;
+// More than one MPI message or one of the store's values holds.
+void send(std::int64_t bytes, Processes& processes) {
     Communicator& world = processes.world();
-    const at::Tensor tensor = at::full({kBytes}, 7 - world.rank(), at::kByte);
+    const at::Tensor tensor = at::full({bytes}, 7 - world.rank(), at::kByte);
     if (world.rank() == 0) world.send(tensor, 1);
     if (world.rank() == 1) {
         world.receive(tensor, 0);
         EXPECT_TRUE(tensor.eq(7).all().item<bool>());
     }
+}
+
+// Rank 0 posts what goes in several pieces, and something after it under the same number.
+void post_much(Processes& processes) {
+    const at::Tensor tensor = at::arange(2'501'003, at::kInt);
+    if (processes.rank() == 0) {
+        Mailbox& mailbox = processes.mailbox();
+        (void)mailbox.post({.process = 1, .number = 3}, tensor, 70);
+        (void)mailbox.post({.process = 1, .number = 3}, tensor + 1, 71);
+    }
+    if (processes.rank() == 1) {
+        const auto until = Mailbox::Clock::now() + std::chrono::minutes(1);
+        for (const int at : {0, 1}) {
+            const at::Tensor into = at::zeros_like(tensor);
+            EXPECT_EQ(processes.mailbox().take({.process = 0, .number = 3}, into, until), 70 + at);
+            EXPECT_TRUE(into.equal(tensor + at));
+        }
+    }
+    processes.world().barrier();
 }
 
 void with_a_rank_that_gets(int signal, int rank, Processes& processes) {
@@ -100,7 +119,9 @@ void with_another_plan(Processes& processes) {
 void act(const std::string& what, Processes& processes) {
     if (what == "conform") return conform(processes);
     if (what == "groups") return groups(processes);
-    if (what == "send_much") return send_much(processes);
+    if (what == "send_much") return send((std::int64_t{1} << 30) + 5, processes);
+    if (what == "send_10mb") return send(10'000'003, processes);
+    if (what == "post_much") return post_much(processes);
     if (what == "first_killed") return with_a_rank_that_gets(SIGKILL, 0, processes);
     if (what == "first_stopped") return with_a_rank_that_gets(SIGSTOP, 0, processes);
     if (what == "second_killed") return with_a_rank_that_gets(SIGKILL, 1, processes);
@@ -111,7 +132,10 @@ void act(const std::string& what, Processes& processes) {
 }
 
 int run(const std::string& what) {
-    const std::unique_ptr<Processes> processes = join_processes(read_launch(), {});
+    CommunicatorOptions options;
+    const char* const largest = std::getenv("LARGEST_MESSAGE");  // NOLINT(concurrency-mt-unsafe)
+    if (largest != nullptr) options.largest_message = std::stoll(largest);
+    const std::unique_ptr<Processes> processes = join_processes(read_launch(), options);
     if (!processes) throw UsageError("started alone");
     const auto fail = [&](const std::exception& error, int code) {
         std::cerr << "partita: " << error.what() << '\n' << std::flush;

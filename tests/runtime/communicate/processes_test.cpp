@@ -5,8 +5,11 @@
 #include "runtime/communicate/processes.h"
 
 #include <csignal>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,6 +17,7 @@
 
 #include "graph/error.h"
 #include "ranks.h"
+#include "runtime/communicate/message_pieces.h"
 #include "tests/support/process.h"
 
 namespace partita::runtime {
@@ -29,10 +33,12 @@ using tests::Process;
 constexpr auto kPatience = std::chrono::seconds(120);
 constexpr const char* kProgram = PARTITA_PROCESSES_PROGRAM;
 
-Ended mpirun(int ranks, const std::string& what, int timeout_ms = 60'000) {
+Ended mpirun(int ranks, const std::string& what, int timeout_ms = 60'000,
+             std::int64_t largest_message = std::int64_t{1} << 30) {
     auto arguments = tests::mpirun_arguments(PARTITA_MPIRUN, ranks);
     arguments.insert(arguments.end(),
-                     {"-x", "TIMEOUT_MS=" + std::to_string(timeout_ms), kProgram, what});
+                     {"-x", "TIMEOUT_MS=" + std::to_string(timeout_ms), "-x",
+                      "LARGEST_MESSAGE=" + std::to_string(largest_message), kProgram, what});
     return Process(arguments).end(Clock::now() + kPatience);
 }
 
@@ -82,6 +88,35 @@ TEST_F(MpiProcesses, SendMoreThanOneMessageHolds) {
     EXPECT_EQ(ended.exit_code, 0) << ended.output;
 }
 
+// As large ones are sent whose bytes an int cannot count.
+TEST_F(MpiProcesses, SendAndPostInPieces) {
+    for (const char* const what : {"conform", "groups", "post_much"}) {
+        const int largest = std::string(what) == "post_much" ? 1'000'000 : 1'000;
+        const Ended ended = mpirun(2, what, 60'000, largest);
+        EXPECT_EQ(ended.exit_code, 0) << what << ": " << ended.output;
+    }
+}
+
+TEST(MessagePieces, CoverAMessageOnceAndInOrder) {
+    using Piece = std::pair<std::int64_t, std::int64_t>;  // begin, bytes
+    const auto pieces = [](std::int64_t size, std::int64_t most) {
+        std::vector<Piece> all;
+        for_each_piece(size, most, [&](std::int64_t begin, std::int64_t bytes) {
+            all.emplace_back(begin, bytes);
+        });
+        return all;
+    };
+    const std::int64_t largest = CommunicatorOptions{}.largest_message;
+    EXPECT_LE(largest, std::numeric_limits<int>::max()) << "MPI's counts are int";
+    EXPECT_EQ(pieces(25, 10), (std::vector<Piece>{{0, 10}, {10, 10}, {20, 5}}));
+    EXPECT_EQ(pieces(20, 10), (std::vector<Piece>{{0, 10}, {10, 10}}));
+    EXPECT_EQ(pieces(10, 10), (std::vector<Piece>{{0, 10}}));
+    EXPECT_EQ(pieces(0, 10), (std::vector<Piece>{{0, 0}}));
+    EXPECT_EQ(pieces(3 * largest + 1, largest),
+              (std::vector<Piece>{
+                  {0, largest}, {largest, largest}, {2 * largest, largest}, {3 * largest, 1}}));
+}
+
 TEST_F(MpiProcesses, NoticeAStoppedOneWithinTheTimeOut) {
     const Ended ended = mpirun(3, "second_stopped", /*timeout_ms=*/1'000);
     EXPECT_EQ(ended.exit_code, 5);
@@ -122,6 +157,15 @@ TEST_P(StoreRanks, ConformInGroupsSideBySide) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, StoreRanks, testing::Values(2, 3));
+
+// It hangs up on who sends values of more than 8 MiB.
+TEST(StoreProcesses, SendAndPostMoreThanAValueOfTheStoreHolds) {
+    for (const char* const what : {"send_10mb", "post_much"}) {
+        for (const Ended& ended : torchrun(2, what)) {
+            EXPECT_EQ(ended.exit_code, 0) << what << ": " << ended.output;
+        }
+    }
+}
 
 TEST(StoreProcesses, NoticeAStoppedOneWithinTheTimeOut) {
     const auto ended = torchrun(3, "second_stopped", /*timeout_ms=*/1'000, /*except=*/1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The help of every command: its example works as pasted, and it promises nothing that is not there.
+// The help of every command: its example works as pasted, and it promises nothing that is not there. Which commands
+// there are is asked of the program, which reads its table.
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,38 +17,75 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kCommands = {"plan",    "simulate", "verify", "inspect",
-                                            "compare", "machine",  "export"};
-
-/// The words of the line after "Example:", without the program.
-std::vector<std::string> example_of(const std::string& help) {
-    const auto begin = help.find("partita ", help.find("Example:"));
-    const std::string line = help.substr(begin, help.find('\n', begin) - begin);
+/// The words between spaces.
+std::vector<std::string> words_of(const std::string& line) {
     std::vector<std::string> words;
-    for (std::size_t at = line.find(' '); at != std::string::npos;) {
-        const auto end = line.find(' ', at + 1);
-        words.push_back(line.substr(at + 1, end == std::string::npos ? end : end - at - 1));
-        at = end;
+    std::size_t begin = line.find_first_not_of(' ');
+    while (begin != std::string::npos) {
+        const auto end = line.find(' ', begin);
+        words.push_back(line.substr(begin, end - begin));
+        begin = line.find_first_not_of(' ', end);
     }
     return words;
 }
 
-class Help : public ProgramTest {};
+/// The words of the line after "Example:", without the program.
+std::vector<std::string> example_of(const std::string& help) {
+    const auto begin = help.find("partita ", help.find("Example:"));
+    std::vector<std::string> words = words_of(help.substr(begin, help.find('\n', begin) - begin));
+    words.erase(words.begin());
+    return words;
+}
+
+/// Is there what executes? It is loaded from beside the program, and built where LibTorch is.
+bool has_runtime() {
+    const auto built = std::filesystem::path(PARTITA_PROGRAM).parent_path();
+    return std::filesystem::exists(built / "libpartita_runtime.so");
+}
+
+class Help : public ProgramTest {
+protected:
+    /// In the order of the table, as who names another one is told: "There is: plan, execute, ...".
+    std::vector<std::string> commands() {
+        const std::string told = run({"no-such-command"}).err;
+        const std::string before = "There is: ";
+        const auto begin = told.find(before);
+        if (begin == std::string::npos) return {};
+        std::string list = told.substr(begin + before.size());
+        list.resize(std::min(list.find('.'), list.size()));
+        std::erase(list, ',');
+        return words_of(list);
+    }
+};
+
+TEST_F(Help, KnowsTheCommandsOfTheProgram) {
+    EXPECT_THAT(commands(),
+                testing::IsSupersetOf({"plan", "execute", "profile", "simulate", "verify",
+                                       "inspect", "compare", "machine", "export"}));
+}
 
 // In the order of the table: `plan` writes the plan that the others read.
 TEST_F(Help, ExamplesWorkAsPasted) {
     std::filesystem::create_directory_symlink(example(""), folder() / "examples");
-    for (const std::string& command : kCommands) {
+    for (const std::string& command : commands()) {
         const Outcome help = run({command, "--help"});
-        ASSERT_EQ(help.code, 0);
-        const Outcome result = run(example_of(help.out));
-        EXPECT_EQ(result.code, 0) << command << ": " << result.err;
+        ASSERT_EQ(help.code, 0) << command;
+        const std::vector<std::string> example = example_of(help.out);
+        ASSERT_FALSE(example.empty()) << command;
+        EXPECT_EQ(example[0], command);
+        const Outcome result = run(example);
+        if (!has_runtime() && (command == "execute" || command == "profile")) {
+            EXPECT_EQ(result.code, 2) << command;
+            EXPECT_THAT(result.err, HasSubstr("scripts/setup")) << command;
+        } else {
+            EXPECT_EQ(result.code, 0) << command << ": " << result.err;
+        }
     }
 }
 
 TEST_F(Help, NamesEveryCommand) {
     const std::string help = run({"--help"}).out;
-    for (const std::string& command : kCommands) EXPECT_THAT(help, HasSubstr(command));
+    for (const std::string& command : commands()) EXPECT_THAT(help, HasSubstr("\n  " + command));
 }
 
 TEST_F(Help, NamesSearchersAndWhatSteersThoseThatLearn) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// plan --report: every device's row holds what the plan gives to that device.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+#include "tests/support/process.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+
+/// Three devices with different work, a fourth without any.
+class Report : public ProgramTest {
+protected:
+    void SetUp() override {
+        write("layers.json", R"({"ops": [{"match": "/0/*", "devices": [2]},
+                                         {"match": "/2/*", "devices": [0]},
+                                         {"match": "/4/*", "devices": [3]}]})");
+        const Outcome result = run({"plan", example("runnable/mlp/model.onnx"), "--batch", "64",
+                                    "--machine", "cpu:4", "--searcher", "critical-path", "--fix",
+                                    "layers.json", "--report", "report.html", "--json"});
+        ASSERT_EQ(result.code, 0) << result.err;
+        summary_ = json::parse(result.out);
+        constexpr std::string_view kBegin = R"(<script type="application/json" id="data">)";
+        const std::string page = read("report.html");
+        const auto begin = page.find(kBegin);
+        ASSERT_NE(begin, std::string::npos);
+        const auto from = begin + kBegin.size();
+        data_ = json::parse(page.substr(from, page.find("</script>", from) - from));
+    }
+
+    json summary_;
+    json data_;
+};
+
+TEST_F(Report, SaysOfEachDeviceWhatThePlanSays) {
+    const json& devices = summary_["devices"];
+    ASSERT_EQ(data_["devices"].size(), devices.size());
+    std::vector<std::int64_t> busy(devices.size(), 0);
+    for (const json& task : data_["tasks"]) {
+        const auto device = task[2].get<std::size_t>();
+        if (task[3] < 0) busy[device] += task[5].get<std::int64_t>();
+    }
+    std::vector<std::int64_t> different;
+    for (std::size_t d = 0; d < devices.size(); ++d) {
+        const json& row = data_["devices"][d];
+        EXPECT_EQ(row["name"], devices[d]["name"]);
+        EXPECT_EQ(row["busy"], devices[d]["busy_ps"]) << d;
+        EXPECT_EQ(row["peak"], devices[d]["memory_bytes"]) << d;
+        EXPECT_GE(row["busy"].get<std::int64_t>(), busy[d]) << d;
+        EXPECT_EQ(busy[d] > 0, row["busy"].get<std::int64_t>() > 0) << d;
+        std::int64_t peak = 0;
+        const json& course = data_["memory"][d];
+        for (std::size_t i = 1; i < course.size(); i += 2) {
+            peak = std::max(peak, course[i].get<std::int64_t>());
+        }
+        EXPECT_EQ(row["peak"], peak) << d;
+        different.push_back(row["busy"].get<std::int64_t>());
+    }
+    std::ranges::sort(different);
+    EXPECT_EQ(std::ranges::adjacent_find(different), different.end())
+        << "devices with equal work tell nothing";
+}
+
+TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {
+    const std::string script = std::string(PARTITA_SOURCE_DIR) + "/tests/cli/report_timeline.js";
+    Process node({"/usr/bin/env", "node", script, (folder() / "report.html").string()});
+    const Ended ended = node.end(Process::Clock::now() + std::chrono::minutes(1));
+    constexpr int kNotFound = 127;
+    if (ended.exit_code == kNotFound) {
+        GTEST_SKIP() << "no node on this host to run the page's scripts";
+    }
+    EXPECT_EQ(ended.exit_code, 0) << ended.output;
+    EXPECT_THAT(ended.output, testing::HasSubstr("rows"));
+}
+
+}  // namespace
+}  // namespace partita::tests

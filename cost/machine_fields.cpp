@@ -185,9 +185,9 @@ Device read_device_figures(const JsonField& field) {
     device.memory_efficiency = read_share(field["memory_efficiency"]);
     device.source = read_source(field["source"]);
     if (const JsonField threads = field["threads"]; threads.present()) {
-        constexpr std::int64_t kMostThreads = 65'536;
+        constexpr std::int64_t kMostThreads = 2'048;  // a run starts them; no host has more
         device.threads = static_cast<int>(
-            threads.integer(1, kMostThreads, {"a number of cores from 1 to 65536"}));
+            threads.integer(1, kMostThreads, {"a number of cores from 1 to 2048"}));
     }
     return device;
 }

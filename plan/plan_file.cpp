@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <random>
 #include <string>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -67,27 +69,54 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     return plan;
 }
 
+namespace {
+
+/// A new file beside `file` of a name that nobody can guess and prepare; mode by the umask. The
+/// descriptor, or -1 with errno set; `temporary` becomes its name.
+int create_beside(const std::filesystem::path& file, std::filesystem::path& temporary) {
+    constexpr mode_t kAnybody = 0666;
+    std::random_device random;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+        temporary = file;
+        temporary += fmt::format(".{:08x}{:08x}.tmp", random(), random());
+        const int descriptor =
+            ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAnybody);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
+}
+
+/// All of `text`, down to the disk. False with errno set.
+bool write_all(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t written = ::write(descriptor, text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    // EINVAL: a file system that cannot synchronize has nothing to wait for.
+    return ::fsync(descriptor) == 0 || errno == EINVAL;
+}
+
+}  // namespace
+
 void write_file(const std::filesystem::path& file, std::string_view text) {
     // Beside the target, so that the rename stays on one file system and is atomic.
-    std::filesystem::path temporary = file;
-    temporary += fmt::format(".{}.tmp", ::getpid());
-    const auto fail = [&](const std::string& why) {
-        std::error_code ignored;
-        std::filesystem::remove(temporary, ignored);
+    std::filesystem::path temporary;
+    const auto fail = [&](int reason) {
         throw UsageError(
             fmt::format("{}: cannot be written: {}. Give a file in a folder that "
                         "exists and may be written.",
-                        file.string(), why));
+                        file.string(), std::strerror(reason)));
     };
-    errno = 0;
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    if (!out) fail(std::strerror(errno));
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.close();
-    if (!out) fail(errno != 0 ? std::strerror(errno) : "the device is full");
-    std::error_code error;
-    std::filesystem::rename(temporary, file, error);
-    if (error) fail(error.message());
+    const int descriptor = create_beside(file, temporary);
+    if (descriptor < 0) fail(errno);
+    int reason = write_all(descriptor, text) ? 0 : errno;
+    if (::close(descriptor) != 0 && reason == 0) reason = errno;
+    if (reason == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) reason = errno;
+    if (reason == 0) return;
+    ::unlink(temporary.c_str());
+    fail(reason);
 }
 
 Strategy strategy_of(const Plan& plan, const Problem& problem) {

@@ -16,7 +16,7 @@ using graph::JsonFile;
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-constexpr int kMostDevices = 1 << 20;
+constexpr int kMostDegree = 1 << 20;
 
 /// One of an enumeration's names.
 template <class Enum, std::size_t n>
@@ -42,45 +42,59 @@ std::string digest_text(const JsonField& field) {
     return text;
 }
 
-int device_number(const JsonField& field) {
-    return static_cast<int>(field.integer(0, kMostDevices - 1, {.what = "a device number >= 0"}));
+/// A device of the embedded machine, which has `machine_devices` of them.
+int device_number(const JsonField& field, int machine_devices) {
+    const std::string what =
+        "a device of the plan's machine, 0 to " + std::to_string(machine_devices - 1);
+    return static_cast<int>(
+        field.integer(0, machine_devices - 1, {.what = what, .remedy = "Plan again."}));
 }
 
-DeviceSet device_set(const JsonField& field) {
+/// Bounded by the machine before anything is expanded: a few bytes may name many devices.
+DeviceSet device_set(const JsonField& field, int machine_devices) {
     if (!field.is_object()) {
         std::vector<int> devices;
-        for (const JsonField& item : field.items()) devices.push_back(device_number(item));
+        for (const JsonField& item : field.items())
+            devices.push_back(device_number(item, machine_devices));
         if (devices.empty()) field.fail({.what = "at least one device"});
         return DeviceSet::list(std::move(devices));
     }
     field.allow_only({"first", "count", "stride"});
-    const int first = device_number(field["first"]);
-    const auto count =
-        field["count"].integer(1, kMostDevices, {.what = "a number of devices >= 1"});
-    const auto stride = field["stride"].integer(1, kMostDevices, {.what = "a stride >= 1"});
-    if (first + (count - 1) * stride >= kMostDevices) {
-        field.reject("names devices beyond any machine. Plan again.");
+    const int first = device_number(field["first"], machine_devices);
+    const auto count = field["count"].integer(1, kMostDegree, {.what = "a number of devices >= 1"});
+    const auto stride = field["stride"].integer(1, kMostDegree, {.what = "a stride >= 1"});
+    if (first + (count - 1) * stride >= machine_devices) {
+        field.reject("names devices beyond the plan's machine, which has " +
+                     std::to_string(machine_devices) + ". Plan again.");
     }
     return DeviceSet::progression(first, static_cast<int>(count), static_cast<int>(stride));
 }
 
-OpConfig op_config(const JsonField& field) {
+OpConfig op_config(const JsonField& field, int machine_devices) {
     OpConfig config;
+    config.devices = device_set(field["devices"], machine_devices);
+    const auto devices = static_cast<std::int64_t>(config.devices.size());
+    std::int64_t parts = 1;  // at most 2^20 * 2^20 before it is compared
     for (const JsonField& pair : field["degrees"].items()) {
         const JsonExpectation expected{.what = "a pair [factor, degree >= 2]"};
         const std::vector<JsonField> items = pair.items();
         if (items.size() != 2) pair.fail(expected);
         config.degrees.push_back({items[0].text(expected),
-                                  static_cast<int>(items[1].integer(2, kMostDevices, expected))});
+                                  static_cast<int>(items[1].integer(2, kMostDegree, expected))});
+        parts *= config.degrees.back().degree;
+        if (parts > kMostDegree) field["degrees"].reject("too many parts. Plan again.");
     }
-    config.devices = device_set(field["devices"]);
+    if (parts != devices) {
+        field["devices"].reject("names " + std::to_string(devices) + " devices for " +
+                                std::to_string(parts) + " parts. Plan again.");
+    }
     return config;
 }
 
-UpdateConfig update_config(const JsonField& field) {
+UpdateConfig update_config(const JsonField& field, int machine_devices) {
     field.allow_only({"degrees", "devices", "accumulate", "refetch"});
     UpdateConfig update;
-    if (field["devices"].present()) update.update = op_config(field);
+    if (field["devices"].present()) update.update = op_config(field, machine_devices);
     const JsonExpectation expected{.what = "\"local\" or \"update\""};
     const std::string accumulate = field["accumulate"].text(expected);
     if (accumulate != "local" && accumulate != "update") field["accumulate"].fail(expected);
@@ -89,14 +103,15 @@ UpdateConfig update_config(const JsonField& field) {
     return update;
 }
 
-PlannedOp planned_op(const JsonField& field) {
+PlannedOp planned_op(const JsonField& field, int machine_devices) {
     field.allow_only({"name", "type", "degrees", "devices", "update"});
     PlannedOp op;
     op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
     op.type = field["type"].text({.what = "an operator"});
-    op.config = op_config(field);
-    if (const JsonField update = field["update"]; update.present()) {
-        op.update = update_config(update);
+    const JsonField called = field.called("'" + op.name + "'");
+    op.config = op_config(called, machine_devices);
+    if (const JsonField update = called["update"]; update.present()) {
+        op.update = update_config(update, machine_devices);
     }
     return op;
 }
@@ -230,7 +245,9 @@ Plan parse_plan(std::string_view json, const std::string& context) {
     plan.objective = choice(root["objective"], std::array{Objective::latency, Objective::throughput,
                                                           Objective::step_time});
     plan.policy = read_policy(root["policy"]);
-    for (const JsonField& op : root["ops"].items()) plan.ops.push_back(planned_op(op));
+    for (const JsonField& op : root["ops"].items()) {
+        plan.ops.push_back(planned_op(op, plan.machine->device_count()));
+    }
     for (const JsonField& collective : root["collectives"].items()) {
         plan.collectives.push_back(planned_collective(collective));
     }

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -68,6 +69,55 @@ TEST_F(PlanFile, ComesBackAsItWasWritten) {
     EXPECT_EQ(again.policy, plan_.policy);
     EXPECT_EQ(again.bindings, plan_.bindings);
     EXPECT_EQ(cost::digest(*again.machine), cost::digest(machine_));
+}
+
+/// What parse_plan() says of the plan's text with `before` replaced, once, by `after`.
+std::string refusal(std::string text, const std::string& before, const std::string& after) {
+    const std::size_t at = text.find(before);
+    if (at == std::string::npos) return "not there: " + before;
+    text.replace(at, before.size(), after);
+    try {
+        (void)parse_plan(text, "plan.json");
+    } catch (const InputError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST_F(PlanFile, DevicesOutsideTheMachineAreRefusedWhileReading) {
+    const std::string before = R"("mul1", "type": "MatMul", "degrees": [], "devices": [0])";
+    const std::string start = R"("mul1", "type": "MatMul", "degrees": [], "devices": )";
+    EXPECT_THAT(refusal(to_json(plan_), before, start + "[1000000]"),
+                HasSubstr("'mul1'.devices[0]: expected a device of the plan's machine, 0 to 2, "
+                          "got 1000000. Plan again."));
+    EXPECT_THAT(
+        refusal(to_json(plan_), before, start + R"({"first": 0, "count": 1048576, "stride": 1})"),
+        HasSubstr("'mul1'.devices: names devices beyond the plan's machine, which has 3"));
+}
+
+TEST_F(PlanFile, DegreesThatDoNotFitTheDevicesAreRefusedWhileReading) {
+    const std::string before = R"("mul1", "type": "MatMul", "degrees": [], "devices": [0])";
+    EXPECT_THAT(refusal(to_json(plan_), before,
+                        R"("mul1", "type": "MatMul", "degrees": [["m", 1048576]], "devices": [0])"),
+                HasSubstr("'mul1'.devices: names 1 devices for 1048576 parts. Plan again."));
+}
+
+TEST(WriteFile, GoesThroughNoFileThatWasPreparedAndLeavesNothingBehind) {
+    const TemporaryFolder folder;
+    const auto prepared = folder.path() / ("plan.json." + std::to_string(::getpid()) + ".tmp");
+    std::filesystem::create_symlink(folder.path() / "victim", prepared);
+    write_file(folder.path() / "plan.json", "text");
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "victim"));
+    EXPECT_TRUE(std::filesystem::is_regular_file(
+        std::filesystem::symlink_status(folder.path() / "plan.json")));
+    std::filesystem::create_directory(folder.path() / "folder");
+    EXPECT_THROW(write_file(folder.path() / "folder", "text"), UsageError);
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        names.push_back(entry.path().filename().string());
+    }
+    EXPECT_THAT(names,
+                testing::UnorderedElementsAre("plan.json", "folder", prepared.filename().string()));
 }
 
 TEST_F(PlanFile, HasOneOpPerLine) {

@@ -37,8 +37,32 @@ Terminal terminal_of(int descriptor) {
 
 }  // namespace
 
+std::string printable(std::string_view text) {
+    std::string result;
+    result.reserve(text.size());
+    const auto escape = [&](unsigned byte) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        result += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 15U]};
+    };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const unsigned char next =
+            i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+        if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F in UTF-8
+            escape(byte);
+            escape(next);
+            ++i;
+        } else if ((byte < 0x20 && byte != '\n') || byte == 0x7f) {
+            escape(byte);
+        } else {
+            result += text[i];
+        }
+    }
+    return result;
+}
+
 void Console::print(std::string_view text) {
-    if (!options.json && !options.silent) out_ << text;
+    if (!options.json && !options.silent) out_ << printable(text);
 }
 
 void Console::json(std::string_view text) {
@@ -46,11 +70,11 @@ void Console::json(std::string_view text) {
 }
 
 void Console::note(std::string_view text) {
-    if (!options.quiet && !options.silent) err_ << "partita: " << text << '\n';
+    if (!options.quiet && !options.silent) err_ << "partita: " << printable(text) << '\n';
 }
 
 void Console::detail(std::string_view text) {
-    if (options.verbose && !options.silent) err_ << "partita: " << text << '\n';
+    if (options.verbose && !options.silent) err_ << "partita: " << printable(text) << '\n';
 }
 
 Terminal Console::stdout_terminal() {

@@ -30,6 +30,10 @@ struct Terminal {
     int width = 100;      ///< columns; a fixed number in pipes, so that output can be compared
 };
 
+/// `text` with its control characters but line breaks as \xNN: names of ops, devices and files come
+/// from strangers, and a terminal would obey them. Everything written for people passes here.
+std::string printable(std::string_view text);
+
 class Console {
 public:
     Console(std::ostream& out, std::ostream& err) : out_(out), err_(err) {}

@@ -31,6 +31,17 @@
 namespace partita::cli {
 namespace {
 
+/// CLI::Range lets NaN pass, which is neither below nor above.
+CLI::Validator finite_range(double least, double most) {
+    return {[=](std::string& text) {
+                double value = 0;
+                const bool number = CLI::detail::lexical_cast(text, value);
+                if (number && value >= least && value <= most) return std::string();
+                return fmt::format("expected a number from {} to {}, got {}", least, most, text);
+            },
+            "", "finite range"};
+}
+
 using graph::HostTensor;
 using graph::OpKind;
 
@@ -79,10 +90,11 @@ public:
             ->check(CLI::Range(0, 1'000'000))
             ->capture_default_str();
         app.add_option("--learning-rate", learning_rate_,
-                       "of the optimizer (default 0.01; of a sum, over what it sums up)");
+                       "of the optimizer (default 0.01; of a sum, over what it sums up)")
+            ->check(finite_range(0, 1e6));
         app.add_option("--timeout", timeout_,
                        "seconds that a task may wait for another device or process")
-            ->check(CLI::Range(0.001, 1e6))
+            ->check(finite_range(0.001, 1e6))
             ->capture_default_str();
         app.add_option("--update-profile", database_,
                        "write the measured times of tasks into this database")

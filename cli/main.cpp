@@ -134,7 +134,7 @@ ExitCode run_program(int argc, const char* const* argv) {
     Console console(std::cout, std::cerr);
     const auto fail = [&](ExitCode code, std::string_view kind, std::string_view what) {
         std::cout.flush();
-        std::cerr << "partita: " << kind << what << '\n';
+        std::cerr << "partita: " << kind << printable(what) << '\n';
         if (console.at_failure) console.at_failure(static_cast<int>(code), std::string(what));
         return code;
     };
@@ -149,7 +149,7 @@ ExitCode run_program(int argc, const char* const* argv) {
     } catch (const MismatchError& error) {
         return fail(ExitCode::check_failed, "", error.what());
     } catch (const std::bad_alloc&) {
-        return fail(ExitCode::internal_error, "", "not enough memory on this host for this model.");
+        return fail(ExitCode::bad_input, "", "not enough memory on this host for this model.");
     } catch (const std::exception& error) {
         return fail(ExitCode::internal_error, "internal error (a bug): ", error.what());
     }

@@ -96,6 +96,25 @@ TEST_F(ExitCode, IsTwoForAnEngineThatDoesNotExist) {
     expect(2, "--engine scip: expected own, highs or both", plan_mlp({"--engine", "scip"}));
 }
 
+TEST_F(ExitCode, IsTwoForTimesAndRatesThatAreNoNumbersOrOutOfRange) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const std::string model = example("runnable/mlp/model.onnx");
+    for (const char* value : {"nan", "inf", "-1", "1e300"}) {
+        for (const std::string option : {"--timeout", "--learning-rate"}) {
+            expect(2, option + ": expected a number from",
+                   {"execute", "plan.json", model, option + "=" + value});
+        }
+        expect(2, "expected seconds", plan_mlp({std::string("--time-limit=") + value}));
+    }
+}
+
+TEST_F(ExitCode, ControlCharactersOfAnArgumentDoNotReachTheTerminal) {
+    const Outcome result = run({"inspect", "\x1b[31mred.onnx"});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.err, HasSubstr("\\x1b[31mred.onnx"));
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("\x1b")));
+}
+
 TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
     expect(2, "Add O", plan_mlp({"--dims", "S,P"}));
     expect(2, "separated by commas, got 'SO'", plan_mlp({"--dims", "SO"}));

@@ -4,8 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <limits>
 
+#include "cost/machine.h"
 #include "graph/error.h"
 
 namespace partita::runtime {
@@ -61,7 +61,8 @@ bool started(const Environment& environment, const LauncherRow& row) {
 
 Launch read_row(const Environment& environment, const LauncherRow& row) {
     Launch launch{.launcher = row.launcher};
-    launch.size = required(environment, row.size, row.size, 1, std::numeric_limits<int>::max());
+    // Each rank has a device, so that there are no more than a machine may have.
+    launch.size = required(environment, row.size, row.size, 1, cost::kMostDevices);
     launch.rank = required(environment, row.rank, row.size, 0, launch.size - 1);
     launch.local_size = optional(environment, row.local_size, 0, 1, launch.size);
     const int local = launch.local_size == 0 ? launch.size : launch.local_size;

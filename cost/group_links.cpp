@@ -91,22 +91,12 @@ std::vector<int> column(const std::vector<std::vector<int>>& nodes, std::size_t 
 }
 
 bool reduced_by_a_switch(const Machine& machine, std::span<const int> devices) {
-    for (const int reducing : machine.collectives().reducing_switches) {
-        const int vertex = machine.device_count() + reducing;
-        std::vector<bool> joined(static_cast<std::size_t>(machine.device_count()));
-        for (const Link& link : machine.links()) {
-            const int other = link.from == vertex ? link.to : link.from;
-            if ((link.from != vertex && link.to != vertex) || other >= machine.device_count()) {
-                continue;
-            }
-            joined[static_cast<std::size_t>(other)] = true;
-        }
-        if (std::ranges::all_of(devices,
-                                [&](int d) { return joined[static_cast<std::size_t>(d)]; })) {
-            return true;
-        }
-    }
-    return false;
+    const auto& first = machine.reducing_switches_of(devices.front());
+    return std::ranges::any_of(first, [&](int reducing) {
+        return std::ranges::all_of(devices, [&](int device) {
+            return std::ranges::binary_search(machine.reducing_switches_of(device), reducing);
+        });
+    });
 }
 
 std::uint64_t hash_of(std::span<const int> devices) {

@@ -23,7 +23,7 @@ namespace {
 
 /// Long enough for any link, short enough that the sum over a route stays in range.
 constexpr Time kMostLatency = milliseconds(1'000);
-constexpr int kMostThreads = 65'536;
+constexpr int kMostThreads = 2'048;  // a run starts them; no host has more
 
 void require(bool holds, const std::string& field, std::string_view expected, const auto& got) {
     if (holds) return;
@@ -42,7 +42,7 @@ void check_share(double share, const std::string& field) {
 void check_device(const Device& device, const std::string& field) {
     require(device.node >= 0, field + ".node", "a number >= 0", device.node);
     require(device.threads >= 1 && device.threads <= kMostThreads, field + ".threads",
-            "a number from 1 to 65536", device.threads);
+            "a number from 1 to 2048", device.threads);
     require(device.memory > Bytes{0}, field + ".memory_bytes", "bytes > 0", device.memory.raw());
     require(device.memory_bandwidth > 0, field + ".memory_bandwidth", "bytes/s > 0",
             device.memory_bandwidth);
@@ -116,6 +116,7 @@ Machine::Machine(std::string name, std::vector<Device> devices, std::vector<std:
     check();
     name_links();
     build_channels();
+    find_reducing_switches();
     if (const auto pair = routes_->disconnected(device_count())) {
         throw InputError(fmt::format("links: no way from {} to {}. Add a link.",
                                      graph::json_quoted(vertex_name(pair->first)),
@@ -154,6 +155,21 @@ void Machine::check() const {
         require(reducing >= 0 && std::cmp_less(reducing, switches_.size()), "switches",
                 "the position of a switch that reduces", reducing);
     }
+}
+
+void Machine::find_reducing_switches() {
+    reducing_switches_of_.resize(devices_.size());
+    const auto add = [this](int device, int vertex) {
+        const int position = vertex - device_count();
+        if (device >= device_count() || position < 0) return;
+        if (!std::ranges::binary_search(collectives_.reducing_switches, position)) return;
+        reducing_switches_of_[static_cast<size_t>(device)].push_back(position);
+    };
+    for (const Link& link : links_) {
+        add(link.from, link.to);
+        add(link.to, link.from);
+    }
+    for (std::vector<int>& of_device : reducing_switches_of_) std::ranges::sort(of_device);
 }
 
 void Machine::name_links() {

@@ -107,6 +107,10 @@ public:
     [[nodiscard]] std::span<const Channel> channels() const { return channels_; }
 
     [[nodiscard]] const MachineCollectives& collectives() const { return collectives_; }
+    /// Those of MachineCollectives::reducing_switches that have a link to the device, rising.
+    [[nodiscard]] const std::vector<int>& reducing_switches_of(int device) const {
+        return reducing_switches_of_[static_cast<size_t>(device)];
+    }
 
     /// `from` != `to`.
     [[nodiscard]] Route route(int from, int to) const;
@@ -124,6 +128,7 @@ private:
     void name_links();
     void check() const;
     void build_channels();
+    void find_reducing_switches();
 
     std::string name_;
     std::vector<Device> devices_;
@@ -131,6 +136,7 @@ private:
     std::vector<Link> links_;
     std::vector<Channel> channels_;
     MachineCollectives collectives_;
+    std::vector<std::vector<int>> reducing_switches_of_;  ///< per device
     /// Shared by copies: a machine never changes.
     std::shared_ptr<const Routes> routes_;
     std::shared_ptr<GroupLinksCache> groups_;

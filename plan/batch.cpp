@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "plan/tensor_tasks.h"
+
 namespace partita::plan {
 
 using graph::BatchDigit;
@@ -10,6 +15,7 @@ using graph::Box;
 using graph::OpId;
 using graph::Positions;
 using graph::Range;
+using graph::TensorId;
 
 namespace {
 
@@ -84,7 +90,35 @@ std::int64_t batch_extent(const Problem& problem) {
     return 0;
 }
 
+namespace {
+
+/// What lowering can number: all that ops do with a tensor, in both directions and all micro-batches.
+std::optional<std::string> find_use_fault(const Problem& problem, int micro_batches) {
+    const graph::OpGraph& graph = problem.graph();
+    std::vector<std::int64_t> blocks(graph.tensor_count(), 0);
+    const auto add = [&](TensorId t, OpId user) {
+        const bool many = problem.is_batched(user) && !problem.is_batched(t);
+        blocks[t.index()] += many ? micro_batches : 1;
+    };
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::Op& op = graph.ops()[i];
+        for (const TensorId t : op.inputs) {
+            if (t.valid()) add(t, OpId(i));
+        }
+        for (const TensorId t : op.outputs) add(t, OpId(i));
+    }
+    const auto most = std::ranges::max_element(blocks);
+    if (most == blocks.end() || 2 * *most <= kMostBlocks) return std::nullopt;
+    const TensorId t(static_cast<std::size_t>(most - blocks.begin()));
+    return fmt::format(
+        "ops and micro-batches use tensor '{}' {} times, more than the {} that can be planned",
+        graph.tensor(t).name, *most, kMostBlocks / 2);
+}
+
+}  // namespace
+
 std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches) {
+    if (auto fault = find_use_fault(problem, micro_batches)) return fault;
     if (micro_batches == 1) return std::nullopt;
     const std::int64_t extent = batch_extent(problem);
     if (extent == 0) return "nothing in it depends on a batch";

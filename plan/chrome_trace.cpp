@@ -108,12 +108,16 @@ private:
     void find_neighbours() {
         for (TaskId task = 0; task < static_cast<TaskId>(tasks_.size()); ++task) {
             for (const TaskId next : tasks_.successors[static_cast<std::size_t>(task)]) {
-                for (const int device : devices_of(task, true)) {
+                // The devices of both: a collective may have thousands, each with a task after it.
+                const auto leaving = devices_of(task, true);
+                const auto arriving = devices_of(next, false);
+                for (const int device : leaving.size() < arriving.size() ? leaving : arriving) {
                     TaskId* last = neighbour(producers_, next, device, false);
-                    if (last != nullptr && (*last < 0 || end(task) > end(*last))) *last = task;
-                }
-                for (const int device : devices_of(next, false)) {
                     TaskId* first = neighbour(consumers_, task, device, true);
+                    const bool both = rank_of(task, device, leaving) < leaving.size() &&
+                                      rank_of(next, device, arriving) < arriving.size();
+                    if (!both) continue;
+                    if (last != nullptr && (*last < 0 || end(task) > end(*last))) *last = task;
                     if (first != nullptr && (*first < 0 || start(next) < start(*first))) {
                         *first = next;
                     }

@@ -3,6 +3,8 @@
 // When parameters are fetched that lie in shards and are dropped after each use
 // (UpdateConfig::refetch, as in ZeRO-3 and FSDP).
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "plan/lowering.h"
 
@@ -53,34 +55,59 @@ std::map<int, std::vector<Lowering::FetchStep>> Lowering::fetch_steps() const {
     return steps;
 }
 
-/// The tasks of a range in which the device takes part.
-std::vector<TaskId> Lowering::concerning(TaskRange range, int device) const {
-    std::vector<TaskId> found;
+/// Each task of a range under every device that takes part in it.
+Lowering::ByDevice Lowering::by_device(TaskRange range) const {
+    ByDevice found;
     for (TaskId id = range.begin; id < range.end; ++id) {
         const Task& task = build_.task(id);
-        if (task.device == device || task.to == device || build_.has_rank(id, device)) {
-            found.push_back(id);
-        }
+        const auto add = [&](int device) {
+            if (device >= 0) found.emplace_back(device, id);
+        };
+        add(task.device);
+        add(task.to);
+        if (task.kind != TaskKind::collective) continue;
+        for (const std::int32_t device : build_.ranks(id)) add(device);
     }
+    std::ranges::sort(found);
+    const auto rest = std::ranges::unique(found);
+    found.erase(rest.begin(), rest.end());
     return found;
 }
+
+namespace {
+
+auto of_device(const std::vector<std::pair<int, TaskId>>& entries, int device) {
+    return std::ranges::equal_range(entries, device, {}, &std::pair<int, TaskId>::first);
+}
+
+}  // namespace
 
 /// Nothing that is fetched depends on anything: without a limit all parameters would be fetched at
 /// once, and their gradients wait for the fetches. A device fetches for an op while the op before it
 /// runs, no earlier, and when the gradients of the op before these two are gone (as FSDP does).
 void Lowering::limit_fetches() {
+    std::vector<ByDevice> fetching;
+    std::vector<ByDevice> gradients;
+    for (const Fetch& fetch : fetches_) {
+        fetching.push_back(by_device(fetch.tasks));
+        gradients.push_back(by_device(fetch.gradient));
+    }
+    const auto number = [this](const Fetch* fetch) {
+        return static_cast<std::size_t>(fetch - fetches_.data());
+    };
     for (const auto& [device, steps] : fetch_steps()) {
         for (std::size_t i = 2; i < steps.size(); ++i) {
             std::vector<TaskId> before{steps[i - 2].reader};
             if (i >= 3) {
                 for (const Fetch* gone : steps[i - 3].fetches) {
-                    const std::vector<TaskId> gradient = concerning(gone->gradient, device);
-                    before.insert(before.end(), gradient.begin(), gradient.end());
+                    for (const auto& entry : of_device(gradients[number(gone)], device)) {
+                        before.push_back(entry.second);
+                    }
                 }
             }
             for (const Fetch* fetch : steps[i].fetches) {
-                for (const TaskId id : concerning(fetch->tasks, device)) {
-                    for (const TaskId earlier : before) build_.add_edge(earlier, id);
+                for (const auto& entry : of_device(fetching[number(fetch)], device)) {
+                    for (const TaskId earlier : before) build_.add_edge(earlier, entry.second);
                 }
             }
         }

@@ -63,6 +63,8 @@ private:
         std::vector<const Fetch*> fetches;
     };
 
+    using ByDevice = std::vector<std::pair<int, TaskId>>;  ///< rising
+
     // lower.cpp
     void lower_forward(graph::OpId id, int micro_batch);
     void lower_backward(graph::OpId id, int micro_batch);
@@ -87,7 +89,7 @@ private:
     void note_readers(const std::vector<TaskId>& tasks);
     void note_gradient(graph::TensorId t, TaskRange tasks);
     [[nodiscard]] std::map<int, std::vector<FetchStep>> fetch_steps() const;
-    [[nodiscard]] std::vector<TaskId> concerning(TaskRange range, int device) const;
+    [[nodiscard]] ByDevice by_device(TaskRange range) const;
     void limit_fetches();
 
     const Problem& problem_;

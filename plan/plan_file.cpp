@@ -11,6 +11,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -86,7 +87,7 @@ int create_beside(const std::filesystem::path& file, std::filesystem::path& temp
     return -1;
 }
 
-/// All of `text`, down to the disk. False with errno set.
+/// All of `text`. False with errno set.
 bool write_all(int descriptor, std::string_view text) {
     while (!text.empty()) {
         const ssize_t written = ::write(descriptor, text.data(), text.size());
@@ -94,8 +95,27 @@ bool write_all(int descriptor, std::string_view text) {
         if (written < 0) return false;
         text.remove_prefix(static_cast<std::size_t>(written));
     }
-    // EINVAL: a file system that cannot synchronize has nothing to wait for.
+    return true;
+}
+
+/// False with errno set. EINVAL: a file system that cannot synchronize has nothing to wait for.
+bool reach_disk(int descriptor) {
     return ::fsync(descriptor) == 0 || errno == EINVAL;
+}
+
+/// A pipe, /dev/null: there, and nothing that a file may take the place of.
+bool is_no_file(const std::filesystem::path& path) {
+    std::error_code none;
+    const auto status = std::filesystem::status(path, none);
+    return std::filesystem::is_character_file(status) || std::filesystem::is_fifo(status);
+}
+
+/// 0, or the reason as errno has it.
+int write_in_place(const std::filesystem::path& path, std::string_view text) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return errno;
+    const int reason = write_all(descriptor, text) ? 0 : errno;
+    return ::close(descriptor) != 0 && reason == 0 ? errno : reason;
 }
 
 }  // namespace
@@ -109,9 +129,13 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
                         "exists and may be written.",
                         file.string(), std::strerror(reason)));
     };
+    if (is_no_file(file)) {
+        if (const int reason = write_in_place(file, text); reason != 0) fail(reason);
+        return;
+    }
     const int descriptor = create_beside(file, temporary);
     if (descriptor < 0) fail(errno);
-    int reason = write_all(descriptor, text) ? 0 : errno;
+    int reason = write_all(descriptor, text) && reach_disk(descriptor) ? 0 : errno;
     if (::close(descriptor) != 0 && reason == 0) reason = errno;
     if (reason == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) reason = errno;
     if (reason == 0) return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "cost/collective.h"
 #include "cost/machine_file.h"
@@ -188,7 +190,13 @@ void read_prediction(const JsonField& field, Plan& plan) {
     const JsonField bound = field["lower_bound_ps"];
     if (!bound.present()) bound.fail(time);
     if (!bound.is_null()) plan.lower_bound = Time(bound.integer(0, kMost, time));
-    for (const JsonField& device : field["devices"].items()) {
+    const std::vector<JsonField> devices = field["devices"].items();
+    if (std::cmp_not_equal(devices.size(), plan.machine->device_count())) {
+        field["devices"].reject("lists " + std::to_string(devices.size()) +
+                                " devices of a machine with " +
+                                std::to_string(plan.machine->device_count()) + ". Plan again.");
+    }
+    for (const JsonField& device : devices) {
         device.allow_only({"busy_ps", "memory_bytes"});
         plan.devices.push_back({Time(device["busy_ps"].integer(0, kMost, time)),
                                 Bytes(device["memory_bytes"].integer(0, kMost, bytes))});

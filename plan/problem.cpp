@@ -102,6 +102,7 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     price_ops();
     rank_ops();
     priorities_ = op_priorities(*this);
+    if (const auto fault = find_batch_fault(*this, 1)) throw InputError(*fault + ".");
     if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
         throw UsageError(fmt::format("--micro-batches: {}. Use fewer, or 1.", *fault));
     }

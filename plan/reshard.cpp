@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "plan/reshard_names.h"
 #include "plan/reshard_planner.h"
@@ -22,6 +24,7 @@ Reshard ReshardPlanner::plan(const Layout& from, const Layout& to, RegionTable& 
     clear();
     find_slots();
     resolves_in_place_ = from.is_partial() && to == resolved() && can_resolve();
+    find_ranks();
     find_needs();
     find_groups();
     for (const Run& run : groups_) {
@@ -58,20 +61,16 @@ void ReshardPlanner::clear() {
 
 void ReshardPlanner::find_slots() {
     const std::size_t count = from_->pieces.size();
+    rank_equals(*from_, rank_of_source_);
     slot_of_source_.assign(count, -1);
-    rank_of_source_.assign(count, 0);
     for (std::size_t i = 0; i < count; ++i) {
         const Piece& piece = from_->pieces[i];
         if (piece.region < 0 || regions_->volume(piece.region) == 0) continue;
-        auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) {
-            return s.region == piece.region && s.summand == piece.summand;
-        });
-        if (slot == slots_.end()) {
-            slots_.push_back({piece.region, piece.summand, {}});
-            slot = slots_.end() - 1;
-        }
-        slot_of_source_[i] = static_cast<std::int32_t>(slot - slots_.begin());
-        rank_of_source_[i] = static_cast<std::int32_t>(slot->replicas.end++);  // so many before
+        const auto first = static_cast<std::size_t>(first_equal_[i]);
+        if (first == i) slots_.push_back({piece.region, piece.summand, {}});
+        slot_of_source_[i] =
+            first == i ? static_cast<std::int32_t>(slots_.size()) - 1 : slot_of_source_[first];
+        ++slots_[static_cast<std::size_t>(slot_of_source_[i])].replicas.end;  // so many
     }
     std::uint32_t begin = 0;
     for (Slot& slot : slots_) {
@@ -87,19 +86,56 @@ void ReshardPlanner::find_slots() {
     }
 }
 
+/// Per piece its place among those of equal region and summand; in first_equal_ the first of these.
+void ReshardPlanner::rank_equals(const Layout& layout, std::vector<std::int32_t>& ranks) {
+    const auto key = [&](std::int32_t i) {
+        const Piece& piece = layout.pieces[static_cast<std::size_t>(i)];
+        return std::tuple(piece.region, piece.summand, i);
+    };
+    order_.resize(layout.pieces.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::ranges::sort(order_, {}, key);
+    ranks.assign(order_.size(), 0);
+    first_equal_.assign(order_.size(), 0);
+    std::int32_t first = -1;
+    std::int32_t rank = 0;
+    for (const std::int32_t i : order_) {
+        const auto at = static_cast<std::size_t>(i);
+        const Piece& piece = layout.pieces[at];
+        const Piece* before = first < 0 ? nullptr : &layout.pieces[static_cast<std::size_t>(first)];
+        const bool equal =
+            before != nullptr && before->region == piece.region && before->summand == piece.summand;
+        if (!equal) {
+            first = i;
+            rank = 0;
+        }
+        ranks[at] = rank++;
+        first_equal_[at] = first;
+    }
+}
+
+/// What replica_for() asks of the layouts.
+void ReshardPlanner::find_ranks() {
+    rank_equals(*to_, rank_of_target_);
+    own_source_.resize(static_cast<std::size_t>(machine_->device_count()));
+    // Backwards, so that the first stays. What other reshards left is of another device.
+    for (auto i = static_cast<std::int32_t>(from_->pieces.size()); i-- > 0;) {
+        const Piece& piece = source(i);
+        if (piece.region >= 0) own_source_[static_cast<std::size_t>(piece.device)] = i;
+    }
+}
+
+/// The first old piece on the device that holds anything; -1: there is none.
+std::int32_t ReshardPlanner::own_source(int device) const {
+    const std::int32_t i = own_source_[static_cast<std::size_t>(device)];
+    const bool is_own = std::cmp_less(i, from_->pieces.size()) && source(i).device == device &&
+                        source(i).region >= 0;
+    return is_own ? i : -1;
+}
+
 int ReshardPlanner::distance(int a, int b) const {
     if (a == b) return 0;
     return machine_->device(a).node == machine_->device(b).node ? 1 : 2;
-}
-
-/// Its place among equal new pieces.
-std::int32_t ReshardPlanner::rank_of_target(std::size_t target) const {
-    const Piece& piece = to_->pieces[target];
-    const auto end = to_->pieces.begin() + static_cast<std::ptrdiff_t>(target);
-    return static_cast<std::int32_t>(
-        std::count_if(to_->pieces.begin(), end, [&](const Piece& other) {
-            return other.region == piece.region && other.summand == piece.summand;
-        }));
 }
 
 /// The nearest replica. Among equally near ones that with the rank of the target's own piece, so
@@ -118,13 +154,9 @@ std::int32_t ReshardPlanner::replica_for(std::size_t target, const Slot& slot) {
         if (away == nearest) nearest_.push_back(i);
     }
     if (nearest_.size() == 1) return nearest_.front();
-    const auto own = std::find_if(
-        from_->pieces.begin(), from_->pieces.end(),
-        [&](const Piece& piece) { return piece.device == device && piece.region >= 0; });
+    const std::int32_t own = own_source(device);
     const std::int32_t rank =
-        own != from_->pieces.end()
-            ? rank_of_source_[static_cast<std::size_t>(own - from_->pieces.begin())]
-            : rank_of_target(target);
+        own >= 0 ? rank_of_source_[static_cast<std::size_t>(own)] : rank_of_target_[target];
     for (const std::int32_t i : nearest_) {
         if (rank_of_source_[static_cast<std::size_t>(i)] == rank) return i;
     }
@@ -157,7 +189,10 @@ void ReshardPlanner::find_groups() {
     roots_.resize(from_->pieces.size());
     std::iota(roots_.begin(), roots_.end(), 0);
     const auto root = [this](std::int32_t i) {
-        while (roots_[static_cast<std::size_t>(i)] != i) i = roots_[static_cast<std::size_t>(i)];
+        while (roots_[static_cast<std::size_t>(i)] != i) {  // halves the way for who comes next
+            std::int32_t& next = roots_[static_cast<std::size_t>(i)];
+            i = next = roots_[static_cast<std::size_t>(next)];
+        }
         return i;
     };
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(to_->pieces.size()); ++t) {
@@ -330,16 +365,24 @@ bool ReshardPlanner::overlap(std::span<const Need> needs) const {
 
 /// Can the addends of every region be combined in place? Windowed gradients cannot: their regions
 /// overlap without being equal.
-bool ReshardPlanner::can_resolve() const {
+bool ReshardPlanner::can_resolve() {
     if (!from_->is_partial() || to_->is_partial()) return false;
-    for (const Slot& slot : slots_) {
-        std::int32_t addends = 0;
-        for (const Slot& other : slots_) {
-            if (other.region != slot.region) continue;
-            if (replicas(other).size() != replicas(slot).size()) return false;
-            ++addends;
-        }
-        if (addends != from_->summands) return false;
+    const auto slot = [this](std::int32_t i) -> const Slot& {
+        return slots_[static_cast<std::size_t>(i)];
+    };
+    order_.resize(slots_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::ranges::sort(order_, {}, [&](std::int32_t i) { return slot(i).region; });
+    const auto addends = static_cast<std::size_t>(from_->summands);
+    if (order_.size() % addends != 0) return false;
+    // As many of each region as there are summands, all with as many replicas.
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+        const Slot& first = slot(order_[i - i % addends]);
+        const Slot& own = slot(order_[i]);
+        const bool starts = i % addends == 0;
+        if (own.region != first.region || replicas(own).size() != replicas(first).size())
+            return false;
+        if (starts && i > 0 && own.region == slot(order_[i - 1]).region) return false;
     }
     return true;
 }

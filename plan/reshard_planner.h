@@ -49,7 +49,9 @@ private:
     void find_slots();
     void find_needs();
     [[nodiscard]] std::int32_t replica_for(std::size_t target, const Slot& slot);
-    [[nodiscard]] std::int32_t rank_of_target(std::size_t target) const;
+    void rank_equals(const Layout& layout, std::vector<std::int32_t>& ranks);
+    void find_ranks();
+    [[nodiscard]] std::int32_t own_source(int device) const;
     [[nodiscard]] int distance(int a, int b) const;
     void find_groups();
     [[nodiscard]] bool is_served_locally(std::int32_t target) const;
@@ -61,7 +63,7 @@ private:
     void close_transfer();
     void note_packing(Transfer& transfer, std::span<Delivery> results);
     [[nodiscard]] bool overlap(std::span<const Need> needs) const;
-    [[nodiscard]] bool can_resolve() const;
+    [[nodiscard]] bool can_resolve();
     [[nodiscard]] Layout resolved() const;
     [[nodiscard]] Reshard given();
 
@@ -86,10 +88,14 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::int32_t> slot_of_source_;  ///< per old piece; -1: it holds nothing
     std::vector<std::int32_t> rank_of_source_;  ///< per old piece: its place among its replicas
+    std::vector<std::int32_t> rank_of_target_;  ///< per new piece: its place among its equals
+    std::vector<std::int32_t> own_source_;      ///< by device, of this reshard or one before
     std::vector<std::int32_t> replicas_;        ///< of all slots
     std::vector<std::int32_t> nearest_;         ///< replicas
     std::vector<Need> needs_;
-    std::vector<Run> needs_of_;           ///< per new piece
+    std::vector<Run> needs_of_;        ///< per new piece
+    std::vector<std::int32_t> order_;  ///< while something is sorted
+    std::vector<std::int32_t> first_equal_;
     std::vector<std::int32_t> roots_;     ///< per old piece, while groups are found
     std::vector<std::int32_t> group_of_;  ///< per old piece that is a root
     std::vector<std::int32_t> remote_;    ///< new pieces that need something from elsewhere

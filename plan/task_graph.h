@@ -66,6 +66,10 @@ constexpr bool is_local_move(TaskKind kind) {
 
 using TaskId = std::int32_t;
 
+/// Picoseconds (53 days). The durations of all tasks of an iteration are less together, so that inner loops may add
+/// them unchecked.
+inline constexpr std::int64_t kMostWork = std::int64_t{1} << 62;
+
 struct Task {
     TaskKind kind = TaskKind::forward;
     bool gradient = false;  ///< but for forward and backward: of the tensor's gradient

@@ -113,7 +113,7 @@ void TaskGraphBuilder::remove_joined() {
 TaskGraph TaskGraphBuilder::finish() {
     Int128 total = 0;
     for (const Task& task : graph_.tasks) total += task.duration.raw();
-    if (total >= Int128{1} << 62) {
+    if (total >= kMostWork) {
         throw OverflowError(
             "the tasks of one iteration take 2^62 ps (53 days) or more one after the other; "
             "the planner counts in picoseconds and stops there");

@@ -90,9 +90,8 @@ private:
     std::int32_t block(TensorId t, int micro_batch, OpId op, bool backward) {
         std::vector<PartBlock>& blocks = events_[rows_.row(t, micro_batch)].blocks;
         const PartBlock block{op, rows_.own(op, micro_batch), backward};
-        const auto known = std::find(blocks.rbegin(), blocks.rend(), block);
-        if (known != blocks.rend()) return static_cast<std::int32_t>(blocks.rend() - known) - 1;
-        blocks.push_back(block);
+        // All that a block does with a tensor follows each other.
+        if (blocks.empty() || blocks.back() != block) blocks.push_back(block);
         return static_cast<std::int32_t>(blocks.size()) - 1;
     }
 

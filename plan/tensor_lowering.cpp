@@ -51,7 +51,8 @@ void TensorLowering::clear(const TensorEvents& events, const TensorKey& key) {
     pending_.clear();
     first_readers_.clear();
     readers_.clear();
-    before_in_lane_.clear();
+    before_in_bucket_.clear();
+    ++run_;
     has_collective_ = false;
 }
 

@@ -79,6 +79,13 @@ private:
         std::int32_t next = -1;  ///< of the same buffer
     };
 
+    /// Tasks of this run, some of one name among them.
+    struct Bucket {
+        std::uint64_t run = 0;
+        TaskRef latest = -1;
+    };
+    static constexpr std::size_t kBuckets = 4'096;
+
     // tensor_lowering.cpp: events
     void clear(const TensorEvents& events, const TensorKey& key);
     void lower(const TensorEvent& event, std::int32_t layout);
@@ -127,6 +134,7 @@ private:
     void add_persistent(int device, Bytes bytes) { given_.persistent.emplace_back(device, bytes); }
     [[nodiscard]] Bytes buffer_bytes(std::int32_t region) const;
     void finish();
+    void count_work();
     void add_loads();
     void add_most_bytes();
     void find_joinable();
@@ -185,10 +193,11 @@ private:
     bool has_collective_ = false;
     // Kept for their memory.
     CsrScratch<TaskRef> csr_;
-    std::vector<TaskRef> latest_in_lane_;  ///< by lane of a name
-    std::vector<TaskRef> before_in_lane_;  ///< per task; -1: none
-    std::vector<std::int32_t> before_;     ///< per task: the block before it
-    std::vector<std::int32_t> after_;      ///< the same after it
+    std::vector<Bucket> buckets_ = std::vector<Bucket>(kBuckets);
+    std::uint64_t run_ = 0;                  ///< calls of run() so far
+    std::vector<TaskRef> before_in_bucket_;  ///< per task; -1: none
+    std::vector<std::int32_t> before_;       ///< per task: the block before it
+    std::vector<std::int32_t> after_;        ///< the same after it
     std::vector<std::pair<std::int32_t, std::int64_t>> lane_loads_;
     std::vector<std::uint32_t> rows_;  ///< of sums, by lane, resource or device
 };

@@ -26,6 +26,8 @@ namespace partita::plan {
 using TaskRef = std::int32_t;
 
 inline constexpr int kMostParts = 1 << 14;
+/// Of one tensor, so that references fit into 32 bits.
+inline constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) / kMostParts - 1;
 
 constexpr TaskRef part_ref(int block, int part) {
     return -2 - (block * kMostParts + part);
@@ -73,6 +75,9 @@ struct TensorTasks {
     /// Per event and part that finds any of the tensor or of its gradient: what it finds.
     Csr<Held> held;
     std::vector<std::pair<int, Bytes>> persistent;
+    std::size_t most_tasks = 0;  ///< of one event
+    /// All durations; where they reach kMostWork, that, and `loads` are empty: nothing is known of them.
+    std::int64_t work = 0;
     /// Per resource that they occupy: for how long in all, without what may be joined.
     std::vector<std::pair<std::int32_t, std::int64_t>> loads;
     /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.

@@ -38,29 +38,28 @@ std::int32_t TensorLowering::group_of(std::span<const int> devices) {
 namespace {
 
 /// Tasks of one name have equal ones.
-std::int32_t lane_of_name(const Task& task) {
-    return task.kind == TaskKind::copy ? task.lane : task.device;
+std::size_t bucket_of_name(const Task& task) {
+    const std::int32_t lane = task.kind == TaskKind::copy ? task.lane : task.device;
+    constexpr std::size_t kMultiplier = 0x9E3779B1;
+    return static_cast<std::size_t>(lane) +
+           static_cast<std::size_t>(task.micro_batch + 1) * kMultiplier;
 }
 
 }  // namespace
 
 /// Only what belongs to reshards and sums can happen several times to one tensor on one device.
 void TensorLowering::number(Task& task) {
-    const std::int32_t lane = lane_of_name(task);
-    const auto at = static_cast<std::size_t>(lane);
-    if (at >= latest_in_lane_.size()) latest_in_lane_.resize(at + 1, -1);
-    // What is left there of the tensor before is of no lane or of another one.
-    TaskRef latest = latest_in_lane_[at];
-    const auto count = static_cast<TaskRef>(given_.tasks.size());
-    if (latest >= count ||
-        (latest >= 0 && lane_of_name(given_.tasks[static_cast<std::size_t>(latest)]) != lane)) {
-        latest = -1;
-    }
-    latest_in_lane_[at] = count;
-    before_in_lane_.push_back(latest);
+    Bucket& bucket = buckets_[bucket_of_name(task) % buckets_.size()];
+    if (bucket.run != run_) bucket = {.run = run_, .latest = -1};
+    before_in_bucket_.push_back(
+        std::exchange(bucket.latest, static_cast<TaskRef>(given_.tasks.size())));
     if (!is_communication(task.kind) && !is_local_move(task.kind)) return;
-    for (; latest >= 0; latest = before_in_lane_[static_cast<std::size_t>(latest)]) {
-        if (have_one_name(given_.tasks[static_cast<std::size_t>(latest)], task)) ++task.ordinal;
+    for (TaskRef i = before_in_bucket_.back(); i >= 0;
+         i = before_in_bucket_[static_cast<std::size_t>(i)]) {
+        const Task& other = given_.tasks[static_cast<std::size_t>(i)];
+        if (!have_one_name(other, task)) continue;
+        task.ordinal = other.ordinal + 1;
+        return;
     }
 }
 
@@ -120,6 +119,7 @@ void TensorLowering::finish() {
     to_csr(edges_, given_.tasks.size(), csr_, given_.predecessors);
     to_csr(reads_, given_.tasks.size(), csr_, given_.reads);
     find_joinable();
+    count_work();
     add_loads();
     add_most_bytes();
 }
@@ -142,14 +142,27 @@ void add_to(std::vector<std::pair<Number, Sum>>& sums, std::vector<std::uint32_t
 
 }  // namespace
 
+void TensorLowering::count_work() {
+    Int128 work = 0;
+    for (const Task& task : given_.tasks) work += task.duration.raw();
+    given_.work = static_cast<std::int64_t>(std::min<Int128>(work, kMostWork));
+    given_.most_tasks = 0;
+    std::size_t begin = 0;
+    for (const TensorStep& step : given_.steps) {
+        given_.most_tasks = std::max(given_.most_tasks, step.tasks - begin);
+        begin = step.tasks;
+    }
+}
+
 void TensorLowering::add_loads() {
     lane_loads_.clear();
+    given_.loads.clear();
+    if (given_.work == kMostWork) return;
     for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
         if (given_.joins[i] >= 0) continue;
         const Task& task = given_.tasks[i];
         add_to(lane_loads_, rows_, task.lane, task.duration.raw());
     }
-    given_.loads.clear();
     for (const auto& [lane, load] : lane_loads_) {
         for (const std::int32_t resource : lanes_.resources()[static_cast<std::size_t>(lane)]) {
             add_to(given_.loads, rows_, resource, load);

@@ -38,7 +38,7 @@ struct State {
 class ChainCosts {
 public:
     ChainCosts(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
-               const WorkBound& work, const std::vector<Link>& chain)
+               const WorkBound& work, const std::vector<ChainTask>& chain)
         : problem_(problem), times_(times), parts_(parts), work_(work), chain_(chain) {
         move_ = least_move();
     }
@@ -61,7 +61,7 @@ public:
         }
         states_.clear();
         first_.assign(1, 0);
-        for (const Link& link : chain_) {
+        for (const ChainTask& link : chain_) {
             add_states(link);
             first_.push_back(states_.size());
         }
@@ -114,7 +114,7 @@ private:
         return weight * (move_ * (kWholeShare - common) / kWholeShare);
     }
 
-    void add_states(const Link& link) {
+    void add_states(const ChainTask& link) {
         const auto time = link.backward ? &PartTime::backward : &PartTime::forward;
         const auto most = static_cast<std::int64_t>(problem_.allowed_devices(link.op).size());
         const Int128 whole = least_price(link.op, [&](int device) {
@@ -257,7 +257,7 @@ private:
     const BatchTimes& times_;
     const PartTimes& parts_;
     const WorkBound& work_;
-    const std::vector<Link>& chain_;
+    const std::vector<ChainTask>& chain_;
     std::vector<std::int64_t> weight_;  ///< of work, per class
     Int128 speed_ = 0;                  ///< of all devices
     std::vector<State> states_;
@@ -296,9 +296,9 @@ Time best_weight(ChainCosts& costs) {
 
 ChainBound chain_bound(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
                        const WorkBound& work) {
-    const std::vector<Link> chain = longest_chain(problem, parts, work);
+    const std::vector<ChainTask> chain = longest_chain(problem, parts, work);
     if (chain.empty()) return {};
-    const auto turn = std::ranges::find(chain, true, &Link::backward);
+    const auto turn = std::ranges::find(chain, true, &ChainTask::backward);
     ChainBound bound{.first = chain.front().op,
                      .last = turn == chain.end() ? chain.back().op : turn->op};
     ChainCosts costs(problem, times, parts, work, chain);

@@ -182,6 +182,46 @@ bool ConfigTable::is_legal_batch(std::size_t phase) {
     return legal != 0;
 }
 
+std::int32_t ConfigTable::class_of(OpId op) {
+    std::int32_t& known = ops_[op.index()].of_class;
+    if (known >= 0) return known;
+    const auto next = static_cast<std::int32_t>(classes_.size());
+    known = classes_.emplace(legality_of(op), next).first->second;
+    return known;
+}
+
+/// All that plan/config.h looks at in an op to say which degrees are legal, and its blocks.
+std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
+    std::vector<std::int64_t> all{problem_.graph().op(op).given ? 1 : 0,
+                                  problem_.is_batched(op) ? 1 : 0};
+    const auto add = [&](std::int64_t value) { all.push_back(value); };
+    const graph::OpRule& rule = problem_.rule(op);
+    add(static_cast<std::int64_t>(rule.factors.size()));
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        const graph::Factor& factor = rule.factors[f];
+        add(static_cast<std::int64_t>(factor.name.size()));
+        all.insert(all.end(), factor.name.begin(), factor.name.end());
+        add(factor.extent);
+        add((factor.splittable ? 1 : 0) + (factor.reduction ? 2 : 0) +
+            (problem_.may_split(op, f) ? 4 : 0));
+        add(static_cast<std::int64_t>(factor.combine));
+    }
+    for (const graph::BatchDigit& digit : problem_.batch_digits(op)) {
+        add(digit.stride);
+        add(digit.extent);
+    }
+    add(static_cast<std::int64_t>(blocks_[op.index()].size()));
+    for (const FactorBlocks& blocks : blocks_[op.index()]) {
+        add(blocks.factor);
+        add(blocks.blocks);
+    }
+    if (restricted_[op.index()] != 0) {
+        const std::vector<int>& allowed = problem_.allowed_devices(op);
+        all.insert(all.end(), allowed.begin(), allowed.end());
+    }
+    return all;
+}
+
 std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) const {
     if (static_cast<int>(problem_.allowed_devices(op).size()) < size) return {};
     if (size == 1) return {{}};
@@ -217,7 +257,9 @@ const ConfigTable::Splits& ConfigTable::splits_of(OpId op, int size) {
     if (own.splits) return *own.splits;
     own.splits = std::make_unique<Splits>();
     Splits& splits = *own.splits;
-    splits.degrees = find_degrees(op, size);
+    const auto [found, is_new] = degrees_.try_emplace({class_of(op), size});
+    if (is_new) found->second = find_degrees(op, size);
+    splits.degrees = found->second;
     for (const Degrees& degrees : splits.degrees) {
         splits.ids.push_back(degree_lists_.id(op, degrees));
         if (degrees.size() == 1) ++splits.singles;

@@ -134,7 +134,8 @@ private:
         std::uint64_t legal = 0;
     };
     struct OfOp {
-        std::vector<int> sizes;  ///< empty: not asked for yet
+        std::int32_t of_class = -1;  ///< -1: not asked for yet
+        std::vector<int> sizes;      ///< empty: the same
         std::vector<OfSize> of_size;
         std::vector<Split> splits;         ///< by DegreesId
         std::vector<std::int8_t> may_use;  ///< by DevicesId, of restricted ops; -1: not asked yet
@@ -147,6 +148,8 @@ private:
     Split& split(graph::OpId op, DegreesId degrees);
     [[nodiscard]] bool find_legal(graph::OpId op, const Degrees& degrees, int size,
                                   int micro_batches) const;
+    std::int32_t class_of(graph::OpId op);
+    [[nodiscard]] std::vector<std::int64_t> legality_of(graph::OpId op) const;
     [[nodiscard]] std::vector<Degrees> find_degrees(graph::OpId op, int size) const;
     bool find_legal_split(graph::OpId op, DegreesId degrees, std::size_t phase);
     ConfigId find_one_device(graph::OpId op, DevicesId devices);
@@ -162,6 +165,9 @@ private:
     std::map<int, Sets> by_size_;   ///< of all devices
     std::vector<char> restricted_;  ///< per op: it may not use all devices
     std::vector<OfOp> ops_;
+    /// Ops of a class have the same legal degrees.
+    std::map<std::vector<std::int64_t>, std::int32_t> classes_;
+    std::map<std::pair<std::int32_t, int>, std::vector<Degrees>> degrees_;  ///< by class and size
     std::vector<int> micro_batches_;
     std::vector<std::int8_t> legal_batch_;  ///< per phase; -1: not asked yet
 };

@@ -35,11 +35,11 @@ public:
         }
     }
 
-    std::vector<Link> longest() {
+    std::vector<ChainTask> longest() {
         for (std::size_t i = 0; i < ops_; ++i) end_forward(OpId(i));
         for (std::size_t i = ops_; i-- > 0;) end_backward(OpId(i));
         const auto last = std::ranges::max_element(longest_) - longest_.begin();
-        std::vector<Link> chain;
+        std::vector<ChainTask> chain;
         if (longest_.empty() || longest_[static_cast<std::size_t>(last)] == 0) return chain;
         for (auto at = static_cast<std::size_t>(last); at != kNone; at = before_[at]) {
             chain.push_back({OpId(at % ops_), at >= ops_});
@@ -115,8 +115,8 @@ private:
 
 }  // namespace
 
-std::vector<Link> longest_chain(const Problem& problem, const PartTimes& parts,
-                                const WorkBound& work) {
+std::vector<ChainTask> longest_chain(const Problem& problem, const PartTimes& parts,
+                                     const WorkBound& work) {
     return Chains(problem, parts, work).longest();
 }
 

@@ -16,13 +16,13 @@
 namespace partita::search {
 
 /// A forward, or a backward or loss, of one micro-batch.
-struct Link {
+struct ChainTask {
     graph::OpId op;
     bool backward = false;
 };
 
 /// Empty when nothing takes time; of equally long ones the first by number. Time: O(ops + edges).
-std::vector<Link> longest_chain(const plan::Problem& problem, const PartTimes& parts,
-                                const WorkBound& work);
+std::vector<ChainTask> longest_chain(const plan::Problem& problem, const PartTimes& parts,
+                                     const WorkBound& work);
 
 }  // namespace partita::search

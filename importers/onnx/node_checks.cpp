@@ -134,15 +134,16 @@ struct AxisLimit {
     int below = 0;       ///< from -(rank + below) ...
     int above = 0;       ///< ... to rank + above, exclusive
     bool ranked = true;  ///< false: of no operand's dims, or ignored where it does not apply
+    int before = std::numeric_limits<int>::max();  ///< version of the operator
 };
 constexpr std::array kAxes = {
     AxisLimit{.type = "DequantizeLinear", .name = "axis", .ranked = false},
     AxisLimit{.type = "Flatten", .name = "axis", .above = 1},
-    AxisLimit{.type = "Hardmax", .name = "axis", .above = 1},     // before opset 13
-    AxisLimit{.type = "LogSoftmax", .name = "axis", .above = 1},  // before opset 13
+    AxisLimit{.type = "Hardmax", .name = "axis", .above = 1, .before = 13},
+    AxisLimit{.type = "LogSoftmax", .name = "axis", .above = 1, .before = 13},
     AxisLimit{.type = "OneHot", .name = "axis", .below = 1, .above = 1},
     AxisLimit{.type = "QuantizeLinear", .name = "axis", .ranked = false},
-    AxisLimit{.type = "Softmax", .name = "axis", .above = 1},         // before opset 13
+    AxisLimit{.type = "Softmax", .name = "axis", .above = 1, .before = 13},
     AxisLimit{.type = "Unsqueeze", .name = "axes", .ranked = false},  // of the result
     AxisLimit{.type = "", .name = "axes"},
     AxisLimit{.type = "", .name = "axis"},
@@ -192,10 +193,11 @@ std::string count_fault(const AttributeProto& attribute) {
     return range_fault(attribute, limit->minimum, kMaxCount);
 }
 
-std::string axis_fault(const onnx::NodeProto& node, const AttributeProto& attribute,
+std::string axis_fault(const onnx::NodeProto& node, int version, const AttributeProto& attribute,
                        std::span<const std::optional<int>> ranks) {
     const auto limit = std::find_if(kAxes.begin(), kAxes.end(), [&](const AxisLimit& row) {
-        return row.name == attribute.name() && (row.type.empty() || row.type == node.op_type());
+        return row.name == attribute.name() && version < row.before &&
+               (row.type.empty() || row.type == node.op_type());
     });
     if (limit == kAxes.end()) return {};
     // The dims of a scalar are counted as those of a list of one.
@@ -210,7 +212,7 @@ std::string axis_fault(const onnx::NodeProto& node, const AttributeProto& attrib
     return range_fault(attribute, -(dims + limit->below), dims + limit->above - 1);
 }
 
-std::string attribute_value_faults(const onnx::NodeProto& node,
+std::string attribute_value_faults(const onnx::NodeProto& node, int version,
                                    std::span<const std::optional<int>> ranks) {
     const std::optional<int> rank = ranks.empty() ? std::nullopt : ranks[0];
     const bool windowed =
@@ -222,7 +224,8 @@ std::string attribute_value_faults(const onnx::NodeProto& node,
                 return fault;
         }
         if (std::string fault = count_fault(attribute); !fault.empty()) return fault;
-        if (std::string fault = axis_fault(node, attribute, ranks); !fault.empty()) return fault;
+        if (std::string fault = axis_fault(node, version, attribute, ranks); !fault.empty())
+            return fault;
     }
     return {};
 }
@@ -275,7 +278,7 @@ std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
             count_fault("results", node.output_size(), schema.min_output(), schema.max_output());
     }
     if (fault.empty()) fault = attribute_type_faults(node, schema);
-    if (fault.empty()) fault = attribute_value_faults(node, ranks);
+    if (fault.empty()) fault = attribute_value_faults(node, schema.SinceVersion(), ranks);
     if (fault.empty()) fault = einsum_fault(node);
     return fault;
 }

@@ -13,8 +13,11 @@ constexpr Score kAny{.keeps_schedule = true, .overflow = Bytes::max(), .value = 
 
 }  // namespace
 
-IncrementalEvaluator::IncrementalEvaluator(const Problem& problem)
-    : problem_(problem), cache_(problem), whole_(make_evaluator(problem, Scheduler::rank)) {
+IncrementalEvaluator::IncrementalEvaluator(const Problem& problem, const IncrementalLimits& limits)
+    : problem_(problem),
+      limits_(limits),
+      cache_(problem),
+      whole_(make_evaluator(problem, Scheduler::rank)) {
     for (int d = 0; d < problem.device_count(); ++d) {
         capacities_.push_back(problem.memory_capacity(d));
     }
@@ -63,7 +66,11 @@ void IncrementalEvaluator::lower() {
     lowering_.reset();
     cache_.forget_if_large();
     if (!is_makespan(problem_) || !is_incremental(problem_, strategy_)) return;
-    lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_);
+    lowering_ = std::make_unique<IncrementalLowering>(problem_, strategy_, cache_, limits_);
+    if (!lowering_->has_room()) {
+        lowering_.reset();
+        return;
+    }
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
                                                       cache_.lanes().resources());
     memory_ = std::make_unique<IncrementalMemory>(problem_, *lowering_, capacities_);
@@ -110,11 +117,13 @@ std::optional<Score> IncrementalEvaluator::evaluate_whole(const Score& limit) {
 std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& limit) {
     const Time most = limit.overflow == Bytes{0} ? limit.value : Time::max();
     lowering_->begin(change_);
+    if (!lowering_->has_room()) return evaluate_whole_instead(limit);
     if (!has_time(most)) {
         ++effort_.rejected_by_parts;
         return drop();
     }
     lowering_->look_up();
+    if (!lowering_->has_room()) return evaluate_whole_instead(limit);
     if (!has_time(most)) {
         ++effort_.rejected_by_load;
         return drop();
@@ -128,6 +137,13 @@ std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& l
     if (limit.admits(score)) return score;
     timeline_->reject();
     return drop();
+}
+
+/// Of a change for which there is no room.
+std::optional<Score> IncrementalEvaluator::evaluate_whole_instead(const Score& limit) {
+    lowering_->drop();
+    is_whole_ = true;
+    return evaluate_whole(limit);
 }
 
 std::optional<Score> IncrementalEvaluator::drop() {

@@ -49,7 +49,7 @@ struct EvaluatorEffort {
 
 class IncrementalEvaluator {
 public:
-    explicit IncrementalEvaluator(const Problem& problem);
+    explicit IncrementalEvaluator(const Problem& problem, const IncrementalLimits& limits = {});
 
     /// Goes on from this strategy, which must be legal.
     Score start(const Strategy& strategy);
@@ -74,10 +74,12 @@ private:
     std::optional<Score> evaluate_incrementally(const Score& limit);
     std::optional<Score> evaluate_whole(const Score& limit);
     [[nodiscard]] bool has_time(Time limit) const;
+    std::optional<Score> evaluate_whole_instead(const Score& limit);
     std::optional<Score> drop();
     [[nodiscard]] Bytes overflow();
 
     const Problem& problem_;
+    IncrementalLimits limits_;
     LayoutCache cache_;
     std::unique_ptr<Evaluator> whole_;
     std::vector<Bytes> capacities_;

@@ -41,10 +41,11 @@ bool is_incremental(const Problem& problem, const Strategy& strategy) {
 }
 
 IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy& strategy,
-                                         LayoutCache& cache)
+                                         LayoutCache& cache, const IncrementalLimits& limits)
     : problem_(problem),
       graph_(problem.graph()),
       policy_(strategy.policy),
+      limits_(limits),
       keys_(SlotKeys::fitting(problem, strategy.policy).value()),
       layouts_(problem, strategy, cache),
       lanes_(cache.lanes()),
@@ -58,6 +59,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
       turns_(problem, strategy),
       slot_turns_(problem.device_count(), keys_) {
+    limits_.messages = std::min(limits_.messages, keys_.most_tasks());
     rows_near_.has.resize(tensors_.size());
     renewed_.has.resize(tensors_.size());
     touched_.has.resize(tensors_.size());
@@ -117,6 +119,7 @@ void IncrementalLowering::touch_all() {
 void IncrementalLowering::begin(const StrategyChange& change) {
     least_loads_before_ = least_loads_;
     most_bytes_before_ = most_bytes_;
+    work_before_ = work_;
     for (const auto& [op, config] : change.configs) {
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
@@ -136,10 +139,13 @@ void IncrementalLowering::begin(const StrategyChange& change) {
 
 void IncrementalLowering::look_up() {
     looked_up_.clear();
+    has_keys_ = true;
     for (const std::size_t row : rows_near_.list) {
         const bool any = !layouts_.events()[row].events.empty();
         looked_up_.push_back(any ? &layouts_.tasks(row) : nullptr);
-        if (any) add_tensor(*looked_up_.back(), 1);
+        if (!any) continue;
+        add_tensor(*looked_up_.back(), 1);
+        has_keys_ = has_keys_ && looked_up_.back()->most_tasks < limits_.messages;
     }
 }
 
@@ -150,19 +156,28 @@ void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
         const bool backward = exists({op, m, true});
         for (const std::int32_t device : layouts.devices) {
             const auto c = static_cast<std::size_t>(problem_.device_class(device));
-            std::int64_t& load = least_loads_[static_cast<std::size_t>(compute_row(device))];
-            if (forward) load += sign * layouts.forward[c].raw();
-            if (backward) load += sign * layouts.backward[c].raw();
+            const auto row = static_cast<std::size_t>(compute_row(device));
+            if (forward) add_load(row, sign * layouts.forward[c].raw());
+            if (backward) add_load(row, sign * layouts.backward[c].raw());
+            if (forward) work_ += sign * layouts.forward[c].raw();
+            if (backward) work_ += sign * layouts.backward[c].raw();
             const auto& given = graph_.op(op).given;
             if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
         }
     }
 }
 
+/// What leaves the range comes back when it is taken away again, and is not looked at (has_room()).
+void IncrementalLowering::add_load(std::size_t resource, std::int64_t load) {
+    least_loads_[resource] = static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(least_loads_[resource]) + static_cast<std::uint64_t>(load));
+}
+
 void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign) {
     for (const auto& [resource, load] : tasks.loads) {
-        least_loads_[static_cast<std::size_t>(resource)] += sign * load;
+        add_load(static_cast<std::size_t>(resource), sign * load);
     }
+    work_ += sign * tasks.work;
     for (const auto& [device, bytes] : tasks.most_bytes) {
         most_bytes_[static_cast<std::size_t>(device)] += sign * bytes;
     }
@@ -269,6 +284,7 @@ void IncrementalLowering::drop() {
     layouts_.undo();
     std::swap(least_loads_, least_loads_before_);
     std::swap(most_bytes_, most_bytes_before_);
+    work_ = work_before_;
     slot_turns_.drop();
     settle();
 }

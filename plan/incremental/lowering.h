@@ -22,7 +22,9 @@
 // Threads: one object per thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -59,11 +61,19 @@ constexpr bool is_for_parts(const TensorEvent& event) {
            event.kind != TensorEvent::Kind::give;
 }
 
+/// What lies beyond is evaluated as a whole. Tests take less.
+struct IncrementalLimits {
+    std::int64_t work = kMostWork;  ///< of all tasks together, picoseconds
+    /// Of a tensor in one event, if keys (SlotKeys::most_tasks(), at least 65,536) can tell as many apart.
+    std::size_t messages = std::numeric_limits<std::size_t>::max();
+};
+
 class IncrementalLowering {
 public:
     /// The cache must outlive it and not forget while it is used. `strategy` must be legal and
     /// is_incremental(). All its slots are a pending change of nothing.
-    IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+    IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+                        const IncrementalLimits& limits = {});
 
     /// Takes up a change, pending until keep() or drop(). Steps, each dearer than the one before; the first
     /// two only count loads. What does not keep its schedule must be dropped then.
@@ -71,11 +81,13 @@ public:
     void look_up();
     [[nodiscard]] bool keeps_schedule();
     /// The tasks of all slots that may have another one or none by the pending change, each slot once.
-    /// Call once per change. Valid until the next begin(). Throws OverflowError when a key does not fit
-    /// into 64 bits: a tensor of 65,536 messages or, where a key has more bits left, of even more.
+    /// Call once per change, and only where it has_room(). Valid until the next begin().
     std::span<const SlotTask> slots();
     void keep();
     void drop();
+
+    /// Is the strategy with the pending change, as far as it is looked up, within the limits?
+    [[nodiscard]] bool has_room() const { return work_ < limits_.work && has_keys_; }
 
     /// Per resource: for how long it is occupied at least. After begin() without the tasks of tensors
     /// around changed ops, after look_up() with them, but never with what may be joined.
@@ -139,6 +151,7 @@ private:
     void number_events();
     void touch_all();
     void add_parts(graph::OpId op, std::int64_t sign);
+    void add_load(std::size_t resource, std::int64_t load);
     void add_tensor(const TensorTasks& tasks, std::int64_t sign);
     void change_op(graph::OpId op);
     void renew(std::size_t row, const TensorTasks& tasks);
@@ -188,6 +201,7 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     Policy policy_;
+    IncrementalLimits limits_;
     SlotKeys keys_;
     StrategyLayouts layouts_;
     Lanes& lanes_;
@@ -201,6 +215,8 @@ private:
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;
     std::vector<Bytes> most_bytes_;
+    Int128 work_ = 0;  ///< all durations, those of tensors up to kMostWork each
+    bool has_keys_ = true;
     Turns turns_;
     IncrementalTurns slot_turns_;  ///< of nothing without a schedule
 
@@ -215,6 +231,7 @@ private:
     std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
     std::vector<std::int64_t> least_loads_before_;
     std::vector<Bytes> most_bytes_before_;
+    Int128 work_before_ = 0;
     bool stages_differ_ = false;       ///< maybe: an op of a stage has other devices
     std::optional<Turns> next_turns_;  ///< nothing: as before
     std::vector<SlotTask> tasks_;

@@ -93,8 +93,8 @@ TEST(GraphErrors, AttributesAreCheckedAgainstTheOperator) {
     EXPECT_EQ(complaint([](Graph& graph, const Tensor& x) {
                   graph.output(graph.add("Softmax", {x}, {{"axis", 7}}));
               }),
-              "net: node 'Softmax_0' (Softmax): 'axis' must be in [-2 , 1]. Its actual "
-              "value is: 7 (operands [4, 8]). Correct the model or export it again.");
+              "net: node 'Softmax_0' (Softmax), attribute 'axis': expected an integer in "
+              "[-2, 1], got 7. Correct the model or export it again.");
 }
 
 TEST(GraphErrors, NamesAreGivenOnce) {

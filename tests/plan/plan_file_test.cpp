@@ -71,17 +71,21 @@ TEST_F(PlanFile, ComesBackAsItWasWritten) {
     EXPECT_EQ(cost::digest(*again.machine), cost::digest(machine_));
 }
 
-/// What parse_plan() says of the plan's text with `before` replaced, once, by `after`.
-std::string refusal(std::string text, const std::string& before, const std::string& after) {
-    const std::size_t at = text.find(before);
-    if (at == std::string::npos) return "not there: " + before;
-    text.replace(at, before.size(), after);
+/// The message of the InputError that reading `text` throws.
+std::string refusal(const std::string& text) {
     try {
         (void)parse_plan(text, "plan.json");
     } catch (const InputError& error) {
         return error.what();
     }
     return "accepted";
+}
+
+/// The same of the plan's text with `before` replaced, once, by `after`.
+std::string refusal(std::string text, const std::string& before, const std::string& after) {
+    const std::size_t at = text.find(before);
+    if (at == std::string::npos) return "not there: " + before;
+    return refusal(text.replace(at, before.size(), after));
 }
 
 TEST_F(PlanFile, DevicesOutsideTheMachineAreRefusedWhileReading) {
@@ -100,6 +104,28 @@ TEST_F(PlanFile, DegreesThatDoNotFitTheDevicesAreRefusedWhileReading) {
     EXPECT_THAT(refusal(to_json(plan_), before,
                         R"("mul1", "type": "MatMul", "degrees": [["m", 1048576]], "devices": [0])"),
                 HasSubstr("'mul1'.devices: names 1 devices for 1048576 parts. Plan again."));
+}
+
+TEST_F(PlanFile, PredictsForEachDeviceOfTheMachine) {
+    const std::string before = R"({"busy_ps": )";
+    EXPECT_THAT(refusal(to_json(plan_), before, R"({"busy_ps": 0, "memory_bytes": 0}, )" + before),
+                HasSubstr("prediction.devices: lists 4 devices of a machine with 3. Plan again."));
+}
+
+TEST(WriteFile, GivesFilesTheModeThatIsAskedFor) {
+    const TemporaryFolder folder;
+    write_file(folder.path() / "plan.json", "text");
+    std::ofstream(folder.path() / "other") << "text";
+    EXPECT_EQ(std::filesystem::status(folder.path() / "plan.json").permissions(),
+              std::filesystem::status(folder.path() / "other").permissions());
+}
+
+TEST(WriteFile, LeavesWhatIsNoFileWhereItIs) {
+    const TemporaryFolder folder;
+    const auto link = folder.path() / "nowhere";
+    std::filesystem::create_symlink("/dev/null", link);
+    write_file(link, "text");
+    EXPECT_TRUE(std::filesystem::is_character_file(link));
 }
 
 TEST(WriteFile, GoesThroughNoFileThatWasPreparedAndLeavesNothingBehind) {
@@ -247,16 +273,6 @@ TEST_F(PlanFile, OfAWorkloadNamesItsSchedulerAndListsNoOrder) {
     EXPECT_THAT(verify(problem, plan).front(), HasSubstr("lists no order"));
 }
 
-/// The message of the InputError that reading `text` throws.
-std::string refusal(const std::string& text) {
-    try {
-        (void)parse_plan(text, "plan.json");
-    } catch (const InputError& error) {
-        return error.what();
-    }
-    return "accepted";
-}
-
 TEST_F(PlanFile, ReadingIsStrict) {
     const std::string good = to_json(plan_);
     const auto with = [&](const std::string& from, const std::string& to) {
@@ -271,11 +287,13 @@ TEST_F(PlanFile, ReadingIsStrict) {
     EXPECT_THAT(refusal(with("partita-plan", "other")), HasSubstr("format: expected"));
     EXPECT_THAT(refusal(with("\"mode\"", "\"node\"")), HasSubstr("node"));
     EXPECT_THAT(refusal(with("\"devices\": [0]", "\"devices\": []")),
-                HasSubstr("ops[0].devices: expected at least one device"));
-    EXPECT_THAT(refusal(with("\"devices\": [0]", "\"devices\": [-1]")),
-                HasSubstr("ops[0].devices[0]: expected a device number"));
+                HasSubstr("ops[0] 'x'.devices: expected at least one device"));
+    EXPECT_THAT(
+        refusal(with("\"devices\": [0]", "\"devices\": [-1]")),
+        HasSubstr(
+            "ops[0] 'x'.devices[0]: expected a device of the plan's machine, 0 to 2, got -1"));
     EXPECT_THAT(refusal(with("\"degrees\": []", "\"degrees\": [[\"n\", 1]]")),
-                HasSubstr("ops[0].degrees[0][1]: expected a pair"));
+                HasSubstr("ops[0] 'x'.degrees[0][1]: expected a pair"));
     EXPECT_THAT(refusal(with("\"optimizer\": \"sgd\"", "\"optimizer\": \"lion\"")),
                 HasSubstr("policy.optimizer: expected \"sgd\" or \"momentum\" or \"adam\""));
     EXPECT_THAT(refusal(with("\"value_ps\": ", "\"value_ps\": -")),

@@ -62,6 +62,23 @@ TEST(Problem, LeavesMicroBatchesOpenThatCutTheBatchEvenly) {
     EXPECT_THAT(choices(workload, 1, 16), ElementsAre(1));
 }
 
+// References to blocks of parts are numbers of 32 bits.
+TEST(Problem, LeavesNoMoreMicroBatchesOpenThanUsesOfATensorCanBeNumbered) {
+    const cost::Machine machine = switched_machine(1);
+    NetworkBuilder build;
+    graph::TensorId x = build.source("x", graph::TensorRole::input, {4'096, 2});
+    const graph::TensorId w = build.weight({2});
+    for (int i = 0; i < 17; ++i) x = build.add("Add", {x, w}, {{4'096, 2}})[0];
+    build.add_outputs();
+    ProblemOptions options{.mode = Mode::training};
+    options.constraints.most_micro_batches = 4'096;
+    EXPECT_EQ(make_problem(build.graph, machine, options).micro_batch_choices().back(), 2'048);
+    options.policy.micro_batches = 4'096;
+    EXPECT_EQ(usage_error([&] { make_problem(build.graph, machine, options); }),
+              "--micro-batches: ops and micro-batches use tensor 'w0' 69633 times, more than the "
+              "65535 that can be planned. Use fewer, or 1.");
+}
+
 TEST(Problem, AllowsThePolicyAndWhatItLeavesOpen) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);

@@ -43,11 +43,12 @@ struct Counts {
 /// A strategy that changes, evaluated both ways.
 class Comparison {
 public:
-    Comparison(Random& random, const Problem& problem, const Strategy& start)
+    Comparison(Random& random, const Problem& problem, const Strategy& start,
+               const IncrementalLimits& limits = {})
         : random_(random),
           problem_(problem),
           whole_(make_evaluator(problem, Scheduler::rank)),
-          evaluator_(problem),
+          evaluator_(problem, limits),
           strategy_(start) {
         EXPECT_EQ(evaluator_.start(strategy_), score_of(whole_->evaluate(strategy_)));
     }
@@ -114,6 +115,37 @@ private:
     IncrementalEvaluator evaluator_;
     Strategy strategy_;
 };
+
+// A change beyond what the increments can number, in messages or in time, is no fault of the user's.
+TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
+    Counts counts;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const graph::OpGraph graph = random_network(random, 2 + draw(random, 5), Layers::any);
+        const cost::Machine machine = switched_machine(2 + draw(random, 4));
+        const Problem problem = make_problem(
+            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
+        const Strategy start = without_refetch(random_strategy(random, problem, 1));
+        const Evaluation first = make_evaluator(problem, Scheduler::rank)->evaluate(start);
+        IncrementalLimits limits;
+        if (seed % 2 == 0) {
+            limits.messages = 3;
+        } else {
+            limits.work = 4 * first.value.raw();
+        }
+        Comparison comparison(random, problem, start, limits);
+        for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
+            RandomChange drawn = random_change(random, problem, 1);
+            for (auto& [op, update] : drawn.updates) update.refetch = false;
+            comparison.step(drawn, counts);
+        }
+        comparison.count(counts);
+    }
+    EXPECT_GT(counts.effort.whole, 100);
+    EXPECT_GT(counts.effort.evaluations, counts.effort.whole + 300);
+    EXPECT_GT(counts.accepted, 100);
+}
 
 TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     Counts counts;

@@ -107,8 +107,9 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        api::check_outputs({{"--trace", trace_file_}},
+        api::check_outputs({{"--trace", trace_file_}, {"--update-profile", database_}},
                            {options_.plan, options_.model.file, options_.machine});
+        check_database();
         runtime::Ranks* const ranks = join(console);
         const Planned planned = load(console);
         const plan::Problem& problem = *planned.loaded->problem;
@@ -251,6 +252,12 @@ private:
         if (request.problem->mode() == plan::Mode::inference) {
             request.expected = named("output", OpKind::output);
         }
+    }
+
+    /// Before a run whose times it could not take.
+    void check_database() const {
+        if (database_.empty() || !std::filesystem::exists(database_)) return;
+        (void)cost::ProfileDatabase::create(database_);
     }
 
     void update_profile(const api::MeasuredRun& run, Console& console) const {

@@ -20,14 +20,15 @@ public:
     explicit FlowCounter(const Machine& machine)
         : machine_(machine), flows_(machine.channels().size()) {}
 
-    void add(int from, int to) {
+    /// `times` flows from one to the other.
+    void add(int from, int to, std::int64_t times = 1) {
         route_.clear();
         machine_.append_route(from, to, route_);
         Time latency;
         for (const std::int32_t channel : route_) {
             const auto i = static_cast<std::size_t>(channel);
             latency += machine_.channels()[i].latency;
-            if (flows_[i]++ == 0) used_.push_back(channel);
+            if (std::exchange(flows_[i], flows_[i] + times) == 0) used_.push_back(channel);
         }
         latency_ = std::max(latency_, latency);
     }
@@ -64,11 +65,38 @@ void add_ring(FlowCounter& counter, std::span<const int> devices) {
     }
 }
 
-void add_pairs(FlowCounter& counter, std::span<const int> devices) {
-    for (const int from : devices) {
-        for (const int to : devices) {
-            if (from != to) counter.add(from, to);
-        }
+/// Every device to the one that comes `shift` later, around.
+void add_shift(FlowCounter& counter, std::span<const int> devices, std::size_t shift,
+               std::int64_t times = 1) {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        counter.add(devices[i], devices[(i + shift) % devices.size()], times);
+    }
+}
+
+/// Shifts that stand for so many, themselves included: together for all of them. All stand for themselves unless
+/// the routes of all pairs have more than kMostSteps channels (4,096 devices in a line have 23 billion); what is
+/// left out lies between shifts that are there.
+std::vector<std::pair<std::size_t, std::int64_t>> shifts_of(const Machine& machine,
+                                                            std::span<const int> devices) {
+    constexpr std::size_t kMostSteps = std::size_t{1} << 26U;
+    if (devices.size() < 2) return {};
+    std::vector<std::int32_t> routes;  // of the shift that is longest on a line
+    const std::size_t half = devices.size() / 2;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        machine.append_route(devices[i], devices[(i + half) % devices.size()], routes);
+    }
+    const std::size_t last = devices.size() - 1;
+    const std::size_t stride = 1 + last * routes.size() / kMostSteps;
+    std::vector<std::pair<std::size_t, std::int64_t>> shifts;
+    for (std::size_t shift = 1; shift <= last; shift += stride) {
+        shifts.emplace_back(shift, std::min(stride, last + 1 - shift));
+    }
+    return shifts;
+}
+
+void add_pairs(FlowCounter& counter, const Machine& machine, std::span<const int> devices) {
+    for (const auto& [shift, times] : shifts_of(machine, devices)) {
+        add_shift(counter, devices, shift, times);
     }
 }
 
@@ -185,19 +213,17 @@ std::int64_t GroupLinks::direct_links(const Machine& machine) const {
 const GroupLinks::Pairs& GroupLinks::pairs(const Machine& machine) const {
     std::call_once(pairs_once_, [&] {
         FlowCounter counter(machine);
-        add_pairs(counter, devices_);
+        add_pairs(counter, machine, devices_);
         pairs_.all = counter.finish();
-        for (const auto& members : node_members_) add_pairs(counter, members);
+        for (const auto& members : node_members_) add_pairs(counter, machine, members);
         pairs_.nodes = counter.finish();
         for (int j = 0; j < ranks_per_node; ++j) {
-            add_pairs(counter, column(node_members_, static_cast<std::size_t>(j)));
+            add_pairs(counter, machine, column(node_members_, static_cast<std::size_t>(j)));
         }
         pairs_.columns = counter.finish();
         pairs_.direct = direct_links(machine);
-        for (std::size_t shift = 1; shift < devices_.size(); ++shift) {
-            for (std::size_t i = 0; i < devices_.size(); ++i) {
-                counter.add(devices_[i], devices_[(i + shift) % devices_.size()]);
-            }
+        for (const auto& [shift, times] : shifts_of(machine, devices_)) {
+            add_shift(counter, devices_, shift);
             raise_to(pairs_.shift, counter.finish());
         }
     });

@@ -88,16 +88,6 @@ private:
     std::set<std::string_view> seen_;
 };
 
-/// Calls visit(channel) along the route.
-void walk(const Routes& routes, int from, int to, const auto& visit) {
-    assert(from != to);
-    for (int vertex = from; vertex != to;) {
-        const Arc& arc = *routes.next(vertex, to);
-        visit(arc.channel);
-        vertex = arc.to;
-    }
-}
-
 }  // namespace
 
 std::int64_t Device::matrix_flops_of(graph::DType dtype) const {
@@ -225,7 +215,7 @@ void Machine::build_channels() {
 Route Machine::route(int from, int to) const {
     Route route;
     route.bandwidth = std::numeric_limits<std::int64_t>::max();
-    walk(*routes_, from, to, [&](std::int32_t id) {
+    routes_->walk(from, to, [&](std::int32_t id) {
         const Channel& channel = channels_[static_cast<std::size_t>(id)];
         route.channels.push_back(id);
         route.latency += channel.latency;
@@ -235,7 +225,7 @@ Route Machine::route(int from, int to) const {
 }
 
 void Machine::append_route(int from, int to, std::vector<std::int32_t>& channels) const {
-    walk(*routes_, from, to, [&](std::int32_t id) { channels.push_back(id); });
+    routes_->walk(from, to, [&](std::int32_t id) { channels.push_back(id); });
 }
 
 std::shared_ptr<const GroupLinks> Machine::group_links(std::span<const int> devices) const {
@@ -245,7 +235,7 @@ std::shared_ptr<const GroupLinks> Machine::group_links(std::span<const int> devi
 Time Machine::copy_time(int from, int to, Bytes size) const {
     Time latency;
     std::int64_t bandwidth = std::numeric_limits<std::int64_t>::max();
-    walk(*routes_, from, to, [&](std::int32_t id) {
+    routes_->walk(from, to, [&](std::int32_t id) {
         const Channel& channel = channels_[static_cast<std::size_t>(id)];
         latency += channel.latency;
         bandwidth = std::min(bandwidth, channel.bandwidth);

@@ -38,11 +38,16 @@ Routes::Routes(int vertices, std::vector<Arc> arcs, std::span<const Channel> cha
     }
 }
 
-const Arc* Routes::next(int vertex, int destination) const {
-    assert(vertex >= 0 && vertex < vertices_ && destination >= 0 && destination < vertices_);
+const std::vector<std::int32_t>& Routes::tree(int destination) const {
+    assert(destination >= 0 && destination < vertices_);
     Tree& tree = trees_[static_cast<std::size_t>(destination)];
     std::call_once(tree.once, [&] { tree.arc = tree_to(destination); });
-    const std::int32_t arc = tree.arc[static_cast<std::size_t>(vertex)];
+    return tree.arc;
+}
+
+const Arc* Routes::next(int vertex, int destination) const {
+    assert(vertex >= 0 && vertex < vertices_);
+    const std::int32_t arc = tree(destination)[static_cast<std::size_t>(vertex)];
     return arc < 0 ? nullptr : &arcs_[static_cast<std::size_t>(arc)];
 }
 

@@ -13,6 +13,8 @@
 // Threads: any number may ask. Source: Dijkstra, Numerische Mathematik 1, 1959.
 #pragma once
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,6 +44,19 @@ public:
     /// The arc to take at `vertex` on the way to `destination`; null: there is no way, or it is here.
     [[nodiscard]] const Arc* next(int vertex, int destination) const;
 
+    /// Calls visit(channel) along the route; it must be there.
+    template <class Visit>
+    void walk(int from, int to, Visit visit) const {
+        assert(from != to);
+        const std::vector<std::int32_t>& arcs = tree(to);
+        for (int vertex = from; vertex != to;) {
+            const Arc& arc =
+                arcs_[static_cast<std::size_t>(arcs[static_cast<std::size_t>(vertex)])];
+            visit(arc.channel);
+            vertex = arc.to;
+        }
+    }
+
     /// Two of the first `devices` vertices with no way from the first to the second, if there are.
     [[nodiscard]] std::optional<std::pair<int, int>> disconnected(int devices) const;
 
@@ -51,6 +66,7 @@ private:
         std::vector<std::int32_t> arc;  ///< per vertex; -1: none
     };
 
+    [[nodiscard]] const std::vector<std::int32_t>& tree(int destination) const;
     [[nodiscard]] std::vector<std::int32_t> tree_to(int destination) const;
     [[nodiscard]] std::vector<bool> reachable_from(int source) const;
 

@@ -37,6 +37,12 @@ void SqliteFile::refuse(std::string_view what) const {
 void SqliteFile::check(int result) const {
     if (result == SQLITE_OK || result == SQLITE_ROW || result == SQLITE_DONE) return;
     const char* why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
+    if (handle_ != nullptr && sqlite3_extended_errcode(handle_) == SQLITE_READONLY_ROLLBACK) {
+        refuse(fmt::format(
+            "who wrote it last did not finish, and {}-journal is there to undo that. Write to it "
+            "once (`partita profile`, `partita execute --update-profile`), or remove both.",
+            name_.string()));
+    }
     switch (result & 0xFF) {  // the rest tells kinds of one error apart
     case SQLITE_NOTADB: refuse("is no profile database. Give one that `partita profile` wrote.");
     case SQLITE_CORRUPT: refuse(fmt::format("is damaged ({}). Remove it and measure again.", why));

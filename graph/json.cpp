@@ -28,6 +28,8 @@ namespace {
 constexpr std::size_t kMostLevels = 32;
 constexpr std::size_t kMostGotCharacters = 60;
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 30;
+/// Two bytes of text may be a value, and a value takes 40 bytes: without a limit 1 GiB would take 20.
+constexpr std::size_t kMostValues = std::size_t{1} << 24;
 
 /// Receives the events of nlohmann's parser and builds a JsonNode.
 class Builder final : public nlohmann::json_sax<nlohmann::json> {
@@ -107,6 +109,7 @@ private:
         return add(std::move(node));
     }
     bool add(JsonNode node) {
+        if (++values_ > kMostValues) refuse(fmt::format("more than {} values", kMostValues));
         if (open_.empty()) {
             root_ = std::move(node);
         } else if (auto* array = std::get_if<JsonNode::Array>(&open_.back().value)) {
@@ -118,6 +121,7 @@ private:
     }
 
     const std::string& file_;
+    std::size_t values_ = 0;
     JsonNode root_;
     std::vector<JsonNode> open_;
 };

@@ -59,6 +59,15 @@ std::set<std::string> traced_collectives(const json& trace) {
     return names;
 }
 
+TEST_F(Execute, LooksAtTheProfileBeforeTheRun) {
+    plan({"--batch", "8"});
+    write("p.sqlite", "no database");
+    const Outcome result = execute({"--update-profile", "p.sqlite", "--trace", "trace.json"});
+    EXPECT_EQ(result.code, 3) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("p.sqlite: is no profile database"));
+    EXPECT_FALSE(std::filesystem::exists(folder() / "trace.json"));
+}
+
 TEST_F(Execute, OfTrainingEqualsOneDevice) {
     plan({"--batch", "8", "--mode", "training", "--optimizer", "adam", "--loss", "cross-entropy"});
     const Outcome result = execute({"--check", "--json"});

@@ -12,7 +12,9 @@
 #include <optional>
 #include <thread>
 #include <tuple>
+#include <utility>
 
+#include "cost/group_links.h"
 #include "cost/machine_file.h"
 #include "graph/error.h"
 
@@ -56,6 +58,26 @@ std::vector<std::string> names(const Machine& machine, int from, int to) {
 }
 
 constexpr std::int64_t kMiBPerSecond = 1 << 20;
+
+// The routes of all pairs have n^3 / 3 channels; of 1,024 devices not all are counted.
+TEST(GroupLinks, OfLongLinesComeFromSomeOfThePairs) {
+    for (const int devices : {128, 1'024}) {
+        std::vector<Link> links;
+        for (int i = 1; i < devices; ++i) {
+            links.push_back(link(i - 1, i, kMiBPerSecond, microseconds(1)));
+        }
+        const Machine m = machine(devices, {}, std::move(links));
+        std::vector<int> all;
+        for (int i = 0; i < devices; ++i) all.push_back(i);
+        const auto found = m.group_links(all);
+        const GroupLinks::Pairs& pairs = found->pairs(m);
+        const double half = devices / 2.0;  // of the devices, on each side of the middle
+        const double near = devices < 1'000 ? 0 : 0.02;
+        EXPECT_NEAR(static_cast<double>(pairs.all.flows), half * half, near * half * half);
+        EXPECT_NEAR(static_cast<double>(pairs.shift.flows), half, near * half);
+        EXPECT_EQ(pairs.all.latency, microseconds(devices - 1));
+    }
+}
 
 // d0 ──100 MiB/s, 1 ms── s ──50 MiB/s, 2 ms── d1: 1 + 2 ms, then 100 MiB at 50 MiB/s = 2 s
 TEST(Machine, CopyTakesTheLatenciesAndTheSlowestChannel) {

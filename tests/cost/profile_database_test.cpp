@@ -110,6 +110,34 @@ TEST_F(ProfileDatabaseTest, KeepsTheNewerOfTwoRowsWhicheverComesFirst) {
     }
 }
 
+// As a process leaves it that dies in a transaction. Reading cannot undo that.
+TEST_F(ProfileDatabaseTest, SaysWhatToDoAboutAJournal) {
+    const std::filesystem::path other = folder_.path() / "copy.sqlite";
+    {
+        ProfileDatabase database = ProfileDatabase::create(file());
+        std::vector<MeasuredWork> rows;
+        for (int i = 0; i < 500; ++i) rows.push_back(row(std::to_string(i), measured(3)));
+        database.add(kDevice, rows);
+    }
+    sqlite3* handle = nullptr;
+    ASSERT_EQ(sqlite3_open(file().c_str(), &handle), SQLITE_OK);
+    for (const char* sql : {"PRAGMA cache_size = 1", "PRAGMA cache_spill = 1", "BEGIN",
+                            "UPDATE works SET repetitions = repetitions + 1"}) {
+        ASSERT_EQ(sqlite3_exec(handle, sql, nullptr, nullptr, nullptr), SQLITE_OK)
+            << sqlite3_errmsg(handle);
+    }
+    std::filesystem::copy(file(), other);
+    std::filesystem::copy(file().string() + "-journal", other.string() + "-journal");
+    sqlite3_close(handle);
+    try {
+        (void)ProfileDatabase::open(other);
+        FAIL() << "accepted";
+    } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("copy.sqlite-journal is there to undo that"));
+    }
+    EXPECT_THAT(ProfileDatabase::create(other).read(kDevice).works, SizeIs(500));
+}
+
 TEST_F(ProfileDatabaseTest, TwoProcessesWriteAtOnceAndLoseNothing) {
     constexpr int kWriters = 4;
     constexpr int kRows = 40;

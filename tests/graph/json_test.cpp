@@ -81,6 +81,18 @@ TEST(Json, BrokenTextsAreRefused) {
               "f.json: the field \"a\" stands twice in one object. Correct the file.");
 }
 
+// Two bytes of text each would take twenty times as much memory.
+TEST(Json, ValuesAreCounted) {
+    const auto list_of = [](std::size_t count) {
+        std::string text = "[0";
+        text.reserve(2 * count + 1);
+        for (std::size_t i = 1; i < count; ++i) text += ",0";
+        return text + "]";
+    };
+    constexpr std::size_t kMost = std::size_t{1} << 24;
+    EXPECT_EQ(parse_error(list_of(kMost)), "f.json: more than 16777216 values. Correct the file.");
+}
+
 TEST(Json, ThirtyTwoLevelsAreTheMost) {
     const auto nested = [](int levels) {
         return std::string(static_cast<std::size_t>(levels), '[') +

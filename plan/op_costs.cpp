@@ -144,15 +144,45 @@ PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& r
 
 namespace {
 
-/// Positions of a windowed dim that its outputs read, each on its own.
-std::int64_t positions_read(const graph::Window& window, std::int64_t outputs,
-                            std::int64_t extent) {
-    std::int64_t sum = 0;
-    for (std::int64_t i = 0; i < outputs; ++i) {
-        const graph::Range read = operand_range(window, {i, i + 1}, extent);
-        sum += read.end - read.begin;
+/// The sum of floor((first + i * step) / divisor) over i < count; all >= 0, divisor > 0. Euclid's algorithm on the
+/// lattice points below a line: Graham, Knuth, Patashnik, Concrete Mathematics, section 3.5.
+Int128 sum_of_quotients(Int128 count, Int128 first, Int128 step, Int128 divisor) {
+    Int128 sum = 0;
+    while (count > 0) {
+        sum += count * (count - 1) / 2 * (step / divisor) + count * (first / divisor);
+        const Int128 last = (step % divisor) * count + first % divisor;
+        if (last < divisor) break;
+        count = last / divisor;
+        first = last % divisor;
+        step = std::exchange(divisor, step % divisor);
     }
     return sum;
+}
+
+Int128 ceil_div(Int128 a, Int128 b) {
+    return a / b + (a % b > 0 ? 1 : 0);
+}
+
+/// The sum of floor((first + i * step) / divisor), each clamped to [0, most], over i < count.
+Int128 sum_of_clamped(Int128 count, Int128 first, Int128 step, Int128 divisor, Int128 most) {
+    if (step < 0) return sum_of_clamped(count, first + (count - 1) * step, -step, divisor, most);
+    if (step == 0) return count * std::clamp<Int128>(first < 0 ? 0 : first / divisor, 0, most);
+    const Int128 begin = std::clamp<Int128>(ceil_div(-first, step), 0, count);  // >= 0 from here on
+    const Int128 end = std::clamp<Int128>(ceil_div(most * divisor - first, step), begin, count);
+    return sum_of_quotients(end - begin, first + begin * step, step, divisor) +
+           (count - end) * most;
+}
+
+/// Positions of a windowed dim that its outputs read, each on its own: operand_range() of all of them, however
+/// many there are.
+std::int64_t positions_read(const graph::Window& window, std::int64_t outputs,
+                            std::int64_t extent) {
+    const Int128 ends = sum_of_clamped(outputs, Int128{window.after} + window.divisor,
+                                       window.stride, window.divisor, extent);
+    const Int128 begins =
+        sum_of_clamped(outputs, -Int128{window.before}, window.stride, window.divisor, extent);
+    return static_cast<std::int64_t>(
+        std::min<Int128>(ends - begins, std::numeric_limits<std::int64_t>::max()));
 }
 
 /// Where windows overlap, together is less than each on its own; where they have gaps, more.

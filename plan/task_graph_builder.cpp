@@ -59,7 +59,9 @@ void TaskGraphBuilder::add_read(TaskId task, std::int32_t buffer) {
 }
 
 void TaskGraphBuilder::make_view(std::int32_t buffer, std::int32_t root) {
-    graph_.buffers[static_cast<std::size_t>(buffer)].root = root;
+    // The memory itself: who reads the last of a chain of views need not read them all.
+    const std::int32_t memory = this->buffer(root).root;
+    graph_.buffers[static_cast<std::size_t>(buffer)].root = memory >= 0 ? memory : root;
     graph_.buffers[static_cast<std::size_t>(buffer)].bytes = Bytes{0};
 }
 

@@ -431,8 +431,8 @@ SearchResult Engine::finish(Status status) {
     result.baselines.push_back(data_parallel_baseline());
     if (best_->evaluation.feasible() && best_->evaluation.value < lower_bound_) {
         throw std::logic_error(fmt::format(
-            "the lower bound {} ({}) is above a plan of {} that was found by {}",
-            to_text(lower_bound_), limited_by_, to_text(best_->evaluation.value), best_->searcher));
+            "the lower bound {} ps ({}) is above a plan of {} ps that was found by {}",
+            lower_bound_.raw(), limited_by_, best_->evaluation.value.raw(), best_->searcher));
     }
     if (!best_->evaluation.feasible()) {
         result.status = Status::infeasible;

@@ -34,8 +34,19 @@ bool is_made_of_factors(const OpRule& rule, const graph::TensorRule& tensor,
     return true;
 }
 
+/// Windows move one way: if any reads nothing, so does the first or the last.
+bool reads_at_both_ends(const graph::Window& window, std::int64_t outputs, std::int64_t rows) {
+    const auto reads = [&](std::int64_t i) {
+        const graph::Range read = operand_range(window, {i, i + 1}, rows);
+        return read.begin < read.end;
+    };
+    return outputs > 0 && reads(0) && reads(outputs - 1);
+}
+
 /// Output i of n reads rows i / n to (i + 1) / n of the operand.
 bool moves_evenly(const graph::Window& window, std::int64_t outputs, std::int64_t rows) {
+    constexpr std::int64_t kMostOutputs = std::int64_t{1} << 20;  // each is looked at
+    if (outputs > kMostOutputs) return false;
     for (std::int64_t i = 0; i < outputs; ++i) {
         const graph::Range read = operand_range(window, {i, i + 1}, rows);
         if (read.begin * outputs > i * rows || read.end * outputs < (i + 1) * rows) return false;
@@ -45,7 +56,23 @@ bool moves_evenly(const graph::Window& window, std::int64_t outputs, std::int64_
 
 }  // namespace
 
+bool reads_in_all_parts(const Problem& problem, graph::Use use) {
+    const graph::OpGraph& graph = problem.graph();
+    const graph::Tensor& tensor = graph.tensor(graph.op(use.op).inputs[use.operand]);
+    if (tensor.elements() == 0) return false;
+    const OpRule& rule = problem.rule(use.op);
+    const std::vector<graph::DimRule>& dims = rule.operands[use.operand].dims;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (!dims[d].window) continue;
+        const graph::Factor& factor = rule.factors[static_cast<std::size_t>(dims[d].factors[0])];
+        if (!factor.splittable) continue;
+        if (!reads_at_both_ends(*dims[d].window, factor.extent, tensor.shape[d])) return false;
+    }
+    return true;
+}
+
 bool is_read_evenly(const Problem& problem, graph::Use use) {
+    if (!reads_in_all_parts(problem, use)) return false;
     const graph::OpGraph& graph = problem.graph();
     const Op& reader = graph.op(use.op);
     const graph::Tensor& tensor = graph.tensor(reader.inputs[use.operand]);

@@ -18,6 +18,10 @@
 
 namespace partita::search {
 
+/// Does every part of the reader, however it is split, read anything of the operand, so that it waits for who gives
+/// it? Not of an operand without elements, nor where an output lies in the padding. Time: O(dims).
+bool reads_in_all_parts(const plan::Problem& problem, graph::Use use);
+
 /// Of an operand that an op gives. Time: O(dims, and for a window its outputs).
 bool is_read_evenly(const plan::Problem& problem, graph::Use use);
 

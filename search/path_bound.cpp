@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "search/even_reading.h"
 
 namespace partita::search {
 
@@ -108,15 +109,22 @@ private:
         }
     }
 
+    /// Do all parts of the op come after who gives the operand, and those of its producer's backward after theirs?
+    [[nodiscard]] bool waits(OpId op, std::size_t operand) const {
+        return reads_in_all_parts(problem_, {op, static_cast<std::uint32_t>(operand)});
+    }
+
     static Time end_of(const BestTask& task) { return task.head + task.length; }
     static Time from(const BestTask& task) { return task.length + task.tail; }
 
     void find_heads() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             Time& head = tasks_.forward[i].head;
-            for (const TensorId t : graph_.ops()[i].inputs) {
-                if (!t.valid()) continue;
-                head = std::max(head, end_of(tasks_.forward[graph_.tensor(t).producer.index()]));
+            const std::vector<TensorId>& operands = graph_.ops()[i].inputs;
+            for (std::size_t k = 0; k < operands.size(); ++k) {
+                if (!operands[k].valid() || !waits(OpId(i), k)) continue;
+                const OpId producer = graph_.tensor(operands[k]).producer;
+                head = std::max(head, end_of(tasks_.forward[producer.index()]));
             }
         }
         for (std::size_t i = graph_.op_count(); i-- > 0;) {
@@ -133,7 +141,7 @@ private:
         for (const TensorId t : graph_.op(op).outputs) {
             if (!problem_.has_gradient(t)) continue;
             for (const graph::Use use : graph_.uses(t)) {
-                if (!problem_.has_backward(use.op)) continue;
+                if (!problem_.has_backward(use.op) || !waits(use.op, use.operand)) continue;
                 ready = std::max(ready, end_of(tasks_.backward[use.op.index()]));
             }
         }
@@ -144,9 +152,11 @@ private:
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             if (!problem_.has_backward(OpId(i))) continue;
             Time& tail = tasks_.backward[i].tail;
-            for (const TensorId t : graph_.ops()[i].inputs) {
-                if (!t.valid() || !problem_.has_gradient(t)) continue;
-                const std::size_t q = graph_.tensor(t).producer.index();
+            const std::vector<TensorId>& operands = graph_.ops()[i].inputs;
+            for (std::size_t k = 0; k < operands.size(); ++k) {
+                if (!operands[k].valid() || !problem_.has_gradient(operands[k])) continue;
+                if (!waits(OpId(i), k)) continue;
+                const std::size_t q = graph_.tensor(operands[k]).producer.index();
                 tail = std::max({tail, from(tasks_.update[q]), from(tasks_.backward[q])});
             }
         }
@@ -155,6 +165,7 @@ private:
             if (problem_.has_backward(OpId(i))) tail = from(tasks_.backward[i]);
             for (const TensorId t : graph_.ops()[i].outputs) {
                 for (const graph::Use use : graph_.uses(t)) {
+                    if (!waits(use.op, use.operand)) continue;
                     tail = std::max(tail, from(tasks_.forward[use.op.index()]));
                 }
             }

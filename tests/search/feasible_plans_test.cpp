@@ -269,6 +269,63 @@ TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
     EXPECT_NE(alone.status, Status::optimal);
 }
 
+void expect_bound_below(const Problem& problem, const Strategy& strategy) {
+    ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
+    const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+    EXPECT_LE(lower_bound(problem).value, evaluator->evaluate(strategy).value)
+        << lower_bound(problem).limited_by;
+}
+
+constexpr std::int64_t kLong = 1'000'000;
+
+// Nothing is sent, and nobody waits: two products that only a tensor without elements joins run side by side.
+TEST(LowerBound, KnowsThatNobodyWaitsForATensorWithoutElements) {
+    plan::NetworkBuilder build;
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, {kLong, 1});
+    const graph::TensorId z = build.source("z", graph::TensorRole::input, {1, kLong});
+    const graph::TensorId first = build.add("Relu", {x}, {{kLong, 1}})[0];
+    graph::Attributes none = plan::attribute("starts", Ints{0});
+    none.set("ends", Ints{0});
+    none.set("axes", Ints{1});
+    const graph::TensorId empty = build.add("Slice", {first}, {{kLong, 0}}, none)[0];
+    const graph::TensorId product = build.add("MatMul", {z, empty}, {{1, 0}})[0];
+    build.add("Concat", {product, z}, {{1, kLong}}, on_rows());
+    build.add_outputs();
+    const cost::Machine machine = plan::switched_machine(2);
+    ProblemOptions options;
+    options.constraints.whole_ops = true;
+    const Problem problem = plan::make_problem(build.graph, machine, options);
+    std::vector<int> devices(build.graph.op_count(), 1);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const std::string& name = build.graph.ops()[i].name;
+        if (name == "x" || name.starts_with("Relu")) devices[i] = 0;
+    }
+    expect_bound_below(problem, plan::whole_ops(devices, {}));
+}
+
+// What reads the padding alone does not wait for what was padded.
+TEST(LowerBound, KnowsThatNobodyWaitsForPadding) {
+    plan::NetworkBuilder build;
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, {kLong});
+    const auto along = [] { return plan::attribute("axis", std::int64_t{0}); };
+    const graph::TensorId sum = build.add("CumSum", {x}, {{kLong}}, along())[0];
+    const graph::TensorId padded =
+        build.add("Pad", {sum}, {{2 * kLong}}, plan::attribute("pads", Ints{kLong, 0}))[0];
+    graph::Attributes window = plan::attribute("starts", Ints{0});
+    window.set("ends", Ints{kLong});
+    window.set("axes", Ints{0});
+    const graph::TensorId zeros = build.add("Slice", {padded}, {{kLong}}, window)[0];
+    build.add("CumSum", {zeros}, {{kLong}}, along());
+    build.add_outputs();
+    const cost::Machine machine = plan::switched_machine(2);
+    const Problem problem = plan::make_problem(build.graph, machine);
+    Strategy strategy = plan::whole_ops({0, 0, 1, 1, 1, 1}, {});
+    ASSERT_EQ(build.graph.ops()[2].type, "Pad");
+    const std::string& factor = problem.rule(graph::OpId(std::size_t{2})).factors[0].name;
+    strategy.configs[2] = {.degrees = {{factor, 2}}, .devices = plan::DeviceSet::list({1, 0})};
+    expect_bound_below(problem, strategy);
+}
+
 /// Of plans that once were below their bounds.
 constexpr std::uint64_t kFell[] = {785, 3052, 4528};
 

@@ -24,6 +24,7 @@
 #include "runtime/execute/memory_meter.h"
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/task_board.h"
+#include "runtime/kernels/expected.h"
 
 namespace partita::runtime {
 
@@ -236,6 +237,7 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
             const at::Device device = placement_.device[static_cast<std::size_t>(step.device)];
             met = exchange()->take(step.mail, device, program_.store);
         }
+        const TimeLimit limit(options_.timeout);
         step.work->run(program_.store);
         driver.leave(index, program_.store);
     } catch (const c10::Error& error) {

@@ -111,10 +111,14 @@ std::span<const KernelRow> axis_kernels() {
     static constexpr std::array kRows = {
         KernelRow{.type = "ArgMax", .forward = position<at::argmax>},
         KernelRow{.type = "ArgMin", .forward = position<at::argmin>},
-        KernelRow{
-            .type = "CumProd", .forward = widened<running<at::cumprod, 1>>, .on_host = bits({1})},
-        KernelRow{
-            .type = "CumSum", .forward = widened<running<at::cumsum, 0>>, .on_host = bits({1})},
+        KernelRow{.type = "CumProd",
+                  .forward = widened<running<at::cumprod, 1>>,
+                  .on_host = bits({1}),
+                  .expects = ", one"},
+        KernelRow{.type = "CumSum",
+                  .forward = widened<running<at::cumsum, 0>>,
+                  .on_host = bits({1}),
+                  .expects = ", one"},
         KernelRow{.type = "Hardmax", .forward = hardmax},
         KernelRow{.type = "LogSoftmax", .forward = log_softmax, .backward = log_softmax_backward},
         KernelRow{.type = "LpNormalization", .forward = lp_normalization},

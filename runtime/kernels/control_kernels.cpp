@@ -13,6 +13,7 @@
 
 #include <ATen/Functions.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
@@ -103,6 +104,7 @@ Tensors loop(const KernelCall& call) {
         call.has(0) ? std::optional(call.integers(0).front()) : std::nullopt;
     bool goes_on = !call.has(1) || call.operand(1).item().toBool();
     for (std::int64_t trip = 0; goes_on && (!trips || trip < *trips); ++trip) {
+        check_time();
         Tensors inputs{given_number(call, *body.graph, 0, trip, at::kLong),
                        given_number(call, *body.graph, 1, true, at::kBool)};
         inputs.insert(inputs.end(), current.begin(), current.end());
@@ -156,6 +158,7 @@ std::pair<Tensors, std::vector<Tensors>> scanned(const KernelCall& call, ScanOpe
     Tensors states = std::move(operands.states);
     std::vector<Tensors> slices(call.op.results.size() - states.size());
     for (std::int64_t step = 0; step < length; ++step) {
+        check_time();
         Tensors inputs = states;
         for (const at::Tensor& each : operands.sequences) inputs.push_back(each.select(0, step));
         inputs.insert(inputs.end(), operands.captures.begin(), operands.captures.end());
@@ -194,6 +197,9 @@ Tensors batched_scan(const KernelCall& call) {
     const std::vector<std::int64_t> lengths = call.integers(0);
     std::vector<Tensors> entries(call.op.results.size());
     const std::int64_t batch = given.back().size(0);
+    expect(lengths.empty() || std::cmp_equal(lengths.size(), batch),
+           "operand 0: expected a length for each entry of the batch");
+    expect(batch > 0, "a batch of nothing: the extents of the results are those of its entries");
     for (std::int64_t b = 0; b < batch; ++b) {
         Tensors operands;
         for (const at::Tensor& each : given) operands.push_back(each.select(0, b));
@@ -201,6 +207,8 @@ Tensors batched_scan(const KernelCall& call) {
         const std::int64_t longest = entry.sequences.front().size(0);
         const std::int64_t length =
             lengths.empty() ? longest : lengths[static_cast<std::size_t>(b)];
+        expect(length > 0 && length <= longest,
+               "operand 0: expected lengths from 1 to that of the longest sequence");
         auto [results, slices] = scanned(call, std::move(entry), length);
         for (Tensors& each : slices) {
             while (static_cast<std::int64_t>(each.size()) < longest) {
@@ -225,8 +233,8 @@ Tensors any_scan(const KernelCall& call) {
 
 std::span<const KernelRow> control_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "If", .forward = branch, .on_host = bits({0})},
-        KernelRow{.type = "Loop", .forward = loop, .on_host = bits({0, 1})},
+        KernelRow{.type = "If", .forward = branch, .on_host = bits({0}), .expects = "one"},
+        KernelRow{.type = "Loop", .forward = loop, .on_host = bits({0, 1}), .expects = "one, one"},
         KernelRow{.type = "Scan", .forward = any_scan},
     };
     return kRows;

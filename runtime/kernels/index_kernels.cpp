@@ -220,7 +220,7 @@ std::span<const KernelRow> index_kernels() {
         KernelRow{.type = "ScatterElements", .forward = any_type<scatter_elements>},
         KernelRow{.type = "ScatterND", .forward = any_type<scatter_nd>},
         KernelRow{.type = "TensorScatter", .forward = any_type<tensor_scatter>},
-        KernelRow{.type = "TopK", .forward = top_k, .on_host = bits({1})},
+        KernelRow{.type = "TopK", .forward = top_k, .on_host = bits({1}), .expects = ", one"},
     };
     return kRows;
 }

@@ -104,6 +104,10 @@ struct KernelRow {
     /// They are CPU tensors on every device. What nobody else reads stays there, and what the graph knows
     /// is not looked at, so only values that were computed on the device must be waited for.
     OperandBits on_host = 0;
+    /// Extents of the operands in order, between commas, "" where any will do: "b n 4, b c n, one, #r". Equal names
+    /// are equal extents, "..." any further dims, "one" a single element, "#r" r elements whatever the dims, "list"
+    /// any number of elements. Looked at before the kernel runs (expected.h).
+    std::string_view expects = {};
 
     [[nodiscard]] bool reads_on_host(std::size_t operand) const {
         return operand < 32 && (on_host >> operand & 1U) != 0;

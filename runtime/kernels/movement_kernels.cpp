@@ -10,6 +10,7 @@
 #include <c10/core/WrapDimMinimal.h>
 
 #include "runtime/kernels/carried.h"
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -120,6 +121,10 @@ std::vector<Cut> cuts_of(const KernelCall& call, at::IntArrayRef sizes) {
     const Ints axes = call.integers_of(3, "axes");
     const Ints steps = call.integers(4);
     const auto rank = static_cast<std::int64_t>(sizes.size());
+    const auto has_all = [&](const Ints& list) { return list.size() == starts.size(); };
+    expect(has_all(ends) && (axes.empty() || has_all(axes)) && (steps.empty() || has_all(steps)),
+           "starts, ends, axes and steps: expected as many of each");
+    expect(std::ranges::count(steps, 0) == 0, "steps: expected none of 0");
     std::vector<Cut> cuts;
     for (std::size_t i = 0; i < starts.size(); ++i) {
         const std::int64_t axis =
@@ -173,6 +178,9 @@ Padding padding_of(const KernelCall& call, std::int64_t rank) {
     const Ints pads = call.integers_of(1, is_first_opset ? "paddings" : "pads");
     const Ints axes = call.integers(3);
     const std::size_t count = pads.size() / 2;
+    expect(pads.size() % 2 == 0 &&
+               count == (axes.empty() ? static_cast<std::size_t>(rank) : axes.size()),
+           "pads: expected a begin and an end for each axis");
     Padding padding{Ints(static_cast<std::size_t>(rank), 0),
                     Ints(static_cast<std::size_t>(rank), 0)};
     for (std::size_t i = 0; i < count; ++i) {
@@ -209,9 +217,11 @@ at::Tensor shown_positions(const KernelCall& call, const Padding& padding, std::
     const std::int64_t skipped = std::max<std::int64_t>(-padding.before[dim], 0);
     const std::int64_t kept = extent - skipped - std::max<std::int64_t>(-padding.after[dim], 0);
     const std::string mode = call.text("mode", "constant");
+    expect(kept > 0, "a dim without positions is padded by none of its own");
     Ints positions;
     const std::int64_t begin = -std::max<std::int64_t>(padding.before[dim], 0);
     const std::int64_t end = kept + std::max<std::int64_t>(padding.after[dim], 0);
+    positions.reserve(static_cast<std::size_t>(std::max<std::int64_t>(end - begin, 0)));
     for (std::int64_t p = begin; p < end; ++p) positions.push_back(skipped + shown(p, kept, mode));
     return call.sent(at::tensor(positions, at::kLong));
 }
@@ -259,6 +269,8 @@ Tensors center_crop_pad(const KernelCall& call) {
     const Ints target = call.integers(1);
     const Ints axes = call.op.attributes.get_ints("axes");
     const auto rank = static_cast<std::size_t>(data.dim());
+    expect(target.size() == (axes.empty() ? rank : axes.size()),
+           "operand 1: expected an extent for each axis");
     Padding padding{Ints(rank, 0), Ints(rank, 0)};
     for (std::size_t i = 0; i < target.size(); ++i) {
         const std::int64_t axis =
@@ -305,24 +317,30 @@ Tensors compress(const KernelCall& call) {
 
 std::span<const KernelRow> movement_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{
-            .type = "CenterCropPad", .forward = any_type<center_crop_pad>, .on_host = bits({1})},
+        KernelRow{.type = "CenterCropPad",
+                  .forward = any_type<center_crop_pad>,
+                  .on_host = bits({1}),
+                  .expects = ", list"},
         KernelRow{.type = "Compress", .forward = any_type<compress>},
         KernelRow{.type = "Concat", .forward = any_type<concat>, .backward = concat_backward},
         KernelRow{.type = "Pad",
                   .forward = any_type<pad>,
                   .backward = pad_backward,
-                  .on_host = bits({1, 2, 3})},
+                  .on_host = bits({1, 2, 3}),
+                  .expects = ", list, one, list"},
         KernelRow{.type = "ReverseSequence", .forward = any_type<reverse_sequence>},
         KernelRow{.type = "Slice",
                   .forward = any_type<slice>,
                   .backward = slice_backward,
-                  .on_host = bits({1, 2, 3, 4})},
+                  .on_host = bits({1, 2, 3, 4}),
+                  .expects = ", #s, #s, #s, #s"},
         KernelRow{.type = "Split",
                   .forward = any_type<split>,
                   .backward = split_backward,
-                  .on_host = bits({1})},
-        KernelRow{.type = "Trilu", .forward = any_type<trilu>, .on_host = bits({1})},
+                  .on_host = bits({1}),
+                  .expects = ", list"},
+        KernelRow{
+            .type = "Trilu", .forward = any_type<trilu>, .on_host = bits({1}), .expects = ", one"},
     };
     return kRows;
 }

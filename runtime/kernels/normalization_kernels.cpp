@@ -318,10 +318,14 @@ Tensors mean_variance_norm(const KernelCall& call) {
 
 std::span<const KernelRow> normalization_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{
-            .type = "BatchNormalization", .forward = batch_norm, .backward = batch_norm_backward},
+        KernelRow{.type = "BatchNormalization",
+                  .forward = batch_norm,
+                  .backward = batch_norm_backward,
+                  .expects = "n c ..., #c, #c, #c, #c"},
         KernelRow{.type = "GroupNormalization", .forward = group_norm},
-        KernelRow{.type = "InstanceNormalization", .forward = instance_norm},
+        KernelRow{.type = "InstanceNormalization",
+                  .forward = instance_norm,
+                  .expects = "n c ..., #c, #c"},
         KernelRow{.type = "LRN", .forward = local_response_norm},
         KernelRow{
             .type = "LayerNormalization", .forward = layer_norm, .backward = layer_norm_backward},

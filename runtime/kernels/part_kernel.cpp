@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -113,7 +114,9 @@ at::Tensor PartKernel::masked(const at::Tensor& result, const at::Tensor& indice
 
 Tensors PartKernel::run(std::span<const at::Tensor> operands) const {
     const Tensors found = taken(operands);
-    Tensors results = row_->forward(call_of(found));
+    const KernelCall call = call_of(found);
+    check_operands(*row_, call);
+    Tensors results = row_->forward(call);
     results.resize(op_.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
         const graph::PartResult& wanted = op_.results[i];

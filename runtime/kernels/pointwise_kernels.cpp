@@ -38,6 +38,12 @@ at::Tensor sign(const at::Tensor& x) {
     return x.is_floating_point() ? at::where(x.isnan(), x, at::sign(x)) : at::sign(x);
 }
 
+/// Processors stop at the smallest integer divided by -1: -a instead, which wraps around like all integers here.
+at::Tensor divide_integers(const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor is_negation = b.eq(-1);
+    return at::where(is_negation, -a, at::div(a, b.masked_fill(is_negation, 1), "trunc"));
+}
+
 Tensors divide(const KernelCall& call) {
     const at::Tensor a = computable(call.operand(0));
     const at::Tensor b = computable(second_operand(call));
@@ -45,7 +51,7 @@ Tensors divide(const KernelCall& call) {
         return {at::div(a, b).to(call.operand(0).scalar_type())};
     }
     const bool is_uint64 = call.operand(0).scalar_type() == at::kUInt64;
-    const at::Tensor quotient = is_uint64 ? divide_unsigned(a, b) : at::div(a, b, "trunc");
+    const at::Tensor quotient = is_uint64 ? divide_unsigned(a, b) : divide_integers(a, b);
     return {quotient.to(call.operand(0).scalar_type())};
 }
 
@@ -55,7 +61,9 @@ Tensors modulo(const KernelCall& call) {
     const at::Tensor b = computable(second_operand(call));
     const auto type = call.operand(0).scalar_type();
     if (type == at::kUInt64) return {(a - divide_unsigned(a, b) * b).to(type)};
-    return {(call.integer("fmod", 0) != 0 ? at::fmod(a, b) : at::remainder(a, b)).to(type)};
+    // Of integers, nothing is left by -1 as by 1.
+    const at::Tensor by = a.is_floating_point() ? b : b.masked_fill(b.eq(-1), 1);
+    return {(call.integer("fmod", 0) != 0 ? at::fmod(a, by) : at::remainder(a, by)).to(type)};
 }
 
 /// One exponent for all elements, a square most often, has kernels of its own.

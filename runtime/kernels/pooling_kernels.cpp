@@ -19,6 +19,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "runtime/kernels/elements.h"
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/operands.h"
 #include "runtime/kernels/windows.h"
@@ -279,6 +280,7 @@ Tensors max_unpool(const KernelCall& call) {
                        windows.before[i] - windows.after[i];
     }
     const graph::Shape target = call.has(2) ? call.integers(2) : inner;
+    expect(target.size() == inner.size(), "operand 2: expected an extent for each dim");
     at::Tensor result = at::zeros({c10::multiply_integers(inner)}, x.options());
     result = result.scatter(0, call.operand(1).reshape({-1}), x.reshape({-1})).reshape(inner);
     graph::Shape after;
@@ -301,7 +303,10 @@ std::span<const KernelRow> pooling_kernels() {
                   .backward = global_max_pool_backward},
         KernelRow{.type = "LpPool", .forward = lp_pool},
         KernelRow{.type = "MaxPool", .forward = max_pool, .backward = max_pool_backward},
-        KernelRow{.type = "MaxUnpool", .forward = max_unpool, .on_host = bits({2})},
+        KernelRow{.type = "MaxUnpool",
+                  .forward = max_unpool,
+                  .on_host = bits({2}),
+                  .expects = ", , list"},
     };
     return kRows;
 }

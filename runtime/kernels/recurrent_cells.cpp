@@ -9,6 +9,8 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "runtime/kernels/expected.h"
+
 namespace partita::runtime {
 
 namespace {
@@ -114,6 +116,7 @@ std::vector<Activation> activations_of(const KernelCall& call,
             return function(clip > 0 ? at::clamp(x, -clip, clip) : x, p);
         });
     }
+    expect(result.size() >= defaults.size(), "activations: expected one per gate and direction");
     return result;
 }
 

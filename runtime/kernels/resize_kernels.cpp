@@ -19,6 +19,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/WrapDimMinimal.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -113,10 +114,13 @@ Weights weights_of(const ResizeAxis& a, const ResizeOptions& options) {
     Weights w;
     if (options.mode != "nearest") {
         const double shrink = options.has_antialias ? std::min(a.scale, 1.0) : 1.0;
+        constexpr double kMostTaps = 1 << 24;
+        expect(shrink * kMostTaps >= 4, "scales: expected no more than 2^24 elements per result");
         w.count =
             2 * static_cast<std::int64_t>(std::ceil((options.mode == "cubic" ? 2 : 1) / shrink));
     }
     for (std::int64_t i = 0; i < a.target; ++i) {
+        check_time();
         const double x = source_coordinate(a, options.coordinates, static_cast<double>(i));
         if (options.mode == "nearest") {
             const auto position = static_cast<std::int64_t>(nearest(x, options.rounding));
@@ -202,7 +206,10 @@ std::vector<ResizeAxis> axes_of(const at::Tensor& data, Ints axes) {
 }
 
 void set_scales(std::vector<ResizeAxis>& axes, const Reals& scales) {
+    expect(scales.size() == axes.size(), "scales: expected one for each axis");
     for (std::size_t i = 0; i < axes.size(); ++i) {
+        constexpr double kMost = 1e12;
+        expect(scales[i] > 0 && scales[i] <= kMost, "scales: expected numbers > 0, at most 1e12");
         axes[i].scale = scales[i];
         axes[i].target =
             static_cast<std::int64_t>(std::floor(scales[i] * static_cast<double>(axes[i].extent)));
@@ -210,11 +217,15 @@ void set_scales(std::vector<ResizeAxis>& axes, const Reals& scales) {
 }
 
 void set_sizes(std::vector<ResizeAxis>& axes, const Ints& sizes, const std::string& policy) {
+    expect(sizes.size() == axes.size(), "sizes: expected one for each axis");
+    expect(std::ranges::none_of(sizes, [](std::int64_t size) { return size < 0; }),
+           "sizes: expected none below 0");
     for (std::size_t i = 0; i < axes.size(); ++i) {
+        expect(axes[i].extent > 0, "operand 0: nothing along an axis");
         axes[i].target = sizes[i];
         axes[i].scale = static_cast<double>(sizes[i]) / static_cast<double>(axes[i].extent);
     }
-    if (policy == "stretch") return;
+    if (policy == "stretch" || axes.empty()) return;
     const auto by_scale = [](const ResizeAxis& a, const ResizeAxis& b) {
         return a.scale < b.scale;
     };
@@ -277,8 +288,12 @@ Tensors upsample(const KernelCall& call) {
 
 std::span<const KernelRow> resize_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "Resize", .forward = resize, .on_host = bits({1, 2, 3})},
-        KernelRow{.type = "Upsample", .forward = upsample, .on_host = bits({1})},
+        KernelRow{.type = "Resize",
+                  .forward = resize,
+                  .on_host = bits({1, 2, 3}),
+                  .expects = ", list, list, list"},
+        KernelRow{
+            .type = "Upsample", .forward = upsample, .on_host = bits({1}), .expects = ", list"},
     };
     return kRows;
 }

@@ -53,7 +53,7 @@ Tensors max_roi_pool(const KernelCall& call) {
 
 std::span<const KernelRow> roi_pooling_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "MaxRoiPool", .forward = max_roi_pool},
+        KernelRow{.type = "MaxRoiPool", .forward = max_roi_pool, .expects = "n c h w, r 5"},
     };
     return kRows;
 }

@@ -107,11 +107,18 @@ Tensors one_hot(const KernelCall& call) {
 
 std::span<const KernelRow> shape_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "ConstantOfShape", .forward = constant_of_shape, .on_host = bits({0})},
+        KernelRow{.type = "ConstantOfShape",
+                  .forward = constant_of_shape,
+                  .on_host = bits({0}),
+                  .expects = "list"},
         KernelRow{.type = "EyeLike", .forward = eye_like},
         KernelRow{.type = "NonZero", .forward = non_zero},
-        KernelRow{.type = "OneHot", .forward = one_hot, .on_host = bits({1})},
-        KernelRow{.type = "Range", .forward = range, .on_host = bits({0, 1, 2})},
+        KernelRow{
+            .type = "OneHot", .forward = one_hot, .on_host = bits({1}), .expects = ", one, #2"},
+        KernelRow{.type = "Range",
+                  .forward = range,
+                  .on_host = bits({0, 1, 2}),
+                  .expects = "one, one, one"},
         KernelRow{.type = "Shape", .forward = shape},
         KernelRow{.type = "Size", .forward = size},
         KernelRow{.type = "Unique", .forward = unique},

@@ -12,6 +12,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/WrapDimMinimal.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/tensors.h"
 
@@ -61,6 +62,7 @@ Tensors dft(const KernelCall& call) {
 Tensors stft(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const std::int64_t step = call.integers(1).front();
+    expect(step > 0, "operand 1: expected a step > 0");
     const bool has_window = call.has(2);
     const std::int64_t length =
         length_of(call, 3).value_or(has_window ? call.operand(2).size(0) : data.size(1));
@@ -105,13 +107,20 @@ Tensors mel_weight_matrix(const KernelCall& call) {
     const auto real = [&](std::size_t operand) { return call.operand(operand).item().toDouble(); };
     const std::int64_t mels = call.integers(0).front();
     const std::int64_t length = call.integers(1).front();
+    constexpr std::int64_t kMost = std::int64_t{1} << 31U;
+    expect(mels >= 0 && mels <= kMost && length >= 0 && length <= kMost,
+           "operands 0 and 1: expected numbers of bins from 0 to 2^31");
+    expect(real(2) > 0, "operand 2: expected a sample rate > 0");
     const double low = mel_of(real(3));
     const double step = (mel_of(real(4)) - low) / static_cast<double>(mels + 2);
     std::vector<std::int64_t> edges;
+    edges.reserve(static_cast<std::size_t>(mels + 2));
     for (std::int64_t i = 0; i < mels + 2; ++i) {
         const double hertz = hertz_of(low + static_cast<double>(i) * step);
-        edges.push_back(static_cast<std::int64_t>(
-            std::floor(static_cast<double>(length + 1) * hertz / real(2))));
+        const double edge = std::floor(static_cast<double>(length + 1) * hertz / real(2));
+        expect(std::abs(edge) <= static_cast<double>(kMost),
+               "operands 3 and 4: expected frequencies near those of the spectrum");
+        edges.push_back(static_cast<std::int64_t>(edge));
     }
     const std::int64_t bins = length / 2 + 1;
     std::vector<double> weights(static_cast<std::size_t>(bins * mels), 0);
@@ -122,11 +131,13 @@ Tensors mel_weight_matrix(const KernelCall& call) {
         };
         const auto rise = static_cast<double>(edge[1] - edge[0]);
         const auto fall = static_cast<double>(edge[2] - edge[1]);
-        if (rise == 0) at(edge[1]) = 1;
-        for (std::int64_t bin = edge[0]; rise > 0 && bin <= std::min(edge[1], bins - 1); ++bin) {
+        if (rise == 0 && edge[1] >= 0 && edge[1] < bins) at(edge[1]) = 1;
+        for (std::int64_t bin = std::max<std::int64_t>(edge[0], 0);
+             rise > 0 && bin <= std::min(edge[1], bins - 1); ++bin) {
             at(bin) = static_cast<double>(bin - edge[0]) / rise;
         }
-        for (std::int64_t bin = edge[1]; fall > 0 && bin < std::min(edge[2], bins); ++bin) {
+        for (std::int64_t bin = std::max<std::int64_t>(edge[1], 0);
+             fall > 0 && bin < std::min(edge[2], bins); ++bin) {
             at(bin) = static_cast<double>(edge[2] - bin) / fall;
         }
     }
@@ -139,17 +150,27 @@ Tensors mel_weight_matrix(const KernelCall& call) {
 
 std::span<const KernelRow> signal_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{
-            .type = "BlackmanWindow", .forward = window<0.42, 0.5, 0.08>, .on_host = bits({0})},
-        KernelRow{.type = "DFT", .forward = dft, .on_host = bits({1, 2})},
+        KernelRow{.type = "BlackmanWindow",
+                  .forward = window<0.42, 0.5, 0.08>,
+                  .on_host = bits({0}),
+                  .expects = "one"},
+        KernelRow{.type = "DFT", .forward = dft, .on_host = bits({1, 2}), .expects = ", one, one"},
         KernelRow{.type = "HammingWindow",
                   .forward = window<kHamming, 1 - kHamming, 0.0>,
-                  .on_host = bits({0})},
-        KernelRow{.type = "HannWindow", .forward = window<0.5, 0.5, 0.0>, .on_host = bits({0})},
+                  .on_host = bits({0}),
+                  .expects = "one"},
+        KernelRow{.type = "HannWindow",
+                  .forward = window<0.5, 0.5, 0.0>,
+                  .on_host = bits({0}),
+                  .expects = "one"},
         KernelRow{.type = "MelWeightMatrix",
                   .forward = mel_weight_matrix,
-                  .on_host = bits({0, 1, 2, 3, 4})},
-        KernelRow{.type = "STFT", .forward = stft, .on_host = bits({1, 3})},
+                  .on_host = bits({0, 1, 2, 3, 4}),
+                  .expects = "one, one, one, one, one"},
+        KernelRow{.type = "STFT",
+                  .forward = stft,
+                  .on_host = bits({1, 3}),
+                  .expects = "n t c, one, , one"},
     };
     return kRows;
 }

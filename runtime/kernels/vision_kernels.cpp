@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -52,8 +54,16 @@ Tensors col2im(const KernelCall& call) {
     const Ints dilations = ints_of(call, "dilations", rank, 1);
     const Ints strides = ints_of(call, "strides", rank, 1);
     const Ints pads = ints_of(call, "pads", 2 * rank, 0);
+    expect(block.size() == rank && dilations.size() == rank && strides.size() == rank &&
+               pads.size() == 2 * rank,
+           "expected as many extents of the block, dilations, strides and pads as of the image");
+    expect(std::ranges::min(strides, {}, std::identity{}) > 0, "strides: expected steps > 0");
     std::int64_t positions = 1;
-    for (const std::int64_t extent : block) positions *= extent;
+    for (const std::int64_t extent : block) {
+        expect(extent > 0 && extent <= std::max<std::int64_t>(data.size(1), 1) / positions,
+               "operand 2: expected a block of no more elements than operand 0 has channels");
+        positions *= extent;
+    }
     Ints padded{data.size(0), data.size(1) / positions};
     Ints columns{data.size(0), padded[1], positions};
     for (std::size_t i = 0; i < rank; ++i) {
@@ -63,6 +73,7 @@ Tensors col2im(const KernelCall& call) {
     const at::Tensor source = data.reshape(columns);
     at::Tensor result = at::zeros(padded, data.options());
     for (std::int64_t position = 0; position < positions; ++position) {
+        check_time();
         at::Tensor target = result;
         std::int64_t rest = position;
         for (std::size_t i = rank; i-- > 0;) {
@@ -101,6 +112,10 @@ RoiSamples roi_samples(double begin, double end, std::int64_t bins, std::int64_t
     const double length = options.is_half_pixel ? end - begin : std::max(end - begin, 1.0);
     const double bin = length / static_cast<double>(bins);
     RoiSamples samples;
+    constexpr double kMostSamples = 1 << 24;
+    expect(std::isfinite(bin) && std::abs(bin) * static_cast<double>(bins) <= kMostSamples &&
+               static_cast<double>(bins) * static_cast<double>(options.samples) <= kMostSamples,
+           "regions: expected fewer than 2^24 samples along an axis");
     samples.per_bin =
         options.samples > 0 ? options.samples : static_cast<std::int64_t>(std::ceil(bin));
     samples.per_bin = std::max<std::int64_t>(samples.per_bin, 0);
@@ -175,6 +190,7 @@ Tensors roi_align(const KernelCall& call) {
     const auto* const boxes = rois.const_data_ptr<double>();
     Tensors results;
     for (const std::int64_t image : call.integers(2)) {
+        check_time();
         const auto at = static_cast<std::int64_t>(results.size()) * rois.size(1);
         results.push_back(roi_result(data.select(0, image), boxes + at, options));
     }
@@ -275,13 +291,23 @@ Tensors non_max_suppression(const KernelCall& call) {
 
 std::span<const KernelRow> vision_kernels() {
     static constexpr std::array kRows = {
-        KernelRow{.type = "AffineGrid", .forward = affine_grid, .on_host = bits({1})},
-        KernelRow{.type = "Col2Im", .forward = col2im, .on_host = bits({1, 2})},
+        KernelRow{.type = "AffineGrid",
+                  .forward = affine_grid,
+                  .on_host = bits({1}),
+                  .expects = ", list"},
+        KernelRow{.type = "Col2Im",
+                  .forward = col2im,
+                  .on_host = bits({1, 2}),
+                  .expects = "n c ..., #d, #d"},
         KernelRow{.type = "GridSample", .forward = grid_sample},
         KernelRow{.type = "NonMaxSuppression",
                   .forward = non_max_suppression,
-                  .on_host = bits({0, 1, 2, 3, 4})},
-        KernelRow{.type = "RoiAlign", .forward = roi_align, .on_host = bits({1, 2})},
+                  .on_host = bits({0, 1, 2, 3, 4}),
+                  .expects = "b n 4, b c n, one, one, one"},
+        KernelRow{.type = "RoiAlign",
+                  .forward = roi_align,
+                  .on_host = bits({1, 2}),
+                  .expects = "n c h w, r 4, #r"},
     };
     return kRows;
 }

@@ -23,6 +23,7 @@
 #include "plan/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/sources.h"
+#include "runtime/kernels/expected.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
 
@@ -144,6 +145,16 @@ TEST_F(ExecutorFailure, OfATensorLibraryComesWithoutItsBacktrace) {
     before("forward mul1", [] { TORCH_CHECK(false, "sizes ", 3, " and ", 4, " differ"); });
     Executor executor = this->executor();
     EXPECT_EQ(failure(executor), expected);
+}
+
+// As kernels do whose loops are as long as the data says.
+TEST_F(ExecutorFailure, OfATaskThatTakesTooLongNamesIt) {
+    const std::string expected = quoted("forward relu") + ": took longer than a task may";
+    before("forward relu", [] {
+        while (true) check_time();
+    });
+    Executor executor = this->executor(std::chrono::milliseconds(1));
+    EXPECT_THAT(failure(executor), HasSubstr(expected));
 }
 
 TEST_F(ExecutorFailure, WakesWhoSleeps) {

@@ -51,7 +51,7 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
             NumericalBound{.value = bound->value, .gap = bound->gap, .by = bound->by};
     }
     for (const search::Baseline& baseline : found.baselines) {
-        result.baselines.push_back({baseline.name, baseline.value});
+        result.baselines.push_back({baseline.name, baseline.configuration, baseline.value});
     }
     if (found.status != search::Status::infeasible) {
         result.best = Plan(std::make_shared<const Plan::Impl>(

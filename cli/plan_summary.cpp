@@ -29,16 +29,14 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-/// Named by the interface, so it is there even where it was not priced.
-constexpr std::string_view kSplitBaseline = "data-parallel";
-
 Json baselines_json(const search::SearchResult& result) {
-    Json json = Json::object();
+    Json json = Json::array();
     for (const search::Baseline& baseline : result.baselines) {
-        json[baseline.name + "_ps"] = baseline.value ? Json(baseline.value->raw()) : Json(nullptr);
+        json.push_back(
+            {{"name", baseline.name},
+             {"configuration", baseline.configuration},
+             {"value_ps", baseline.value ? Json(baseline.value->raw()) : Json(nullptr)}});
     }
-    const std::string missing = std::string(kSplitBaseline) + "_ps";
-    if (!json.contains(missing)) json[missing] = nullptr;
     return json;
 }
 
@@ -124,7 +122,8 @@ std::string PlanSummary::baselines_line() const {
             text += baseline.name + ": none (does not fit, or is not allowed)";
             continue;
         }
-        text += fmt::format("{} {}", baseline.name, to_text(*baseline.value));
+        text += fmt::format("{} {} on {}", baseline.name, to_text(*baseline.value),
+                            baseline.configuration);
         if (result_.evaluation.value > Time{0}) {
             text += fmt::format(" ({:.2f} times this plan)",
                                 *baseline.value / result_.evaluation.value);
@@ -237,7 +236,10 @@ std::string PlanSummary::page(const api::Priced& priced) const {
     };
     add_row("this plan (" + result_.searcher + ")", result_.evaluation.value);
     for (const search::Baseline& baseline : result_.baselines) {
-        add_row(baseline.name, baseline.value);
+        const bool named = !baseline.configuration.empty();
+        add_row(
+            named ? fmt::format("{} ({})", baseline.name, baseline.configuration) : baseline.name,
+            baseline.value);
     }
     add_row("lower bound", result_.lower_bound);
     return report_page(input);

@@ -13,6 +13,7 @@
 #include "graph/error.h"
 #include "plan/config.h"
 #include "plan/pipeline.h"
+#include "search/baselines.h"
 #include "search/data_parallel.h"
 #include "search/learned.h"
 #include "search/lower_bound.h"
@@ -353,7 +354,7 @@ SearchResult Engine::run(std::span<const SearcherRow> searchers) {
 }
 
 Baseline Engine::single_device_baseline() {
-    Baseline baseline{"single-device", std::nullopt};
+    Baseline baseline{"single-device", "1 device", std::nullopt};
     for (const int device : single_device_candidates(*groups_)) {
         const Evaluation evaluation =
             evaluator(0).evaluate(groups_->strategy(place_on(*groups_, device)));
@@ -364,19 +365,50 @@ Baseline Engine::single_device_baseline() {
     return baseline;
 }
 
-/// Over all devices. Not priced where that would take longer than the search itself.
-Baseline Engine::data_parallel_baseline() {
+/// What the searcher finds where it is the only one. Where it was, that is known; else not priced where a plan
+/// over all devices has more than kMostParts.
+Baseline Engine::tuned_baseline(std::string_view searcher, Status status) {
     constexpr std::int64_t kMostParts = 400'000;
-    Baseline baseline{"data-parallel", std::nullopt};
-    const plan::DeviceSet devices = data_parallel_devices(problem_).front();
-    const std::int64_t parts = static_cast<std::int64_t>(problem_.graph().op_count()) *
-                               devices.size() * problem_.policy().micro_batches;
-    if (devices.size() < 2 || parts > kMostParts) return baseline;
-    const Strategy strategy = data_parallel_strategy(problem_, devices);
-    if (plan::find_fault(problem_, strategy)) return baseline;
-    const Evaluation evaluation = evaluator(0).evaluate(strategy);
-    if (evaluation.feasible()) baseline.value = evaluation.value;
+    constexpr std::int64_t kMostWork = 4'000'000;  // parts of all evaluations
+    constexpr std::int64_t kMostEvaluations = 64;
+    Baseline baseline{std::string(searcher), "", std::nullopt};
+    const std::int64_t devices = problem_.device_count();
+    const std::int64_t parts = static_cast<std::int64_t>(problem_.graph().op_count()) * devices *
+                               problem_.policy().micro_batches;
+    if (devices < 2 || parts > kMostParts) return baseline;
+    const bool shares_batches = data_parallel_devices(problem_).front().size() > 1;
+    if (searcher == "data-parallel" && !shares_batches) return baseline;
+    const bool was_alone = options_.searchers.size() == 1 && options_.searchers[0] == searcher &&
+                           !options_.start && status != Status::budget_exhausted;
+    const std::optional<Candidate> found =
+        was_alone ? best_
+                  : aside(*find_searcher(searcher),
+                          std::clamp<std::int64_t>(kMostWork / parts, 1, kMostEvaluations));
+    if (!found || !found->evaluation.feasible()) return baseline;
+    baseline.value = found->evaluation.value;
+    baseline.configuration = configuration_of(problem_, found->strategy);
     return baseline;
+}
+
+/// What a searcher finds by so many evaluations of its own; the search and its result are as before.
+std::optional<Engine::Candidate> Engine::aside(const SearcherRow& row, std::int64_t evaluations) {
+    const auto best = std::exchange(best_, std::nullopt);
+    const auto last = std::exchange(last_, std::nullopt);
+    const auto turn =
+        std::exchange(turn_, Turn{.first = evaluations_, .last = evaluations_ + evaluations});
+    const auto made = evaluations_;
+    const auto notes = notes_;
+    const auto searcher = std::exchange(searcher_, row.name);
+    const auto progress = std::exchange(options_.progress, {});
+    random_ = Random::stream(options_.seed, 0);
+    static_cast<void>(run(row));
+    options_.progress = progress;
+    searcher_ = searcher;
+    notes_ = notes;
+    evaluations_ = made;
+    turn_ = turn;
+    last_ = last;
+    return std::exchange(best_, best);
 }
 
 /// Proven before any search.
@@ -428,7 +460,10 @@ SearchResult Engine::finish(Status status) {
     result.tasks = evaluator(0).task_count(best_->strategy);
     result.commit_order = evaluator(0).commit_order(best_->strategy);
     result.baselines.push_back(single_device_baseline());
-    result.baselines.push_back(data_parallel_baseline());
+    result.elapsed = elapsed();
+    for (const std::string_view searcher : {"data-parallel", "expert"}) {
+        result.baselines.push_back(tuned_baseline(searcher, status));
+    }
     if (best_->evaluation.feasible() && best_->evaluation.value < lower_bound_) {
         throw std::logic_error(fmt::format(
             "the lower bound {} ps ({}) is above a plan of {} ps that was found by {}",

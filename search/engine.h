@@ -92,9 +92,11 @@ struct EngineOptions {
     LearnedSearchers* learned = nullptr;  ///< needed where one is named; of one search
 };
 
-/// A well-known strategy to compare with; the value is null when it does not fit.
+/// What people would do without a search, tuned: the best that this searcher finds alone; the value is null when
+/// nothing fits, or where pricing it would take longer than the search.
 struct Baseline {
-    std::string name;
+    std::string name;           ///< of the searcher
+    std::string configuration;  ///< e.g. "8 devices, ZeRO 2"
     std::optional<Time> value;
 };
 
@@ -250,7 +252,8 @@ private:
     [[nodiscard]] SearchResult finish(Status status);
     void compare_numerical_bound(SearchResult& result) const;
     [[nodiscard]] Baseline single_device_baseline();
-    [[nodiscard]] Baseline data_parallel_baseline();
+    [[nodiscard]] Baseline tuned_baseline(std::string_view searcher, Status status);
+    [[nodiscard]] std::optional<Candidate> aside(const SearcherRow& row, std::int64_t evaluations);
 
     const plan::Problem& problem_;
     EngineOptions options_;

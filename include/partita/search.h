@@ -153,7 +153,8 @@ struct NumericalBound {
 
 /// A well-known plan to compare with; no value when it does not fit.
 struct Baseline {
-    std::string name;  ///< "single-device", "data-parallel"
+    std::string name;           ///< "single-device", "data-parallel", "expert"
+    std::string configuration;  ///< e.g. "8 devices, ZeRO 2"; "" where nothing fits
     std::optional<Time> value;
 };
 

@@ -322,7 +322,7 @@ TEST_F(Export, ReportHoldsTheTimelineOfThePlan) {
     EXPECT_EQ(data["tasks"].size(), plan["order"]["commit"].size());
     EXPECT_EQ(data["devices"].size(), plan["machine"]["devices"].size());
     EXPECT_EQ(data["ops"]["name"].size(), plan["ops"].size());
-    EXPECT_EQ(data["compared"]["rows"].size(), 4);  // the plan, two baselines, the lower bound
+    EXPECT_EQ(data["compared"]["rows"].size(), 5);  // the plan, three baselines, the lower bound
 }
 
 TEST_F(Export, ReportKnowsTheDevicesOfSplitOps) {

@@ -252,11 +252,12 @@ TEST_F(TwoNodes, ALaterSearcherStartsFromTheBestOfTheEarlier) {
 
 TEST_F(TwoNodes, BaselineIsPricedButNotCounted) {
     const SearchResult result = run({row<TogetherThenApart>("apart")});
-    ASSERT_EQ(result.baselines.size(), 2U);
+    ASSERT_EQ(result.baselines.size(), 3U);
     EXPECT_EQ(result.baselines[0].name, "single-device");
     EXPECT_EQ(result.baselines[0].value, microseconds(20));
     EXPECT_EQ(result.baselines[1].name, "data-parallel");
     EXPECT_EQ(result.baselines[1].value, std::nullopt);  // given costs are those of whole nodes
+    EXPECT_EQ(result.baselines[2].name, "expert");
     EXPECT_EQ(result.evaluations, 2);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <tuple>
 
 #include "graph/sha256.h"
 
@@ -18,6 +19,15 @@ DeviceKey device_key(const Device& device) {
 DeviceKey device_key(const Device& device, int threads) {
     return {.model = device.model,
             .setting = device.kind == DeviceKind::cpu ? fmt::format("threads={}", threads) : ""};
+}
+
+bool priced_alike(const Device& one, const Device& other) {
+    const auto figures = [](const Device& device) {
+        return std::tie(device.kind, device.memory_bandwidth, device.launch_interval,
+                        device.matrix_flops, device.vector_flops, device.compute_efficiency,
+                        device.memory_efficiency);
+    };
+    return figures(one) == figures(other) && device_key(one) == device_key(other);
 }
 
 MeasuredWork measured_work(const Work& work, Measurement time) {

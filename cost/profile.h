@@ -32,6 +32,10 @@ DeviceKey device_key(const Device& device);
 /// The key of what a CPU device did with so many threads.
 DeviceKey device_key(const Device& device, int threads);
 
+/// Do all prices of two devices agree: figures, and the key of measured rows? CPU devices of
+/// different `threads` do not.
+bool priced_alike(const Device& one, const Device& other);
+
 /// One measured time and where it comes from.
 struct Measurement {
     Time median;  ///< > 0

@@ -12,13 +12,6 @@ namespace partita::cost {
 
 namespace {
 
-/// All that prices of a device depend on.
-auto figures(const Device& device) {
-    return std::tie(device.model, device.kind, device.memory_bandwidth, device.launch_interval,
-                    device.matrix_flops, device.vector_flops, device.compute_efficiency,
-                    device.memory_efficiency);
-}
-
 /// At least 1, so that every ratio is finite.
 Time roofline(const Work& work, const Device& device) {
     return std::max(Roofline().price(work, device)->time, Time{1});
@@ -88,7 +81,7 @@ ProfiledCostModel::Table ProfiledCostModel::table_of(const Device& device,
 
 const ProfiledCostModel::Table* ProfiledCostModel::find(const Device& device) const {
     const auto found = std::ranges::find_if(
-        tables_, [&](const Table& table) { return figures(table.device) == figures(device); });
+        tables_, [&](const Table& table) { return priced_alike(table.device, device); });
     return found == tables_.end() ? nullptr : &*found;
 }
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
+#include "cost/profile.h"
 #include "graph/error.h"
 #include "graph/sha256.h"
 #include "plan/batch.h"
@@ -159,13 +159,9 @@ void Problem::check() const {
 }
 
 void Problem::classify_devices() {
-    const auto figures = [](const cost::Device& d) {
-        return std::tie(d.model, d.kind, d.memory_bandwidth, d.launch_interval, d.matrix_flops,
-                        d.vector_flops, d.compute_efficiency, d.memory_efficiency);
-    };
     for (int device = 0; device < machine_.device_count(); ++device) {
         const auto same = std::find_if(class_device_.begin(), class_device_.end(), [&](int other) {
-            return figures(machine_.device(other)) == figures(machine_.device(device));
+            return cost::priced_alike(machine_.device(other), machine_.device(device));
         });
         device_class_.push_back(static_cast<int>(same - class_device_.begin()));
         if (same == class_device_.end()) class_device_.push_back(device);

@@ -254,5 +254,29 @@ TEST(ProfiledCollectives, KnowCallsAmongDevicesThatWereMeasured) {
     EXPECT_EQ(model.price(call(alike, Collective::broadcast), three), std::nullopt);
 }
 
+TEST(ProfiledCostModel, CpusThatDifferInThreadsAloneHaveMeasuredTimesOfTheirOwn) {
+    Device other = core();
+    other.name = "cpu1";
+    other.threads = 4;
+    const Machine both("both", {core(), other}, {"bus"}, [] {
+        std::vector<Link> links(2);
+        for (int i = 0; i < 2; ++i) {
+            links[static_cast<std::size_t>(i)].from = i;
+            links[static_cast<std::size_t>(i)].to = 2;
+            links[static_cast<std::size_t>(i)].bandwidth = 1'000'000'000;
+        }
+        return links;
+    }());
+    const Product product(1'000'000, 1000);
+    Profile profile = profile_of({product.took(microseconds(100))});
+    profile.devices.push_back(
+        {.device = device_key(other), .works = {product.took(microseconds(30))}, .transfers = {}});
+    const ProfiledCostModel model(profile, both);
+    EXPECT_EQ(model.price(product.asked(), core())->time, microseconds(100));
+    EXPECT_EQ(model.price(product.asked(), other)->time, microseconds(30));
+    EXPECT_FALSE(priced_alike(core(), other));
+    EXPECT_TRUE(priced_alike(core(), core()));
+}
+
 }  // namespace
 }  // namespace partita::cost

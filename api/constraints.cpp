@@ -44,7 +44,9 @@ bool glob_matches(std::string_view glob, std::string_view text) {
 std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob) {
     std::vector<graph::OpId> found;
     for (std::size_t index = 0; index < graph.op_count(); ++index) {
-        if (glob_matches(glob, graph.ops()[index].name)) found.emplace_back(index);
+        const graph::Op& op = graph.ops()[index];
+        if (glob_matches(glob, op.name) || (!op.block.empty() && glob_matches(glob, op.block)))
+            found.emplace_back(index);
     }
     return found;
 }

@@ -2,6 +2,7 @@
 #include "api/constraints_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -25,13 +26,15 @@ public:
                       plan::Constraints& constraints)
         : graph_(graph), machine_(machine), constraints_(constraints) {}
 
-    void read(const JsonField& root) {
+    /// Notes: what each glob matched.
+    std::vector<std::string> read(const JsonField& root) {
         root.allow_only({"ops", "together", "max_degree"});
         if (root["max_degree"].present()) root["max_degree"].reject(kNoSplits);
         if (root["ops"].present()) {
             for (const JsonField& entry : root["ops"].items()) read_entry(entry);
         }
         if (root["together"].present()) read_together(root["together"]);
+        return std::move(notes_);
     }
 
 private:
@@ -69,16 +72,48 @@ private:
 
     /// Rising.
     std::vector<OpId> matches(const JsonField& field) {
-        const std::string glob =
-            field.text({.what = "a glob over op names", .remedy = "Write e.g. \"/encoder/*\"."});
+        const std::string glob = field.text(
+            {.what = "a glob over names or blocks of ops", .remedy = "Write e.g. \"/encoder/*\"."});
         std::vector<OpId> found = matching_ops(graph_, glob);
-        if (found.empty()) {
+        const auto is_of = [&](graph::OpKind kind) {
+            return [this, kind](OpId op) { return graph_.op(op).kind == kind; };
+        };
+        const auto ops = std::ranges::count_if(found, is_of(graph::OpKind::compute));
+        const auto parameters = std::ranges::count_if(found, is_of(graph::OpKind::parameter));
+        const auto ends = std::ssize(found) - ops - parameters;
+        if (found.empty() || ops + ends == 0) {
+            const std::string what =
+                parameters == 0 ? "no op" : fmt::format("{} parameters and no op", parameters);
             field.reject(
-                fmt::format("\"{}\" matches no op of the model. `partita inspect MODEL "
-                            "--ops` lists their names.",
-                            glob));
+                fmt::format("\"{}\" matches {} of the model.{} `partita inspect MODEL --ops` "
+                            "lists their names and blocks.",
+                            glob, what, near_names(glob)));
         }
+        notes_.push_back(
+            fmt::format("--fix {}: matched {} ops, {} parameters{}", graph::json_quoted(glob), ops,
+                        parameters, ends == 0 ? "" : fmt::format(", {} inputs and outputs", ends)));
         return found;
+    }
+
+    /// " Near it: ..." of blocks and names that hold the longest word of the glob; "" without any.
+    [[nodiscard]] std::string near_names(std::string_view glob) const {
+        constexpr std::size_t kMost = 4;
+        constexpr std::string_view kBetween = "*?/._[]0123456789";
+        std::string_view word;
+        for (std::size_t from = 0; from < glob.size();) {
+            const std::size_t to = std::min(glob.find_first_of(kBetween, from), glob.size());
+            if (to - from > word.size()) word = glob.substr(from, to - from);
+            from = to + 1;
+        }
+        std::vector<std::string> names;
+        for (const graph::Op& op : graph_.ops()) {
+            if (op.kind != graph::OpKind::compute || names.size() == kMost || word.empty())
+                continue;
+            const std::string& name = op.block.find(word) != std::string::npos ? op.block : op.name;
+            if (name.find(word) == std::string::npos) continue;
+            if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+        }
+        return names.empty() ? "" : fmt::format(" Near it: {}.", fmt::join(names, ", "));
     }
 
     /// Not empty.
@@ -111,14 +146,16 @@ private:
     const graph::OpGraph& graph_;
     const cost::Machine& machine_;
     plan::Constraints& constraints_;
+    std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-void read_constraints(const std::filesystem::path& file, const graph::OpGraph& graph,
-                      const cost::Machine& machine, plan::Constraints& constraints) {
+std::vector<std::string> read_constraints(const std::filesystem::path& file,
+                                          const graph::OpGraph& graph, const cost::Machine& machine,
+                                          plan::Constraints& constraints) {
     const graph::JsonFile json(graph::read_text_file(file), file.string());
-    ConstraintsReader(graph, machine, constraints).read(json.root());
+    return ConstraintsReader(graph, machine, constraints).read(json.root());
 }
 
 }  // namespace partita::api

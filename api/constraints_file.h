@@ -5,16 +5,19 @@
 //     {"ops": [{"match": "/encoder/*", "devices": [0, "gpu1"]}],   only these devices
 //      "together": ["/emb*", "/head"]}                             all matched ops on one device
 //
-// `match` and the entries of `together` are globs over op names: `*` stands for any text, `?` for
+// `match` and the entries of `together` are globs over op names, or over blocks (layers) as
+// `inspect --ops` lists them: `*` stands for any text, `?` for
 // one character. Devices are numbers or names of the machine. Where several entries match an op, all
 // of them hold. `together` may also be a list of such lists, each for a device of its own.
 //
-// Throws InputError naming the entry: an unknown key or device, a glob that matches nothing, entries
+// Throws InputError naming the entry: an unknown key or device, a glob that matches no op, entries
 // that leave an op no device. `degrees` and `max_degree` speak of splits, which this version does
 // not make; they are refused.
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cost/machine.h"
 #include "graph/op_graph.h"
@@ -22,8 +25,9 @@
 
 namespace partita::api {
 
-/// Adds what `file` says to `constraints`.
-void read_constraints(const std::filesystem::path& file, const graph::OpGraph& graph,
-                      const cost::Machine& machine, plan::Constraints& constraints);
+/// Adds what `file` says to `constraints`. Returns what each glob matched, a line for each.
+std::vector<std::string> read_constraints(const std::filesystem::path& file,
+                                          const graph::OpGraph& graph, const cost::Machine& machine,
+                                          plan::Constraints& constraints);
 
 }  // namespace partita::api

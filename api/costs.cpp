@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cost/collective_file.h"
 #include "cost/profile_database.h"
 #include "cost/profiled_collectives.h"
 #include "cost/profiled_cost_model.h"
@@ -27,6 +28,7 @@ std::string text_of(const std::vector<cost::DeviceKey>& keys) {
 
 Costs load_costs(const std::filesystem::path& profile, const cost::Machine& machine) {
     Costs costs;
+    if (auto note = cost::collectives_note(machine)) costs.notes.push_back(std::move(*note));
     if (profile.empty()) return costs;
     const cost::Profile rows = cost::read_profile(profile, machine);
     costs.model =

@@ -37,13 +37,14 @@ void TrainingOptions::open(plan::ProblemOptions& problem) const {
     problem.constraints.free_schedule = !schedule;
 }
 
-void GoalOptions::apply(const LoadedModel& model, const cost::Machine& machine,
-                        plan::Constraints& constraints) const {
+std::vector<std::string> GoalOptions::apply(const LoadedModel& model, const cost::Machine& machine,
+                                            plan::Constraints& constraints) const {
     constraints.together = model.together;
     constraints.memory_limit = memory_limit;
     constraints.whole_ops = whole_ops;
     constraints.unsplit = unsplit;
-    if (!fix.empty()) read_constraints(fix, model.graph, machine, constraints);
+    if (fix.empty()) return {};
+    return read_constraints(fix, model.graph, machine, constraints);
 }
 
 search::EngineOptions SearchOptions::engine_options() const {

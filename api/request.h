@@ -54,9 +54,10 @@ struct GoalOptions {
     bool whole_ops = false;                 ///< --dims O
     std::vector<graph::SoapClass> unsplit;  ///< classes that --dims leaves out
 
-    /// Writes all that restricts the search, what the model and --fix demand included.
-    void apply(const LoadedModel& model, const cost::Machine& machine,
-               plan::Constraints& constraints) const;
+    /// Writes all that restricts the search, what the model and --fix demand included. Returns
+    /// notes: what the globs of --fix matched.
+    std::vector<std::string> apply(const LoadedModel& model, const cost::Machine& machine,
+                                   plan::Constraints& constraints) const;
 };
 
 /// Searcher, scheduler and budget.

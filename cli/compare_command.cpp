@@ -49,6 +49,7 @@ public:
     void add_options(CLI::App& app) override {
         add_model_options(app, model_);
         add_machine_option(app, machine_);
+        add_what_if_options(app, what_if_);
         add_goal_options(app, goal_);
         app.add_option("--searchers", searchers_, "default: all that are cheap")
             ->type_name("A,B,...")
@@ -59,7 +60,7 @@ public:
     ExitCode run(Console& console) override {
         const auto names =
             searchers_.empty() ? cheap_searchers() : search::parse_searchers(searchers_);
-        const auto loaded = load_problem(model_, machine_, goal_, console);
+        const auto loaded = load_problem(model_, machine_, what_if_, goal_, console);
         const Interrupt interrupt;
         std::vector<Row> rows;
         for (const std::string& name : names) {
@@ -144,6 +145,7 @@ private:
 
     ModelOptions model_;
     std::string machine_;
+    cost::WhatIf what_if_;
     GoalOptions goal_;
     SearchOptions search_;
     std::string searchers_;

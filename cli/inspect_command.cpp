@@ -166,7 +166,7 @@ private:
         if (machine_.empty()) {
             alone = load_model(model_);
         } else {
-            loaded = load_problem(model_, machine_, {}, console);
+            loaded = load_problem(model_, machine_, {}, {}, console);
         }
         const LoadedModel& model = loaded ? loaded->model : *alone;
         const plan::Problem* problem = loaded ? &*loaded->problem : nullptr;

@@ -38,7 +38,8 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
 }
 
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const std::string& machine,
-                                     const GoalOptions& goal, Console& console) {
+                                     const cost::WhatIf& changes, const GoalOptions& goal,
+                                     Console& console) {
     plan::ProblemOptions options;
     goal.training.apply(options.mode, options.policy);
     LoadedModel model = load_model(model_options);
@@ -47,7 +48,10 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
     options.objective = goal.objective.value_or(api::default_objective(options.mode, model));
     api::check_objective(options.objective, options.mode);
     cost::Machine chosen = machine_for(machine, model, console);
-    goal.apply(model, chosen, options.constraints);
+    if (!changes.empty()) chosen = cost::changed(chosen, changes);
+    for (const std::string& note : goal.apply(model, chosen, options.constraints)) {
+        console.note(note);
+    }
     goal.training.open(options);
     return make_loaded(std::move(model), std::move(chosen), goal.profile, std::move(options),
                        console);

@@ -35,7 +35,8 @@ LoadedModel load_model(const ModelOptions& options);
 
 /// For `plan` and `compare`. An empty `machine` means the default one.
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model, const std::string& machine,
-                                     const GoalOptions& goal, Console& console);
+                                     const cost::WhatIf& changes, const GoalOptions& goal,
+                                     Console& console);
 
 /// Puts the parts in their place and makes the problem. `profile`: "" for none.
 std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,

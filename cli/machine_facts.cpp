@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/table.h"
@@ -49,22 +50,41 @@ private:
     std::vector<Row> rows_;
 };
 
+/// "float32 67 TFLOP/s, float16 and bfloat16 990 TFLOP/s": every type that the machine names.
+std::string matrix_text(const cost::Device& device) {
+    std::vector<std::pair<std::int64_t, std::string>> rates;  // in the order of types
+    for (std::size_t i = 0; i < device.matrix_flops.size(); ++i) {
+        const std::int64_t rate = device.matrix_flops[i];
+        if (rate == 0) continue;
+        const std::string name(graph::name_of(static_cast<graph::DType>(i)));
+        const auto same =
+            std::ranges::find(rates, rate, [](const auto& each) { return each.first; });
+        if (same == rates.end()) {
+            rates.emplace_back(rate, name);
+        } else {
+            same->second += " " + name;
+        }
+    }
+    std::string text;
+    for (const auto& [rate, names] : rates) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", names, rate_text(rate, "FLOP/s"));
+    }
+    return text;
+}
+
 std::string device_rows(const cost::Machine& machine) {
     Table table({{.title = "devices"},
                  {.title = "", .align = Align::right},
                  {.title = "model"},
                  {.title = "memory", .align = Align::right},
                  {.title = "bandwidth", .align = Align::right},
-                 {.title = "matrix fp32", .align = Align::right},
-                 {.title = "fp16", .align = Align::right},
-                 {.title = "other", .align = Align::right}});
+                 {.title = "vector", .align = Align::right},
+                 {.title = "matrices, other types as float32"}});
     FoldedRows rows;
     for (const cost::Device& device : machine.devices()) {
         rows.add(device.name,
                  {device.model, to_text(device.memory), rate_text(device.memory_bandwidth, "B/s"),
-                  rate_text(device.matrix_flops_of(graph::DType::float32), "FLOP/s"),
-                  rate_text(device.matrix_flops_of(graph::DType::float16), "FLOP/s"),
-                  rate_text(device.vector_flops, "FLOP/s")});
+                  rate_text(device.vector_flops, "FLOP/s"), matrix_text(device)});
     }
     rows.add_to(table);
     return table.to_text();

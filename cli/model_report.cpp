@@ -120,10 +120,11 @@ std::string op_table(const std::vector<OpLine>& lines) {
     Table table({{.title = "op"},
                  {.title = "operator"},
                  {.title = "FLOPs", .align = Align::right},
-                 {.title = "can be split along"}});
+                 {.title = "can be split along"},
+                 {.title = "block"}});
     for (const OpLine& line : lines) {
         table.add_row({shortened(line.op->name, kNameWidth), line.op->type, to_text(line.flops),
-                       line.factors});
+                       line.factors, shortened(line.op->block, kNameWidth)});
     }
     return table.to_text();
 }
@@ -204,7 +205,8 @@ std::string model_report_json(const LoadedModel& model, const plan::Problem* pro
             ops.push_back({{"name", line.op->name},
                            {"type", line.op->type},
                            {"flops", flops_json(line.flops)},
-                           {"splits", line.factors}});
+                           {"splits", line.factors},
+                           {"block", line.op->block}});
         }
         json["op_list"] = std::move(ops);
     }

@@ -167,6 +167,21 @@ void add_machine_option(CLI::App& app, std::string& machine) {
         ->group(kGoalGroup);
 }
 
+void add_what_if_options(CLI::App& app, cost::WhatIf& changes) {
+    app.add_option("--set", changes.set,
+                   "a machine with another figure, such as network.bandwidth=12.5GB/s or "
+                   "device.memory=40GiB; may be repeated")
+        ->type_name("PATH=VALUE")
+        ->allow_extra_args(false)
+        ->group(kGoalGroup);
+    app.add_option("--scale", changes.scale,
+                   "figures of the machine times a factor, such as network=0.25 or compute=2; may "
+                   "be repeated")
+        ->type_name("PATH=FACTOR")
+        ->allow_extra_args(false)
+        ->group(kGoalGroup);
+}
+
 void add_training_options(CLI::App& app, TrainingOptions& options) {
     add_text_option(app, "--mode", "MODE", kGoalGroup, "inference (default) or training",
                     [&options](const std::string& text) {

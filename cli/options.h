@@ -14,6 +14,7 @@
 
 #include "api/request.h"
 #include "cli/console.h"
+#include "cost/what_if.h"
 #include "graph/units.h"
 #include "plan/simulate.h"
 
@@ -34,6 +35,8 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 /// Without MODEL itself: for commands whose model is the second positional or absent.
 void add_binding_options(CLI::App& app, ModelOptions& options);
 void add_machine_option(CLI::App& app, std::string& machine);
+/// --set and --scale: other figures than the machine's.
+void add_what_if_options(CLI::App& app, cost::WhatIf& changes);
 void add_training_options(CLI::App& app, TrainingOptions& options);
 void add_constraint_options(CLI::App& app, GoalOptions& options);
 void add_profile_option(CLI::App& app, GoalOptions& options);

@@ -34,6 +34,7 @@ public:
     void add_options(CLI::App& app) override {
         add_model_options(app, model_);
         add_machine_option(app, machine_);
+        add_what_if_options(app, what_if_);
         add_goal_options(app, goal_);
         add_search_options(app, search_);
         app.add_option("--import-plan", start_, "start the search from this plan")
@@ -57,7 +58,7 @@ public:
         api::check_learning(learn_, options.searchers);
         api::check_outputs(outputs(), {model_.file, machine_, goal_.fix, goal_.profile, start_,
                                        learn_.load_policy});
-        const auto loaded = load_problem(model_, machine_, goal_, console);
+        const auto loaded = load_problem(model_, machine_, what_if_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
         if (search_.contiguous && problem.objective() != plan::Objective::throughput) {
             throw UsageError(
@@ -166,6 +167,7 @@ private:
 
     ModelOptions model_;
     std::string machine_;
+    cost::WhatIf what_if_;
     GoalOptions goal_;
     SearchOptions search_;
     api::LearningOptions learn_;

@@ -61,13 +61,16 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
         fmt::format("{} is the model of {}", model.file.string(), options.plan.string()));
     cost::Machine machine =
         options.machine.empty() ? *plan.machine : cost::load_machine(options.machine);
+    if (!options.what_if.empty()) machine = cost::changed(machine, options.what_if);
 
     plan::ProblemOptions problem = api::problem_options(plan);
     options.goal.training.apply(problem.mode, problem.policy);
     if (problem.mode != plan.mode && problem.objective != plan::Objective::throughput) {
         problem.objective = api::default_objective(problem.mode, model);
     }
-    options.goal.apply(model, machine, problem.constraints);
+    for (const std::string& note : options.goal.apply(model, machine, problem.constraints)) {
+        console.note(note);
+    }
     const bool as_planned = problem.mode == plan.mode && problem.policy == plan.policy;
     try {
         api::check_objective(problem.objective, problem.mode);

@@ -19,7 +19,8 @@ struct PlannedOptions {
     std::filesystem::path plan;
     ModelOptions model;
     std::string machine;  ///< "": the plan's
-    GoalOptions goal;     ///< training and constraints, where the command has them
+    cost::WhatIf what_if;
+    GoalOptions goal;  ///< training and constraints, where the command has them
     bool ignore_digest = false;
 };
 

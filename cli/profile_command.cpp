@@ -137,7 +137,7 @@ private:
     Subject load(Console& console) const {
         if (plan_.empty()) {
             GoalOptions goal = goal_;
-            return {.loaded = load_problem(model_, machine_, goal, console),
+            return {.loaded = load_problem(model_, machine_, {}, goal, console),
                     .strategy = {},
                     .priced = {}};
         }

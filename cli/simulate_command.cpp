@@ -27,6 +27,7 @@ class SimulateCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
         add_planned_options(app, options_);
+        add_what_if_options(app, options_.what_if);
         add_training_options(app, options_.goal.training);
         add_scheduler_option(app, scheduler_);
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -15,11 +16,14 @@
 #include "cost/collective_log.h"
 #include "cost/collective_table.h"
 #include "cost/data_folder.h"
+#include "cost/machine_file.h"
+#include "cost/measured_links.h"
 #include "cost/nccl_links.h"
 #include "cost/nccl_model.h"
 #include "cost/nccl_tuning.h"
 #include "graph/error.h"
 #include "graph/json.h"
+#include "graph/sha256.h"
 
 namespace partita::cost {
 
@@ -63,9 +67,36 @@ std::string read_file_name(const JsonField& field) {
     return name;
 }
 
-std::vector<MeasuredCollective> read_log(const JsonField& field, const fs::path& folder) {
+/// By content: a plan's costs digest holds the name, so that other figures are other costs.
+class NamedByContent final : public CollectiveModel {
+public:
+    NamedByContent(std::shared_ptr<const CollectiveModel> model, const std::string& name,
+                   graph::Sha256& content)
+        : model_(std::move(model)) {
+        constexpr std::size_t kDigits = 16;
+        name_ = fmt::format("{} {}: {}", name, content.finish().substr(0, kDigits), model_->name());
+    }
+    [[nodiscard]] std::optional<CollectivePrice> price(const CollectiveCall& call,
+                                                       const Machine& machine) const override {
+        return model_->price(call, machine);
+    }
+    [[nodiscard]] std::optional<Price> copy_price(int from, int to, Bytes bytes,
+                                                  const Machine& machine) const override {
+        return model_->copy_price(from, to, bytes, machine);
+    }
+    [[nodiscard]] std::string name() const override { return name_; }
+
+private:
+    std::shared_ptr<const CollectiveModel> model_;  ///< shared, as collective_model_of() returns it
+    std::string name_;
+};
+
+std::vector<MeasuredCollective> read_log(const JsonField& field, const fs::path& folder,
+                                         graph::Sha256& content) {
     const fs::path path = folder / read_file_name(field["log"]);
-    auto rows = read_collective_log(graph::read_text_file(path), path.string());
+    const std::string text = graph::read_text_file(path);
+    content.add(text);
+    auto rows = read_collective_log(text, path.string());
     if (!field["skip"].present()) return rows;
     for (const JsonField& item : field["skip"].items()) {
         item.allow_only({"ranks", "bytes", "why"});
@@ -79,13 +110,40 @@ std::vector<MeasuredCollective> read_log(const JsonField& field, const fs::path&
     return rows;
 }
 
+/// Null: the machine names none, or one that is no file.
+std::optional<fs::path> model_file(const Machine& machine) {
+    const std::string& model = machine.collectives().model;
+    if (model.empty() || model == "nccl" || model == "alpha-beta") return std::nullopt;
+    return data_folder() / "collectives" / "models" / (model + ".json");
+}
+
+/// The machine that the model was measured on, with as many nodes as `machine` and no more devices
+/// in each; null when the file names none.
+std::optional<Machine> measured_machine(const fs::path& file, const Machine& machine) {
+    if (!fs::exists(file)) return std::nullopt;
+    const graph::JsonFile json(graph::read_text_file(file), file.string());
+    const JsonField field = json.root()["machine"];
+    if (!field.present()) return std::nullopt;
+    const std::string name = field.text({"the name of a machine preset"}, 200);
+    std::map<int, int> nodes;
+    for (const Device& device : machine.devices()) ++nodes[device.node];
+    int most = 1;
+    for (const auto& [node, devices] : nodes) most = std::max(most, devices);
+    most = std::min(most, load_machine(name + ":1").device_count());
+    const int count = std::min(static_cast<int>(nodes.size()), kMostDevices / most);
+    return load_machine(fmt::format("{}:{}x{}", name, count, most));
+}
+
 }  // namespace
 
 std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& file) {
-    const graph::JsonFile json(graph::read_text_file(file), file.string());
+    const std::string text = graph::read_text_file(file);
+    graph::Sha256 content;
+    content.add(text);
+    const graph::JsonFile json(text, file.string());
     const JsonField root = json.root();
-    root.allow_only(
-        {"format", "version", "name", "summary", "tables", "fitted", "tuning", "source"});
+    root.allow_only({"format", "version", "name", "summary", "machine", "tables", "fitted",
+                     "tuning", "source"});
     if (root["format"].text({"\"partita-collectives\""}) != "partita-collectives") {
         root["format"].fail({"\"partita-collectives\""});
     }
@@ -96,6 +154,7 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
 
     Models formulas;
     if (root["tuning"].present()) {
+        content.add(graph::read_text_file(folder / "nccl_tuning_constants.json"));
         const NcclTuning tuning(nccl_constants(), read_nccl_topology(root["tuning"]));
         if (root["fitted"].present()) {
             formulas.push_back(
@@ -113,11 +172,24 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
         for (const JsonField& field : root["tables"].items()) {
             field.allow_only({"log", "skip"});
             models.push_back(std::make_shared<CollectiveTable>(
-                read_log(field, folder), field["log"].text({"the name of a file"}), formula));
+                read_log(field, folder, content), field["log"].text({"the name of a file"}),
+                formula));
         }
     }
     models.insert(models.end(), formulas.begin(), formulas.end());
-    return std::make_shared<FirstCollectiveMatch>(std::move(models));
+    return std::make_shared<NamedByContent>(
+        std::make_shared<FirstCollectiveMatch>(std::move(models)), name, content);
+}
+
+std::optional<std::string> collectives_note(const Machine& machine) {
+    const auto file = model_file(machine);
+    if (!file) return std::nullopt;
+    const auto measured = measured_machine(*file, machine);
+    if (!measured || same_links(*measured, machine)) return std::nullopt;
+    return fmt::format(
+        "the links of machine '{}' differ from those of '{}', where collective model '{}' was "
+        "measured: collectives are scaled to them (docs/cost-model.md).",
+        machine.name(), measured->name(), machine.collectives().model);
 }
 
 std::shared_ptr<const CollectiveModel> collective_model_of(const Machine& machine) {
@@ -136,13 +208,20 @@ std::shared_ptr<const CollectiveModel> collective_model_of(const Machine& machin
         }
     }
     if (model.empty() || model == "alpha-beta") return std::make_shared<AlphaBeta>();
-    const fs::path file = data_folder() / "collectives" / "models" / (model + ".json");
+    const fs::path file = *model_file(machine);
     if (!fs::exists(file)) {
         throw InputError(fmt::format(
             "machine '{}': collectives.model: no file {}. Correct the name, or leave it out.",
             machine.name(), file.string()));
     }
-    return load_collective_model(file);
+    const auto loaded = load_collective_model(file);
+    const auto measured = measured_machine(file, machine);
+    if (!measured || same_links(*measured, machine)) return loaded;
+    Models models = {std::make_shared<MeasuredLinks>(loaded, *measured, machine)};
+    const auto nccl = std::make_shared<NcclLinksModel>(machine);
+    if (nccl->knows_some()) models.push_back(nccl);
+    models.push_back(std::make_shared<AlphaBeta>());
+    return std::make_shared<FirstCollectiveMatch>(std::move(models));
 }
 
 }  // namespace partita::cost

@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cost/collective.h"
@@ -21,5 +22,9 @@ namespace partita::cost {
 
 /// Reads one model; its logs and NCCL's constants lie in the folder above its own.
 std::shared_ptr<const CollectiveModel> load_collective_model(const std::filesystem::path& file);
+
+/// Says that the machine's links are not those that its model was measured on ("machine" in the
+/// file), so that collectives are scaled (measured_links.h); null where they are.
+std::optional<std::string> collectives_note(const Machine& machine);
 
 }  // namespace partita::cost

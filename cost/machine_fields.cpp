@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <fmt/format.h>
@@ -26,66 +27,58 @@ constexpr std::int64_t kMostRate = 1'000'000'000'000'000'000;
 constexpr double kAnything = std::numeric_limits<double>::max();
 constexpr std::int64_t kMostPicoseconds = 1'000'000'000'000;
 
-struct Prefix {
+struct Unit {
     std::string_view text;
-    double size;
+    double size;  ///< in the base unit
 };
-constexpr std::array<Prefix, 10> kPrefixes{{{"Ki", 0x1p10},
-                                            {"Mi", 0x1p20},
-                                            {"Gi", 0x1p30},
-                                            {"Ti", 0x1p40},
-                                            {"k", 1e3},
-                                            {"K", 1e3},
-                                            {"M", 1e6},
-                                            {"G", 1e9},
-                                            {"T", 1e12},
-                                            {"P", 1e15}}};
+constexpr std::array<Unit, 10> kPrefixes{{{"Ki", 0x1p10},
+                                          {"Mi", 0x1p20},
+                                          {"Gi", 0x1p30},
+                                          {"Ti", 0x1p40},
+                                          {"k", 1e3},
+                                          {"K", 1e3},
+                                          {"M", 1e6},
+                                          {"G", 1e9},
+                                          {"T", 1e12},
+                                          {"P", 1e15}}};
+constexpr std::array<Unit, 5> kTimes{
+    {{"s", 1e12}, {"ms", 1e9}, {"us", 1e6}, {"ns", 1e3}, {"ps", 1}}};
+constexpr std::array<Unit, 1> kBytes{{{"B", 1}}};
+constexpr std::array<Unit, 3> kRates{{{"B/s", 1}, {"b/s", 0.125}, {"bit/s", 0.125}}};
+constexpr std::array<Unit, 2> kFlops{{{"FLOP/s", 1}, {"FLOPS", 1}}};
 
-/// "300 GB/s" -> 300000000000, "100 Gb/s" -> 12500000000, "7 us" -> 7000000: in the base unit of
-/// the field, bytes, bytes/s, FLOP/s or picoseconds. Null when it is nothing of the kind.
-std::optional<std::int64_t> without_unit(const std::string& text) {
-    char* rest = nullptr;
-    double value = std::strtod(text.c_str(), &rest);
-    if (rest == text.c_str()) return std::nullopt;
-    std::string_view unit(rest);
-    unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
-    constexpr std::array<Prefix, 5> kTimes{
-        {{"s", 1e12}, {"ms", 1e9}, {"us", 1e6}, {"ns", 1e3}, {"ps", 1}}};
-    bool time = false;
-    for (const Prefix& known : kTimes) {
-        if (unit != known.text) continue;
-        value *= known.size;
-        time = true;
+std::span<const Unit> units_of(FigureKind kind) {
+    switch (kind) {
+    case FigureKind::bytes: return kBytes;
+    case FigureKind::bytes_per_second: return kRates;
+    case FigureKind::flops: return kFlops;
+    case FigureKind::time: return kTimes;
     }
-    for (const Prefix& known : kPrefixes) {
-        if (time || !unit.starts_with(known.text)) continue;
-        value *= known.size;
-        unit.remove_prefix(known.text.size());
-        break;
-    }
-    if (!time) {
-        if (unit == "b/s" || unit == "bit/s") {
-            value /= 8;
-        } else if (unit != "B" && unit != "B/s" && unit != "FLOP/s" && unit != "FLOPS" &&
-                   !unit.empty()) {
-            return std::nullopt;
-        }
-    }
-    if (!(std::abs(value) < 1e18)) return std::nullopt;
-    return std::llround(value);
+    std::abort();
 }
 
-/// A whole number in [least, most]; `example` is what a correct file might hold.
+std::string_view example_of(FigureKind kind) {
+    switch (kind) {
+    case FigureKind::bytes: return "17179869184 or \"16GiB\"";
+    case FigureKind::bytes_per_second: return "900000000000 or \"900GB/s\"";
+    case FigureKind::flops: return "19500000000000 or \"19.5TFLOP/s\"";
+    case FigureKind::time: return "7000000 or \"7us\"";
+    }
+    std::abort();
+}
+
+/// A whole number of the base unit, or a text with its unit, in [least, most].
 std::int64_t read_figure(const JsonField& field, std::int64_t least, std::int64_t most,
-                         std::string_view what, std::int64_t example) {
-    std::optional<std::int64_t> meant;
-    if (field.is_text()) meant = without_unit(field.text({what}));
+                         std::string_view what, FigureKind kind) {
+    const std::string range = fmt::format("{} and at most {}", what, most);
+    const std::string remedy = fmt::format("Write e.g. {}.", example_of(kind));
+    if (field.is_text()) {
+        const auto figure = parse_figure(field.text({what}), kind);
+        if (figure && *figure >= least && *figure <= most) return *figure;
+        field.fail({figure && *figure > most ? range : what, remedy});
+    }
     const bool too_large = field.is_number() &&
                            field.number(-kAnything, kAnything, {what}) > static_cast<double>(most);
-    const std::string range = too_large ? fmt::format("{} and at most {}", what, most) : "";
-    if (meant && (*meant < least || *meant > most)) meant.reset();
-    const std::string remedy =
-        meant ? fmt::format("Write {}.", *meant) : fmt::format("Write a number, e.g. {}.", example);
     return field.integer(least, most, {too_large ? range : what, remedy});
 }
 
@@ -112,7 +105,7 @@ void read_matrix_flops(const JsonField& field, Device& device) {
         const auto dtype = graph::dtype_from_name(name);
         if (!dtype) field[name].reject("unknown element type. Write e.g. float32 or bfloat16.");
         device.matrix_flops[static_cast<std::size_t>(*dtype)] =
-            read_figure(field[name], 1, kMostRate, "a number of FLOP/s > 0", 19'500'000'000'000);
+            read_figure(field[name], 1, kMostRate, "a number of FLOP/s > 0", FigureKind::flops);
     }
     if (!field["float32"].present()) {
         field["float32"].fail({"a number of FLOP/s > 0", "Add it: other types fall back to it."});
@@ -120,6 +113,30 @@ void read_matrix_flops(const JsonField& field, Device& device) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> parse_figure(std::string_view text, FigureKind kind) {
+    const std::string with_end(text);
+    char* rest = nullptr;
+    const double number = std::strtod(with_end.c_str(), &rest);
+    if (rest == with_end.c_str()) return std::nullopt;
+    std::string_view unit(rest);
+    unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+    double size = 1;
+    if (kind != FigureKind::time) {
+        for (const Unit& prefix : kPrefixes) {
+            if (!unit.starts_with(prefix.text)) continue;
+            size = prefix.size;
+            unit.remove_prefix(prefix.text.size());
+            break;
+        }
+    }
+    const auto units = units_of(kind);
+    const auto known = std::ranges::find(units, unit, &Unit::text);
+    if (known == units.end()) return std::nullopt;
+    const double value = number * size * known->size;
+    if (!(value >= 0 && value <= static_cast<double>(kMostRate))) return std::nullopt;
+    return std::llround(value);
+}
 
 std::string_view name_of(DeviceKind kind) {
     switch (kind) {
@@ -172,15 +189,15 @@ Device read_device_figures(const JsonField& field) {
     const std::string kind = field["kind"].text({"\"gpu\" or \"cpu\""});
     if (kind != "gpu" && kind != "cpu") field["kind"].fail({"\"gpu\" or \"cpu\""});
     device.kind = kind == "gpu" ? DeviceKind::gpu : DeviceKind::cpu;
-    device.memory = Bytes(
-        read_figure(field["memory_bytes"], 1, kMostBytes, "a number of bytes > 0", 17'179'869'184));
+    device.memory = Bytes(read_figure(field["memory_bytes"], 1, kMostBytes, "a number of bytes > 0",
+                                      FigureKind::bytes));
     device.memory_bandwidth = read_figure(field["memory_bandwidth"], 1, kMostRate,
-                                          "a number of bytes/s > 0", 900'000'000'000);
+                                          "a number of bytes/s > 0", FigureKind::bytes_per_second);
     device.launch_interval = Time(read_figure(field["launch_interval_ps"], 0, kMostPicoseconds,
-                                              "a number of picoseconds >= 0", 7'000'000));
+                                              "a number of picoseconds >= 0", FigureKind::time));
     read_matrix_flops(field["matrix_flops"], device);
     device.vector_flops = read_figure(field["vector_flops"], 1, kMostRate, "a number of FLOP/s > 0",
-                                      19'500'000'000'000);
+                                      FigureKind::flops);
     device.compute_efficiency = read_share(field["compute_efficiency"]);
     device.memory_efficiency = read_share(field["memory_efficiency"]);
     device.source = read_source(field["source"]);
@@ -194,10 +211,10 @@ Device read_device_figures(const JsonField& field) {
 
 Link read_link_figures(const JsonField& field) {
     Link link;
-    link.bandwidth =
-        read_figure(field["bandwidth"], 1, kMostRate, "a number of bytes/s > 0", 300'000'000'000);
+    link.bandwidth = read_figure(field["bandwidth"], 1, kMostRate, "a number of bytes/s > 0",
+                                 FigureKind::bytes_per_second);
     link.latency = Time(read_figure(field["latency_ps"], 0, kMostPicoseconds,
-                                    "a number of picoseconds >= 0", 600'000));
+                                    "a number of picoseconds >= 0", FigureKind::time));
     if (const JsonField mode = field["mode"]; mode.present()) {
         constexpr std::string_view kModes = "\"duplex\", \"directed\" or \"shared\"";
         const std::string name = mode.text({kModes});

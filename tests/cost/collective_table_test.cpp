@@ -2,6 +2,7 @@
 #include "cost/collective_table.h"
 
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -170,6 +171,31 @@ TEST(CollectiveFile, AnUnknownModelNamesTheFileThatIsMissing) {
                           {preset.switches().begin(), preset.switches().end()},
                           {preset.links().begin(), preset.links().end()}, {.model = "nowhere"});
     EXPECT_THROW(static_cast<void>(collective_model_of(machine)), InputError);
+}
+
+// A plan's costs digest holds the name.
+TEST(CollectiveModelFile, IsNamedByTheContentOfItselfAndItsLogs) {
+    namespace fs = std::filesystem;
+    const fs::path root = fs::path(testing::TempDir()) / "collective_names";
+    fs::create_directories(root / "models");
+    const auto name_with = [&](const std::string& microseconds, const std::string& summary) {
+        const auto write = [](const fs::path& file, const std::string& text) {
+            std::ofstream(file, std::ios::binary) << text;
+        };
+        write(root / "log.csv",
+              "set,collective,algorithm,protocol,ranks,nodes,gpus_per_node,bytes,time_us,"
+              "algbw_GBps,busbw_GBps,place,source\nmine,all_reduce,,,8,1,8,1048576," +
+                  microseconds + ",1,1,in,here\n");
+        write(root / "models" / "mine.json",
+              R"({"format": "partita-collectives", "version": 1, "name": "mine", "summary": ")" +
+                  summary + R"(", "tables": [{"log": "log.csv"}]})");
+        return load_collective_model(root / "models" / "mine.json")->name();
+    };
+    const std::string name = name_with("50", "one");
+    EXPECT_EQ(name_with("50", "one"), name);
+    EXPECT_NE(name_with("51", "one"), name);
+    EXPECT_NE(name_with("50", "two"), name);
+    fs::remove_all(root);
 }
 
 }  // namespace

@@ -66,6 +66,37 @@ TEST(MachineFile, IndentMovesAllLinesButTheFirst) {
     EXPECT_EQ(indented, flat);
 }
 
+TEST(MachineFile, AFigureWithItsUnitIsTheNumberItStandsFor) {
+    const std::string text = graph::read_text_file(kRoot / "examples/machines/lab.json");
+    const auto digest_with = [&](const char* pointer, const nlohmann::json& value) {
+        nlohmann::json changed = nlohmann::json::parse(text);
+        changed[nlohmann::json::json_pointer(pointer)] = value;
+        return digest(parse_machine(changed.dump(), "changed.json"));
+    };
+    struct Case {
+        const char* pointer;
+        const char* with_unit;
+        std::int64_t number;
+    };
+    for (const Case& each :
+         {Case{"/devices/0/memory_bytes", "80GiB", 85'899'345'920},
+          Case{"/devices/0/memory_bytes", "16 GB", 16'000'000'000},
+          Case{"/devices/0/memory_bandwidth", "3.35TB/s", 3'350'000'000'000},
+          Case{"/devices/0/launch_interval_ps", "0.7us", 700'000},
+          Case{"/devices/0/matrix_flops/float16", "989TFLOP/s", 989'000'000'000'000},
+          Case{"/devices/0/vector_flops", "67 TFLOPS", 67'000'000'000'000},
+          Case{"/links/0/bandwidth", "900GB/s", 900'000'000'000},
+          Case{"/links/0/bandwidth", "100 Gb/s", 12'500'000'000},
+          Case{"/links/0/latency_ps", "300ns", 300'000}}) {
+        EXPECT_EQ(digest_with(each.pointer, each.with_unit), digest_with(each.pointer, each.number))
+            << each.pointer << ' ' << each.with_unit;
+    }
+    for (const char* wrong : {"900GB", "900 apples", "1us", "", "-1GB/s", "nanGB/s", "1e30B/s"}) {
+        EXPECT_THROW(static_cast<void>(digest_with("/links/0/bandwidth", wrong)), InputError)
+            << wrong;
+    }
+}
+
 TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
     const std::string text = graph::read_text_file(kRoot / "examples/machines/lab.json");
     const std::string whole = digest(parse_machine(text, "lab.json"));

@@ -267,5 +267,54 @@ TEST_F(PlanCommand, ListsOperatorsWithoutARuleOnce) {
     EXPECT_EQ(json::parse(result.out)["unsupported_ops"], json({{"Frobnicate", 2}}));
 }
 
+// Nodes of today's exporters are named node_linear_3; their layer is in the metadata.
+TEST_F(PlanCommand, FixesTheOpsOfABlockAndSaysHowMany) {
+    const auto plan_with = [&](const std::string& glob) {
+        write("fix.json", R"({"ops": [{"match": ")" + glob + R"(", "devices": [3]}]})");
+        return run({"plan", example("models/llama-3-8b.onnx"), "--batch", "1", "--bind",
+                    "sequence=128", "--machine", "dgx-h100", "--searcher", "single-device", "--fix",
+                    "fix.json"});
+    };
+    const Outcome fixed = plan_with("*layers.3");
+    EXPECT_EQ(fixed.code, 0);
+    EXPECT_THAT(fixed.err, HasSubstr(R"(--fix "*layers.3": matched 43 ops, 9 parameters)"));
+    const Outcome parameters = plan_with("*layers.3.*weight");
+    EXPECT_EQ(parameters.code, 3);
+    EXPECT_THAT(parameters.err, HasSubstr("and no op of the model"));
+    const Outcome misspelt = plan_with("*layer_s.layers.99");
+    EXPECT_EQ(misspelt.code, 3);
+    EXPECT_THAT(misspelt.err, HasSubstr("Near it: model.model.layers.0"));
+}
+
+TEST_F(PlanCommand, SlowerLinksMakeASlowerDataParallelPlan) {
+    const auto value_with = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = {"plan",
+                                              example("runnable/encoder-layer/model.onnx"),
+                                              "--bind",
+                                              "batch=64",
+                                              "--bind",
+                                              "sequence=128",
+                                              "--mode",
+                                              "training",
+                                              "--machine",
+                                              "dgx-h100",
+                                              "--searcher",
+                                              "data-parallel",
+                                              "--micro-batches",
+                                              "1"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return plan();
+    };
+    const json before = value_with({});
+    EXPECT_EQ(value_with({"--scale", "links=1"}), before);
+    const json slower = value_with({"--scale", "links=0.01"});
+    EXPECT_GT(slower["prediction"]["value_ps"], before["prediction"]["value_ps"]);
+    const Outcome unknown = run(plan_mlp({"--set", "net.bandwidth=1GB/s"}));
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("Known are network.bandwidth"));
+}
+
 }  // namespace
 }  // namespace partita::tests

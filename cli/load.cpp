@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "api/request.h"
@@ -19,6 +22,26 @@ cost::Machine machine_for(const std::string& machine, const LoadedModel& model, 
     return cost::discover_machine();
 }
 
+/// Element types that ops of the model compute and the machine names no rate of; rising.
+std::string missing_rates(const LoadedModel& model, const cost::Machine& machine) {
+    std::set<graph::DType> used;
+    for (const graph::Op& op : model.graph.ops()) {
+        if (op.kind != graph::OpKind::compute || op.given) continue;
+        for (const graph::TensorId t : op.outputs) {
+            if (t.valid()) used.insert(model.graph.tensor(t).dtype);
+        }
+    }
+    std::string names;
+    for (const graph::DType dtype : used) {
+        const bool known = std::ranges::all_of(machine.devices(), [&](const cost::Device& device) {
+            return device.matrix_flops[static_cast<std::size_t>(dtype)] > 0;
+        });
+        if (known || !graph::is_floating_point(dtype)) continue;
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", graph::name_of(dtype));
+    }
+    return names;
+}
+
 }  // namespace
 
 LoadedModel load_model(const ModelOptions& options) {
@@ -32,6 +55,12 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
         .model = std::move(model), .machine = std::move(machine), .costs = {}, .problem = {}});
     loaded->costs = api::load_costs(profile, loaded->machine);
     for (const std::string& note : loaded->costs.notes) console.note(note);
+    if (const std::string names = missing_rates(loaded->model, loaded->machine); !names.empty()) {
+        console.note(
+            fmt::format("machine '{}' names no matrix_flops of {}: priced as float32. Add them to "
+                        "the machine file.",
+                        loaded->machine.name(), names));
+    }
     loaded->problem.emplace(
         api::make_problem(loaded->model, loaded->machine, std::move(options), loaded->costs));
     return loaded;

@@ -286,6 +286,16 @@ TEST_F(PlanCommand, FixesTheOpsOfABlockAndSaysHowMany) {
     EXPECT_THAT(misspelt.err, HasSubstr("Near it: model.model.layers.0"));
 }
 
+TEST_F(PlanCommand, SaysWhichElementTypesAMachineNamesNoRateOf) {
+    const auto notes_on = [&](const std::string& machine) {
+        return run({"plan", example("models/llama-3-8b.onnx"), "--batch", "1", "--bind",
+                    "sequence=128", "--machine", machine, "--searcher", "single-device"})
+            .err;
+    };
+    EXPECT_THAT(notes_on("dgx-1-v100"), HasSubstr("names no matrix_flops of bfloat16"));
+    EXPECT_THAT(notes_on("dgx-h100"), Not(HasSubstr("matrix_flops")));
+}
+
 TEST_F(PlanCommand, SlowerLinksMakeASlowerDataParallelPlan) {
     const auto value_with = [&](const std::vector<std::string>& more) {
         std::vector<std::string> arguments = {"plan",

@@ -10,8 +10,8 @@ enum class ExitCode : int {
     done = 0,
     internal_error = 1,  ///< a bug
     wrong_usage = 2,     ///< UsageError, or a command line that cannot be parsed
-    bad_input = 3,       ///< InputError: a model, machine, plan, policy or profile file; or too large
-    infeasible = 4,      ///< no plan fits the memory or the constraints
+    bad_input = 3,   ///< InputError: a model, machine, plan, policy or profile file; or too large
+    infeasible = 4,  ///< no plan fits the memory or the constraints
     device_failure = 5,  ///< a device or the communication failed
     check_failed = 6,    ///< MismatchError, or verify says no
 };

@@ -214,7 +214,7 @@ std::shared_ptr<const CollectiveModel> collective_model_of(const Machine& machin
             "machine '{}': collectives.model: no file {}. Correct the name, or leave it out.",
             machine.name(), file.string()));
     }
-    const auto loaded = load_collective_model(file);
+    auto loaded = load_collective_model(file);
     const auto measured = measured_machine(file, machine);
     if (!measured || same_links(*measured, machine)) return loaded;
     Models models = {std::make_shared<MeasuredLinks>(loaded, *measured, machine)};

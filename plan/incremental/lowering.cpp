@@ -159,8 +159,8 @@ void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
             const auto row = static_cast<std::size_t>(compute_row(device));
             if (forward) add_load(row, sign * layouts.forward[c].raw());
             if (backward) add_load(row, sign * layouts.backward[c].raw());
-            if (forward) work_ += sign * layouts.forward[c].raw();
-            if (backward) work_ += sign * layouts.backward[c].raw();
+            if (forward) work_ += Int128{sign} * layouts.forward[c].raw();
+            if (backward) work_ += Int128{sign} * layouts.backward[c].raw();
             const auto& given = graph_.op(op).given;
             if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
         }
@@ -177,7 +177,7 @@ void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign
     for (const auto& [resource, load] : tasks.loads) {
         add_load(static_cast<std::size_t>(resource), sign * load);
     }
-    work_ += sign * tasks.work;
+    work_ += Int128{sign} * tasks.work;
     for (const auto& [device, bytes] : tasks.most_bytes) {
         most_bytes_[static_cast<std::size_t>(device)] += sign * bytes;
     }

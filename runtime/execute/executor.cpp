@@ -240,6 +240,8 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
         const TimeLimit limit(options_.timeout);
         step.work->run(program_.store);
         driver.leave(index, program_.store);
+    } catch (const InputError& error) {
+        throw InputError(name_of(step.task) + ": " + error.what());
     } catch (const c10::Error& error) {
         throw DeviceError(name_of(step.task) + ": " + error.what_without_backtrace());
     } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "graph/dtype.h"
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/tensors.h"
 
@@ -33,6 +34,7 @@ at::Tensor packed(const at::Tensor& heads) {
 
 /// Every key-value head serves so many query heads.
 at::Tensor repeated(const at::Tensor& heads, std::int64_t query_heads) {
+    expect(heads.size(1) > 0, "expected heads of keys and values");
     const std::int64_t times = query_heads / heads.size(1);
     return times == 1 ? heads : heads.repeat_interleave(times, 1);
 }

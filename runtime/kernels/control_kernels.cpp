@@ -82,6 +82,7 @@ std::optional<bool> known_condition(const graph::OpGraph& body) {
     }
     if (t == input_of(body, kCondition)) return true;
     const auto& constant = body.tensor(t).known_integers;
+    expect(!constant || !constant->empty(), "its body's condition is a constant of no element");
     return constant ? std::optional(constant->front() != 0) : std::nullopt;
 }
 

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/error.h"
+
 namespace partita::runtime {
 
 namespace {
@@ -81,14 +83,13 @@ void check_operands(const KernelRow& row, const KernelCall& call) {
         if (!tensor.defined() || is_as_expected(tensor, expected[i], extents)) continue;
         std::string found;
         for (const std::int64_t extent : tensor.sizes()) found += " " + std::to_string(extent);
-        throw std::invalid_argument("operand " + std::to_string(i) + ": expected " +
-                                    words_of(expected[i]) + ", got [" +
-                                    (found.empty() ? found : found.substr(1)) + "]");
+        expect(false, "operand " + std::to_string(i) + ": expected " + words_of(expected[i]) +
+                          ", got [" + (found.empty() ? found : found.substr(1)) + "]");
     }
 }
 
 void expect(bool holds, std::string_view what) {
-    if (!holds) throw std::invalid_argument(std::string(what));
+    if (!holds) throw InputError(std::string(what) + ". Correct the model or its inputs.");
 }
 
 TimeLimit::TimeLimit(std::chrono::milliseconds time) : is_outermost_(!t_until) {

@@ -18,11 +18,11 @@
 
 namespace partita::runtime {
 
-/// Throws std::invalid_argument naming the operand, what is expected and what there is. Operands that are left out
-/// are not looked at.
+/// Throws InputError naming the operand, what is expected and what there is. Operands that are left out are not
+/// looked at.
 void check_operands(const KernelRow& row, const KernelCall& call);
 
-/// Throws std::invalid_argument with that text when it does not hold.
+/// Throws InputError with that text, and what to do, when it does not hold.
 void expect(bool holds, std::string_view what);
 
 /// While it lives, check_time() in this thread throws when `time` is over. The outermost counts.

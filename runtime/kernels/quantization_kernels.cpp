@@ -8,6 +8,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "runtime/kernels/elements.h"
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/operands.h"
 #include "runtime/kernels/tensors.h"
@@ -32,6 +33,7 @@ at::Tensor laid_out(const KernelCall& call, const at::Tensor& parameter) {
     // Blocks; the last one may be shorter.
     const std::int64_t given = call.integer("block_size", 0);
     const std::int64_t blocks = numbers.size(axis);
+    expect(blocks > 0, "operand 1: expected a scale for each block");
     const std::int64_t size = given > 0 ? given : (x.size(axis) + blocks - 1) / blocks;
     return numbers.repeat_interleave(size, axis).narrow(axis, 0, x.size(axis));
 }

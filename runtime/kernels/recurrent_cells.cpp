@@ -116,7 +116,9 @@ std::vector<Activation> activations_of(const KernelCall& call,
             return function(clip > 0 ? at::clamp(x, -clip, clip) : x, p);
         });
     }
-    expect(result.size() >= defaults.size(), "activations: expected one per gate and direction");
+    const auto directions = static_cast<std::size_t>(call.operand(1).size(0));
+    expect(result.size() >= directions * defaults.size(),
+           "activations: expected one per gate and direction");
     return result;
 }
 
@@ -163,10 +165,35 @@ Direction direction_of(const KernelCall& call, const Recurrence& r, std::int64_t
 
 }  // namespace
 
+namespace {
+
+/// W [d (q h) i], R [d (q h) h], B [d (2 q h)]: gates are taken apart without looking.
+void check_gates(const KernelCall& call, std::int64_t gates) {
+    const at::Tensor& weight = call.operand(kWeight);
+    expect(weight.dim() == 3 && weight.size(0) > 0 && weight.size(0) <= 2 && weight.size(1) > 0 &&
+               weight.size(1) % gates == 0,
+           "operand 1: expected weights of all gates for one or two directions");
+    const at::Tensor& recurrent = call.operand(kWeight + 1);
+    expect(recurrent.dim() == 3 && recurrent.size(0) == weight.size(0) &&
+               recurrent.size(1) == weight.size(1),
+           "operand 2: expected weights of as many gates and directions as operand 1 has");
+    const at::Tensor& bias = call.operand(kWeight + 2);
+    expect(!bias.defined() || (bias.dim() == 2 && bias.size(0) == weight.size(0) &&
+                               bias.size(1) == 2 * weight.size(1)),
+           "operand 3: expected two biases for each gate");
+    const at::Tensor& peepholes = call.operand(kPeepholes);
+    expect(!peepholes.defined() || (peepholes.dim() == 2 && peepholes.size(0) == weight.size(0) &&
+                                    peepholes.size(1) == weight.size(1) / gates * 3),
+           "operand 7: expected three peepholes for each unit");
+}
+
+}  // namespace
+
 Recurrence recurrence_of(const KernelCall& call, std::int64_t gates) {
     Recurrence r;
     r.is_batch_first = call.integer("layout", 0) != 0;
     r.data = r.is_batch_first ? call.operand(0).transpose(0, 1) : call.operand(0);
+    check_gates(call, gates);
     r.units = call.operand(kWeight).size(1) / gates;
     if (call.has(kLengths)) {
         r.lengths = call.operand(kLengths).to(r.data.device(), at::kLong).unsqueeze(1);
@@ -194,6 +221,7 @@ State run_steps(const Recurrence& recurrence, const at::Tensor& projected, State
                 const Cell& cell) {
     Tensors hidden;
     for (std::int64_t step = 0; step < projected.size(0); ++step) {
+        check_time();
         State next = cell(projected.select(0, step), state);
         if (!recurrence.lengths.defined()) {
             hidden.push_back(next.front());

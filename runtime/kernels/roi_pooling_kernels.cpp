@@ -11,6 +11,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -35,6 +36,7 @@ Tensors max_roi_pool(const KernelCall& call) {
     const at::Tensor& x = call.operand(0);
     const at::Tensor& regions = call.operand(1);
     const graph::Shape bins = call.op.attributes.get_ints("pooled_shape");
+    expect(bins.size() == 2, "pooled_shape: expected a height and a width");
     const auto corner = [&](std::int64_t column) {
         return at::round(regions.select(1, column) * call.real("spatial_scale", 1.0));
     };

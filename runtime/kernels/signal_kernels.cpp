@@ -116,6 +116,7 @@ Tensors mel_weight_matrix(const KernelCall& call) {
     std::vector<std::int64_t> edges;
     edges.reserve(static_cast<std::size_t>(mels + 2));
     for (std::int64_t i = 0; i < mels + 2; ++i) {
+        check_time();
         const double hertz = hertz_of(low + static_cast<double>(i) * step);
         const double edge = std::floor(static_cast<double>(length + 1) * hertz / real(2));
         expect(std::abs(edge) <= static_cast<double>(kMost),
@@ -125,6 +126,7 @@ Tensors mel_weight_matrix(const KernelCall& call) {
     const std::int64_t bins = length / 2 + 1;
     std::vector<double> weights(static_cast<std::size_t>(bins * mels), 0);
     for (std::int64_t mel = 0; mel < mels; ++mel) {
+        check_time();
         const std::int64_t* const edge = &edges[static_cast<std::size_t>(mel)];
         const auto at = [&](std::int64_t bin) -> double& {
             return weights[static_cast<std::size_t>(bin * mels + mel)];

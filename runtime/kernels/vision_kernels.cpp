@@ -247,6 +247,7 @@ Ints selected(const std::vector<Box>& boxes, const float* scores, const Suppress
     });
     Ints chosen;
     for (const std::int64_t i : order) {
+        check_time();
         if (static_cast<std::int64_t>(chosen.size()) >= limits.most) break;
         const auto covers = [&](std::int64_t j) {
             return overlap(boxes[static_cast<std::size_t>(i)], boxes[static_cast<std::size_t>(j)]) >
@@ -266,7 +267,7 @@ Tensors non_max_suppression(const KernelCall& call) {
     const at::Tensor boxes = call.operand(0).detach().to(at::kCPU, at::kFloat).contiguous();
     const at::Tensor scores = call.operand(1).detach().to(at::kCPU, at::kFloat).contiguous();
     const bool is_center = call.integer("center_point_box", 0) != 0;
-    const Suppression limits{.most = static_cast<std::int64_t>(scalar_of(call, 2)),
+    const Suppression limits{.most = call.has(2) ? call.integers(2).front() : 0,
                              .overlap = scalar_of(call, 3),
                              .score = scalar_of(call, 4),
                              .has_score = call.has(4)};

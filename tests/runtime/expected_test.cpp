@@ -18,6 +18,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "graph/error.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
 #include "tests/runtime/one_op.h"
@@ -137,6 +138,22 @@ std::vector<Hostile> hostile_ops() {
          "regions: expected fewer than 2^24 samples"},
         {"few gates of LSTM", recurrent("LSTM", 4, {"Tanh"}), "activations: expected one"},
         {"few gates of GRU", recurrent("GRU", 3, {"Tanh"}), "activations: expected one"},
+        {"gates of one direction for two",
+         {"LSTM",
+          {ones({1, 1, 2}), ones({2, 8, 2}), ones({2, 8, 2})},
+          {1, 2, 1, 2},
+          DType::float32,
+          {{"hidden_size", std::int64_t{2}},
+           {"direction", std::string("bidirectional")},
+           {"activations", Texts{"Tanh", "Tanh", "Tanh"}}}},
+         "activations: expected one"},
+        {"scales of no block",
+         {"DequantizeLinear",
+          {at::ones({2, 4}, at::kChar), ones({2, 0})},
+          {2, 4},
+          DType::float32,
+          {{"axis", std::int64_t{1}}}},
+         "operand 1: expected a scale for each block"},
         {"columns by 0", columns({2, 2}, {0, 1}), "strides: expected steps > 0"},
         {"columns of empty blocks", columns({0, 2}, {1, 1}), "operand 2: expected a block"},
         {"scaled by 0", scale(0), "scales: expected numbers > 0"},
@@ -157,7 +174,7 @@ TEST(ExpectedOperands, AreSaidWhereTheyAreOthers) {
         try {
             (void)result_of(hostile.op);
             ADD_FAILURE() << "no error";
-        } catch (const std::exception& error) {
+        } catch (const InputError& error) {
             EXPECT_THAT(error.what(), HasSubstr(hostile.refusal));
         }
     }

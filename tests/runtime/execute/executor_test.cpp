@@ -147,6 +147,18 @@ TEST_F(ExecutorFailure, OfATensorLibraryComesWithoutItsBacktrace) {
     EXPECT_EQ(failure(executor), expected);
 }
 
+TEST_F(ExecutorFailure, OfAnUnexpectedOperandIsThatOfTheModel) {
+    const std::string expected = quoted("forward relu") + ": operand 1 is short. Correct the model";
+    before("forward relu", [] { expect(false, "operand 1 is short"); });
+    Executor executor = this->executor();
+    try {
+        executor.run(1);
+        FAIL() << "no error";
+    } catch (const InputError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(expected));
+    }
+}
+
 // As kernels do whose loops are as long as the data says.
 TEST_F(ExecutorFailure, OfATaskThatTakesTooLongNamesIt) {
     const std::string expected = quoted("forward relu") + ": took longer than a task may";

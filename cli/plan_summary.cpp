@@ -65,6 +65,16 @@ Json numerical_json(const std::optional<search::NumericalBound>& bound) {
         {"lower_bound_ps", bound->value.raw()}, {"gap", or_null(bound->gap)}, {"by", bound->by}};
 }
 
+/// Why the search is over.
+std::string_view words_of(search::Status status) {
+    switch (status) {
+    case search::Status::found: return "the search came to its end";
+    case search::Status::budget_exhausted:
+        return "the budget is spent, more may help: --time-limit";
+    default: return name_of(status);
+    }
+}
+
 std::string one_line(std::string_view text) {
     std::string line;
     for (const char c : text) c == '\n' ? line += ", " : line += c;
@@ -79,15 +89,17 @@ PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& resul
 }
 
 std::string PlanSummary::result_line() const {
-    std::string text =
-        fmt::format("{} ({}), ", to_text(result_.evaluation.value), name_of(result_.status));
+    const std::string value = to_text(result_.evaluation.value);
     if (result_.status == search::Status::optimal) {
-        return text +
-               fmt::format("no {} plan is better", result_.contiguous ? "contiguous" : "legal");
+        return fmt::format("{} (optimal), no {} plan is better", value,
+                           result_.contiguous ? "contiguous" : "legal");
     }
-    text += fmt::format("lower bound {}", to_text(result_.lower_bound));
-    if (result_.gap) text += fmt::format(", gap {}", percent(*result_.gap));
-    return text;
+    std::string text = fmt::format("{}, lower bound {}", value, to_text(result_.lower_bound));
+    if (result_.gap) {
+        text += fmt::format(", gap {}: no plan saves more than {} of its time",
+                            percent(*result_.gap), percent(*result_.gap / (1 + *result_.gap)));
+    }
+    return text + fmt::format("\n{}", words_of(result_.status));
 }
 
 std::string PlanSummary::numerical_line() const {

@@ -375,6 +375,7 @@ Baseline Engine::tuned_baseline(std::string_view searcher, Status status) {
     const std::int64_t devices = problem_.device_count();
     const std::int64_t parts = static_cast<std::int64_t>(problem_.graph().op_count()) * devices *
                                problem_.policy().micro_batches;
+    if (parts == 0) return baseline;
     if (devices < 2 || parts > kMostParts) return baseline;
     const bool shares_batches = data_parallel_devices(problem_).front().size() > 1;
     if (searcher == "data-parallel" && !shares_batches) return baseline;

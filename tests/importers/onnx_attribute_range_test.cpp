@@ -27,6 +27,7 @@ struct Attribute {
     Ints wrong;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's name
 void PrintTo(const Attribute& attribute, std::ostream* out) {
     *out << attribute.type << "." << attribute.name;
 }

@@ -35,7 +35,7 @@ using Ints = std::vector<std::int64_t>;
 
 int cases() {
     const char* const asked = std::getenv("PARTITA_BOUND_CASES");
-    return asked == nullptr ? 300 : std::max(1, std::atoi(asked));
+    return asked == nullptr ? 300 : std::stoi(asked);
 }
 
 /// Devices up to 100 times as fast as others, with launches that take next to nothing, so that every
@@ -169,7 +169,7 @@ std::vector<Bytes> scarce_memory(Random& random, const graph::OpGraph& graph, in
     }
     std::vector<Bytes> memory;
     for (int d = 0; d < devices; ++d) {
-        memory.push_back(Bytes(1 + all.raw() * (1 + draw(random, 16)) / 10));
+        memory.emplace_back(1 + all.raw() * (1 + draw(random, 16)) / 10);
     }
     return memory;
 }

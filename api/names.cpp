@@ -48,6 +48,7 @@ Status to_public(search::Status status) {
     case search::Status::found: return Status::found;
     case search::Status::in_progress:
     case search::Status::budget_exhausted: return Status::budget_exhausted;
+    case search::Status::none_found: return Status::none_found;
     case search::Status::infeasible: return Status::infeasible;
     }
     fail("Status");

@@ -33,7 +33,7 @@ void TrainingOptions::apply(plan::Mode& to_mode, plan::Policy& to_policy) const 
 
 void TrainingOptions::open(plan::ProblemOptions& problem) const {
     if (problem.objective != plan::Objective::step_time) return;
-    if (!micro_batches) problem.constraints.most_micro_batches = kMostChosen;
+    if (!micro_batches) problem.constraints.most_micro_batches = plan::kMostChosenMicroBatches;
     problem.constraints.free_schedule = !schedule;
 }
 
@@ -48,7 +48,6 @@ std::vector<std::string> GoalOptions::apply(const LoadedModel& model, const cost
 }
 
 search::EngineOptions SearchOptions::engine_options() const {
-    constexpr double kDefaultSeconds = 10;
     search::EngineOptions options;
     options.scheduler = scheduler;
     options.evaluations = evaluations;
@@ -58,10 +57,9 @@ search::EngineOptions SearchOptions::engine_options() const {
     options.group = groups;
     options.contiguous = contiguous;
     options.default_budget = !time_limit_seconds && !evaluations;
-    // A clock beside a budget of evaluations would make the result depend on the host.
-    if (time_limit_seconds || !evaluations) {
+    if (time_limit_seconds) {
         options.time_limit = std::chrono::duration_cast<search::Duration>(
-            std::chrono::duration<double>(time_limit_seconds.value_or(kDefaultSeconds)));
+            std::chrono::duration<double>(*time_limit_seconds));
     }
     return options;
 }

@@ -25,10 +25,6 @@ namespace partita::api {
 
 /// How training goes. Empty: not given, so the default or what a plan says.
 struct TrainingOptions {
-    /// Micro-batches that the search may choose: enough that a pipeline of four stages waits for a fifth of
-    /// its work at most. Each doubling doubles the tasks of a plan, and the time that a proposal takes.
-    static constexpr int kMostChosen = 16;
-
     std::optional<plan::Mode> mode;
     std::optional<plan::Optimizer> optimizer;
     std::optional<plan::LossKind> loss;
@@ -64,7 +60,7 @@ struct GoalOptions {
 struct SearchOptions {
     std::string searcher = "auto";
     plan::Scheduler scheduler = plan::Scheduler::pct;
-    std::optional<double> time_limit_seconds;  ///< empty: 10, or none with --evaluations
+    std::optional<double> time_limit_seconds;  ///< empty: none, or the engine's own
     std::optional<std::int64_t> evaluations;
     std::uint64_t seed = 1;
     int threads = 0;  ///< 0 = one per core

@@ -53,7 +53,7 @@ SearchResult to_public(const Model& model, const plan::Problem& problem, const a
     for (const search::Baseline& baseline : found.baselines) {
         result.baselines.push_back({baseline.name, baseline.configuration, baseline.value});
     }
-    if (found.status != search::Status::infeasible) {
+    if (found.has_plan()) {
         result.best = Plan(std::make_shared<const Plan::Impl>(
             Plan::Impl{api::make_plan(model.impl().loaded, problem, found, costs)}));
     }
@@ -67,6 +67,7 @@ std::string_view to_text(Status status) {
     case Status::optimal: return "optimal";
     case Status::found: return "found";
     case Status::budget_exhausted: return "budget_exhausted";
+    case Status::none_found: return "none_found";
     case Status::infeasible: return "infeasible";
     }
     throw UsageError("Status: the value is none of its names. Use one of those.");

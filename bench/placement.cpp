@@ -117,7 +117,7 @@ void print_row(const Case& of, const plan::Problem& problem, const std::string& 
     const double begin = cpu_seconds();
     const search::SearchResult result = search::search(problem, engine);
     const double cpu = cpu_seconds() - begin;
-    if (result.status == search::Status::infeasible) {
+    if (!result.has_plan()) {
         fmt::print("{:<26}{:<14}{:<12}{:>15}\n", of.file, searcher, name_of(problem.objective()),
                    "no plan fits");
         return;

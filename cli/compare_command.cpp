@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/options.h"
+#include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -29,7 +30,7 @@ struct Row {
     std::string searcher;
     search::SearchResult result;
 
-    [[nodiscard]] bool feasible() const { return result.status != search::Status::infeasible; }
+    [[nodiscard]] bool feasible() const { return result.has_plan(); }
     [[nodiscard]] double seconds() const {
         return std::chrono::duration<double>(result.elapsed).count();
     }
@@ -78,8 +79,7 @@ public:
         console.print(text(*loaded, rows));
         const bool any = std::ranges::any_of(rows, &Row::feasible);
         if (any || rows.empty()) return ExitCode::done;
-        console.err() << fmt::format("partita: infeasible: {}\n", rows.front().result.shortage);
-        return ExitCode::infeasible;
+        return report_no_plan(rows.front().result, interrupt.flag(), console);
     }
 
 private:

@@ -11,9 +11,10 @@ enum class ExitCode : int {
     internal_error = 1,  ///< a bug
     wrong_usage = 2,     ///< UsageError, or a command line that cannot be parsed
     bad_input = 3,   ///< InputError: a model, machine, plan, policy or profile file; or too large
-    infeasible = 4,  ///< no plan fits the memory or the constraints
+    infeasible = 4,  ///< no plan fits the memory or the constraints, or none was found that does
     device_failure = 5,  ///< a device or the communication failed
     check_failed = 6,    ///< MismatchError, or verify says no
+    interrupted = 130,   ///< before there was a result; as shells say it of SIGINT
 };
 
 }  // namespace partita::cli

@@ -210,7 +210,7 @@ void add_training_options(CLI::App& app, TrainingOptions& options) {
     app.add_option("--micro-batches", options.micro_batches,
                    fmt::format("parts of the batch that run one after the other; gradients add up "
                                "(default 1; in training the search chooses, up to {})",
-                               TrainingOptions::kMostChosen))
+                               plan::kMostChosenMicroBatches))
         ->type_name("N")
         ->check(CLI::Range(1, plan::kMostMicroBatches).description(""))
         ->group(kGoalGroup);
@@ -298,11 +298,12 @@ void add_budget_options(CLI::App& app, SearchOptions& options) {
         "which ready task goes first: fifo, rank (frozen priorities of ops), pct (longest path "
         "first, default), msr",
         [&options](const std::string& text) { options.scheduler = parse_scheduler(text); });
-    add_text_option(app, "--time-limit", "SEC", kSearchGroup,
-                    "stop searching after SEC seconds (default 10; auto ends before)",
-                    [&options](const std::string& text) {
-                        options.time_limit_seconds = parse_seconds(text, "--time-limit");
-                    });
+    add_text_option(
+        app, "--time-limit", "SEC", kSearchGroup,
+        "stop searching after SEC seconds (default 10 for searchers that do not end by themselves)",
+        [&options](const std::string& text) {
+            options.time_limit_seconds = parse_seconds(text, "--time-limit");
+        });
     add_text_option(app, "--evaluations", "N", kSearchGroup,
                     "stop searching after N evaluations; no time limit then, unless given",
                     [&options](const std::string& text) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,6 +30,24 @@
 namespace partita::cli {
 namespace {
 
+/// What nobody named is written over only where it is a plan of the same ops.
+void check_holds_no_other_plan(const std::filesystem::path& file, const plan::Problem& problem) {
+    if (!std::filesystem::exists(file)) return;
+    std::string what = "something that is no plan";
+    try {
+        const plan::Plan plan = plan::read_plan(file);
+        const auto same_op = [](const plan::PlannedOp& planned, const graph::Op& op) {
+            return planned.name == op.name && planned.type == op.type;
+        };
+        if (std::ranges::equal(plan.ops, problem.graph().ops(), same_op)) return;
+        what = fmt::format("a plan of another model, {}", plan.model_file);
+    } catch (const InputError&) {
+    }
+    throw UsageError(
+        fmt::format("{} holds {}. Say where the plan goes (-o FILE; -o {} writes over it).",
+                    file.string(), what, file.string()));
+}
+
 class PlanCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
@@ -41,9 +60,10 @@ public:
             ->type_name("FILE")
             ->group("Search");
         add_learning_options(app, learn_);
-        app.add_option("-o,--output", plan_file_, "the plan (default plan.json)")
-            ->type_name("FILE")
-            ->group("Output");
+        output_ = app.add_option("-o,--output", plan_file_,
+                                 "the plan (default plan.json, if that is no other model's)")
+                      ->type_name("FILE")
+                      ->group("Output");
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
             ->group("Output");
@@ -60,6 +80,7 @@ public:
                                        learn_.load_policy});
         const auto loaded = load_problem(model_, machine_, what_if_, goal_, console);
         const plan::Problem& problem = *loaded->problem;
+        if (default_output()) check_holds_no_other_plan(plan_file_, problem);
         if (search_.contiguous && problem.objective() != plan::Objective::throughput) {
             throw UsageError(
                 "--contiguous: pieces that each sample passes once are for throughput. Add "
@@ -83,15 +104,17 @@ public:
         const auto learned = api::load_learned(learn_, options.searchers);
         options.learned = learned.get();
 
+        const Interrupt interrupt;
+        options.cancelled = &interrupt.flag();
         const search::SearchResult result = run_search(problem, std::move(options), console);
         if (reward) note_failures(*reward, result, console);
         PlanSummary summary(*loaded, result);
-        if (result.status == search::Status::infeasible) {
+        if (!result.has_plan()) {
             console.json(summary.json("", nullptr));
             for (const std::string& note : result.notes) console.note(note);
-            console.err() << fmt::format("partita: infeasible: {}\n", result.shortage);
-            return ExitCode::infeasible;
+            return report_no_plan(result, interrupt.flag(), console);
         }
+        if (interrupt.flag()) console.note("interrupted: this is the best plan so far.");
         const plan::Plan plan = api::make_plan(loaded->model, problem, result, loaded->costs);
         const api::Priced priced = api::price_as_planned(problem, result.strategy, plan);
         const plan::ExportInput planned{.problem = problem,
@@ -108,6 +131,8 @@ public:
     }
 
 private:
+    [[nodiscard]] bool default_output() const { return output_->count() == 0; }
+
     [[nodiscard]] std::vector<api::Output> outputs() const {
         std::vector<api::Output> outputs = api::outputs_of(learn_);
         outputs.insert(outputs.begin(),
@@ -133,16 +158,10 @@ private:
 
     static search::SearchResult run_search(const plan::Problem& problem,
                                            search::EngineOptions options, Console& console) {
-        const Interrupt interrupt;
         ProgressBar bar(console, options);
         console.detail("searching; Ctrl-C ends the search with the best plan so far");
-        options.cancelled = &interrupt.flag();
         options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
-        auto result = search::search(problem, std::move(options));
-        if (interrupt.flag() && result.status != search::Status::infeasible) {
-            console.note("interrupted: this is the best plan so far.");
-        }
-        return result;
+        return search::search(problem, std::move(options));
     }
 
     static void note_failures(const api::MeasuredReward& reward, const search::SearchResult& result,
@@ -172,6 +191,7 @@ private:
     SearchOptions search_;
     api::LearningOptions learn_;
     std::filesystem::path start_;
+    CLI::Option* output_ = nullptr;
     std::filesystem::path plan_file_ = "plan.json";
     std::filesystem::path trace_file_;
     std::filesystem::path report_file_;

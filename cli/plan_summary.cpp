@@ -66,12 +66,15 @@ Json numerical_json(const std::optional<search::NumericalBound>& bound) {
 }
 
 /// Why the search is over.
-std::string_view words_of(search::Status status) {
+std::string words_of(search::Status status, bool improving) {
     switch (status) {
-    case search::Status::found: return "the search came to its end";
+    case search::Status::found:
+        return improving ? "the search came to its end, still improving: --time-limit 60 goes on"
+                         : "the search came to its end";
     case search::Status::budget_exhausted:
-        return "the budget is spent, more may help: --time-limit";
-    default: return name_of(status);
+        return improving ? "the budget is spent, and plans were still improving: --time-limit 60"
+                         : "the budget is spent; its last quarter gained less than 1 %";
+    default: return std::string(name_of(status));
     }
 }
 
@@ -99,7 +102,7 @@ std::string PlanSummary::result_line() const {
         text += fmt::format(", gap {}: no plan saves more than {} of its time",
                             percent(*result_.gap), percent(*result_.gap / (1 + *result_.gap)));
     }
-    return text + fmt::format("\n{}", words_of(result_.status));
+    return text + fmt::format("\n{}", words_of(result_.status, result_.improving));
 }
 
 std::string PlanSummary::numerical_line() const {
@@ -174,7 +177,7 @@ plan::CostCounts PlanSummary::counts_of(const api::Priced& priced) const {
 
 std::string PlanSummary::json(const std::string& plan_file, const api::Priced* priced) const {
     const plan::Problem& problem = *loaded_.problem;
-    const bool found = result_.status != search::Status::infeasible;
+    const bool found = result_.has_plan();
     const plan::Policy& policy = result_.strategy.policy;
     const double seconds = to_seconds(result_.elapsed);
     const Json rate =
@@ -185,6 +188,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"objective", name_of(problem.objective())},
                  {"value_ps", found ? Json(result_.evaluation.value.raw()) : Json(nullptr)},
                  {"measured_ps", result_.measured ? Json(result_.measured->raw()) : Json(nullptr)},
+                 {"improving", result_.improving},
                  {"lower_bound_ps", result_.lower_bound.raw()},
                  {"gap", or_null(result_.gap)},
                  {"limited_by", result_.limited_by},
@@ -255,6 +259,18 @@ std::string PlanSummary::page(const api::Priced& priced) const {
     }
     add_row("lower bound", result_.lower_bound);
     return report_page(input);
+}
+
+ExitCode report_no_plan(const search::SearchResult& result, bool interrupted, Console& console) {
+    const bool infeasible = result.status == search::Status::infeasible;
+    console.err() << fmt::format(
+        "partita: {}: {}{}\n",
+        infeasible    ? "infeasible"
+        : interrupted ? "interrupted"
+                      : "the budget is spent",
+        printable(result.shortage),
+        infeasible || interrupted ? "" : " More time may help too: --time-limit or --evaluations.");
+    return infeasible || !interrupted ? ExitCode::infeasible : ExitCode::interrupted;
 }
 
 }  // namespace partita::cli

@@ -7,6 +7,7 @@
 
 #include "api/pricing.h"
 #include "cli/console.h"
+#include "cli/exit_code.h"
 #include "cli/load.h"
 #include "cli/model_facts.h"
 #include "search/engine.h"
@@ -37,5 +38,8 @@ private:
     const search::SearchResult& result_;
     ModelFacts facts_;
 };
+
+/// Says of a search without a plan why there is none, and by what is short.
+ExitCode report_no_plan(const search::SearchResult& result, bool interrupted, Console& console);
 
 }  // namespace partita::cli

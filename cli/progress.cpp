@@ -17,7 +17,7 @@ ProgressBar::ProgressBar(Console& console, const search::EngineOptions& budget)
     : line_(console), time_limit_(budget.time_limit), evaluations_(budget.evaluations) {}
 
 double ProgressBar::spent(const search::Progress& progress) const {
-    double share = 0;
+    double share = time_limit_ || evaluations_ ? 0 : progress.done;
     if (time_limit_ && time_limit_->count() > 0) {
         share = static_cast<double>(progress.elapsed.count()) /
                 static_cast<double>(time_limit_->count());

@@ -246,6 +246,21 @@ bool Problem::allows(const Policy& policy) const {
     return policy == wanted;
 }
 
+bool Problem::fixes_batch() const {
+    return options_.objective == Objective::step_time &&
+           (options_.constraints.most_micro_batches == 0 || !options_.constraints.free_schedule);
+}
+
+Problem Problem::with_free_batch() const {
+    Problem free = *this;
+    free.options_.policy.micro_batches = 1;
+    free.options_.policy.schedule = {};
+    free.options_.constraints.most_micro_batches = kMostChosenMicroBatches;
+    free.options_.constraints.free_schedule = true;
+    free.find_micro_batches();
+    return free;
+}
+
 std::int64_t Problem::split_limit(OpId op) const {
     if (options_.constraints.whole_ops) return 1;
     const auto most = static_cast<std::int64_t>(allowed_devices(op).size());

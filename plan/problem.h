@@ -46,6 +46,10 @@ struct Constraints {
     bool free_schedule = false;  ///< the search may choose the schedule
 };
 
+/// Micro-batches that a search may choose where nobody names a number: enough that a pipeline of four stages waits
+/// for a fifth of its work at most. Each doubling doubles the tasks of a plan, and the time that a proposal takes.
+inline constexpr int kMostChosenMicroBatches = 16;
+
 struct ProblemOptions {
     Mode mode = Mode::inference;
     Objective objective = Objective::latency;
@@ -188,6 +192,11 @@ public:
     [[nodiscard]] int most_micro_batches() const { return micro_batches_.back(); }
     /// May a plan go that way?
     [[nodiscard]] bool allows(const Policy& policy) const;
+
+    /// Is the cut of the batch, or the schedule, what somebody named?
+    [[nodiscard]] bool fixes_batch() const;
+    /// The same problem with both left to the search.
+    [[nodiscard]] Problem with_free_batch() const;
 
     /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never split.
     [[nodiscard]] std::int64_t split_limit(graph::OpId op) const;

@@ -42,7 +42,7 @@ std::vector<CurveReference> references_of(const search::Engine& engine) {
         options.searchers = {name};
         options.evaluations = kEvaluations;
         const search::SearchResult result = search::search(engine.problem(), options);
-        if (result.status == search::Status::infeasible) continue;
+        if (!result.has_plan()) continue;
         const std::optional<Time> value =
             measure ? measure(result.strategy) : std::optional(result.evaluation.value);
         if (value) references.push_back({name, to_seconds(*value)});

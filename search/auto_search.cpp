@@ -16,7 +16,7 @@ AutoSearch::AutoSearch(AutoOptions options)
 /// How mcmc is to go on; nullopt: not at all.
 std::optional<McmcOptions> AutoSearch::rest_of_budget(Engine& engine) const {
     McmcOptions rest;
-    if (engine.spent() && !engine.options().default_budget) return rest;
+    if (engine.spent()) return rest;
     const auto ops = static_cast<std::int64_t>(engine.problem().graph().op_count());
     auto tasks = static_cast<std::int64_t>(engine.task_count(*engine.best()));
     const bool ordered = engine.best()->policy.schedule != plan::Schedule{};
@@ -30,7 +30,7 @@ std::optional<McmcOptions> AutoSearch::rest_of_budget(Engine& engine) const {
 
 /// Null: nothing.
 std::unique_ptr<Searcher> AutoSearch::rest(Engine& engine) {
-    const bool asked = engine.spent() && !engine.options().default_budget;
+    const bool asked = engine.spent().has_value();
     if (LoadSearch::applies(engine)) {
         engine.set_searcher("local-search");
         return std::make_unique<LoadSearch>(
@@ -44,11 +44,30 @@ std::unique_ptr<Searcher> AutoSearch::rest(Engine& engine) {
     }
     const std::optional<McmcOptions> rest = rest_of_budget(engine);
     if (!rest) return nullptr;
+    if (rest->own_budget) rounds_ = 1;
+    round_begin_ = engine.evaluations();
     return std::make_unique<Mcmc>(*rest, std::move(seeds_));
 }
 
+/// Another round of mcmc, from the best plan, where the last one was still improving it.
+bool AutoSearch::goes_on(Engine& engine) {
+    if (rounds_ == 0 || rounds_ >= options_.most_rounds) return false;
+    const std::int64_t end = engine.evaluations();
+    if (!engine.improved_since(end - (end - round_begin_) / 4)) return false;
+    std::optional<McmcOptions> again = rest_of_budget(engine);
+    if (!again) return false;
+    again->seeded = false;
+    ++rounds_;
+    round_begin_ = end;
+    rest_ = std::make_unique<Mcmc>(*std::move(again));
+    return true;
+}
+
 Status AutoSearch::step(Engine& engine) {
-    if (rest_) return rest_->step(engine);
+    if (rest_) {
+        const Status status = rest_->step(engine);
+        return status == Status::found && goes_on(engine) ? Status::in_progress : status;
+    }
     const Status status = seeds_->step(engine);
     if (status != Status::found || engine.best() == nullptr) return status;
     rest_ = rest(engine);

@@ -4,7 +4,8 @@
 // them in half of the budget at most; then mcmc from the best of them, for the rest:
 //
 //     budget asked for        quick searchers ─▶ mcmc until the budget is spent
-//     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks;
+//     none asked for          quick searchers ─▶ mcmc for as many proposals as make `work` tasks, again and
+//                             again while the last quarter of them made the plan 1 % better;
 //                             not at all where these would be too few
 //
 // For given costs local-search (loads/search.h, calls/search.h) takes the place of mcmc, without a budget
@@ -34,6 +35,7 @@ struct AutoOptions {
     std::int64_t ordered = 2;       ///< a task in a schedule counts as so many
     std::int64_t most_proposals = 6'000;
     std::int64_t fewest_proposals = 20;    ///< fewer are not worth their beginning
+    int most_rounds = 6;                   ///< of mcmc
     std::int64_t most_moves = 20'000'000;  ///< of local-search; fewer on graphs of few vertices:
     std::int64_t moves_per_pair = 1'000;   ///< of vertices
 };
@@ -46,10 +48,13 @@ public:
 private:
     [[nodiscard]] std::optional<McmcOptions> rest_of_budget(Engine& engine) const;
     [[nodiscard]] std::unique_ptr<Searcher> rest(Engine& engine);
+    [[nodiscard]] bool goes_on(Engine& engine);
 
     AutoOptions options_;
     std::unique_ptr<SeedSearch> seeds_;
     std::unique_ptr<Searcher> rest_;
+    int rounds_ = 0;                ///< of mcmc without a budget
+    std::int64_t round_begin_ = 0;  ///< in evaluations
 };
 
 }  // namespace partita::search

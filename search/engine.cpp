@@ -102,6 +102,18 @@ void Engine::check_start() const {
     }
 }
 
+/// Where nobody asked for any.
+void Engine::choose_limits(std::span<const SearcherRow> searchers) {
+    constexpr Duration kLimit = std::chrono::seconds(10);
+    constexpr Duration kGuard = std::chrono::seconds(60);
+    if (!options_.default_budget) return;
+    if (std::ranges::any_of(searchers, &SearcherRow::endless)) {
+        options_.time_limit = kLimit;
+    } else {
+        guard_ = kGuard;
+    }
+}
+
 /// Each worker touches its own only.
 plan::Evaluator& Engine::evaluator(int worker) {
     auto& own = evaluators_[static_cast<std::size_t>(worker)];
@@ -115,6 +127,7 @@ Duration Engine::elapsed() const {
 
 bool Engine::interrupted() const {
     if (options_.cancelled != nullptr && options_.cancelled->load()) return true;
+    if (guard_ && elapsed() >= *guard_) return true;
     return turn_.end && elapsed() >= *turn_.end;
 }
 
@@ -232,6 +245,16 @@ void Engine::measure_best() {
 void Engine::offer(const Strategy& strategy, const Evaluation& evaluation) {
     if (best_ && (best_->measured || !evaluation.better_than(best_->evaluation))) return;
     best_ = Candidate{strategy, evaluation, searcher_};
+    if (evaluation.feasible()) improvements_.push_back({evaluations_, evaluation.value});
+}
+
+bool Engine::improved_since(std::int64_t evaluations) const {
+    constexpr double kWorthIt = 0.99;
+    if (improvements_.empty()) return false;
+    const auto later =
+        std::ranges::upper_bound(improvements_, evaluations, {}, &Improvement::evaluations);
+    if (later == improvements_.begin()) return true;
+    return improvements_.back().value / std::prev(later)->value < kWorthIt;
 }
 
 void Engine::raise_lower_bound(Time bound, std::string_view limited_by) {
@@ -288,7 +311,8 @@ void Engine::report() {
                       .lower_bound = lower_bound_,
                       .elapsed = elapsed(),
                       .searcher = searcher_,
-                      .detail = detail_};
+                      .detail = detail_,
+                      .done = done_};
     if (best_) {
         progress.overflow = best_->evaluation.overflow;
         if (best_->evaluation.feasible()) progress.best = best_->evaluation.value;
@@ -307,6 +331,7 @@ Status Engine::search(std::span<const SearcherRow> searchers) {
         begin_turn(i, searchers.size());
         searcher_ = searchers[i].name;
         detail_.clear();
+        done_ = 0;
         random_ = Random::stream(options_.seed, i);
         const Status status = run(searchers[i]);
         if (status == Status::optimal) return status;
@@ -348,6 +373,7 @@ SearchResult Engine::run(std::span<const SearcherRow> searchers) {
     lower_bound_ = bound.value;
     limited_by_ = bound.limited_by;
     groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
+    choose_limits(searchers);
     const Status status = search(searchers);
     if (learned_) learned_searchers(options_).finish();
     return finish(status);
@@ -381,14 +407,36 @@ Baseline Engine::tuned_baseline(std::string_view searcher, Status status) {
     if (searcher == "data-parallel" && !shares_batches) return baseline;
     const bool was_alone = options_.searchers.size() == 1 && options_.searchers[0] == searcher &&
                            !options_.start && status != Status::budget_exhausted;
-    const std::optional<Candidate> found =
-        was_alone ? best_
-                  : aside(*find_searcher(searcher),
-                          std::clamp<std::int64_t>(kMostWork / parts, 1, kMostEvaluations));
+    const std::int64_t evaluations =
+        std::clamp<std::int64_t>(kMostWork / parts, 1, kMostEvaluations);
+    const SearcherRow& row = *find_searcher(searcher);
+    std::optional<Candidate> found = was_alone ? best_ : aside(row, evaluations);
+    if (problem_.fixes_batch()) {
+        std::optional<Candidate> free = with_free_batch(row, evaluations);
+        if (free && (!found || free->evaluation.better_than(found->evaluation))) {
+            found = std::move(free);
+        }
+    }
     if (!found || !found->evaluation.feasible()) return baseline;
     baseline.value = found->evaluation.value;
     baseline.configuration = configuration_of(problem_, found->strategy);
     return baseline;
+}
+
+/// The same on a problem that leaves the cut of the batch to the searcher.
+std::optional<Engine::Candidate> Engine::with_free_batch(const SearcherRow& row,
+                                                         std::int64_t evaluations) const {
+    const Problem problem = problem_.with_free_batch();
+    Engine engine(problem, {.searchers = {std::string(row.name)},
+                            .scheduler = options_.scheduler,
+                            .seed = options_.seed,
+                            .threads = workers_.count(),
+                            .contiguous = options_.contiguous,
+                            .cancelled = options_.cancelled});
+    Groups groups = make_groups(problem, options_.group ? Grouping::all : Grouping::required_only);
+    if (!groups.conflict.empty()) return std::nullopt;
+    engine.groups_ = std::make_unique<GroupGraph>(problem, std::move(groups));
+    return engine.aside(row, evaluations);
 }
 
 /// What a searcher finds by so many evaluations of its own; the search and its result are as before.
@@ -401,8 +449,12 @@ std::optional<Engine::Candidate> Engine::aside(const SearcherRow& row, std::int6
     const auto notes = notes_;
     const auto searcher = std::exchange(searcher_, row.name);
     const auto progress = std::exchange(options_.progress, {});
+    const auto guard = std::exchange(guard_, std::nullopt);
+    const auto improvements = improvements_;
     random_ = Random::stream(options_.seed, 0);
     static_cast<void>(run(row));
+    improvements_ = improvements;
+    guard_ = guard;
     options_.progress = progress;
     searcher_ = searcher;
     notes_ = notes;
@@ -448,6 +500,13 @@ SearchResult Engine::finish(Status status) {
     result.seed = options_.seed;
     result.evaluations = evaluations_;
     result.notes = notes_;
+    result.improving = improved_since(evaluations_ - evaluations_ / 4);
+    if (guard_ && status == Status::budget_exhausted && elapsed() >= *guard_) {
+        result.notes.push_back(fmt::format(
+            "cut by the clock after {:.0f} s, so that another host may find another plan: "
+            "--time-limit goes on, --evaluations {} gives the same everywhere.",
+            std::chrono::duration<double>(*guard_).count(), evaluations_));
+    }
     if (proposals_ > 0) {
         result.acceptance_rate =
             static_cast<double>(acceptances_) / static_cast<double>(proposals_);
@@ -471,7 +530,8 @@ SearchResult Engine::finish(Status status) {
             lower_bound_.raw(), limited_by_, best_->evaluation.value.raw(), best_->searcher));
     }
     if (!best_->evaluation.feasible()) {
-        result.status = Status::infeasible;
+        result.status =
+            status == Status::budget_exhausted ? Status::none_found : Status::infeasible;
         result.shortage = shortage_of(problem_, best_->strategy, best_->evaluation);
     } else if (lower_bound_ > Time{0}) {
         result.gap = best_->evaluation.value / lower_bound_ - 1;
@@ -479,7 +539,6 @@ SearchResult Engine::finish(Status status) {
         result.gap = 0.0;
     }
     compare_numerical_bound(result);
-    result.elapsed = elapsed();
     return result;
 }
 

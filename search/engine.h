@@ -19,6 +19,9 @@
 // With EngineOptions::measure searchers that learn run their candidates (measure()), and the best is the one
 // that took the least time; until one has run it is the best by value. Then nothing is proven.
 //
+// With EngineOptions::default_budget searches end by themselves, with the same plan on every host, and a guard of
+// 60 s cuts those that do not, which is noted; where one of the searchers is endless there are 10 s for all.
+//
 // Optimal: when the value equals the lower bound, or a searcher proves it.
 // Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
 // step is not interrupted between its evaluations.
@@ -70,6 +73,7 @@ struct Progress {
     Duration elapsed{0};
     std::string_view searcher;  ///< the one at work
     std::string_view detail;    ///< what that one says of itself; "": nothing
+    double done = 0;  ///< of a searcher that ends by itself: how much, 0 to 1; not known: 0
 };
 
 struct EngineOptions {
@@ -77,7 +81,7 @@ struct EngineOptions {
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::optional<Duration> time_limit;       ///< >= 0; none: no limit
     std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
-    bool default_budget = false;  ///< nobody asked for the limits above: `auto` ends at its own
+    bool default_budget = false;  ///< the limits above are none, and the engine chooses; see above
     std::uint64_t seed = 1;
     int threads = 1;          ///< >= 1; 0 = one per core
     bool contiguous = false;  ///< the searchers propose contiguous plans only, bounds are of these
@@ -92,8 +96,8 @@ struct EngineOptions {
     LearnedSearchers* learned = nullptr;  ///< needed where one is named; of one search
 };
 
-/// What people would do without a search, tuned: the best that this searcher finds alone; the value is null when
-/// nothing fits, or where pricing it would take longer than the search.
+/// What people would do without a search, tuned: the best that this searcher finds alone, with any number of
+/// micro-batches and any schedule, whatever was asked for of the plan; the value is null when nothing fits, or where pricing it would take longer than the search.
 struct Baseline {
     std::string name;           ///< of the searcher
     std::string configuration;  ///< e.g. "8 devices, ZeRO 2"
@@ -127,12 +131,18 @@ struct SearchResult {
     std::optional<Time> measured;           ///< the strategy took that long, if it ran
     std::int64_t measurements = 0;          ///< strategies that ran
     Duration elapsed{0};
+    bool improving = false;  ///< Engine::improved_since() the last quarter of its evaluations began
     std::vector<Baseline> baselines;
     bool contiguous = false;  ///< as asked for: bound and status are of contiguous plans
-    /// Infeasible: what is short and by how much, one sentence without file name.
+    /// Without a plan: what is short and by how much, one sentence without file name.
     std::string shortage;
     /// What searchers found out about other plans, a sentence each.
     std::vector<std::string> notes;
+
+    /// One that fits.
+    [[nodiscard]] bool has_plan() const {
+        return status != Status::infeasible && status != Status::none_found;
+    }
 };
 
 /// Of a candidate.
@@ -181,6 +191,11 @@ public:
     /// of equals ran, the others took as long. Needs EngineOptions::measure.
     std::vector<Measured> measure(std::span<const plan::Strategy> candidates);
 
+    [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
+
+    /// Is the best more than 1 % better than what was known after so many evaluations?
+    [[nodiscard]] bool improved_since(std::int64_t evaluations) const;
+
     /// Of that strategy: what one evaluation costs, the same number on every host.
     [[nodiscard]] std::size_t task_count(const plan::Strategy& strategy) {
         return evaluator(0).task_count(strategy);
@@ -198,6 +213,9 @@ public:
     /// What progress tells of the searcher at work, a few words, e.g. "1,200 samples/s". From then on,
     /// until the next searcher begins.
     void set_detail(std::string words) { detail_ = std::move(words); }
+
+    /// For progress: how much of what a searcher does without a budget is done, 0 to 1.
+    void set_done(double share) { done_ = share; }
 
     // For searchers that price by changes (walker.h).
 
@@ -229,6 +247,12 @@ private:
         std::optional<Time> measured = std::nullopt;
     };
 
+    /// A new best that fits.
+    struct Improvement {
+        std::int64_t evaluations = 0;  ///< made, with its own
+        Time value;
+    };
+
     /// What the searcher at work may spend: up to there, counted from the beginning of the search.
     struct Turn {
         std::int64_t first = 0;            ///< evaluations before it
@@ -238,6 +262,7 @@ private:
     };
 
     plan::Evaluator& evaluator(int worker);
+    void choose_limits(std::span<const SearcherRow> searchers);
     void begin_turn(std::size_t searcher, std::size_t searchers);
     [[nodiscard]] Duration elapsed() const;
     [[nodiscard]] bool proven() const;
@@ -254,6 +279,8 @@ private:
     [[nodiscard]] Baseline single_device_baseline();
     [[nodiscard]] Baseline tuned_baseline(std::string_view searcher, Status status);
     [[nodiscard]] std::optional<Candidate> aside(const SearcherRow& row, std::int64_t evaluations);
+    [[nodiscard]] std::optional<Candidate> with_free_batch(const SearcherRow& row,
+                                                           std::int64_t evaluations) const;
 
     const plan::Problem& problem_;
     EngineOptions options_;
@@ -269,7 +296,10 @@ private:
     Random random_;
     std::string searcher_;
     std::string detail_;
+    double done_ = 0;
     std::optional<Candidate> best_;
+    std::vector<Improvement> improvements_;
+    std::optional<Duration> guard_;  ///< no budget to plan with; ends the search all the same
     std::optional<Measurements> measurements_;
     std::optional<Candidate> last_;  ///< the latest evaluated; repeats of it are not counted
     std::int64_t evaluations_ = 0;

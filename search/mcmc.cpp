@@ -126,6 +126,7 @@ std::int64_t Mcmc::proposals_per_walk(const Engine& engine) const {
 Status Mcmc::round(Engine& engine) {
     const double spent = this->spent(engine);
     restart(engine, spent);
+    engine.set_done(spent);
     const auto count = static_cast<std::int64_t>(chains_.size());
     std::int64_t wanted = count * proposals_per_walk(engine);
     if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);

@@ -9,6 +9,7 @@ std::string_view name_of(Status status) {
     case Status::optimal: return "optimal";
     case Status::found: return "found";
     case Status::budget_exhausted: return "budget_exhausted";
+    case Status::none_found: return "none_found";
     case Status::infeasible: return "infeasible";
     }
     return {};

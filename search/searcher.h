@@ -22,6 +22,7 @@ enum class Status : std::uint8_t {
     optimal,           ///< no legal strategy is better
     found,             ///< the searcher ended by itself
     budget_exhausted,  ///< time or evaluations ran out, or the user interrupted
+    none_found,        ///< the same, before anything was proposed that fits
     infeasible,        ///< nothing proposed fits the memory, or the constraints contradict
 };
 std::string_view name_of(Status status);

@@ -117,13 +117,15 @@ constexpr std::array kSearchers = {
                     "starts from the best of the quick ones; descends and is shaken, or anneals "
                     "whole blocks where costs are given",
                 .options = "--seed, --time-limit, --evaluations",
-                .make = make<LocalSearch>},
+                .make = make<LocalSearch>,
+                .endless = true},
     SearcherRow{.name = "exact",
                 .summary =
                     "the best placement and its proof, by branch and bound, as far as the time "
                     "allows; for the throughput of given costs",
                 .options = "--time-limit, --engine",
-                .make = make<Exact>},
+                .make = make<Exact>,
+                .endless = true},
     SearcherRow{.name = "elimination",
                 .summary = "the best split of every op if nothing overlapped, by elimination of "
                            "ops (OptCNN)",
@@ -133,18 +135,21 @@ constexpr std::array kSearchers = {
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",
         .options = "--dims, --seed, --time-limit, --evaluations",
-        .make = make<Mcmc>},
+        .make = make<Mcmc>,
+        .endless = true},
     SearcherRow{.name = "rl",
                 .summary = "learns to place and split: a policy over the graph that is rewarded "
                            "for quick plans (ColocRL)",
                 .options = "--seed, --time-limit, --evaluations, --reward, --save-policy, "
                            "--load-policy, --zero-shot, --learning-curve",
                 .make = [](Engine& engine) { return make_learned("rl", engine); },
+                .endless = true,
                 .learned = true},
     SearcherRow{.name = "rl-hierarchical",
                 .summary = "the same; learns to group the ops too, and places the groups",
                 .options = "as rl",
                 .make = [](Engine& engine) { return make_learned("rl-hierarchical", engine); },
+                .endless = true,
                 .learned = true},
 };
 

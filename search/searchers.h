@@ -22,6 +22,7 @@ struct SearcherRow {
     std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
     std::unique_ptr<Searcher> (*make)(Engine& engine);
     bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
+    bool endless = false;  ///< goes on for as long as it may
     bool learned = false;  ///< of EngineOptions::learned; runs only where it is named
 };
 

@@ -111,7 +111,8 @@ struct PlanOptions {
     // How to search.
     std::vector<std::string> searchers{"auto"};  ///< in this order, each from the best so far
     Scheduler scheduler = Scheduler::pct;
-    /// >= 0. Without it and without `evaluations`: 10 seconds.
+    /// >= 0. Without it and without `evaluations` searches end by themselves, or after 60 s; after 10 s where one of
+    /// the searchers goes on for as long as it may (exact, mcmc, local-search, rl).
     std::optional<std::chrono::duration<double>> time_limit;
     std::optional<std::int64_t> evaluations;  ///< of strategies; >= 1
     std::uint64_t seed = 1;                   ///< of everything random
@@ -139,6 +140,7 @@ enum class Status : std::uint8_t {
     optimal,           ///< proven: no legal plan is better
     found,             ///< the searchers ended by themselves
     budget_exhausted,  ///< time or evaluations ran out, or a stop was requested
+    none_found,        ///< the same, before a plan was found that fits
     infeasible,        ///< no plan fits the memory, or the constraints contradict each other
 };
 std::string_view to_text(Status status);
@@ -160,10 +162,10 @@ struct Baseline {
 
 struct SearchResult {
     Status status = Status::infeasible;
-    std::optional<Plan> best;   ///< the plan; empty when infeasible
-    std::string shortage;       ///< infeasible: what is short and by how much
+    std::optional<Plan> best;   ///< the plan; empty when infeasible or none_found
+    std::string shortage;       ///< without a plan: what is short and by how much
     Time lower_bound;           ///< no legal plan is faster
-    std::optional<double> gap;  ///< value / lower bound - 1; none when infeasible or the bound is 0
+    std::optional<double> gap;  ///< value / lower bound - 1; none without a plan, or when the bound is 0
     std::optional<Time> measured;  ///< with Reward::measured: the plan took that long
     std::string limited_by;        ///< what the bound comes from, e.g. "memory of 4 devices"
     std::optional<NumericalBound> numerical_bound;  ///< where it is above `lower_bound`
@@ -173,7 +175,7 @@ struct SearchResult {
     std::vector<Baseline> baselines;
 
     [[nodiscard]] bool feasible() const { return best.has_value(); }
-    /// Throws UsageError with the shortage when infeasible.
+    /// Throws UsageError with the shortage when there is none.
     [[nodiscard]] const Plan& plan() const;
 };
 

@@ -189,6 +189,7 @@ std::int64_t CallSearch::proposals_per_walk(const Engine& engine) const {
 Status CallSearch::round(Engine& engine) {
     const double spent = this->spent(engine);
     begin_cycles(engine, spent);
+    engine.set_done(spent);
     const auto count = static_cast<std::int64_t>(chains_.size());
     std::int64_t wanted = count * proposals_per_walk(engine);
     if (options_.own_budget) wanted = std::min(wanted, most_ - proposals_);

@@ -99,8 +99,7 @@ void LoadSearch::look_around(Engine& engine) {
 
 /// The engine ends a search whose budget is spent.
 bool LoadSearch::is_over(const Engine& engine) const {
-    const bool asked = engine.spent() && !engine.options().default_budget;
-    return (options_.own_budget || !asked) && work_ >= most_work_;
+    return (options_.own_budget || !engine.spent()) && work_ >= most_work_;
 }
 
 void LoadSearch::start(Engine& engine) {

@@ -302,7 +302,7 @@ TEST_F(ExitCode, NamesTheNodeOfAWorkloadThatFitsNoDevice) {
 
 TEST_F(ExitCode, IsFourLeavesAnOlderPlanAlone) {
     write("plan.json", "an older plan");
-    EXPECT_EQ(run(plan_mlp({"--memory-limit", "10000"})).code, 4);
+    EXPECT_EQ(run(plan_mlp({"--memory-limit", "10000", "-o", "plan.json"})).code, 4);
     EXPECT_EQ(read("plan.json"), "an older plan");
 }
 

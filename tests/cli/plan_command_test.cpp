@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 class PlanCommand : public ProgramTest {
@@ -231,6 +232,59 @@ TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
     EXPECT_EQ(run({"verify", "plan.json", example("models/resnet50.onnx")}).code, 0);
 }
 
+// That nothing fits is not what an interrupt proves.
+TEST_F(PlanCommand, WritesNothingWhenInterruptedBeforeAPlanFits) {
+    const std::vector<std::string> arguments = {"plan",           example("models/resnet50.onnx"),
+                                                "--batch",        "8",
+                                                "--machine",      "a100-t4",
+                                                "--searcher",     "mcmc",
+                                                "--memory-limit", "16MiB",
+                                                "--json",         "--verbose"};
+    auto timed = arguments;
+    timed.insert(timed.end(), {"--time-limit", "600"});
+    const Outcome interrupted = run_and_interrupt_at("searching", timed);
+    EXPECT_EQ(interrupted.code, 130) << interrupted.err;
+    EXPECT_THAT(interrupted.err, HasSubstr("partita: interrupted: no plan found fits"));
+    EXPECT_THAT(interrupted.err, Not(HasSubstr("infeasible")));
+    auto counted = arguments;
+    counted.insert(counted.end(), {"--evaluations", "1"});
+    const Outcome spent = run(counted);
+    EXPECT_EQ(spent.code, 4) << spent.err;
+    EXPECT_THAT(spent.err, HasSubstr("partita: the budget is spent: no plan found fits"));
+    for (const Outcome& outcome : {interrupted, spent}) {
+        const json summary = json::parse(outcome.out);
+        EXPECT_EQ(summary["status"], "none_found");
+        EXPECT_EQ(summary["value_ps"], nullptr);
+        EXPECT_THAT(std::string(summary["shortage"]), HasSubstr("bytes short in all"));
+    }
+    EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(PlanCommand, WritesOverNoPlanOfAnotherModelUnlessItIsNamed) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    EXPECT_EQ(run(plan_mlp({"--searcher", "hash"})).code, 0);
+    EXPECT_EQ(plan()["search"]["searcher"], "hash");
+    const std::string before = read("plan.json");
+    const std::vector<std::string> other = {
+        "plan",       example("runnable/encoder-layer/model.onnx"),
+        "--bind",     "batch=4",
+        "--bind",     "sequence=16",
+        "--machine",  "cpu:2",
+        "--searcher", "single-device"};
+    const Outcome refused = run(other);
+    EXPECT_EQ(refused.code, 2) << refused.err;
+    EXPECT_THAT(refused.err,
+                HasSubstr("plan.json holds a plan of another model, model.onnx. Say where"));
+    EXPECT_EQ(read("plan.json"), before);
+    auto named = other;
+    named.insert(named.end(), {"-o", "plan.json"});
+    EXPECT_EQ(run(named).code, 0);
+    EXPECT_NE(read("plan.json"), before);
+    write("plan.json", "my notes");
+    EXPECT_THAT(run(other).err, HasSubstr("plan.json holds something that is no plan"));
+    EXPECT_EQ(read("plan.json"), "my notes");
+}
+
 TEST_F(PlanCommand, SaysHowTheBatchWasBound) {
     const Outcome result = run(plan_mlp());
     EXPECT_THAT(result.out, HasSubstr("batch = 8"));
@@ -294,6 +348,31 @@ TEST_F(PlanCommand, SaysWhichElementTypesAMachineNamesNoRateOf) {
     };
     EXPECT_THAT(notes_on("dgx-1-v100"), HasSubstr("names no matrix_flops of bfloat16"));
     EXPECT_THAT(notes_on("dgx-h100"), Not(HasSubstr("matrix_flops")));
+}
+
+// People who do without a search are not bound to the micro-batches and the order that are asked of the plan.
+TEST_F(PlanCommand, ComparesWithBaselinesThatCutTheBatchAsTheyLike) {
+    const auto plan_with = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = {"plan",      example("models/resnet50.onnx"),
+                                              "--batch",   "64",
+                                              "--mode",    "training",
+                                              "--machine", "dgx-1-v100",
+                                              "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out);
+    };
+    const json pipeline =
+        plan_with({"--searcher", "expert", "--micro-batches", "8", "--schedule", "1f1b"});
+    EXPECT_EQ(pipeline["schedule"], "1f1b");
+    const json data_parallel = plan_with({"--searcher", "data-parallel"});
+    const auto& baselines = pipeline["baselines"];
+    const auto at = std::ranges::find(baselines, "data-parallel",
+                                      [](const json& each) { return each["name"]; });
+    ASSERT_NE(at, baselines.end());
+    EXPECT_EQ((*at)["value_ps"], data_parallel["value_ps"]);
+    EXPECT_LT((*at)["value_ps"], pipeline["value_ps"]);
 }
 
 TEST_F(PlanCommand, SlowerLinksMakeASlowerDataParallelPlan) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace {
 
 using plan::Problem;
 using plan::ProblemOptions;
+using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 ProblemOptions training() {
@@ -102,25 +105,54 @@ TEST(AutoSearch, EndsByItselfWithoutABudget) {
     EXPECT_LE(result.evaluations, AutoOptions{}.most_proposals + quick_evaluations(problem) + 4);
 }
 
-// The program's default limit is a guard and nothing that auto should use up.
-TEST(AutoSearch, EndsBeforeALimitThatNobodyAskedFor) {
+// Where nobody asks for a limit, how fast the host is changes nothing but whether the guard cuts the search.
+TEST(AutoSearch, FindsTheSameOnSlowHostsUnlessTheGuardCutsIt) {
     const graph::OpGraph graph = support::chain_network(12);
     const cost::Machine machine = plan::switched_machine(4);
     const Problem problem = plan::make_problem(graph, machine, training());
-    const auto evaluations = [&](bool default_budget) {
+    const auto result_where_asking_takes = [&](std::chrono::milliseconds time) {
         // The engine asks for the time a few times per evaluation.
-        const support::FakeClock clock(std::chrono::milliseconds(1));
+        const support::FakeClock clock(time);
         EngineOptions options = no_budget();
-        options.time_limit = std::chrono::seconds(20);
-        options.default_budget = default_budget;
+        options.default_budget = true;
         options.clock = &clock;
-        const SearchResult result = search(problem, options);
-        EXPECT_EQ(result.status, default_budget ? Status::found : Status::budget_exhausted);
-        return result.evaluations;
+        return search(problem, options);
     };
-    const std::int64_t by_default = evaluations(true);
-    EXPECT_EQ(by_default, search(problem, no_budget()).evaluations);
-    EXPECT_LT(by_default, evaluations(false));
+    const SearchResult free = search(problem, no_budget());
+    const SearchResult slow = result_where_asking_takes(std::chrono::milliseconds(1));
+    EXPECT_EQ(slow.status, Status::found);
+    EXPECT_EQ(slow.evaluations, free.evaluations);
+    EXPECT_EQ(slow.strategy, free.strategy);
+    EXPECT_THAT(slow.notes, IsEmpty());
+    const SearchResult cut = result_where_asking_takes(std::chrono::milliseconds(100));
+    EXPECT_EQ(cut.status, Status::budget_exhausted);
+    EXPECT_LT(cut.evaluations, free.evaluations);
+    EXPECT_THAT(cut.notes, ElementsAre(HasSubstr("cut by the clock after 60 s")));
+}
+
+template <int rounds>
+std::unique_ptr<Searcher> auto_of_rounds(Engine& /*engine*/) {
+    return std::make_unique<AutoSearch>(AutoOptions{.most_proposals = 1'000, .most_rounds = rounds});
+}
+
+TEST(AutoSearch, GoesOnWhileTheLastQuarterImproved) {
+    int went_on = 0;
+    for (const std::uint64_t seed : {1, 4, 7}) {
+        Random random(seed);
+        const graph::OpGraph graph = support::random_network(random, 150);
+        const cost::Machine machine = support::random_machine(random, 6, Bytes{10'000'000});
+        const Problem problem = plan::make_problem(graph, machine, training());
+        const auto run = [&](const SearcherRow& row) {
+            return Engine(problem, no_budget(1, seed)).run(std::span(&row, 1));
+        };
+        const SearchResult once = run({.name = "auto", .make = auto_of_rounds<1>});
+        const SearchResult on = run({.name = "auto", .make = auto_of_rounds<1'000>});
+        EXPECT_EQ(on.status, Status::found);
+        EXPECT_FALSE(once.evaluation.better_than(on.evaluation));
+        if (on.evaluations > once.evaluations) ++went_on;
+    }
+    EXPECT_GE(went_on, 1);
+    EXPECT_LT(went_on, 3);
 }
 
 TEST(AutoSearch, GivesTheSamePlanWithAnyNumberOfThreads) {

@@ -159,14 +159,15 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }
 
-/// May ATen's fused function run it? That knows no capped scores and no queries without keys, and
+/// May ATen's fused function run it? That knows no capped scores and no empty operands, and
 /// aligns causal queries with the first keys, as ONNX does where there are no past ones.
-bool is_plain(const KernelCall& call) {
+bool is_plain(const KernelCall& call, const AttentionOperands& o) {
     const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
     const bool has_window =
         call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
     const bool has_past = call.has(kPastKey) && call.integer("is_causal", 0) != 0;
-    return !shows_scores && !has_window && !has_past && !call.has(kMask) &&
+    const bool is_empty = o.query.numel() == 0 || o.key.numel() == 0 || o.value.numel() == 0;
+    return !is_empty && !shows_scores && !has_window && !has_past && !call.has(kMask) &&
            !call.has(kKeyLengths) && call.real("softcap", 0.0) == 0 &&
            call.integer("softmax_precision", 0) == 0;
 }
@@ -174,7 +175,7 @@ bool is_plain(const KernelCall& call) {
 Tensors attention(const KernelCall& call) {
     const AttentionOperands o = attention_operands(call);
     Attended y;
-    if (is_plain(call)) {
+    if (is_plain(call, o)) {
         y.result = at::scaled_dot_product_attention(o.query, repeated(o.key, o.query.size(1)),
                                                     repeated(o.value, o.query.size(1)),
                                                     /*attn_mask=*/std::nullopt, /*dropout_p=*/0.0,
@@ -247,6 +248,8 @@ Tensors rotary_embedding(const KernelCall& call) {
     const at::Tensor x = is_packed ? by_head(data, call.integer("num_heads", 1)) : data;
     const std::int64_t given = call.integer("rotary_embedding_dim", 0);
     const std::int64_t size = given == 0 ? x.size(3) : given;
+    expect(size >= 0 && size % 2 == 0 && size <= x.size(3),
+           "rotary_embedding_dim: expected pairs of a head's elements");
     const auto cache = [&](std::size_t operand) {
         const at::Tensor& table = call.operand(operand);
         if (!call.has(3)) return table.unsqueeze(1);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/kernels/operands.h"
 
+#include <algorithm>
+#include <string>
+
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "graph/part.h"
+#include "runtime/kernels/expected.h"
 
 namespace partita::runtime {
 
@@ -21,6 +25,14 @@ std::int64_t trailing_dims(const graph::PartOp& op, std::int64_t full_rank, std:
 }
 
 }  // namespace
+
+std::int64_t from_front(std::int64_t axis, std::int64_t rank) {
+    const std::int64_t dims = std::max<std::int64_t>(rank, 1);
+    if (axis < -dims || axis >= dims) {
+        expect(false, "axis: expected a dim of " + std::to_string(rank) + ", got " + std::to_string(axis));
+    }
+    return axis < 0 ? axis + dims : axis;
+}
 
 at::Tensor second_operand(const KernelCall& call) {
     at::Tensor operand = call.operand(1);

@@ -9,6 +9,7 @@
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
+#include "graph/error.h"
 #include "graph/op_rule.h"
 #include "graph/part.h"
 #include "runtime/kernels/part_kernel.h"
@@ -84,6 +85,23 @@ private:
     std::vector<std::size_t> uses_;
 };
 
+/// Says the op where it fails; oneDNN's errors are not c10's.
+void compute(GraphRun& run, const graph::OpGraph& graph, OpId id) {
+    const auto failure = [&](const std::string& what) {
+        const graph::Op& op = graph.op(id);
+        return std::runtime_error("'" + op.name + "' (" + op.type + "): " + what);
+    };
+    try {
+        run.compute(id);
+    } catch (const InputError&) {
+        throw;
+    } catch (const c10::Error& error) {
+        throw failure(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+        throw failure(error.what());
+    }
+}
+
 }  // namespace
 
 Tensors read_by(const PartKernel& kernel, std::span<const at::Tensor> inputs) {
@@ -108,12 +126,7 @@ Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> input
         case OpKind::parameter:
         case OpKind::constant: run.load(op.outputs[0]); break;
         case OpKind::output: outputs.push_back(run.take(op.inputs[0])); break;
-        case OpKind::compute: try { run.compute(OpId(i));
-            } catch (const c10::Error& error) {
-                throw std::runtime_error("'" + op.name + "' (" + op.type +
-                                         "): " + error.what_without_backtrace());
-            }
-            break;
+        case OpKind::compute: compute(run, graph, OpId(i)); break;
         }
     }
     return outputs;

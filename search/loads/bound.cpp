@@ -7,6 +7,7 @@
 #include "search/group_graph.h"
 #include "search/loads/graph.h"
 #include "search/loads/tree.h"
+#include "search/pieces/graph.h"
 
 namespace partita::search {
 
@@ -32,7 +33,9 @@ Time load_bound(const plan::Problem& problem, Time known) {
     LoadTree tree(load, options);
     std::int64_t bound = known.raw();
     std::int64_t step = bound / kFirstStep + 1;
-    while (tree.operations() < kOperations && step > bound / kFinest) {
+    // Where nothing fits the memory, no target is too high: the bound stops at kNever.
+    while (tree.operations() < kOperations && bound < kNever && step > bound / kFinest) {
+        step = std::min(step, kNever - bound);
         tree.look_below(bound + step);
         if (tree.advance(kPerTarget) && !tree.solution()) {
             bound += step;

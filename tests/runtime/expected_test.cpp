@@ -109,6 +109,35 @@ std::vector<Hostile> hostile_ops() {
          {"OneHot", {list({1}), number(3), ones({1})}, {1, 3}},
          "operand 2: expected 2 elements"},
         {"sums along no axis", {"CumSum", {x, none}, shape}, "operand 1: expected one element"},
+        {"sums along an axis in front",
+         {"CumSum", {x, number(-4)}, shape, DType::float32, {{"exclusive", std::int64_t{1}}}},
+         "axis: expected a dim of 3, got -4"},
+        {"products along an axis behind",
+         {"CumProd", {x, number(3)}, shape, DType::float32, {{"exclusive", std::int64_t{1}}}},
+         "axis: expected a dim of 3, got 3"},
+        {"more indices than dims",
+         {"GatherND", {x, at::zeros({2, 4}, at::kLong)}, {2}},
+         "operand 1: expected no more indices"},
+        {"more indices than dims to write",
+         {"ScatterND", {x, at::zeros({2, 4}, at::kLong), ones({2})}, shape},
+         "operand 1: expected no more indices"},
+        {"batches in front",
+         {"GatherND",
+          {x, at::zeros({2, 1}, at::kLong)},
+          {2, 4},
+          DType::float32,
+          {{"batch_dims", std::int64_t{-1}}}},
+         "batch_dims: expected fewer"},
+        {"turned without a partner",
+         {"RotaryEmbedding", {ones({1, 2, 3, 1}), ones({1, 3, 1}), ones({1, 3, 1})}, {1, 2, 3, 1}},
+         "rotary_embedding_dim: expected pairs"},
+        {"scales along an axis in front",
+         {"QuantizeLinear",
+          {ones({2, 4}), ones({4})},
+          {2, 4},
+          DType::uint8,
+          {{"axis", std::int64_t{-3}}}},
+         "axis: expected a dim of 2, got -3"},
         {"few statistics, opset 7", normalize(7), "operand 1: expected c elements"},
         {"few statistics, opset 9", normalize(9), "operand 1: expected c elements"},
         {"flat boxes",
@@ -196,6 +225,15 @@ void expect_smallest_by_minus_one(at::ScalarType type) {
 TEST(Kernel, TheSmallestIntegerByMinusOneWrapsAround) {
     expect_smallest_by_minus_one<std::int32_t>(at::kInt);
     expect_smallest_by_minus_one<std::int64_t>(at::kLong);
+}
+
+// ATen's fused function divides by the number of queries.
+TEST(Kernel, AttentionOfNoQueriesIsEmpty) {
+    const at::Tensor none = at::ones({2, 3, 0, 8});
+    const at::Tensor keys = at::ones({2, 3, 6, 8});
+    EXPECT_EQ(result_of({"Attention", {none, keys, keys}, {2, 3, 0, 8}, DType::float32, {}, 23})
+                  .sizes(),
+              none.sizes());
 }
 
 // Of eight triangles up to 1 MHz the first three begin among the nine bins up to 4 kHz.

@@ -27,6 +27,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/error.h"
+#include "graph/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
@@ -48,10 +49,17 @@ struct HostileResult {
     std::string reason;  ///< of all but `ran`
 };
 
+/// Slow is not endless: what ATen does for minutes because the model says so is left out.
 bool is_too_large(const graph::OpGraph& graph) {
     constexpr Bytes kMost{std::int64_t{64} << 20};
+    constexpr Flops kMostWork{1'000'000'000};
     for (const graph::Tensor& tensor : graph.tensors()) {
         if (tensor.bytes() > kMost) return true;
+    }
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::OpId op(i);
+        if (graph.op(op).kind != graph::OpKind::compute) continue;
+        if (graph::rule_of(graph, op).flops > kMostWork) return true;
     }
     return false;
 }
@@ -76,7 +84,7 @@ HostileResult import_and_run(const HostileModel& hostile) {
 }
 
 /// Every op on the CPU for at most 5 s. Refused: InputError or UsageError. Failed: ATen's own refusal, or the end of
-/// the time. Too large: not run, for it has tensors of more than 64 MiB. Wrong: anything else that is thrown.
+/// the time. Too large: not run, for it has tensors of more than 64 MiB or does more than 1 GFLOP. Wrong: anything else that is thrown.
 HostileResult run(const HostileModel& model) {
     try {
         return import_and_run(model);

@@ -175,7 +175,7 @@ TEST(Mcmc, SaysWhatIsShortWhenNothingFits) {
     options.constraints.memory_limit = Bytes{9'300};
     const Problem problem = plan::make_problem(graph, machine, options);
     const SearchResult result = search(problem, budget(300));
-    EXPECT_EQ(result.status, Status::infeasible);
+    EXPECT_EQ(result.status, Status::none_found);
     EXPECT_NE(result.shortage, "");
 }
 

@@ -211,7 +211,8 @@ void ModelReader::read_node(const onnx::NodeProto& proto, std::size_t index, Sco
         return;
     }
     check_node(node);
-    const bool standard = node.domain.empty();
+    // What this version of the standard does not have has not been checked: its name says nothing.
+    const bool standard = node.domain.empty() && node.schema != nullptr;
     if (standard && proto.op_type() == "Constant") {
         read_constant(node, scope);
         return;
@@ -285,7 +286,7 @@ bool ModelReader::fold_node(const Node& node, Scope& scope) {
 void ModelReader::read_as_reshape(DraftNode& made, Draft& draft) {
     constexpr int kReshapeTakesItsTarget = 5;
     const bool gathers = made.type == "Gather" || made.type == "GatherND";
-    if (!gathers || !made.domain.empty() || made.opset < kReshapeTakesItsTarget) return;
+    if (!gathers || !made.domain.empty() || !made.known_operator || made.opset < kReshapeTakesItsTarget) return;
     if (made.results[0] == kNoValue) return;
     const auto data = shape_of(values_[made.operands[0]].type);
     const auto result = shape_of(values_[made.results[0]].type);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elements looked up and replaced by index. Indices below 0 count from the end everywhere.
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -11,7 +10,6 @@
 
 #include "runtime/kernels/carried.h"
 #include "runtime/kernels/elements.h"
-#include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -87,16 +85,6 @@ at::Tensor merged_rows(const at::Tensor& indices, at::IntArrayRef sizes) {
     return rows;
 }
 
-/// How many dims of `data` ONNX's `indices` [... k] name, the last ones of which come after `batch_dims`.
-std::size_t named_dims(const at::Tensor& indices, at::IntArrayRef data, std::int64_t batch_dims) {
-    const auto rank = static_cast<std::int64_t>(data.size());
-    expect(batch_dims >= 0 && batch_dims < std::max<std::int64_t>(indices.dim(), 1),
-           "batch_dims: expected fewer than operand 1 has dims");
-    expect(indices.dim() > 0 && indices.size(-1) <= rank - batch_dims,
-           "operand 1: expected no more indices in its last dim than operand 0 has dims to name");
-    return static_cast<std::size_t>(batch_dims + indices.size(-1));
-}
-
 /// Which rows of the dims [b x], merged, GatherND takes: indices [b i k] -> [b i].
 at::Tensor nd_rows(const at::Tensor& indices, at::IntArrayRef sizes, std::size_t batch_dims) {
     const auto selected = static_cast<std::size_t>(indices.size(-1));
@@ -122,9 +110,9 @@ at::Tensor merged(const at::Tensor& data, std::size_t dims) {
 Tensors gather_nd(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const at::Tensor& indices = call.operand(1);
-    const std::int64_t batch_dims = call.integer("batch_dims", 0);
-    const std::size_t dims = named_dims(indices, data.sizes(), batch_dims);
-    const at::Tensor rows = nd_rows(indices, data.sizes(), static_cast<std::size_t>(batch_dims));
+    const auto batch_dims = static_cast<std::size_t>(call.integer("batch_dims", 0));
+    const at::Tensor rows = nd_rows(indices, data.sizes(), batch_dims);
+    const std::size_t dims = batch_dims + static_cast<std::size_t>(indices.size(-1));
     Ints shape = rows.sizes().vec();
     shape.insert(shape.end(), data.sizes().begin() + static_cast<std::ptrdiff_t>(dims),
                  data.sizes().end());
@@ -134,10 +122,9 @@ Tensors gather_nd(const KernelCall& call) {
 Tensors gather_nd_backward(const BackwardCall& call) {
     const graph::Shape& shape = call.operand_shapes[0];
     const at::Tensor& indices = call.operand(1);
-    const std::int64_t batch_dims = call.integer("batch_dims", 0);
-    const std::size_t dims = named_dims(indices, shape, batch_dims);
-    const at::Tensor rows =
-        nd_rows(indices, shape, static_cast<std::size_t>(batch_dims)).reshape(-1);
+    const auto batch_dims = static_cast<std::size_t>(call.integer("batch_dims", 0));
+    const at::Tensor rows = nd_rows(indices, shape, batch_dims).reshape(-1);
+    const std::size_t dims = batch_dims + static_cast<std::size_t>(indices.size(-1));
     const at::Tensor& given = call.gradients[0];
     const at::Tensor gradient = merged(at::zeros(shape, given.options()), dims);
     Ints selected = gradient.sizes().vec();
@@ -170,7 +157,7 @@ Tensors scatter_elements(const KernelCall& call) {
 Tensors scatter_nd(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const at::Tensor& indices = call.operand(1);
-    const std::size_t dims = named_dims(indices, data.sizes(), 0);
+    const auto dims = static_cast<std::size_t>(indices.size(-1));
     const at::Tensor rows = merged_rows(indices, data.sizes().slice(0, dims)).reshape(-1);
     if (data.numel() == 0) return {data};
     const at::Tensor flat = merged(data, dims).unsqueeze(-1).flatten(1);

@@ -24,6 +24,7 @@ at::Tensor laid_out(const KernelCall& call, const at::Tensor& parameter) {
     const at::Tensor& x = call.operand(0);
     const at::Tensor numbers = computable(parameter);
     if (numbers.numel() == 1 && numbers.dim() <= 1) return numbers.reshape({});
+    expect(x.dim() > 0, "operand 1: expected one scale for operand 0, which has no dims");
     const std::int64_t axis = from_front(call.integer("axis", 1), x.dim());
     if (numbers.dim() == 1) {
         graph::Shape shape(static_cast<std::size_t>(x.dim()), 1);

@@ -99,6 +99,19 @@ TEST(Ranks, ThatANodeMakesNameTheNode) {
                                            "have at most 64 dims, got 65"));
 }
 
+// --- operators before their time ----------------------------------------------------------------
+
+// GatherND came with opset 11: nothing has looked at its operands.
+TEST(OperatorsOfLaterOpsets, AreNotTakenForWhatTheyBecame) {
+    onnx::ModelProto model = empty_model();
+    model.mutable_opset_import(0)->set_version(9);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    add_input(graph, "x", {2, 2});
+    add_node(graph, "GatherND", {"x", ""}, {"y"});
+    add_output(graph, "y");
+    EXPECT_THAT(refusal(model), HasSubstr("'y'"));
+}
+
 // --- multiplied by functions -------------------------------------------------------------------
 
 void call(onnx::ModelProto& model, const std::string& function, int times) {

@@ -32,6 +32,8 @@ if(PARTITA_SANITIZE)
         # GCC's sanitizers make these two see ghosts.
         "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-uninitialized>")
     target_link_options(partita_flags INTERFACE "-fsanitize=${PARTITA_SANITIZE}")
+    target_sources(partita_flags INTERFACE
+        "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${CMAKE_CURRENT_LIST_DIR}/keep_modules.cpp>")
 endif()
 if(PARTITA_FUZZ)
     target_compile_options(partita_flags INTERFACE -fsanitize=fuzzer-no-link)

@@ -116,7 +116,10 @@ void write_policy(const std::filesystem::path& file, const PolicyNet& net) {
 }
 
 std::shared_ptr<PolicyNet> read_policy(const std::filesystem::path& file) {
-    const std::string text = graph::read_text_file(file);
+    return parse_policy(graph::read_text_file(file), file);
+}
+
+std::shared_ptr<PolicyNet> parse_policy(std::string_view text, const std::filesystem::path& file) {
     Reader reader(file, checked_body(file, text));
     auto net = std::make_shared<PolicyNet>(read_options(reader));
     const at::NoGradGuard no_grad;

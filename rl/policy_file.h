@@ -17,6 +17,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "rl/policy_net.h"
 
@@ -27,5 +28,7 @@ void write_policy(const std::filesystem::path& file, const PolicyNet& net);
 
 /// Throws InputError.
 std::shared_ptr<PolicyNet> read_policy(const std::filesystem::path& file);
+/// What such a file holds; errors name `file`.
+std::shared_ptr<PolicyNet> parse_policy(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace partita::rl

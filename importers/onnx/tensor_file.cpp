@@ -2,7 +2,9 @@
 #include "importers/onnx/tensor_file.h"
 
 #include <fstream>
+#include <istream>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
@@ -13,12 +15,22 @@
 
 namespace partita::importers {
 
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& file, std::string_view what) {
+    throw InputError(fmt::format("{}: {}. Write the data set again.", file.string(), what));
+}
+
+}  // namespace
+
 graph::HostTensor read_tensor_file(const std::filesystem::path& file) {
-    const auto fail = [&](const std::string& what) {
-        throw InputError(fmt::format("{}: {}. Write the data set again.", file.string(), what));
-    };
     std::ifstream stream(file, std::ios::binary);
-    if (!stream) fail("cannot be read");
+    if (!stream) refuse(file, "cannot be read");
+    return parse_tensor_file(stream, file);
+}
+
+graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file) {
+    const auto fail = [&](std::string_view what) { refuse(file, what); };
     onnx::TensorProto proto;
     if (!proto.ParseFromIstream(&stream)) fail("expected an ONNX tensor, got something else");
     const std::string fault = fault_of(proto);

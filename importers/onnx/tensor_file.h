@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace partita::importers {
 /// One TensorProto. Throws InputError naming the file when it cannot be read, holds anything but a tensor
 /// of numbers, or has another size than its shape says.
 graph::HostTensor read_tensor_file(const std::filesystem::path& file);
+/// What such a file holds; errors name `file`.
+graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file);
 
 /// STEM_0.pb, STEM_1.pb, ...: as many as there are, in order.
 std::vector<graph::HostTensor> read_tensor_files(const std::filesystem::path& folder,

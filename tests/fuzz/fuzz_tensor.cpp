@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a tensor of a data set: either an error that the user can act on, or a tensor with the bytes that its
+// shape says.
+#include <cstdint>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "graph/error.h"
+#include "graph/host_tensor.h"
+#include "graph/tensor.h"
+#include "importers/onnx/tensor_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+    try {
+        const auto tensor = partita::importers::parse_tensor_file(stream, "input_0.pb");
+        partita::graph::Tensor same;
+        same.shape = tensor.shape;
+        same.dtype = tensor.dtype;
+        if (same.bytes() != partita::Bytes(static_cast<std::int64_t>(tensor.bytes.size()))) std::abort();
+    } catch (const partita::InputError&) {
+    }
+    return 0;
+}

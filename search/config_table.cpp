@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -35,6 +34,23 @@ bool is_among(const std::vector<int>& sorted, int value) {
     return std::binary_search(sorted.begin(), sorted.end(), value);
 }
 
+/// Lists of devices whose stretches split ops may share: all, the equal ones, and what constraints leave ops, of
+/// many different lists the first.
+std::vector<std::vector<int>> devices_to_share(const Problem& problem) {
+    constexpr std::size_t kMostLists = 8;
+    std::vector<std::vector<int>> lists;
+    const auto add = [&](const std::vector<int>& devices) {
+        if (std::find(lists.begin(), lists.end(), devices) == lists.end()) lists.push_back(devices);
+    };
+    add(usable_devices(problem));
+    add(equal_devices(problem));
+    if (problem.constraints().whole_ops) return lists;
+    for (std::size_t i = 0; i < problem.graph().op_count() && lists.size() < kMostLists; ++i) {
+        if (problem.has_forward(OpId(i))) add(problem.allowed_devices(OpId(i)));
+    }
+    return lists;
+}
+
 }  // namespace
 
 ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
@@ -44,16 +60,13 @@ ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
       degree_lists_(problem),
       sets_(problem.device_count()),
       ops_(problem.graph().op_count()) {
-    std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
-    std::iota(all.begin(), all.end(), 0);
-    add_sets(all);
-    const std::vector<int> equal = equal_devices(problem);
-    if (equal != all) add_sets(equal);
+    for (const std::vector<int>& devices : devices_to_share(problem)) add_sets(devices);
     for (auto& [size, sets] : by_size_) {
         for (const DeviceSet& set : sets.sets) sets.ids.push_back(sets_.id(set));
     }
+    const auto all = static_cast<std::size_t>(problem.device_count());
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-        restricted_.push_back(problem.allowed_devices(OpId(i)).size() != all.size() ? 1 : 0);
+        restricted_.push_back(problem.allowed_devices(OpId(i)).size() != all ? 1 : 0);
     }
     phase(problem.policy().micro_batches);
 }

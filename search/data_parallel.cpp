@@ -2,7 +2,6 @@
 #include "search/data_parallel.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -125,8 +124,7 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
 }
 
 std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
-    std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
-    std::iota(all.begin(), all.end(), 0);
+    std::vector<int> all = usable_devices(problem);
     std::vector<int> fastest = equal_devices(problem);
     std::vector<int> node;
     for (const int d : fastest) {

@@ -2,6 +2,8 @@
 #include "search/split_configs.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <vector>
 
 namespace partita::search {
@@ -12,19 +14,34 @@ using plan::OpConfig;
 using plan::Problem;
 using plan::Strategy;
 
+std::vector<int> usable_devices(const Problem& problem) {
+    std::vector<int> all(static_cast<std::size_t>(problem.device_count()));
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<char> usable(all.size(), 0);
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (!problem.has_forward(OpId(i))) continue;
+        const std::vector<int>& allowed = problem.allowed_devices(OpId(i));
+        if (allowed.size() == all.size()) return all;
+        for (const int device : allowed) usable[static_cast<std::size_t>(device)] = 1;
+    }
+    std::vector<int> devices;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(devices),
+                 [&](int device) { return usable[static_cast<std::size_t>(device)] != 0; });
+    return devices.empty() ? all : devices;
+}
+
 std::vector<int> equal_devices(const Problem& problem) {
     const auto flops = [&](int device) {
         return problem.machine().device(device).matrix_flops_of(graph::DType::float32);
     };
-    int best = 0;
-    for (int d = 1; d < problem.device_count(); ++d) {
+    std::vector<int> devices = usable_devices(problem);
+    int best = devices.front();
+    for (const int d : devices) {
         if (flops(d) > flops(best)) best = d;
     }
-    std::vector<int> equal;
-    for (int d = 0; d < problem.device_count(); ++d) {
-        if (problem.device_class(d) == problem.device_class(best)) equal.push_back(d);
-    }
-    return equal;
+    std::erase_if(devices,
+                  [&](int d) { return problem.device_class(d) != problem.device_class(best); });
+    return devices;
 }
 
 int node_size(const Problem& problem) {

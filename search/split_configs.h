@@ -10,7 +10,10 @@
 
 namespace partita::search {
 
-/// The devices of the class with the fastest matrix products, rising; ties by the first device.
+/// The devices that an op that runs may use (Constraints::allowed), rising; all if nothing runs.
+std::vector<int> usable_devices(const plan::Problem& problem);
+
+/// Of these, the class with the fastest matrix products, rising; ties by the first device.
 std::vector<int> equal_devices(const plan::Problem& problem);
 
 /// Of these, how many the node of the first has.

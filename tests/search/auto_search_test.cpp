@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "importers/onnx/onnx_importer.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/engine.h"
@@ -200,6 +201,22 @@ TEST(AutoSearch, LeavesMcmcOutWhereAProposalCostsTooMuch) {
     EXPECT_FALSE(little.acceptance_rate);
     // A budget that is asked for is used all the same.
     EXPECT_EQ(Engine(problem, budget(100)).run(std::vector{row}).evaluations, 100);
+}
+
+// Plans for three of eight devices were half as slow again: only halves and quarters of the machine were tried.
+TEST(AutoSearch, PlansForDevicesThatConstraintsLeaveAsForAMachineOfThem) {
+    const auto model =
+        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 96});
+    const graph::OpGraph& graph = model.graph;
+    const cost::Machine three = plan::switched_machine(3, {0, 0, 0});
+    const cost::Machine eight = plan::switched_machine(8, {0, 0, 0, 0, 0, 0, 0, 0});
+    ProblemOptions fixed = training();
+    fixed.constraints.allowed.assign(graph.op_count(), {0, 1, 2});
+    const auto value = [&](const cost::Machine& machine, const ProblemOptions& options) {
+        const Problem problem = plan::make_problem(graph, machine, options);
+        return search(problem, budget(1'000)).evaluation.value;
+    };
+    EXPECT_LE(value(eight, fixed) / value(three, training()), 1.05);
 }
 
 }  // namespace

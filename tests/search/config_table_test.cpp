@@ -60,6 +60,17 @@ TEST_F(TableOfLeNet, HoldsLegalConfigsOnlyEachOnce) {
     EXPECT_GT(configs, 1'000U);
 }
 
+// Three of eight devices, which no size of the machine divides.
+TEST_F(TableOfLeNet, HasStretchesOfTheDevicesThatConstraintsLeave) {
+    ProblemOptions options;
+    options.constraints.allowed.resize(graph_.op_count());
+    options.constraints.allowed[product().index()] = {1, 2, 6};
+    const Problem problem = this->problem(options);
+    ConfigTable table(problem);
+    EXPECT_THAT(table.sizes(product()), ElementsAre(1, 2, 3));
+    EXPECT_THAT(table.device_sets(product(), 3), ElementsAre(DeviceSet::list({1, 2, 6})));
+}
+
 TEST_F(TableOfLeNet, HasSplitsReplicasReductionsAndPairsOfThem) {
     const Problem problem = this->problem();
     ConfigTable table(problem);

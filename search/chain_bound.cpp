@@ -24,8 +24,10 @@ constexpr std::int64_t kWeights = 1 << 12;
 constexpr int kMostDevices = 64;
 /// How much less work counts on quick devices than by their speed: tried one after the other.
 constexpr double kBiases[] = {0, 0.5, 1, 2, 4};
-/// Pairs of states that all evaluations together may look at.
+/// Pairs of states that the evaluations of one bias should look at, by their number. There are at least four.
 constexpr std::int64_t kMostLooks = 16'000'000;
+/// Pairs that all evaluations may look at, which most never need. Then no more is said: after a second or so.
+constexpr std::int64_t kMostLookedAt = 400'000'000;
 
 /// A number of parts and of devices of one link.
 struct State {
@@ -78,8 +80,10 @@ public:
         return looks;
     }
 
-    /// The least mean, with that weight of the chain's length, in kWeights: dynamic programming.
+    /// The least mean, with that weight of the chain's length, in kWeights: dynamic programming. 0 once too much has
+    /// been looked at.
     [[nodiscard]] Time bound(std::int64_t weight) {
+        if (left_ < 0) return Time{0};
         const std::int64_t of_work = kWeights - weight;
         before_.assign(1, {0, 0});
         for (std::size_t link = 0; link < chain_.size(); ++link) {
@@ -91,6 +95,7 @@ public:
                 Int128 least = -1;
                 for (const Sum& before : before_) {
                     if (least >= 0 && before.cost >= least) break;
+                    --left_;
                     Int128 cost = before.cost;
                     if (link > 0) cost += moved(states_[before.state], state, weight);
                     least = least < 0 ? cost : std::min(least, cost);
@@ -100,6 +105,7 @@ public:
                                  to});
             }
             std::swap(before_, here_);
+            if (left_ < 0) return Time{0};
         }
         const Int128 mean = std::ranges::min(before_, {}, &Sum::cost).cost +
                             static_cast<Int128>(of_work) * work_time_;
@@ -142,6 +148,9 @@ private:
     };
 
     void add_state(OpId op, std::size_t row, Time PartTime::*time, Devices devices, Int128 whole) {
+        constexpr std::int64_t kLooksPerClass = 8;  // takes as long
+        left_ -= kLooksPerClass * static_cast<std::int64_t>(work_.classes().count());
+        if (left_ < 0) return;
         by_speed_.clear();
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
@@ -264,6 +273,7 @@ private:
     std::vector<std::size_t> first_;  ///< per link, and the end
     std::int64_t move_ = 0;           ///< ps
     std::int64_t work_time_ = 0;      ///< ps
+    std::int64_t left_ = kMostLookedAt;
     // Kept for their memory.
     std::vector<Speed> by_speed_;
     std::vector<Sum> before_;

@@ -44,7 +44,8 @@ struct ChainBound {
     graph::OpId last;   ///< in training where it turns back
 };
 
-/// Of plans with as many micro-batches as `times`. Time: O(length of the chain * numbers of parts^2), some 30 times.
+/// Of plans with as many micro-batches as `times`. Time: O(length of the chain * numbers of parts^2), some 30 times; a
+/// limit on that work leaves the bound that has been found until then.
 ChainBound chain_bound(const plan::Problem& problem, const BatchTimes& times,
                        const PartTimes& parts, const WorkBound& work);
 

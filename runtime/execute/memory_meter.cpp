@@ -9,6 +9,8 @@
 #include <new>
 #include <vector>
 
+#include <unistd.h>
+
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -84,7 +86,15 @@ BlockCache& cache() {
     return *kCache;
 }
 
+/// Larger blocks, as contents that only a run knows may ask for, would be promised and then end the process.
+std::size_t host_memory() {
+    static const std::size_t kBytes = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                      static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+    return kBytes;
+}
+
 void* new_block(std::size_t size, int number) {
+    if (size > host_memory()) throw std::bad_alloc();
     const bool is_kept = size >= kLeastKept;
     if (is_kept) {
         if (void* const block = cache().take(number)) return block;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every byte that LibTorch allocates counts for the device on whose behalf it is, until it is given back.
+#include <new>
+
 #include <gtest/gtest.h>
 
 #include <ATen/Functions.h>
@@ -49,6 +51,12 @@ TEST_F(MemoryMeter, CountsOnceWhatIsUsedAgain) {
     }
     EXPECT_EQ(held(), 0);
     release_kept_memory();
+    EXPECT_EQ(held(), 0);
+}
+
+TEST_F(MemoryMeter, RefusesABlockThatNoHostHolds) {
+    // Less than the address space, so that the system would promise it.
+    EXPECT_THROW(c10::GetAllocator(c10::DeviceType::CPU)->allocate(std::size_t{1} << 44), std::bad_alloc);
     EXPECT_EQ(held(), 0);
 }
 

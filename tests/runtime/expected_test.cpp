@@ -5,6 +5,7 @@
 #include "runtime/kernels/expected.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -96,6 +97,14 @@ std::vector<Hostile> hostile_ops() {
                      DType::float32,
                      {{"mode", std::string("linear")}, {"antialias", std::int64_t{1}}}};
     };
+    const auto crop = [&](const std::string& mode, double begin) {
+        return OneOp{"Resize",
+                     {x, at::cat({at::full({3}, begin), at::ones({3})}), at::ones({3})},
+                     shape,
+                     DType::float32,
+                     {{"mode", mode},
+                      {"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}};
+    };
     return {
         {"slice without ends", slice({}, {0}, {1}), "operand 2: expected s elements"},
         {"slice of fewer axes", slice({1}, {}, {1}), "operand 3: expected s elements"},
@@ -174,6 +183,8 @@ std::vector<Hostile> hostile_ops() {
         {"columns of empty blocks", columns({0, 2}, {1, 1}), "operand 2: expected a block"},
         {"scaled by 0", scale(0), "scales: expected numbers > 0"},
         {"scaled to next to nothing", scale(1e-9), "scales: expected no more than 2^24"},
+        {"cropped nowhere", crop("nearest", NAN), "roi, scales: expected coordinates"},
+        {"cropped far away", crop("linear", 1e30), "roi, scales: expected coordinates"},
         {"wrapped around nothing",
          {"Pad", {ones({0}), list({1, 1})}, {2}, DType::float32, {{"mode", std::string("wrap")}}},
          "a dim without positions"},

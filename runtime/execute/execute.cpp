@@ -111,9 +111,9 @@ std::vector<Difference> compared(const ExecuteRequest& request, const Sources& s
 void check_memory(Bytes needed) {
     const cost::HostLimits limits = cost::host_limits();
     if (needed <= limits.memory) return;
-    throw DeviceError("parameters, constants and inputs need " + to_text(needed) +
-                      ", this host has " + to_text(limits.memory) +
-                      ". Execute on a larger one, or a smaller model.");
+    throw DeviceError("the plan's devices here need " + to_text(needed) +
+                      " of memory, this host has " + to_text(limits.memory) +
+                      ". Execute on a larger one, or plan for its memory: --set device.memory=...");
 }
 
 std::vector<TaskTime> task_times(const Executor& executor, std::span<const Iteration> iterations,
@@ -165,8 +165,9 @@ ExecuteResult execute_alone(const ExecuteRequest& request) {
     const RealDevices devices =
         real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
     Bytes needed{0};
-    for (std::size_t d = 0; d < request.tasks->persistent.size(); ++d) {
-        if (devices.placement.device[d].is_cpu()) needed += request.tasks->persistent[d];
+    const std::vector<Bytes>& memory = memory_of(request);
+    for (std::size_t d = 0; d < memory.size(); ++d) {
+        if (devices.placement.device[d].is_cpu()) needed += memory[d];
     }
     check_memory(needed);
     const Sources sources(request.problem->graph(), request.sources);

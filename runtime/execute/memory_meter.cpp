@@ -9,11 +9,10 @@
 #include <new>
 #include <vector>
 
-#include <unistd.h>
-
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include "cost/host.h"
 #include "runtime/execute/cuda_memory_meter.h"
 
 namespace partita::runtime {
@@ -88,8 +87,7 @@ BlockCache& cache() {
 
 /// Larger blocks, as contents that only a run knows may ask for, would be promised and then end the process.
 std::size_t host_memory() {
-    static const std::size_t kBytes = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-                                      static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+    static const auto kBytes = static_cast<std::size_t>(cost::host_limits().memory.raw());
     return kBytes;
 }
 

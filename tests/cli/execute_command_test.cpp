@@ -119,6 +119,13 @@ TEST_F(Execute, OnDevicesThatAreNotThereIsRefused) {
     EXPECT_EQ(execute({"--devices", "cpu:0"}).code, 2);
 }
 
+TEST_F(Execute, OfMoreThanTheHostHoldsIsRefusedBeforeItRuns) {
+    plan({"--bind", "batch=68719476736", "--set", "device.memory=1000000GiB"});
+    const Outcome result = execute({});
+    EXPECT_EQ(result.code, 5);
+    EXPECT_THAT(result.err, HasSubstr("of memory, this host has "));
+}
+
 TEST_F(Execute, OfAWorkloadIsRefused) {
     const std::string workload = example("workloads/throughput/layer_gnmt_training.json");
     ASSERT_EQ(run({"plan", workload, "--searcher", "single-device", "-o", "plan.json"}).code, 0);

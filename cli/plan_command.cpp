@@ -33,7 +33,7 @@ namespace {
 /// What nobody named is written over only where it is a plan of the same ops.
 void check_holds_no_other_plan(const std::filesystem::path& file, const plan::Problem& problem) {
     if (!std::filesystem::exists(file)) return;
-    std::string what = "something that is no plan";
+    std::string what;
     try {
         const plan::Plan plan = plan::read_plan(file);
         const auto same_op = [](const plan::PlannedOp& planned, const graph::Op& op) {
@@ -42,6 +42,7 @@ void check_holds_no_other_plan(const std::filesystem::path& file, const plan::Pr
         if (std::ranges::equal(plan.ops, problem.graph().ops(), same_op)) return;
         what = fmt::format("a plan of another model, {}", plan.model_file);
     } catch (const InputError&) {
+        what = "something that is no plan";
     }
     throw UsageError(
         fmt::format("{} holds {}. Say where the plan goes (-o FILE; -o {} writes over it).",

@@ -4,4 +4,6 @@
 // report at its end names the modules in its stacks. OpenMPI unloads its plugins before that.
 #include <dlfcn.h>
 
-extern "C" int dlclose(void* /*module*/) noexcept { return 0; }
+extern "C" int dlclose(void* /*module*/) noexcept {
+    return 0;
+}

@@ -29,7 +29,8 @@ std::int64_t trailing_dims(const graph::PartOp& op, std::int64_t full_rank, std:
 std::int64_t from_front(std::int64_t axis, std::int64_t rank) {
     const std::int64_t dims = std::max<std::int64_t>(rank, 1);
     if (axis < -dims || axis >= dims) {
-        expect(false, "axis: expected a dim of " + std::to_string(rank) + ", got " + std::to_string(axis));
+        expect(false,
+               "axis: expected a dim of " + std::to_string(rank) + ", got " + std::to_string(axis));
     }
     return axis < 0 ? axis + dims : axis;
 }

@@ -16,8 +16,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view body(reinterpret_cast<const char*>(data), size);
     const std::string text = "partita-policy 2\ndigest " +
-                             partita::graph::Sha256().add(body).finish() + "\n" +
-                             std::string(body);
+                             partita::graph::Sha256().add(body).finish() + "\n" + std::string(body);
     try {
         const auto net = partita::rl::parse_policy(text, "learned.policy");
         const partita::TemporaryFolder folder;

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         partita::graph::Tensor same;
         same.shape = tensor.shape;
         same.dtype = tensor.dtype;
-        if (same.bytes() != partita::Bytes(static_cast<std::int64_t>(tensor.bytes.size()))) std::abort();
+        if (same.bytes() != partita::Bytes(static_cast<std::int64_t>(tensor.bytes.size())))
+            std::abort();
     } catch (const partita::InputError&) {
     }
     return 0;

@@ -229,9 +229,9 @@ TEST(Kernel, TheSmallestIntegerByMinusOneWrapsAround) {
 TEST(Kernel, AttentionOfNoQueriesIsEmpty) {
     const at::Tensor none = at::ones({2, 3, 0, 8});
     const at::Tensor keys = at::ones({2, 3, 6, 8});
-    EXPECT_EQ(result_of({"Attention", {none, keys, keys}, {2, 3, 0, 8}, DType::float32, {}, 23})
-                  .sizes(),
-              none.sizes());
+    EXPECT_EQ(
+        result_of({"Attention", {none, keys, keys}, {2, 3, 0, 8}, DType::float32, {}, 23}).sizes(),
+        none.sizes());
 }
 
 // Of eight triangles up to 1 MHz the first three begin among the nine bins up to 4 kHz.

@@ -103,9 +103,9 @@ constexpr std::size_t kOutcomes = 5;
 
 /// Of each node test.
 std::size_t mutants() {
-    static const char* const asked = std::getenv("PARTITA_HOSTILE_MUTANTS");
-    static const std::size_t count = asked == nullptr ? 2 : std::stoul(asked);
-    return count;
+    static const char* const kAsked = std::getenv("PARTITA_HOSTILE_MUTANTS");
+    static const std::size_t kCount = kAsked == nullptr ? 2 : std::stoul(kAsked);
+    return kCount;
 }
 
 /// What a child leaves, however it ends.

@@ -133,7 +133,8 @@ TEST(AutoSearch, FindsTheSameOnSlowHostsUnlessTheGuardCutsIt) {
 
 template <int rounds>
 std::unique_ptr<Searcher> auto_of_rounds(Engine& /*engine*/) {
-    return std::make_unique<AutoSearch>(AutoOptions{.most_proposals = 1'000, .most_rounds = rounds});
+    return std::make_unique<AutoSearch>(
+        AutoOptions{.most_proposals = 1'000, .most_rounds = rounds});
 }
 
 TEST(AutoSearch, GoesOnWhileTheLastQuarterImproved) {

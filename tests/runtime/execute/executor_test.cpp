@@ -165,8 +165,8 @@ TEST_F(ExecutorFailure, OfATaskThatTakesTooLongNamesIt) {
     strategy_ = plan::whole_ops({0, 0, 0, 0, 0, 0, 0}, problem_.policy());
     tasks_ = plan::lower(problem_, strategy_);
     const plan::Timeline timeline = plan::simulate(tasks_, plan::Scheduler::pct);
-    program_ = make_program(problem_, strategy_, tasks_, timeline.commit_order, sources_,
-                            placement_, {});
+    program_ =
+        make_program(problem_, strategy_, tasks_, timeline.commit_order, sources_, placement_, {});
     const std::string expected = quoted("forward relu") + ": took longer than a task may";
     before("forward relu", [] {
         while (true) check_time();

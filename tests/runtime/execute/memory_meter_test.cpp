@@ -56,7 +56,8 @@ TEST_F(MemoryMeter, CountsOnceWhatIsUsedAgain) {
 
 TEST_F(MemoryMeter, RefusesABlockThatNoHostHolds) {
     // Less than the address space, so that the system would promise it.
-    EXPECT_THROW(c10::GetAllocator(c10::DeviceType::CPU)->allocate(std::size_t{1} << 44), std::bad_alloc);
+    EXPECT_THROW(c10::GetAllocator(c10::DeviceType::CPU)->allocate(std::size_t{1} << 44),
+                 std::bad_alloc);
     EXPECT_EQ(held(), 0);
 }
 

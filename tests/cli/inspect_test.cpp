@@ -13,6 +13,7 @@ namespace partita::tests {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class Inspect : public ProgramTest {
@@ -89,6 +90,22 @@ TEST_F(Inspect, ListsWhatOpsCanBeSplitAlong) {
     EXPECT_THAT(result.out, HasSubstr("8 sample"));
     EXPECT_THAT(result.out, HasSubstr("128 parameter"));
     EXPECT_THAT(result.out, HasSubstr("32 reduction"));
+}
+
+TEST_F(Inspect, NamesTheBlockOfEachOp) {
+    const std::vector<std::string> gpt2{example("models/gpt2-small.onnx"), "--batch", "1", "--bind",
+                                        "sequence=128"};
+    const json blocks = inspect(gpt2)["blocks"];
+    const auto first = blocks.find("model.transformer.h.0");
+    ASSERT_NE(first, blocks.end());
+    const auto last = blocks.find("model.transformer.h.11");
+    ASSERT_NE(last, blocks.end());
+    EXPECT_EQ(blocks.find("model.transformer.h.12"), blocks.end());
+    EXPECT_GT(*last, 30);
+
+    std::vector<std::string> listing{"inspect", "--ops"};
+    listing.insert(listing.end(), gpt2.begin(), gpt2.end());
+    EXPECT_THAT(run(listing).out, ContainsRegex("node_addmm_47 +Gemm .* model.transformer.h.11\n"));
 }
 
 TEST_F(Inspect, TellsPlansMachinesAndWorkloadsApart) {

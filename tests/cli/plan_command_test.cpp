@@ -405,5 +405,35 @@ TEST_F(PlanCommand, SlowerLinksMakeASlowerDataParallelPlan) {
     EXPECT_THAT(unknown.err, HasSubstr("Known are network.bandwidth"));
 }
 
+TEST_F(PlanCommand, SimulateAndCompareAskWhatOtherFiguresWouldGive) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const std::string mlp = example("runnable/mlp/model.onnx");
+    const auto simulated = [&](const std::vector<std::string>& more) -> std::int64_t {
+        std::vector<std::string> arguments{"simulate", "plan.json", mlp, "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out)["value_ps"];
+    };
+    const auto compared = [&](const std::vector<std::string>& more) -> std::int64_t {
+        std::vector<std::string> arguments{"compare",   mlp,     "--batch",     "8",
+                                           "--machine", "cpu:2", "--searchers", "single-device",
+                                           "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out)["searchers"][0]["value_ps"];
+    };
+    const std::vector<std::string> slower{"--scale", "compute=0.01"};
+    EXPECT_GT(simulated(slower), simulated({}));
+    EXPECT_GT(compared(slower), compared({}));
+    const std::vector<std::string> same{"--scale", "compute=1"};
+    EXPECT_EQ(simulated(same), simulated({}));
+    EXPECT_EQ(compared(same), compared({}));
+    const std::vector<std::string> late{"--set", "device.launch_interval=1ms"};
+    EXPECT_GT(simulated(late), simulated({}));
+    EXPECT_GT(compared(late), compared({}));
+}
+
 }  // namespace
 }  // namespace partita::tests

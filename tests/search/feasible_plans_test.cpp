@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/config.h"
@@ -197,10 +198,20 @@ ProblemOptions draw_options(Random& random) {
     return options;
 }
 
-void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
+/// A problem and one of its plans, with no more memory than that one needs.
+struct JustFitting {
+    graph::OpGraph graph;
+    cost::Machine machine;
+    ProblemOptions options;
+    Strategy strategy;
+
+    [[nodiscard]] Problem problem() const { return plan::make_problem(graph, machine, options); }
+};
+
+std::optional<JustFitting> draw_just_fitting(std::uint64_t seed) {
     Random random(seed);
     const int micro_batches = draw(random, 4) == 0 ? 1 + draw(random, 3) : 1;
-    const graph::OpGraph graph =
+    graph::OpGraph graph =
         micro_batches == 1 && draw(random, 4) > 0
             ? heavy_network(random)
             : plan::random_network(
@@ -212,10 +223,17 @@ void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
     const cost::Machine tight =
         with_memory(roomy, scarce_memory(random, graph, roomy.device_count()));
     const Problem anywhere = plan::make_problem(graph, tight, options);
-    const std::optional<Drawn> drawn = draw_plan(random, anywhere, micro_batches);
+    std::optional<Drawn> drawn = draw_plan(random, anywhere, micro_batches);
+    if (!drawn) return std::nullopt;
+    cost::Machine machine = with_memory(roomy, just_enough(random, drawn->evaluation));
+    return JustFitting{std::move(graph), std::move(machine), std::move(options),
+                       std::move(drawn->strategy)};
+}
+
+void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
+    const std::optional<JustFitting> drawn = draw_just_fitting(seed);
     if (!drawn) return;
-    const cost::Machine machine = with_memory(roomy, just_enough(random, drawn->evaluation));
-    const Problem problem = plan::make_problem(graph, machine, options);
+    const Problem problem = drawn->problem();
     const plan::Evaluation evaluation =
         plan::make_evaluator(problem, plan::Scheduler::pct)->evaluate(drawn->strategy);
     ASSERT_TRUE(evaluation.feasible());
@@ -223,6 +241,29 @@ void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
     EXPECT_EQ(bound.shortage, "") << plan::text_of(problem, drawn->strategy);
     EXPECT_LE(bound.value, evaluation.value) << bound.limited_by << "\n"
                                              << plan::text_of(problem, drawn->strategy);
+}
+
+/// What a searcher finds is not below the bound, and what it proves to be the best is no slower than a plan that
+/// is known.
+void expect_sound_searches(std::uint64_t seed) {
+    const std::optional<JustFitting> drawn = draw_just_fitting(seed);
+    if (!drawn) return;
+    const Problem problem = drawn->problem();
+    const Time known =
+        plan::make_evaluator(problem, plan::Scheduler::pct)->evaluate(drawn->strategy).value;
+    const Time bound = lower_bound(problem).value;
+    for (const SearcherRow& row : searcher_table()) {
+        if (row.learned) continue;
+        SCOPED_TRACE(row.name);
+        EngineOptions options{.searchers = {std::string(row.name)}, .evaluations = 100};
+        if (row.name == "auto") options.start = drawn->strategy;
+        const SearchResult result = search(problem, std::move(options));
+        if (!result.evaluation.feasible()) continue;
+        EXPECT_GE(result.evaluation.value, bound);
+        EXPECT_LE(result.lower_bound, known);
+        const bool knows = row.name == "auto" || result.status == Status::optimal;
+        EXPECT_TRUE(!knows || result.evaluation.value <= known);
+    }
 }
 
 /// A slow device with much memory and a quick one with little, joined by links that take next to nothing.
@@ -337,6 +378,13 @@ TEST(LowerBound, IsBelowPlansThatJustFitUnequalDevices) {
     for (int seed = 1; seed <= cases(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_bound_below_a_plan_that_just_fits(static_cast<std::uint64_t>(seed));
+    }
+}
+
+TEST(LowerBound, IsBelowWhatEverySearcherFindsOnUnequalDevices) {
+    for (int seed = 1; seed <= std::max(cases() / 4, 1); ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        expect_sound_searches(static_cast<std::uint64_t>(seed));
     }
 }
 

@@ -45,7 +45,7 @@ struct HostileFile {
     int opset = 22;
 };
 
-void PrintTo(const HostileFile& file, std::ostream* stream) {
+void print_to(const HostileFile& file, std::ostream* stream) {
     *stream << file.name;
 }
 
@@ -185,7 +185,8 @@ void suppressed(onnx::ModelProto& model) {
     add_input(graph, "boxes", {1, 1'000'000, 1});
     add_input(graph, "scores", {1, 1, 1'000'000});
     add_integers(graph, "most", {1}, {3});
-    onnx::NodeProto& node = add_node(graph, "NonMaxSuppression", {"boxes", "scores", "most"}, {"y"});
+    onnx::NodeProto& node =
+        add_node(graph, "NonMaxSuppression", {"boxes", "scores", "most"}, {"y"});
     node.set_name("n");
     importers::set_type(*graph.add_output(), "y", {3, 3}, onnx::TensorProto::INT64);
 }
@@ -237,7 +238,8 @@ std::vector<HostileFile> hostile_files() {
         {"many_constants", many_constants, 0, "", 0, ""},
         {"many_pieces", many_pieces, 0, "", 0, ""},
         {"long_chain", long_chain, 0, "", 0, ""},
-        {"normalized_nowhere", normalized_nowhere, 3, "node 'n' (LayerNormalization), attribute 'axis'"},
+        {"normalized_nowhere", normalized_nowhere, 3,
+         "node 'n' (LayerNormalization), attribute 'axis'"},
         {"gathered_batches", gathered_batches, 3, "node 'n' (GatherND), attribute 'batch_dims'"},
         {"deformed", deformed, 3, "node 'n' (DeformConv), operand 2"},
         {"suppressed", suppressed, 0, "", 3, "operand 0: expected extents [b n 4]"},

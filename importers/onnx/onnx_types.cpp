@@ -110,6 +110,12 @@ std::int64_t typed_entries(const onnx::TensorProto& tensor) {
     }
 }
 
+std::int64_t all_typed_entries(const onnx::TensorProto& tensor) {
+    return std::int64_t{tensor.float_data_size()} + tensor.double_data_size() +
+           tensor.int32_data_size() + tensor.int64_data_size() + tensor.uint64_data_size() +
+           tensor.string_data_size();
+}
+
 std::int64_t entries_needed(DType dtype, std::int64_t count) {
     if (dtype == DType::complex64 || dtype == DType::complex128) return 2 * count;
     const int bits = graph::bits_of(dtype);
@@ -146,6 +152,10 @@ std::string fault_of(const onnx::TensorProto& tensor) {
     }
     const std::int64_t needed = entries_needed(dtype, *count);
     const std::int64_t entries = typed_entries(tensor);
+    if (all_typed_entries(tensor) != entries) {
+        return fmt::format("expected elements in the field of type {} alone",
+                           graph::name_of(dtype));
+    }
     if (entries == needed) return {};
     return fmt::format("expected {} elements of data for shape [{}], got {}", needed,
                        fmt::join(shape, ", "), entries);

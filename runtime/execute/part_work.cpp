@@ -9,6 +9,7 @@
 #include "plan/batch.h"
 #include "plan/layout.h"
 #include "plan/tensor_events.h"
+#include "runtime/kernels/expected.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -58,7 +59,11 @@ ForwardWork::ForwardWork(const plan::Problem& problem, const TaskGraph& tasks, p
     for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
         const TensorId t = tasks.buffers[static_cast<std::size_t>(b)].tensor;
         const auto found = std::ranges::find(op.outputs, t);
-        results_.emplace_back(static_cast<std::size_t>(found - op.outputs.begin()), b);
+        const auto index = static_cast<std::size_t>(found - op.outputs.begin());
+        results_.push_back({.index = index,
+                            .buffer = b,
+                            .declared = extents_of(state_->kernel.op().results[index].region),
+                            .upper_bounds = problem.graph().tensor(t).upper_bound_dims});
     }
 }
 
@@ -67,7 +72,10 @@ void ForwardWork::run(Store& store) {
     for (const Fetch& fetch : operands_) operands.push_back(fetch.get(store));
     Tensors results = leaves_tape_ ? state_->kernel.forward(operands, state_->wanted, state_->tape)
                                    : state_->kernel.forward(operands);
-    for (const auto& [result, buffer] : results_) store[buffer] = results[result];
+    for (const Result& result : results_) {
+        check_result(result.index, result.declared, result.upper_bounds, results[result.index]);
+        store[result.buffer] = results[result.index];
+    }
 }
 
 BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,

@@ -37,7 +37,13 @@ private:
     std::shared_ptr<PartState> state_;  ///< shared with the backward
     std::vector<Fetch> operands_;
     bool leaves_tape_ = false;
-    std::vector<std::pair<std::size_t, std::int32_t>> results_;  ///< number of the result, buffer
+    struct Result {
+        std::size_t index = 0;  ///< of the op's
+        std::int32_t buffer = 0;
+        graph::Shape declared;           ///< of the part
+        std::uint64_t upper_bounds = 0;  ///< bit i: there may be less of dim i
+    };
+    std::vector<Result> results_;
 };
 
 class BackwardWork final : public Work {

@@ -72,7 +72,27 @@ std::string words_of(std::string_view expected) {
 
 thread_local std::optional<std::chrono::steady_clock::time_point> t_until;
 
+/// "[2 3]"
+std::string text_of(at::IntArrayRef extents) {
+    std::string text;
+    for (const std::int64_t extent : extents) text += " " + std::to_string(extent);
+    return "[" + (text.empty() ? text : text.substr(1)) + "]";
+}
+
 }  // namespace
+
+void check_result(std::size_t index, const graph::Shape& declared, std::uint64_t upper_bounds,
+                  const at::Tensor& result) {
+    bool fits = result.dim() == std::ssize(declared);
+    for (std::size_t d = 0; fits && d < declared.size(); ++d) {
+        const bool is_bound = d < 64 && (upper_bounds >> d & 1U) != 0;
+        const std::int64_t extent = result.size(static_cast<std::int64_t>(d));
+        fits = is_bound ? extent <= declared[d] : extent == declared[d];
+    }
+    if (fits) return;
+    expect(false, "result " + std::to_string(index) + ": expected extents " + text_of(declared) +
+                      ", as declared, got " + text_of(result.sizes()));
+}
 
 void check_operands(const KernelRow& row, const KernelCall& call) {
     if (row.expects.empty()) return;
@@ -81,10 +101,8 @@ void check_operands(const KernelRow& row, const KernelCall& call) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
         const at::Tensor& tensor = call.operand(i);
         if (!tensor.defined() || is_as_expected(tensor, expected[i], extents)) continue;
-        std::string found;
-        for (const std::int64_t extent : tensor.sizes()) found += " " + std::to_string(extent);
         expect(false, "operand " + std::to_string(i) + ": expected " + words_of(expected[i]) +
-                          ", got [" + (found.empty() ? found : found.substr(1)) + "]");
+                          ", got " + text_of(tensor.sizes()));
     }
 }
 

@@ -22,6 +22,11 @@ namespace partita::runtime {
 /// looked at.
 void check_operands(const KernelRow& row, const KernelCall& call);
 
+/// Throws InputError where contents decide the extents of a result and are not those that the model declares; bit i
+/// of `upper_bounds`: dim i may be shorter.
+void check_result(std::size_t index, const graph::Shape& declared, std::uint64_t upper_bounds,
+                  const at::Tensor& result);
+
 /// Throws InputError with that text, and what to do, when it does not hold.
 void expect(bool holds, std::string_view what);
 

@@ -43,11 +43,11 @@ struct HostileFile {
     int execute_code = 3;
     std::string failure;  ///< a part of what execute says
     int opset = 22;
-};
 
-void print_to(const HostileFile& file, std::ostream* stream) {
-    *stream << file.name;
-}
+    friend std::ostream& operator<<(std::ostream& stream, const HostileFile& file) {
+        return stream << file.name;
+    }
+};
 
 /// A node 'n' from the model's inputs to its output 'y'.
 onnx::NodeProto& only_node(onnx::ModelProto& model, const std::string& type,
@@ -225,6 +225,24 @@ void endless(onnx::ModelProto& model) {
     importers::set_type(*body.add_output(), "next", {8}, onnx::TensorProto::FLOAT);
 }
 
+/// Up to a number that is made up, and more than the model says.
+void other_length(onnx::ModelProto& model) {
+    onnx::GraphProto& graph = *model.mutable_graph();
+    add_input(graph, "end", {}, onnx::TensorProto::INT64);
+    add_integers(graph, "begin", {}, {-1'000'000});
+    add_integers(graph, "step", {}, {1});
+    add_node(graph, "Range", {"begin", "end", "step"}, {"y"}).set_name("n");
+    importers::set_type(*graph.add_output(), "y", {1000}, onnx::TensorProto::INT64);
+}
+
+/// None, where inference knows only that there are no more than three: what decides is marked.
+void no_positions(onnx::ModelProto& model) {
+    onnx::GraphProto& graph = *model.mutable_graph();
+    add_input(graph, "x", {3});
+    add_node(graph, "Sub", {"x", "x"}, {"zeros"});
+    only_node(model, "NonZero", {"zeros"});
+}
+
 std::vector<HostileFile> hostile_files() {
     return {
         {"wide_kernel", wide_kernel, 3, "node 'n' (MaxPool), attribute 'kernel_shape'"},
@@ -245,6 +263,9 @@ std::vector<HostileFile> hostile_files() {
         {"suppressed", suppressed, 0, "", 3, "operand 0: expected extents [b n 4]"},
         {"aligned", aligned, 0, "", 3, "operand 1: expected extents [r 4]", 10},
         {"best_of_none", best_of_none, 0, "", 3, "operand 1: expected one element, got [0]"},
+        {"no_positions", no_positions, 0, "", 0, ""},
+        {"other_length", other_length, 0, "", 3,
+         "result 0: expected extents [1000], as declared, got ["},
         {"endless", endless, 0, "", 5, "took longer than a task may"},
     };
 }

@@ -217,9 +217,6 @@ private:
                                         .learning_rate = learning_rate_,
                                         .check = check_,
                                         .expected = {}};
-        for (const plan::DeviceUse& use : priced.evaluation.devices) {
-            request.memory.push_back(use.memory);
-        }
         request.timeout = timeout();
         request.sources.model = planned.loaded->model.source.get();
         request.sources.random_weights = random_weights_;

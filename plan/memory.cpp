@@ -22,7 +22,7 @@ public:
 
     /// Calls `visit(task, device)` after each change of a device's bytes by a commit.
     template <class Visit>
-    void run(const std::vector<TaskId>& order, Visit visit) {
+    void run(std::span<const TaskId> order, Visit visit) {
         for (const TaskId id : order) {
             const auto i = static_cast<std::size_t>(id);
             const auto lane = graph_.lanes[static_cast<std::size_t>(graph_.tasks[i].lane)];
@@ -67,7 +67,7 @@ private:
 
 }  // namespace
 
-std::vector<Bytes> peak_memory(const TaskGraph& graph, const std::vector<TaskId>& order) {
+std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> order) {
     std::vector<Bytes> peak = graph.persistent;
     MemoryWalk walk(graph);
     walk.run(order, [&](TaskId, std::int32_t device) {
@@ -77,7 +77,7 @@ std::vector<Bytes> peak_memory(const TaskGraph& graph, const std::vector<TaskId>
     return peak;
 }
 
-std::vector<MemoryStep> memory_course(const TaskGraph& graph, const std::vector<TaskId>& order) {
+std::vector<MemoryStep> memory_course(const TaskGraph& graph, std::span<const TaskId> order) {
     std::vector<MemoryStep> course;
     MemoryWalk walk(graph);
     walk.run(order, [&](TaskId task, std::int32_t device) {

@@ -9,6 +9,7 @@
 // would be unsound: a copy may run on while the device computes.)
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "graph/units.h"
@@ -17,7 +18,7 @@
 namespace partita::plan {
 
 /// Peak bytes per device for a commit order (a permutation of all tasks).
-std::vector<Bytes> peak_memory(const TaskGraph& graph, const std::vector<TaskId>& order);
+std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> order);
 
 /// One step of the memory of a device: from the commit of `task` on it holds `bytes`.
 struct MemoryStep {
@@ -27,6 +28,6 @@ struct MemoryStep {
 };
 
 /// The whole course, for traces and reports; its maxima are peak_memory().
-std::vector<MemoryStep> memory_course(const TaskGraph& graph, const std::vector<TaskId>& order);
+std::vector<MemoryStep> memory_course(const TaskGraph& graph, std::span<const TaskId> order);
 
 }  // namespace partita::plan

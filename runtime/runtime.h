@@ -52,8 +52,6 @@ struct ExecuteRequest {
     const plan::Strategy* strategy = nullptr;
     const plan::TaskGraph* tasks = nullptr;
     std::span<const plan::TaskId> order;  ///< all tasks
-    /// Of each device at its peak, by prediction; empty: no more than what lies there from the start.
-    std::vector<Bytes> memory;
     /// "cpu:2", "cuda:0,1"; "": those of the problem's machine. Of several processes: this one's.
     std::string devices;
     SourceOptions sources;

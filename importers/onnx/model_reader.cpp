@@ -287,8 +287,9 @@ void ModelReader::read_as_reshape(DraftNode& made, Draft& draft) {
     constexpr int kReshapeTakesItsTarget = 5;
     const bool gathers = made.type == "Gather" || made.type == "GatherND";
     if (!gathers || !made.domain.empty() || !made.known_operator ||
-        made.opset < kReshapeTakesItsTarget)
+        made.opset < kReshapeTakesItsTarget) {
         return;
+    }
     if (made.results[0] == kNoValue) return;
     const auto data = shape_of(values_[made.operands[0]].type);
     const auto result = shape_of(values_[made.results[0]].type);

@@ -165,8 +165,8 @@ struct SearchResult {
     std::optional<Plan> best;  ///< the plan; empty when infeasible or none_found
     std::string shortage;      ///< without a plan: what is short and by how much
     Time lower_bound;          ///< no legal plan is faster
-    std::optional<double>
-        gap;  ///< value / lower bound - 1; none without a plan, or when the bound is 0
+    /// value / lower bound - 1; none without a plan, or when the bound is 0
+    std::optional<double> gap;
     std::optional<Time> measured;  ///< with Reward::measured: the plan took that long
     std::string limited_by;        ///< what the bound comes from, e.g. "memory of 4 devices"
     std::optional<NumericalBound> numerical_bound;  ///< where it is above `lower_bound`

@@ -13,6 +13,7 @@
 #include "cost/host.h"
 #include "graph/error.h"
 #include "plan/lower.h"
+#include "plan/memory.h"
 #include "plan/simulate.h"
 #include "runtime/execute/check.h"
 #include "runtime/execute/devices.h"
@@ -111,9 +112,10 @@ std::vector<Difference> compared(const ExecuteRequest& request, const Sources& s
 void check_memory(Bytes needed) {
     const cost::HostLimits limits = cost::host_limits();
     if (needed <= limits.memory) return;
-    throw DeviceError("the plan's devices here need " + to_text(needed) +
-                      " of memory, this host has " + to_text(limits.memory) +
-                      ". Execute on a larger one, or plan for its memory: --set device.memory=...");
+    throw DeviceError(
+        "the plan's devices here need " + to_text(needed) + " of memory, this host has " +
+        to_text(limits.memory) +
+        ". Execute on a larger one, or plan for its memory: partita plan --set device.memory=...");
 }
 
 std::vector<TaskTime> task_times(const Executor& executor, std::span<const Iteration> iterations,
@@ -165,7 +167,7 @@ ExecuteResult execute_alone(const ExecuteRequest& request) {
     const RealDevices devices =
         real_devices(request.devices, request.problem->machine(), cost::host_limits().cores);
     Bytes needed{0};
-    const std::vector<Bytes>& memory = memory_of(request);
+    const std::vector<Bytes> memory = plan::peak_memory(*request.tasks, request.order);
     for (std::size_t d = 0; d < memory.size(); ++d) {
         if (devices.placement.device[d].is_cpu()) needed += memory[d];
     }

@@ -17,6 +17,7 @@
 
 #include "cost/host.h"
 #include "graph/error.h"
+#include "plan/memory.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/execute/hosts.h"
 
@@ -206,10 +207,6 @@ std::vector<int> divided(const cost::Machine& machine, int processes) {
     return process_of_device;
 }
 
-const std::vector<Bytes>& memory_of(const ExecuteRequest& request) {
-    return request.memory.empty() ? request.tasks->persistent : request.memory;
-}
-
 Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     const cost::Machine& machine = request.problem->machine();
     Communicator& world = ranks.processes().world();
@@ -232,7 +229,8 @@ Team make_team(ProcessRanks& ranks, const ExecuteRequest& request) {
     team.devices = real_devices(request.devices, machine, hosts.core_count(usable), local);
     team.devices.first_core = hosts.first_core(usable);
     if (team.devices.placement.device[static_cast<std::size_t>(local.devices[0])].is_cpu()) {
-        team.host_memory = on_this_host(memory_of(request), ownership, hosts);
+        team.host_memory =
+            on_this_host(plan::peak_memory(*request.tasks, request.order), ownership, hosts);
     }
     Hardware& hardware = team.devices.hardware;
     team.devices.placement.own_gpus = have_own_gpus(world, team.devices.placement, hosts);

@@ -57,14 +57,11 @@ std::unique_ptr<ProcessRanks> join_ranks(const Launch& launch, std::chrono::mill
 /// Which of so many processes drives each device. Throws UsageError.
 std::vector<int> divided(const cost::Machine& machine, int processes);
 
-/// What each device of the plan needs.
-const std::vector<Bytes>& memory_of(const ExecuteRequest& request);
-
 /// This process with its share of the devices.
 struct Team {
     Peers peers;
     RealDevices devices;
-    Bytes host_memory;  ///< what devices in this host's memory need, of all its processes
+    Bytes host_memory;  ///< that devices in it need at their peaks, of all its processes
 };
 
 /// Compares what the ranks were given, and divides the devices. `request` has ranks.

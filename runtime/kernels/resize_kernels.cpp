@@ -110,6 +110,8 @@ void add_weights(const ResizeAxis& a, const ResizeOptions& options, double x, We
     for (const double weight : weights) w.weights.push_back(is_normalized ? weight / sum : weight);
 }
 
+constexpr double kMostCoordinate = 1LL << 52;  // integers up to here are doubles
+
 Weights weights_of(const ResizeAxis& a, const ResizeOptions& options) {
     Weights w;
     if (options.mode != "nearest") {
@@ -122,8 +124,8 @@ Weights weights_of(const ResizeAxis& a, const ResizeOptions& options) {
     for (std::int64_t i = 0; i < a.target; ++i) {
         check_time();
         const double x = source_coordinate(a, options.coordinates, static_cast<double>(i));
-        constexpr double kMost = 1LL << 52;  // integers up to here are doubles; none is NaN
-        expect(std::abs(x) <= kMost, "roi, scales: expected coordinates of at most 2^52");
+        // NaN is not either.
+        expect(std::abs(x) <= kMostCoordinate, "roi, scales: expected coordinates of at most 2^52");
         if (options.mode == "nearest") {
             const auto position = static_cast<std::int64_t>(nearest(x, options.rounding));
             w.positions.push_back(std::clamp<std::int64_t>(position, 0, a.extent - 1));

@@ -3,6 +3,7 @@
 // Runs the partita program as a user does, in a folder of its own.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -19,6 +20,7 @@ struct Outcome {
     int code = -1;  ///< exit code; 128 + signal when a signal ended it
     std::string out;
     std::string err;
+    std::int64_t memory = 0;  ///< most bytes resident at once
 };
 
 /// A test with an empty folder, in which the program runs; removed at the end.

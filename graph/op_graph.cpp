@@ -24,14 +24,12 @@ TensorId OpGraph::add_tensor(Tensor tensor) {
 
 OpId OpGraph::add_op(Op op) {
     const OpId id(ops_.size());
-    boost::add_vertex(id, boost_);
     for (std::uint32_t operand = 0; operand < op.inputs.size(); ++operand) {
         const TensorId tensor = op.inputs[operand];
         if (!tensor.valid()) continue;
-        const OpId producer = tensors_[tensor.index()].producer;
-        assert(producer.valid() && producer < id);
+        assert(tensors_[tensor.index()].producer.valid());
+        assert(tensors_[tensor.index()].producer < id);
         uses_[tensor.index()].push_back({id, operand});
-        boost::add_edge(producer.index(), id.index(), EdgeProperties{tensor, operand}, boost_);
     }
     for (const TensorId tensor : op.outputs) {
         if (!tensor.valid()) continue;
@@ -92,16 +90,17 @@ std::vector<OpId> sorted_distinct(std::vector<OpId> ids) {
 
 std::vector<OpId> OpGraph::predecessors(OpId id) const {
     std::vector<OpId> ids;
-    for (auto [it, end] = boost::in_edges(id.index(), boost_); it != end; ++it) {
-        ids.emplace_back(boost::source(*it, boost_));
+    for (const TensorId tensor : op(id).inputs) {
+        if (tensor.valid()) ids.push_back(tensors_[tensor.index()].producer);
     }
     return sorted_distinct(std::move(ids));
 }
 
 std::vector<OpId> OpGraph::successors(OpId id) const {
     std::vector<OpId> ids;
-    for (auto [it, end] = boost::out_edges(id.index(), boost_); it != end; ++it) {
-        ids.emplace_back(boost::target(*it, boost_));
+    for (const TensorId tensor : op(id).outputs) {
+        if (!tensor.valid()) continue;
+        for (const Use& use : uses(tensor)) ids.push_back(use.op);
     }
     return sorted_distinct(std::move(ids));
 }

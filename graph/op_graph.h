@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpGraph: one neural network as a directed acyclic graph of ops, on Boost.Graph.
+// OpGraph: one neural network as a directed acyclic graph of ops.
 //
 //     input ──▶ MatMul ──▶ Relu ──▶ output       inputs, parameters and constants are source ops
 //     parameter ──▲                              with one result, outputs sink ops with one operand
@@ -13,7 +13,6 @@
 // Threads: const access from any number of threads. Errors: none here; see check().
 #pragma once
 
-#include <boost/graph/adjacency_list.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,14 +76,6 @@ struct Use {
 
 class OpGraph {
 public:
-    struct EdgeProperties {
-        TensorId tensor;
-        std::uint32_t operand = 0;
-    };
-    /// Vertices are ops (descriptor = OpId value), parallel edges are distinct operands.
-    using Boost = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OpId,
-                                        EdgeProperties>;
-
     std::string name;  ///< of the model; free text
 
     /// Adds a result tensor for a future op, or for a source op. `producer` is set by add_op().
@@ -114,13 +105,10 @@ public:
     /// Ops in an order that respects all edges; ties by id, so 0, 1, 2, ... by construction.
     [[nodiscard]] std::vector<OpId> topological_order() const;
 
-    [[nodiscard]] const Boost& boost_graph() const { return boost_; }
-
 private:
     std::vector<Op> ops_;
     std::vector<Tensor> tensors_;
     std::vector<std::vector<Use>> uses_;
-    Boost boost_;
 };
 
 /// Rejects what no importer may produce: empty or repeated names, negative extents, an operand that

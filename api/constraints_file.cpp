@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "api/constraints.h"
-#include "graph/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace partita::api {
 namespace {
-
-using graph::JsonField;
 using graph::OpId;
 
 constexpr std::string_view kNoSplits = "this version cannot fix how ops are split. Remove it.";
@@ -90,7 +89,7 @@ private:
                             glob, what, near_names(glob)));
         }
         notes_.push_back(
-            fmt::format("--fix {}: matched {} ops, {} parameters{}", graph::json_quoted(glob), ops,
+            fmt::format("--fix {}: matched {} ops, {} parameters{}", json_quoted(glob), ops,
                         parameters, ends == 0 ? "" : fmt::format(", {} inputs and outputs", ends)));
         return found;
     }
@@ -154,7 +153,7 @@ private:
 std::vector<std::string> read_constraints(const std::filesystem::path& file,
                                           const graph::OpGraph& graph, const cost::Machine& machine,
                                           plan::Constraints& constraints) {
-    const graph::JsonFile json(graph::read_text_file(file), file.string());
+    const JsonFile json(read_text_file(file), file.string());
     return ConstraintsReader(graph, machine, constraints).read(json.root());
 }
 

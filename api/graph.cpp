@@ -9,6 +9,7 @@
 
 #include "api/graph_impl.h"
 #include "api/graph_to_onnx.h"
+#include "base/files.h"
 #include "graph/dtype.h"
 #include "plan/plan_file.h"
 
@@ -155,7 +156,7 @@ void Graph::output(const Tensor& tensor) {
 
 void Graph::save_onnx(const std::filesystem::path& file) const {
     static_cast<void>(Model(*this));
-    plan::write_file(file, api::to_onnx(*impl_));
+    write_file(file, api::to_onnx(*impl_));
 }
 
 }  // namespace partita

@@ -11,7 +11,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita::api {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "api/shared_library.h"
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/searchers.h"
 
 namespace partita::api {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cost/workload_machine.h"
-#include "graph/error.h"
 #include "importers/workload/workload.h"
 
 namespace partita::api {

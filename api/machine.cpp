@@ -9,10 +9,11 @@
 #include <fmt/format.h>
 
 #include "api/impl.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "cost/discover.h"
 #include "cost/machine_file.h"
 #include "graph/dtype.h"
-#include "graph/error.h"
 #include "plan/plan_file.h"
 
 namespace partita {
@@ -188,7 +189,7 @@ std::string Machine::json() const {
 }
 
 void Machine::save(const std::filesystem::path& file) const {
-    plan::write_file(file, json());
+    write_file(file, json());
 }
 
 }  // namespace partita

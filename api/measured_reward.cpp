@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "api/pricing.h"
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::api {
 namespace {

@@ -20,8 +20,8 @@
 #include <optional>
 #include <string>
 
+#include "base/units.h"
 #include "graph/tensor.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy.h"

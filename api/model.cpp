@@ -9,7 +9,7 @@
 
 #include "api/graph_to_onnx.h"
 #include "api/impl.h"
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::api {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <system_error>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::api {
 namespace {

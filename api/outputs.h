@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files that will be written. They are checked before the work begins, so that a search of an hour
-// does not end at a folder that is not there, and written through plan::write_file(), so that there
+// does not end at a folder that is not there, and written through write_file(), so that there
 // is never half a file.
 #pragma once
 

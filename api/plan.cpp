@@ -10,7 +10,8 @@
 #include "api/names.h"
 #include "api/pricing.h"
 #include "api/request.h"
-#include "graph/error.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "plan/exporter.h"
 #include "plan/verify.h"
 
@@ -126,7 +127,7 @@ std::string Plan::json() const {
 }
 
 void Plan::save(const std::filesystem::path& file) const {
-    plan::write_file(file, json());
+    write_file(file, json());
 }
 
 std::vector<std::string> Plan::verify(const Model& model,

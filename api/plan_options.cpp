@@ -11,7 +11,7 @@
 #include "api/constraints.h"
 #include "api/names.h"
 #include "api/request.h"
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/searchers.h"
 
 namespace partita::api {

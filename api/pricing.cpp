@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cost/host.h"
-#include "graph/error.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 

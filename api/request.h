@@ -12,9 +12,9 @@
 
 #include "api/costs.h"
 #include "api/loaded_model.h"
+#include "base/units.h"
 #include "cost/machine.h"
 #include "graph/soap.h"
-#include "graph/units.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"

@@ -14,7 +14,7 @@
 #include "api/plan_options.h"
 #include "api/request.h"
 #include "api/runtime_library.h"
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 

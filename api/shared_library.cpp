@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::api {
 namespace {

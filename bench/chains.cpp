@@ -22,12 +22,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/schedule.h"
 #include "search/chain.h"

@@ -9,7 +9,8 @@
 #include <tuple>
 #include <utility>
 
-#include "graph/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace partita::bench {
 
@@ -38,7 +39,7 @@ cost::NcclTuning tuning_of(const MachineRow& machine) {
     }
     const auto path = std::filesystem::path(PARTITA_SOURCE_DIR) / "data" / "collectives" /
                       "models" / (std::string(machine.model) + ".json");
-    const graph::JsonFile json(graph::read_text_file(path), path.string());
+    const JsonFile json(read_text_file(path), path.string());
     return {cost::nccl_constants(), cost::read_nccl_topology(json.root()["tuning"])};
 }
 
@@ -61,7 +62,7 @@ std::vector<Series> read_series() {
     for (const MachineRow& machine : kMachines) {
         const auto path = folder / (std::string(machine.file) + ".csv");
         std::map<Collective, std::vector<cost::MeasuredCollective>> by_kind;
-        for (auto& row : cost::read_collective_log(graph::read_text_file(path), path.string())) {
+        for (auto& row : cost::read_collective_log(read_text_file(path), path.string())) {
             // Start-up of the first size: see the README of the data.
             const bool first = row.set == "echo-ndv4" && row.ranks == 64 && row.bytes.raw() == 1024;
             if (row.bytes.raw() >= 1024 && !first) by_kind[row.kind].push_back(std::move(row));

@@ -9,8 +9,9 @@
 #include <iterator>
 #include <string_view>
 
-#include "graph/error.h"
-#include "graph/json.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace partita::bench {
 
@@ -153,7 +154,7 @@ std::vector<SearchRecord> read_records(const std::filesystem::path& folder) {
     std::ranges::sort(files);
     std::vector<SearchRecord> all;
     for (const auto& file : files) {
-        std::ranges::move(records_from_csv(graph::read_text_file(file), file.string()),
+        std::ranges::move(records_from_csv(read_text_file(file), file.string()),
                           std::back_inserter(all));
     }
     return all;

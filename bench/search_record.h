@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::bench {
 

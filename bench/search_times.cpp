@@ -28,6 +28,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/published_search_times.h"
@@ -35,8 +38,6 @@
 #include "bench/search_record.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"
@@ -82,7 +83,7 @@ public:
         record_.of.samples_per_gpu = samples_;
         price_data_parallel();
         run_heuristics();
-        record_.of.problem = graph::Sha256()
+        record_.of.problem = Sha256()
                                  .add(problem_.model_digest())
                                  .add(cost::digest(machine_))
                                  .add(problem_.costs_digest())
@@ -170,7 +171,7 @@ public:
           known_(read_records(folder_)) {
         std::filesystem::create_directories(folder_);
         if (std::filesystem::exists(file_)) {
-            today_ = records_from_csv(graph::read_text_file(file_), file_.string());
+            today_ = records_from_csv(read_text_file(file_), file_.string());
         }
     }
 
@@ -204,7 +205,7 @@ private:
     void keep(const SearchRecord& record) {
         known_.push_back(record);
         today_.push_back(record);
-        plan::write_file(file_, to_csv(today_));
+        write_file(file_, to_csv(today_));
     }
 
     const Options& options_;

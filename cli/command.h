@@ -20,7 +20,7 @@ public:
     virtual ~Command() = default;
     /// Declares the options; they are filled when the command line is parsed.
     virtual void add_options(CLI::App& app) = 0;
-    /// Throws the exceptions of graph/error.h; main.cpp maps them to exit codes.
+    /// Throws the exceptions of base/error.h; main.cpp maps them to exit codes.
     [[nodiscard]] virtual ExitCode run(Console& console) = 0;
 };
 

@@ -17,12 +17,13 @@
 #include "api/outputs.h"
 #include "api/pricing.h"
 #include "api/runtime_library.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/sha256.h"
 #include "cli/execute_summary.h"
 #include "cli/planned.h"
 #include "cli/table.h"
 #include "cost/profile_database.h"
-#include "graph/error.h"
-#include "graph/sha256.h"
 #include "importers/onnx/tensor_file.h"
 #include "plan/chrome_trace.h"
 #include "plan/verify.h"
@@ -124,11 +125,11 @@ public:
         const runtime::ExecuteResult result = execute(planned, strategy, priced, ranks, console);
         if (ranks != nullptr && ranks->rank() != 0) return ExitCode::done;
         if (!trace_file_.empty()) {
-            plan::write_file(trace_file_, plan::chrome_trace({.problem = problem,
-                                                              .strategy = strategy,
-                                                              .tasks = &priced.tasks,
-                                                              .timeline = &*priced.timeline},
-                                                             result.runs));
+            write_file(trace_file_, plan::chrome_trace({.problem = problem,
+                                                        .strategy = strategy,
+                                                        .tasks = &priced.tasks,
+                                                        .timeline = &*priced.timeline},
+                                                       result.runs));
         }
         if (!database_.empty()) update_profile({problem, strategy, priced.tasks, result}, console);
         const Executed executed{problem, priced, result, warmup_};
@@ -160,7 +161,7 @@ private:
     [[nodiscard]] std::vector<std::pair<std::string, std::string>> common(
         const plan::Plan& plan, const api::Priced& priced) const {
         return {{"version", PARTITA_VERSION},
-                {"plan", "sha256:" + graph::Sha256().add(plan::to_json(plan)).finish()},
+                {"plan", "sha256:" + Sha256().add(plan::to_json(plan)).finish()},
                 {"model", plan.model_digest},
                 {"task graph", digest_without_prices(priced.tasks)},
                 {"command",

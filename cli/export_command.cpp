@@ -9,8 +9,9 @@
 
 #include "api/outputs.h"
 #include "api/pricing.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "cli/planned.h"
-#include "graph/error.h"
 #include "plan/exporter.h"
 
 namespace partita::cli {
@@ -35,12 +36,11 @@ public:
         const plan::Problem& problem = *planned.loaded->problem;
         const plan::Strategy strategy = plan::strategy_of(planned.plan, problem);
         const api::Priced priced = api::price_as_planned(problem, strategy, planned.plan);
-        plan::write_file(
-            file_,
-            plan::export_as(format_, {.problem = problem,
-                                      .strategy = strategy,
-                                      .tasks = &priced.tasks,
-                                      .timeline = priced.timeline ? &*priced.timeline : nullptr}));
+        write_file(file_, plan::export_as(format_, {.problem = problem,
+                                                    .strategy = strategy,
+                                                    .tasks = &priced.tasks,
+                                                    .timeline = priced.timeline ? &*priced.timeline
+                                                                                : nullptr}));
         console.print(fmt::format("wrote {}\n", file_.string()));
         const nlohmann::ordered_json json = {{"format", format_}, {"file", file_.string()}};
         console.json(json.dump(2) + '\n');

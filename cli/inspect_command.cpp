@@ -11,6 +11,8 @@
 #include <string>
 #include <system_error>
 
+#include "base/files.h"
+#include "base/json.h"
 #include "cli/load.h"
 #include "cli/machine_facts.h"
 #include "cli/model_report.h"
@@ -18,7 +20,6 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cost/machine_file.h"
-#include "graph/json.h"
 #include "plan/plan_file.h"
 
 namespace partita::cli {
@@ -36,11 +37,11 @@ FileKind kind_of(const std::filesystem::path& file) {
         const bool model = exists || file.extension() == ".onnx" || file.has_parent_path();
         return model ? FileKind::model : FileKind::machine;
     }
-    const graph::JsonFile json(graph::read_text_file(file), file.string());
-    const graph::JsonField root = json.root();
+    const JsonFile json(read_text_file(file), file.string());
+    const JsonField root = json.root();
     if (!root.is_object()) return FileKind::machine;
     if (root["nodes"].present() && root["edges"].present()) return FileKind::workload;
-    const graph::JsonField format = root["format"];
+    const JsonField format = root["format"];
     const bool plan = format.is_text() && format.text({.what = "a format"}) == "partita-plan";
     return plan ? FileKind::plan : FileKind::machine;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "api/outputs.h"
+#include "base/files.h"
 #include "cli/machine_facts.h"
 #include "cli/table.h"
 #include "cost/discover.h"
@@ -41,7 +42,7 @@ public:
         } else {
             api::check_outputs({{"-o", file_}}, {});
             const cost::Machine machine = cost::discover_machine();
-            if (!file_.empty()) plan::write_file(file_, cost::to_json(machine) + '\n');
+            if (!file_.empty()) write_file(file_, cost::to_json(machine) + '\n');
             show(machine, console);
             if (!file_.empty()) console.print(fmt::format("wrote {}\n", file_.string()));
         }

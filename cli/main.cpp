@@ -16,11 +16,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "graph/error.h"
 #include "search/searchers.h"
 
 namespace partita::cli {

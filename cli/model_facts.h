@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/op_graph.h"
 #include "graph/op_rule.h"
-#include "graph/units.h"
 
 namespace partita::cli {
 

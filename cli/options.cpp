@@ -11,7 +11,7 @@
 #include <sstream>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/searchers.h"
 
 namespace partita::cli {

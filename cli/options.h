@@ -13,9 +13,9 @@
 #include <CLI/CLI.hpp>
 
 #include "api/request.h"
+#include "base/units.h"
 #include "cli/console.h"
 #include "cost/what_if.h"
-#include "graph/units.h"
 #include "plan/simulate.h"
 
 #include <partita/model.h>

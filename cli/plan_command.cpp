@@ -15,13 +15,14 @@
 #include "api/pricing.h"
 #include "api/request.h"
 #include "api/runtime_library.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "cli/interrupt.h"
 #include "cli/learning_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
-#include "graph/error.h"
 #include "plan/exporter.h"
 #include "plan/plan_file.h"
 #include "search/engine.h"
@@ -179,10 +180,10 @@ private:
     void write_files(const plan::Plan& plan, const plan::ExportInput& planned,
                      const std::string& page) const {
         if (!trace_file_.empty()) {
-            plan::write_file(trace_file_, plan::export_as("chrome-trace", planned));
+            write_file(trace_file_, plan::export_as("chrome-trace", planned));
         }
-        if (!report_file_.empty()) plan::write_file(report_file_, page);
-        plan::write_file(plan_file_, plan::to_json(plan));
+        if (!report_file_.empty()) write_file(report_file_, page);
+        write_file(plan_file_, plan::to_json(plan));
     }
 
     ModelOptions model_;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "api/request.h"
+#include "base/error.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 
 namespace partita::cli {
 namespace {

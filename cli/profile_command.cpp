@@ -16,6 +16,7 @@
 #include "api/profiler.h"
 #include "api/runtime_library.h"
 #include "api/transfer_probes.h"
+#include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/options.h"
@@ -24,7 +25,6 @@
 #include "cli/progress_line.h"
 #include "cli/table.h"
 #include "cost/profile_database.h"
-#include "graph/error.h"
 #include "plan/verify.h"
 #include "search/coverage.h"
 

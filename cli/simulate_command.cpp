@@ -10,11 +10,12 @@
 
 #include "api/outputs.h"
 #include "api/pricing.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "cli/planned.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
-#include "graph/error.h"
 #include "plan/config.h"
 #include "plan/exporter.h"
 
@@ -51,13 +52,12 @@ public:
         }
         const api::Priced priced = price(planned, strategy, console);
         if (!trace_file_.empty()) {
-            plan::write_file(
-                trace_file_,
-                plan::export_as("chrome-trace",
-                                {.problem = problem,
-                                 .strategy = strategy,
-                                 .tasks = &priced.tasks,
-                                 .timeline = priced.timeline ? &*priced.timeline : nullptr}));
+            write_file(trace_file_, plan::export_as("chrome-trace",
+                                                    {.problem = problem,
+                                                     .strategy = strategy,
+                                                     .tasks = &priced.tasks,
+                                                     .timeline = priced.timeline ? &*priced.timeline
+                                                                                 : nullptr}));
         }
         console.json(json(planned, strategy, priced));
         console.print(text(planned, strategy, priced));

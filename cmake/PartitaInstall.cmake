@@ -2,7 +2,7 @@
 #
 # What `cmake --install` adds to program and library:
 #
-#     include/partita/          the public headers, and the three of graph/ that they show
+#     include/partita/          the public headers, and the three of base/ and graph/ that they show
 #     lib/cmake/partita/        find_package(partita) gives the target partita::partita
 #     share/partita/            machine presets and calibration tables
 include(CMakePackageConfigHelpers)
@@ -10,7 +10,9 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY include/partita DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING PATTERN "*.h")
 # They include nothing but the standard library, and are found relative to who includes them.
-install(FILES graph/dtype.h graph/error.h graph/units.h
+install(FILES base/error.h base/units.h
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/partita/base")
+install(FILES graph/dtype.h
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/partita/graph")
 
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/partita")

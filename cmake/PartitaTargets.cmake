@@ -79,7 +79,7 @@ function(partita_shared_library target)
         OUTPUT_NAME ${arg_OUTPUT_NAME}
         EXPORT_NAME ${arg_OUTPUT_NAME}
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-    # In the source tree public headers find graph/units.h and its like from the root; installed,
+    # In the source tree public headers find base/units.h and its like from the root; installed,
     # these lie beside them (cmake/PartitaInstall.cmake).
     target_include_directories(${target} INTERFACE
         "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}>"

@@ -22,9 +22,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/cost_model.h"
 #include "cost/machine.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

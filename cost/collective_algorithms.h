@@ -34,10 +34,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/units.h"
 #include "cost/collective.h"
 #include "cost/group_links.h"
 #include "cost/machine.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

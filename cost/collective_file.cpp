@@ -12,6 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "cost/collective_algorithms.h"
 #include "cost/collective_log.h"
 #include "cost/collective_table.h"
@@ -21,16 +25,12 @@
 #include "cost/nccl_links.h"
 #include "cost/nccl_model.h"
 #include "cost/nccl_tuning.h"
-#include "graph/error.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
 
 namespace partita::cost {
 
 namespace {
 
 namespace fs = std::filesystem;
-using graph::JsonField;
 using Models = std::vector<std::shared_ptr<const CollectiveModel>>;
 
 /// The name of each kind that the NCCL-like model may be fitted to, as the logs write it.
@@ -71,7 +71,7 @@ std::string read_file_name(const JsonField& field) {
 class NamedByContent final : public CollectiveModel {
 public:
     NamedByContent(std::shared_ptr<const CollectiveModel> model, const std::string& name,
-                   graph::Sha256& content)
+                   Sha256& content)
         : model_(std::move(model)) {
         constexpr std::size_t kDigits = 16;
         name_ = fmt::format("{} {}: {}", name, content.finish().substr(0, kDigits), model_->name());
@@ -92,9 +92,9 @@ private:
 };
 
 std::vector<MeasuredCollective> read_log(const JsonField& field, const fs::path& folder,
-                                         graph::Sha256& content) {
+                                         Sha256& content) {
     const fs::path path = folder / read_file_name(field["log"]);
-    const std::string text = graph::read_text_file(path);
+    const std::string text = read_text_file(path);
     content.add(text);
     auto rows = read_collective_log(text, path.string());
     if (!field["skip"].present()) return rows;
@@ -121,7 +121,7 @@ std::optional<fs::path> model_file(const Machine& machine) {
 /// in each; null when the file names none.
 std::optional<Machine> measured_machine(const fs::path& file, const Machine& machine) {
     if (!fs::exists(file)) return std::nullopt;
-    const graph::JsonFile json(graph::read_text_file(file), file.string());
+    const JsonFile json(read_text_file(file), file.string());
     const JsonField field = json.root()["machine"];
     if (!field.present()) return std::nullopt;
     const std::string name = field.text({"the name of a machine preset"}, 200);
@@ -137,10 +137,10 @@ std::optional<Machine> measured_machine(const fs::path& file, const Machine& mac
 }  // namespace
 
 std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& file) {
-    const std::string text = graph::read_text_file(file);
-    graph::Sha256 content;
+    const std::string text = read_text_file(file);
+    Sha256 content;
     content.add(text);
-    const graph::JsonFile json(text, file.string());
+    const JsonFile json(text, file.string());
     const JsonField root = json.root();
     root.allow_only({"format", "version", "name", "summary", "machine", "tables", "fitted",
                      "tuning", "source"});
@@ -154,7 +154,7 @@ std::shared_ptr<const CollectiveModel> load_collective_model(const fs::path& fil
 
     Models formulas;
     if (root["tuning"].present()) {
-        content.add(graph::read_text_file(folder / "nccl_tuning_constants.json"));
+        content.add(read_text_file(folder / "nccl_tuning_constants.json"));
         const NcclTuning tuning(nccl_constants(), read_nccl_topology(root["tuning"]));
         if (root["fitted"].present()) {
             formulas.push_back(

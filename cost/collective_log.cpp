@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
-#include "graph/json.h"
+#include "base/error.h"
+#include "base/json.h"
 
 namespace partita::cost {
 
@@ -57,7 +57,7 @@ public:
             std::from_chars(field.data(), field.data() + field.size(), value);
         const bool whole = error == std::errc() && rest == field.data() + field.size();
         if (!whole || !(value >= least) || !(value <= most)) {
-            fail(fmt::format("expected {}, got {}", what, graph::json_quoted(field)));
+            fail(fmt::format("expected {}, got {}", what, json_quoted(field)));
         }
         return value;
     }
@@ -81,7 +81,7 @@ MeasuredCollective parse(const Line& line) {
     }
     if (!kind) {
         line.fail(fmt::format("expected a collective such as all_reduce, got {}",
-                              graph::json_quoted(line.text(1))));
+                              json_quoted(line.text(1))));
     }
     row.kind = *kind;
     row.ranks = line.number(4, 2, kMostDevices, "ranks from 2 to 4096");

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/collective.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

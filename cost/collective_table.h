@@ -22,9 +22,9 @@
 #include <tuple>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/collective.h"
 #include "cost/collective_log.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

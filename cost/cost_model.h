@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/machine.h"
 #include "graph/op_graph.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

@@ -7,15 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "base/json.h"
 #include "cost/data_folder.h"
 #include "cost/machine_fields.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
 namespace {
-
-using graph::JsonField;
 
 constexpr std::int64_t kMostPerClock = 1'000'000;
 constexpr std::int64_t kMostPicoseconds = 1'000'000'000'000;
@@ -36,7 +35,7 @@ std::filesystem::path data_path() {
 
 Device cuda_device(const CudaProperties& properties) {
     const std::filesystem::path path = data_path();
-    const graph::JsonFile file(graph::read_text_file(path), path.string());
+    const JsonFile file(read_text_file(path), path.string());
     const JsonField root = file.root();
     std::optional<JsonField> architecture;
     for (const JsonField& field : root["architectures"].items()) {
@@ -78,7 +77,7 @@ Device cuda_device(const CudaProperties& properties) {
 
 Link cuda_host_link() {
     const std::filesystem::path path = data_path();
-    const graph::JsonFile file(graph::read_text_file(path), path.string());
+    const JsonFile file(read_text_file(path), path.string());
     return read_link_figures(file.root()["host_link"]);
 }
 

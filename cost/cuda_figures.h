@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/units.h"
 #include "cost/machine.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cost/cuda_figures.h"
 #include "cost/host.h"
 #include "graph/dtype.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 

@@ -24,8 +24,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/machine.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::cost {
 

@@ -11,11 +11,11 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "cost/group_links.h"
 #include "cost/routes.h"
-#include "graph/error.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
 
 namespace partita::cost {
 
@@ -77,10 +77,10 @@ public:
     void add(const std::string& name, const std::string& field) {
         const bool printable = std::ranges::none_of(name, [](char c) { return c >= 0 && c < ' '; });
         require(!name.empty() && printable, field, "a name without control characters",
-                graph::json_quoted(name));
+                json_quoted(name));
         if (!seen_.insert(name).second) {
-            throw InputError(fmt::format("{}: the name {} occurs twice. Rename one.", field,
-                                         graph::json_quoted(name)));
+            throw InputError(
+                fmt::format("{}: the name {} occurs twice. Rename one.", field, json_quoted(name)));
         }
     }
 
@@ -109,8 +109,8 @@ Machine::Machine(std::string name, std::vector<Device> devices, std::vector<std:
     find_reducing_switches();
     if (const auto pair = routes_->disconnected(device_count())) {
         throw InputError(fmt::format("links: no way from {} to {}. Add a link.",
-                                     graph::json_quoted(vertex_name(pair->first)),
-                                     graph::json_quoted(vertex_name(pair->second))));
+                                     json_quoted(vertex_name(pair->first)),
+                                     json_quoted(vertex_name(pair->second))));
     }
 }
 
@@ -244,9 +244,9 @@ Time Machine::copy_time(int from, int to, Bytes size) const {
 }
 
 std::string digest(const Machine& machine) {
-    graph::Sha256 hash;
+    Sha256 hash;
     // Efficiencies are fed as the shortest text that reads back as the same double.
-    const auto add_share = [&](double share) { hash.add(graph::json_number(share)); };
+    const auto add_share = [&](double share) { hash.add(json_number(share)); };
     hash.add("partita-machine 1").add(machine.name());
     hash.add(static_cast<std::int64_t>(machine.device_count()));
     for (const Device& device : machine.devices()) {

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/dtype.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

@@ -13,14 +13,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "graph/dtype.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 
 namespace {
-
-using graph::JsonField;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMostRate = 1'000'000'000'000'000'000;

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "cost/machine.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -25,23 +25,23 @@ inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "l
                                                                  "efficiency", "source"};
 
 /// The figures of a device; name and node are left to the caller.
-Device read_device_figures(const graph::JsonField& field);
+Device read_device_figures(const JsonField& field);
 
 /// The figures of a link; name and ends are left to the caller.
-Link read_link_figures(const graph::JsonField& field);
+Link read_link_figures(const JsonField& field);
 
 /// A switch: a name alone, or {"name": ..., "reduces": true}.
 struct SwitchFigures {
     std::string name;
     bool reduces = false;
 };
-SwitchFigures read_switch(const graph::JsonField& field);
+SwitchFigures read_switch(const JsonField& field);
 
 /// "collectives" of a machine: model and source; nothing when the field is missing.
-MachineCollectives read_collectives(const graph::JsonField& field);
+MachineCollectives read_collectives(const JsonField& field);
 
 /// A name of at most 200 characters.
-std::string read_name(const graph::JsonField& field);
+std::string read_name(const JsonField& field);
 
 /// What a text with a unit says, in the base unit of `kind`; "b/s" are bits. Null when it is nothing
 /// of the kind: another kind's unit, a negative number, or more than 10^18.

@@ -7,17 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cost/machine_fields.h"
 #include "cost/node_form.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 
 namespace {
-
-using graph::json_number;
-using graph::json_quoted;
-using graph::JsonField;
 
 constexpr std::string_view kFormat = "partita-machine";
 
@@ -135,7 +131,7 @@ Machine parse_machine(const JsonField& field, const MachineSize& size) {
 }
 
 Machine parse_machine(std::string_view json, const std::string& context, const MachineSize& size) {
-    const graph::JsonFile file(json, context);
+    const JsonFile file(json, context);
     return parse_machine(file.root(), size);
 }
 

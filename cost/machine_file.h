@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "cost/machine.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -28,7 +28,7 @@ Machine parse_machine(std::string_view json, const std::string& context,
                       const MachineSize& size = {});
 
 /// Of a machine embedded in another file.
-Machine parse_machine(const graph::JsonField& field, const MachineSize& size = {});
+Machine parse_machine(const JsonField& field, const MachineSize& size = {});
 
 /// The flat form, canonical: stable key order, integers, one device or link per line. `indent`
 /// spaces in front of every line but the first, for embedding in plan.json.

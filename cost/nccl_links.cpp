@@ -8,8 +8,9 @@
 #include <map>
 #include <string_view>
 
+#include "base/files.h"
+#include "base/json.h"
 #include "cost/data_folder.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -22,7 +23,7 @@ constexpr std::array kLinkRates = {20.0, 20.0, 20.6, 40.1};
 /// Generation by product, e.g. "V100".
 std::map<std::string, int, std::less<>> read_gpus() {
     const auto path = data_folder() / "collectives" / "nccl_gpus.json";
-    const graph::JsonFile json(graph::read_text_file(path), path.string());
+    const JsonFile json(read_text_file(path), path.string());
     std::map<std::string, int, std::less<>> gpus;
     for (std::size_t i = 0; i < kGenerations.size(); ++i) {
         for (const auto& item : json.root()[kGenerations[i]].items()) {

@@ -46,7 +46,7 @@ double net_of(const NcclFit& fit, Protocol protocol) {
 
 }  // namespace
 
-NcclFit read_nccl_fit(const graph::JsonField& field) {
+NcclFit read_nccl_fit(const JsonField& field) {
     std::array<std::string_view, kNcclFitFields.size()> known{};
     std::ranges::transform(kNcclFitFields, known.begin(), &NcclFitField::name);
     field.allow_only({}, known);

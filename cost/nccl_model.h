@@ -32,10 +32,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
+#include "base/units.h"
 #include "cost/collective.h"
 #include "cost/nccl_tuning.h"
-#include "graph/json.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 
@@ -76,7 +76,7 @@ inline constexpr std::array kNcclFitFields = {NcclFitField{"launch", &NcclFit::l
                                               NcclFitField{"copy", &NcclFit::copy}};
 
 /// Reads {"launch": 3, ...}. Throws InputError.
-NcclFit read_nccl_fit(const graph::JsonField& field);
+NcclFit read_nccl_fit(const JsonField& field);
 
 struct NcclTime {
     double microseconds = 0;

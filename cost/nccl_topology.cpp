@@ -8,14 +8,13 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files.h"
 #include "cost/data_folder.h"
 #include "cost/machine.h"
 
 namespace partita::cost {
 
 namespace {
-
-using graph::JsonField;
 
 constexpr double kMostFigure = 1e6;
 constexpr std::array<std::string_view, 4> kGenerations = {"volta", "ampere", "hopper", "blackwell"};
@@ -136,7 +135,7 @@ NcclConstants read_nccl_constants(const JsonField& root) {
 std::shared_ptr<const NcclConstants> nccl_constants() {
     static const auto kConstants = [] {
         const auto path = data_folder() / "collectives" / "nccl_tuning_constants.json";
-        const graph::JsonFile json(graph::read_text_file(path), path.string());
+        const JsonFile json(read_text_file(path), path.string());
         return std::make_shared<const NcclConstants>(read_nccl_constants(json.root()));
     }();
     return kConstants;

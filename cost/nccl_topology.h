@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 
 namespace partita::cost {
 
@@ -38,7 +38,7 @@ struct NcclTopology {
 };
 
 /// Reads a machine's topology.
-NcclTopology read_nccl_topology(const graph::JsonField& field);
+NcclTopology read_nccl_topology(const JsonField& field);
 
 using PerProtocol = std::array<double, 3>;  ///< LL, LL128, Simple
 using PerNodes = std::array<double, 3>;     ///< 1 node, 2 nodes, more
@@ -77,7 +77,7 @@ struct NcclConstants {
 };
 
 /// Reads the root of nccl_tuning_constants.json.
-NcclConstants read_nccl_constants(const graph::JsonField& root);
+NcclConstants read_nccl_constants(const JsonField& root);
 
 /// Those of the data folder, read once.
 std::shared_ptr<const NcclConstants> nccl_constants();

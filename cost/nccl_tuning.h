@@ -40,9 +40,9 @@
 #include <span>
 #include <string>
 
+#include "base/units.h"
 #include "cost/collective.h"
 #include "cost/nccl_topology.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

@@ -10,14 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "cost/machine_fields.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 
 namespace {
-
-using graph::JsonField;
 
 struct Group {
     std::string name;

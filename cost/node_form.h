@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "cost/machine.h"
 #include "cost/machine_file.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -36,6 +36,6 @@ struct MachineParts {
     MachineCollectives collectives;
 };
 
-MachineParts expand_nodes(const graph::JsonField& root, const MachineSize& size);
+MachineParts expand_nodes(const JsonField& root, const MachineSize& size);
 
 }  // namespace partita::cost

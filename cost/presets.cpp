@@ -8,10 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "cost/data_folder.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -56,7 +57,7 @@ MachineSize parse_size(std::string_view text, const std::string& spec) {
 std::vector<Preset> presets() {
     std::vector<Preset> found;
     for (const fs::path& path : preset_files()) {
-        const graph::JsonFile json(graph::read_text_file(path), path.string());
+        const JsonFile json(read_text_file(path), path.string());
         found.push_back({.name = path.stem().string(),
                          .summary = json.root()["summary"].text({"one line, a text"}),
                          .file = path});
@@ -65,7 +66,7 @@ std::vector<Preset> presets() {
 }
 
 Machine load_machine(const std::string& spec) {
-    if (spec.ends_with(".json")) return parse_machine(graph::read_text_file(spec), spec);
+    if (spec.ends_with(".json")) return parse_machine(read_text_file(spec), spec);
     const std::size_t colon = spec.find(':');
     const std::string name = spec.substr(0, colon);
     std::vector<std::string> names;
@@ -75,7 +76,7 @@ Machine load_machine(const std::string& spec) {
         const MachineSize size = colon == std::string::npos
                                      ? MachineSize{}
                                      : parse_size(std::string_view(spec).substr(colon + 1), spec);
-        return parse_machine(graph::read_text_file(path), path.string(), size);
+        return parse_machine(read_text_file(path), path.string(), size);
     }
     throw UsageError(
         fmt::format("machine '{}': unknown preset. Known are {}; a machine file ends "

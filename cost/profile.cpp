@@ -8,7 +8,7 @@
 #include <chrono>
 #include <tuple>
 
-#include "graph/sha256.h"
+#include "base/sha256.h"
 
 namespace partita::cost {
 
@@ -48,7 +48,7 @@ const DeviceProfile* Profile::find(const DeviceKey& device) const {
 }
 
 std::string Profile::digest() const {
-    graph::Sha256 sha;
+    Sha256 sha;
     for (const DeviceProfile& device : devices) {
         sha.add(device.device.model).add(device.device.setting);
         sha.add(std::ssize(device.works)).add(std::ssize(device.transfers));

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine.h"
 #include "cost/work_signature.h"
 #include "graph/dtype.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

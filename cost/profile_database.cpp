@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "cost/sqlite_file.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 

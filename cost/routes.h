@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::cost {
 

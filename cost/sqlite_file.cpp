@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::cost {
 

@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cost/machine_fields.h"
-#include "graph/error.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 
@@ -150,8 +150,8 @@ const PathRow& find_path(std::string_view path, bool set, const std::string& opt
             return row;
         }
     }
-    throw UsageError(fmt::format("{}: unknown figure {}. Known are {}.", option,
-                                 graph::json_quoted(path), known_paths(set)));
+    throw UsageError(fmt::format("{}: unknown figure {}. Known are {}.", option, json_quoted(path),
+                                 known_paths(set)));
 }
 
 /// "path" and "value" of "path=value".
@@ -222,7 +222,7 @@ Machine changed(const Machine& machine, const WhatIf& changes) {
         const auto figure = parse_figure(value, row.kind);
         if (!figure || (*figure == 0 && row.kind != FigureKind::time)) {
             throw UsageError(fmt::format("{}: expected a figure such as {}, got {}.", option,
-                                         example_of(row.kind), graph::json_quoted(value)));
+                                         example_of(row.kind), json_quoted(value)));
         }
         apply(parts, row, machine, option, [to = *figure](std::int64_t) { return to; });
     }
@@ -235,7 +235,7 @@ Machine changed(const Machine& machine, const WhatIf& changes) {
         const double factor = std::strtod(digits.c_str(), &rest);
         if (digits.empty() || *rest != '\0' || !(factor >= 1e-6 && factor <= 1e6)) {
             throw UsageError(fmt::format("{}: expected a factor from 1e-6 to 1e6, got {}.", option,
-                                         graph::json_quoted(value)));
+                                         json_quoted(value)));
         }
         apply(parts, row, machine, option, [factor](std::int64_t old) {
             if (factor == 1.0) return old;  // all digits of the integer

@@ -4,9 +4,9 @@
 // because the file gives the time of every computation and every communication itself.
 #pragma once
 
+#include "base/units.h"
 #include "cost/machine.h"
 #include "graph/op_graph.h"
-#include "graph/units.h"
 
 namespace partita::cost {
 

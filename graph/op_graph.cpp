@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
-#include "graph/sha256.h"
+#include "base/error.h"
+#include "base/sha256.h"
 
 namespace partita::graph {
 

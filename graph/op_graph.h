@@ -21,10 +21,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/attributes.h"
 #include "graph/ids.h"
 #include "graph/tensor.h"
-#include "graph/units.h"
 
 namespace partita::graph {
 

@@ -26,9 +26,9 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
 #include "graph/op_graph.h"
-#include "graph/units.h"
 
 namespace partita::graph {
 

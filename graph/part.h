@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "graph/op_rule.h"
-#include "graph/small_vector.h"
 #include "graph/tensor.h"
 
 namespace partita::graph {

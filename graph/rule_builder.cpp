@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rules.h"
 
 namespace partita::graph {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/dtype.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 
 namespace partita::graph {
 

@@ -34,8 +34,8 @@
 #include <memory>
 #include <vector>
 
-#include "graph/units.h"
-#include "plan/hash_index.h"
+#include "base/hash_index.h"
+#include "base/units.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"

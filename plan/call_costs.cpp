@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/csr.h"
 #include "graph/op_graph.h"
-#include "plan/to_csr.h"
 
 namespace partita::plan {
 

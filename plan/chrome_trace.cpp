@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 #include "plan/memory.h"
 
 namespace partita::plan {
@@ -88,7 +88,7 @@ private:
         for (std::int32_t resource = 0; resource < tasks_.resource_count; ++resource) {
             if (used[static_cast<std::size_t>(resource)] == 0) continue;
             event(R"("tid":{},"ph":"M","name":"thread_name","args":{{"name":{}}}}})", resource,
-                  graph::json_quoted(resource_name(problem_, resource)));
+                  json_quoted(resource_name(problem_, resource)));
             event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
                   resource);
         }
@@ -165,7 +165,7 @@ private:
 
     void add_slices(TaskId id) {
         const Task& task = at(id);
-        const auto name = graph::json_quoted(task_name(problem_, task));
+        const auto name = json_quoted(task_name(problem_, task));
         for (const auto resource : resources(id)) {
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
@@ -219,7 +219,7 @@ private:
         for (const MemoryStep& step : memory_course(tasks_, timeline_.commit_order)) {
             const Time time = step.task < 0 ? Time{0} : start(step.task);
             event(R"("ph":"C","name":{},"ts":{},"args":{{"bytes":{}}}}})",
-                  graph::json_quoted("memory " + problem_.machine().device(step.device).name),
+                  json_quoted("memory " + problem_.machine().device(step.device).name),
                   to_microseconds(time), step.bytes.raw());
         }
     }
@@ -229,7 +229,7 @@ private:
         event(R"("ph":"M","name":"process_name","args":{{"name":"measured"}}}})");
         for (int device = 0; device < problem_.device_count(); ++device) {
             event(R"("tid":{0},"ph":"M","name":"thread_name","args":{{"name":{1}}}}})", device,
-                  graph::json_quoted(problem_.machine().device(device).name));
+                  json_quoted(problem_.machine().device(device).name));
             event(R"("tid":{0},"ph":"M","name":"thread_sort_index","args":{{"sort_index":{0}}}}})",
                   device);
         }
@@ -237,7 +237,7 @@ private:
             const Task& task = at(run.task);
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
-                  run.device, graph::json_quoted(task_name(problem_, task)), name_of(task.kind),
+                  run.device, json_quoted(task_name(problem_, task)), name_of(task.kind),
                   to_microseconds(run.start), to_microseconds(run.end - run.start), run.task);
         }
     }

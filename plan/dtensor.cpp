@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "graph/json.h"
+#include "base/json.h"
 #include "plan/sharding.h"
 
 namespace partita::plan {
 namespace {
-
-using graph::json_quoted;
 using graph::OpId;
 using graph::TensorId;
 

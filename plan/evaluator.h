@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/chrome_trace.h"
 #include "plan/dot.h"
 #include "plan/dtensor.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/hash_index.h"
+#include "base/hash_index.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "graph/small_vector.h"
+#include "base/small_vector.h"
 #include "plan/role.h"
 
 namespace partita::plan {

@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
+#include "base/hash_index.h"
 #include "graph/op_rule.h"
 #include "graph/part.h"
-#include "plan/hash_index.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/hash_index.h"
+#include "base/hash_index.h"
 #include "plan/lanes.h"
 #include "plan/layout.h"
 #include "plan/problem.h"

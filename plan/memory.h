@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/part_op.h"
 
 namespace partita::plan {

@@ -91,10 +91,6 @@ std::string to_json(const Plan& plan);
 Plan parse_plan(std::string_view json, const std::string& context);
 Plan read_plan(const std::filesystem::path& file);
 
-/// Writes to a temporary file beside `file`, to the disk, then renames; to what is no file (a pipe, /dev/null) as
-/// it is. Throws UsageError when that fails.
-void write_file(const std::filesystem::path& file, std::string_view text);
-
 /// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,
 /// unknown, or of another type.
 Strategy strategy_of(const Plan& plan, const Problem& problem);

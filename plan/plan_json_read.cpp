@@ -4,16 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
 #include "cost/collective.h"
 #include "cost/machine_file.h"
-#include "graph/json.h"
 #include "plan/plan_file.h"
 
 namespace partita::plan {
-
-using graph::JsonExpectation;
-using graph::JsonField;
-using graph::JsonFile;
 
 namespace {
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "base/json.h"
 #include "cost/machine_file.h"
-#include "graph/json.h"
 #include "plan/plan_file.h"
 
 namespace partita::plan {
-
-using graph::json_quoted;
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/error.h"
+#include "base/sha256.h"
 #include "cost/profile.h"
-#include "graph/error.h"
-#include "graph/sha256.h"
 #include "plan/batch.h"
 #include "plan/op_costs.h"
 #include "plan/op_priorities.h"
@@ -349,7 +349,7 @@ std::string Problem::model_digest() const {
 }
 
 std::string Problem::costs_digest() const {
-    graph::Sha256 sha;
+    Sha256 sha;
     sha.add(costs_->name()).add(collectives_->name()).add(std::int64_t{class_count_});
     for (const auto* prices : {&forward_, &backward_price_, &update_}) {
         for (const cost::Price& price : *prices) sha.add(price.time.raw());

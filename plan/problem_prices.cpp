@@ -7,7 +7,7 @@
 #include <cassert>
 #include <optional>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/part_op.h"
 #include "graph/part_signature.h"
 #include "plan/op_costs.h"

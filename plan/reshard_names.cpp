@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/small_vector.h"
+#include "base/small_vector.h"
 
 namespace partita::plan {
 

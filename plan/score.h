@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/evaluator.h"
 
 namespace partita::plan {

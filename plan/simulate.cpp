@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "plan/min_heap.h"
+#include "base/min_heap.h"
 
 namespace partita::plan {
 

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

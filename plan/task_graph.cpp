@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/task_graph.h"
 
-#include "graph/sha256.h"
+#include "base/sha256.h"
 #include "plan/problem.h"
 #include "plan/task_name.h"
 
@@ -63,7 +63,7 @@ CostCounts count_costs(const TaskGraph& graph) {
 }
 
 std::string digest(const TaskGraph& graph) {
-    graph::Sha256 sha;
+    Sha256 sha;
     sha.add(static_cast<std::int64_t>(graph.size())).add(std::int64_t{graph.resource_count});
     for (const Task& task : graph.tasks) {
         sha.add(static_cast<std::int64_t>(task.kind) * 2 + task.gradient)

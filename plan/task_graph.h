@@ -35,9 +35,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/csr.h"
+#include "base/units.h"
 #include "cost/collective.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/layout.h"
 
 namespace partita::plan {
@@ -119,18 +120,6 @@ struct Buffer {
     std::int32_t summand = 0;
     std::int32_t operand = -1;  ///< a gradient as a backward task gives it: of which operand
     std::int32_t root = -1;     ///< buffer whose memory this value uses: views, sums in place
-};
-
-/// Lists of T for each of n rows, in one array.
-template <class T>
-struct Csr {
-    std::vector<std::uint32_t> offsets{0};
-    std::vector<T> items;
-
-    [[nodiscard]] std::size_t rows() const { return offsets.size() - 1; }
-    [[nodiscard]] std::span<const T> operator[](std::size_t row) const {
-        return {items.data() + offsets[row], items.data() + offsets[row + 1]};
-    }
 };
 
 struct TaskGraph {

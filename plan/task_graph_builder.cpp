@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/error.h"
-#include "plan/to_csr.h"
+#include "base/csr.h"
+#include "base/error.h"
 #include "plan/turns.h"
 
 namespace partita::plan {

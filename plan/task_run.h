@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -21,13 +21,13 @@
 #include <utility>
 #include <vector>
 
-#include "graph/small_vector.h"
+#include "base/csr.h"
+#include "base/small_vector.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_prices.h"
 #include "plan/tensor_tasks.h"
-#include "plan/to_csr.h"
 
 namespace partita::plan {
 

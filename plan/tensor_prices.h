@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash_index.h"
+#include "base/small_vector.h"
 #include "cost/collective.h"
 #include "cost/machine.h"
-#include "graph/small_vector.h"
-#include "plan/hash_index.h"
 #include "plan/op_costs.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/simulate.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/to_csr.h"
+#include "base/csr.h"
 
 namespace partita::rl {
 
@@ -148,7 +148,7 @@ Decisions make_decisions(SearchSpace& space, std::size_t most) {
             decisions.whole[static_cast<std::size_t>(decision)] = 1;
     }
     decisions.of_op = std::move(of_op);
-    decisions.ops = plan::to_csr(placed, decisions.size());
+    decisions.ops = to_csr(placed, decisions.size());
     return decisions;
 }
 

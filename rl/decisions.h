@@ -25,8 +25,8 @@
 namespace partita::rl {
 
 struct Decisions {
-    plan::Csr<std::uint32_t> groups;     ///< of each decision, rising; of a lone op its group
-    plan::Csr<graph::OpId> ops;          ///< what each decision places, rising
+    Csr<std::uint32_t> groups;           ///< of each decision, rising; of a lone op its group
+    Csr<graph::OpId> ops;                ///< what each decision places, rising
     std::vector<std::int32_t> of_group;  ///< -1: no decision
     /// Per op the decision that places it; -1: none does, it lies on a device that it may use.
     std::vector<std::int32_t> of_op;

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "plan/to_csr.h"
+#include "base/csr.h"
 
 namespace partita::rl {
 
@@ -59,7 +59,7 @@ void Episodes::assign(std::int64_t episode, const std::vector<std::int64_t>& gro
         order[at] = step;
         placed.emplace_back(static_cast<plan::TaskId>(step), static_cast<std::uint32_t>(d));
     }
-    members[static_cast<std::size_t>(episode)] = plan::to_csr(placed, groups);
+    members[static_cast<std::size_t>(episode)] = to_csr(placed, groups);
 }
 
 void Episodes::copy(std::int64_t episode, const Episodes& from, std::int64_t from_episode) {

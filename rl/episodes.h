@@ -32,7 +32,7 @@ struct Episodes {
     // With groups only.
     std::vector<std::int64_t> assignment;  ///< [decisions][count]: group of each decision
     std::vector<std::int64_t> order;  ///< [decisions][count]: step at which its group is placed
-    std::vector<plan::Csr<std::uint32_t>> members;  ///< per episode: decisions of each step, rising
+    std::vector<Csr<std::uint32_t>> members;  ///< per episode: decisions of each step, rising
 
     /// `groups`: 0, or how many steps there are.
     Episodes(const ActionSpace& space, std::int64_t episodes, std::int64_t groups = 0);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "plan/hash_index.h"
+#include "base/hash_index.h"
 #include "rl/walk.h"
 
 namespace partita::rl {
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kDims = 4;
 
 std::int64_t type_number(const std::string& type) {
-    plan::Hash hash;
+    Hash hash;
     hash.add(type);
     return static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(kTypeNumbers));
 }

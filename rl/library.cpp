@@ -9,7 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
+#include "base/files.h"
 #include "plan/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
@@ -76,8 +77,8 @@ public:
         }
         if (options_.curve.empty() || engine_ == nullptr) return;
         lessons_.curve.references = references_of(*engine_);
-        plan::write_file(options_.curve, to_csv(lessons_.curve));
-        plan::write_file(options_.picture(), to_svg(lessons_.curve, name_ + ": time of a plan"));
+        write_file(options_.curve, to_csv(lessons_.curve));
+        write_file(options_.picture(), to_svg(lessons_.curve, name_ + ": time of a plan"));
     }
 
 private:

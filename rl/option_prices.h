@@ -87,7 +87,7 @@ private:
     std::unique_ptr<plan::LayoutCache> cache_;
     std::unique_ptr<plan::AdditivePrices> prices_;
     std::vector<OfDecision> of_;
-    plan::Csr<DecisionEdge> incoming_;
+    Csr<DecisionEdge> incoming_;
     double even_share_ = 0;
     std::unordered_map<std::uint64_t, float> transfers_;  ///< looked up only
 };

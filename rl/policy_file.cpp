@@ -6,9 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "graph/error.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "plan/plan_file.h"
 #include "rl/walk.h"
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kMostHidden = 1'024;
 constexpr std::int64_t kMostGroups = 1'024;
 
 std::string digest_of(std::string_view body) {
-    return graph::Sha256().add(body).finish();
+    return Sha256().add(body).finish();
 }
 
 std::string shape_text(const Tensor& tensor) {
@@ -111,12 +112,12 @@ void write_policy(const std::filesystem::path& file, const PolicyNet& net) {
                        static_cast<std::size_t>(tensor.numel()) * sizeof(float));
     }
     body += std::string(kWeights) + weights;
-    plan::write_file(
-        file, std::string(kFirstLine) + std::string(kDigest) + digest_of(body) + "\n" + body);
+    write_file(file,
+               std::string(kFirstLine) + std::string(kDigest) + digest_of(body) + "\n" + body);
 }
 
 std::shared_ptr<PolicyNet> read_policy(const std::filesystem::path& file) {
-    return parse_policy(graph::read_text_file(file), file);
+    return parse_policy(read_text_file(file), file);
 }
 
 std::shared_ptr<PolicyNet> parse_policy(std::string_view text, const std::filesystem::path& file) {

@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "cost/machine.h"
 #include "graph/host_tensor.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"

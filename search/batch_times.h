@@ -18,8 +18,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 
 namespace partita::search {

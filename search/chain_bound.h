@@ -29,8 +29,8 @@
 // measured, what moves counts as nothing.
 #pragma once
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "search/batch_times.h"
 #include "search/part_times.h"

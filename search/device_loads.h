@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "search/group_graph.h"
 
 namespace partita::search {

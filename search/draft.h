@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/index_set.h"
 #include "plan/strategy.h"
 #include "search/changes.h"
-#include "search/index_set.h"
 #include "search/search_space.h"
 #include "search/state.h"
 

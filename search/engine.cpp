@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/config.h"
 #include "plan/pipeline.h"
 #include "search/baselines.h"

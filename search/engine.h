@@ -41,7 +41,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"

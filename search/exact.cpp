@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/engine.h"
 #include "search/highs.h"
 #include "search/loads/milp_bound.h"

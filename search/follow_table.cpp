@@ -18,7 +18,7 @@ bool is_source(const graph::Op& op) {
 }
 
 template <class T>
-void end_row(plan::Csr<T>& rows) {
+void end_row(Csr<T>& rows) {
     rows.offsets.push_back(static_cast<std::uint32_t>(rows.items.size()));
 }
 

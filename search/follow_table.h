@@ -104,10 +104,10 @@ private:
     std::vector<std::uint32_t> first_;  ///< per op, and the number of all
     std::vector<End> ends_;
     std::vector<Link> links_;  ///< of each end
-    plan::Csr<EndId> outputs_;
-    plan::Csr<EndId> sources_;
+    Csr<EndId> outputs_;
+    Csr<EndId> sources_;
     std::vector<EndId> leading_ends_;  ///< per op
-    plan::Csr<graph::OpId> predecessors_;
+    Csr<graph::OpId> predecessors_;
     std::vector<std::optional<std::vector<EndId>>> ways_;
     /// By phase, end and degrees at this end: those at the other one.
     std::vector<std::vector<std::vector<DegreesId>>> followed_;

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "search/group_graph.h"

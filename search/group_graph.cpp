@@ -30,9 +30,8 @@ struct Edge {
 
 /// Lists per `key` of the edges, which are sorted by it.
 template <class Key, class Other>
-plan::Csr<GroupEdge> lists_of(const std::vector<Edge>& edges, std::size_t rows, Key key,
-                              Other other) {
-    plan::Csr<GroupEdge> lists;
+Csr<GroupEdge> lists_of(const std::vector<Edge>& edges, std::size_t rows, Key key, Other other) {
+    Csr<GroupEdge> lists;
     lists.offsets.assign(rows + 1, 0);
     lists.items.reserve(edges.size());
     for (const Edge& edge : edges) {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "search/groups.h"
@@ -91,8 +91,8 @@ private:
     std::vector<Time> mean_time_;
     std::vector<Bytes> bytes_;
     std::vector<Bytes> result_bytes_;
-    plan::Csr<GroupEdge> incoming_;
-    plan::Csr<GroupEdge> outgoing_;
+    Csr<GroupEdge> incoming_;
+    Csr<GroupEdge> outgoing_;
     std::vector<Time> path_to_sink_;
     std::vector<Time> rank_;
     std::vector<Time> class_total_;

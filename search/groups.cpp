@@ -139,8 +139,8 @@ private:
     }
     [[nodiscard]] OpId only_consumer(const Op& op) const;
     std::vector<std::uint32_t> roots_in_order();
-    [[nodiscard]] plan::Csr<std::int32_t> successors(const std::vector<std::int32_t>& of,
-                                                     std::size_t count) const;
+    [[nodiscard]] Csr<std::int32_t> successors(const std::vector<std::int32_t>& of,
+                                               std::size_t count) const;
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
@@ -208,8 +208,8 @@ void Grouper::join_cheap_ops() {
 }
 
 /// Successor groups of each group, each once per tensor, by tensors that need copies.
-plan::Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
-                                            std::size_t count) const {
+Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
+                                      std::size_t count) const {
     std::vector<std::pair<std::int32_t, std::int32_t>> edges;
     for (std::size_t i = 0; i < graph_.tensor_count(); ++i) {
         const TensorId t(i);
@@ -222,7 +222,7 @@ plan::Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
     }
     std::sort(edges.begin(), edges.end());
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    plan::Csr<std::int32_t> lists;
+    Csr<std::int32_t> lists;
     for (const auto& [from, to] : edges) {
         while (lists.rows() < static_cast<std::size_t>(from)) {
             lists.offsets.push_back(static_cast<std::uint32_t>(lists.items.size()));
@@ -256,7 +256,7 @@ std::vector<std::uint32_t> Grouper::roots_in_order() {
 
 /// New numbers for groups with these successors: topological, ties by old number. In a cycle the
 /// smallest old number goes first.
-std::vector<std::int32_t> topological_numbers(const plan::Csr<std::int32_t>& successors) {
+std::vector<std::int32_t> topological_numbers(const Csr<std::int32_t>& successors) {
     const std::size_t count = successors.rows();
     std::vector<std::int32_t> waiting(count, 0);
     for (const std::int32_t to : successors.items) ++waiting[static_cast<std::size_t>(to)];

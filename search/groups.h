@@ -33,7 +33,7 @@ inline constexpr int kMaxGroupOps = 16;
 
 struct Groups {
     std::vector<std::int32_t> of;               ///< group of each op
-    plan::Csr<graph::OpId> members;             ///< of each group, rising
+    Csr<graph::OpId> members;                   ///< of each group, rising
     std::vector<std::int32_t> allowed;          ///< per group, an index into `device_sets`
     std::vector<std::vector<int>> device_sets;  ///< rising; set 0 is all devices
     /// Two constraints contradict: a sentence naming the ops. Empty: none do. The groups are then

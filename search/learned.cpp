@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/learned.h"
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/engine.h"
 
 namespace partita::search {

@@ -60,7 +60,7 @@
 
 #include <string>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/problem.h"
 
 namespace partita::search {

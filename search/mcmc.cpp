@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/engine.h"
 
 namespace partita::search {

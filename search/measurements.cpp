@@ -3,19 +3,19 @@
 
 #include <cstdint>
 
-#include "graph/sha256.h"
+#include "base/sha256.h"
 
 namespace partita::search {
 namespace {
 
-void add(graph::Sha256& sha, const plan::OpConfig& config) {
+void add(Sha256& sha, const plan::OpConfig& config) {
     sha.add(std::ssize(config.degrees));
     for (const plan::FactorDegree& each : config.degrees) sha.add(each.factor).add(each.degree);
     sha.add(config.devices.size());
     for (int part = 0; part < config.devices.size(); ++part) sha.add(config.devices[part]);
 }
 
-void add(graph::Sha256& sha, const plan::Policy& policy) {
+void add(Sha256& sha, const plan::Policy& policy) {
     sha.add(policy.micro_batches).add(to_text(policy.schedule)).add(name_of(policy.optimizer));
     sha.add(name_of(policy.loss)).add(policy.loss_output).add(name_of(policy.gradient_sync));
 }
@@ -30,7 +30,7 @@ std::optional<Time> Measurements::time(const plan::Strategy& strategy) {
 }
 
 std::string digest(const plan::Strategy& strategy) {
-    graph::Sha256 sha;
+    Sha256 sha;
     add(sha, strategy.policy);
     sha.add(std::ssize(strategy.configs));
     for (const plan::OpConfig& config : strategy.configs) add(sha, config);

@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/strategy.h"
 
 namespace partita::search {

@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "search/batch_times.h"
 

@@ -11,8 +11,8 @@
 
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "search/batch_times.h"
 #include "search/part_times.h"

@@ -67,9 +67,9 @@ private:
     HomeTable homes_;
     std::vector<graph::OpId> computing_;
     std::vector<graph::OpId> parameters_;
-    std::vector<char> is_parameter_;     ///< per op
-    plan::Csr<std::uint32_t> partners_;  ///< per op; no rows: nothing must be together
-    std::vector<graph::OpId> leaders_;   ///< per group; invalid: nothing in it computes
+    std::vector<char> is_parameter_;    ///< per op
+    Csr<std::uint32_t> partners_;       ///< per op; no rows: nothing must be together
+    std::vector<graph::OpId> leaders_;  ///< per group; invalid: nothing in it computes
     bool is_memory_short_ = false;
 };
 

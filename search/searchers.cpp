@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/auto_search.h"
 #include "search/batch_split.h"
 #include "search/contiguous.h"

@@ -21,7 +21,7 @@
 
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::search {
 

@@ -26,8 +26,8 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "search/batch_times.h"
 #include "search/work_weights.h"

@@ -19,7 +19,7 @@
 
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::search {
 

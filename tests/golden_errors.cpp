@@ -7,8 +7,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "graph/error.h"
-#include "graph/json.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace partita::tests {
 
@@ -29,7 +30,7 @@ void expect_golden_errors(
     for (const std::filesystem::path& file : files) {
         std::string message;
         try {
-            read(graph::read_text_file(file), file.filename().string());
+            read(read_text_file(file), file.filename().string());
         } catch (const InputError& error) {
             message = std::string(error.what()) + "\n";
         }
@@ -38,7 +39,7 @@ void expect_golden_errors(
         if (std::getenv("PARTITA_REWRITE_GOLDEN") != nullptr) {
             std::ofstream(golden, std::ios::binary) << message;
         }
-        EXPECT_EQ(message, graph::read_text_file(golden)) << file;
+        EXPECT_EQ(message, read_text_file(golden)) << file;
     }
 }
 

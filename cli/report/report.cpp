@@ -9,14 +9,12 @@
 #include <map>
 #include <string_view>
 
+#include "base/json.h"
 #include "cli/report/report_html.h"
-#include "graph/json.h"
 #include "plan/memory.h"
 
 namespace partita::cli {
 namespace {
-
-using graph::json_quoted;
 using graph::OpId;
 using graph::OpKind;
 

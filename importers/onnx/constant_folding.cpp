@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/folding_rows.h"
 
 namespace partita::importers {

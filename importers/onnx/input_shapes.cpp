@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/onnx_types.h"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/blocks.h"
 #include "importers/onnx/identity_gather.h"
 #include "importers/onnx/model_error.h"

@@ -15,7 +15,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <onnx/onnx_pb.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/graph_builder.h"
 #include "importers/onnx/input_shapes.h"
 #include "importers/onnx/model_error.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/model_error.h"
 #include "importers/onnx/model_reader.h"
 #include "importers/onnx/onnx_types.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::importers {
 

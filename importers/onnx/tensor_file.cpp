@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_bytes.h"
 

@@ -16,13 +16,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 namespace partita::importers {
 
 namespace {
-
-using graph::JsonField;
 
 constexpr double kMostMilliseconds = 1e9;
 constexpr double kMostBytes = 0x1p60;
@@ -125,9 +124,8 @@ void read_edges(const JsonField& list, Nodes& nodes) {
         const double cost = read_milliseconds(field["cost"]);
         if (!from.cost_of_edges) from.cost_of_edges = cost;
         if (std::abs(cost - *from.cost_of_edges) > kCostTolerance) {
-            field["cost"].fail(
-                {fmt::format("{} as on the first edge out of node {}",
-                             graph::json_number(*from.cost_of_edges), from.costs.id)});
+            field["cost"].fail({fmt::format("{} as on the first edge out of node {}",
+                                            json_number(*from.cost_of_edges), from.costs.id)});
         }
         from.result = std::max(from.result, read_size(field["size"]));
         from.to.push_back(target);
@@ -229,7 +227,7 @@ int read_count(const JsonField& field) {
 }  // namespace
 
 WorkloadModel parse_workload(std::string_view json, const std::string& name) {
-    const graph::JsonFile file(json, name);
+    const JsonFile file(json, name);
     const JsonField root = file.root();
     WorkloadModel model;
     model.graph.name = name;
@@ -255,7 +253,7 @@ WorkloadModel parse_workload(std::string_view json, const std::string& name) {
 }
 
 WorkloadModel import_workload(const std::filesystem::path& file) {
-    return parse_workload(graph::read_text_file(file), file.string());
+    return parse_workload(read_text_file(file), file.string());
 }
 
 std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph) {

@@ -24,9 +24,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/ids.h"
 #include "graph/op_graph.h"
-#include "graph/units.h"
 
 namespace partita::importers {
 

@@ -15,4 +15,4 @@
 // that runs out throws std::bad_alloc; anything else thrown is a bug of the library.
 #pragma once
 
-#include "graph/error.h"
+#include "base/error.h"

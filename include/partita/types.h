@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/dtype.h"
-#include "graph/units.h"
 
 namespace partita {
 

@@ -24,7 +24,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/incremental/lowering.h"
 #include "plan/incremental/slot_graph.h"
 #include "plan/problem.h"

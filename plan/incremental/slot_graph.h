@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/small_vector.h"
+#include "base/small_vector.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

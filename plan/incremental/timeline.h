@@ -37,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/incremental/ready_lanes.h"
 #include "plan/incremental/slot_graph.h"
 

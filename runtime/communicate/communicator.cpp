@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/SmallVector.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/combine.h"
 
 namespace partita::runtime {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "cost/machine.h"
-#include "graph/error.h"
 
 namespace partita::runtime {
 namespace {

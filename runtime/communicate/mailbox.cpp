@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 

@@ -6,7 +6,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 

@@ -13,7 +13,7 @@
 
 #include <ATen/Functions.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/combine.h"
 #include "runtime/communicate/message_pieces.h"
 

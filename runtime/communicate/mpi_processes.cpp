@@ -24,7 +24,7 @@
 #include <c10/util/SmallVector.h>
 #include <mpi.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/caller.h"
 #include "runtime/communicate/combine.h"
 #include "runtime/communicate/message_pieces.h"

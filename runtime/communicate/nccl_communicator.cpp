@@ -14,7 +14,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/nccl_operation.h"
 
 namespace partita::runtime {

@@ -6,7 +6,7 @@
 
 #include <ATen/ATen.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 namespace {

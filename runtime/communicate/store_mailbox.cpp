@@ -9,7 +9,7 @@
 
 #include <ATen/Functions.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/combine.h"
 
 namespace partita::runtime {

@@ -15,7 +15,7 @@
 
 #include <ATen/ATen.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/combine.h"
 #include "runtime/communicate/processes.h"
 #include "runtime/communicate/store_line.h"

@@ -10,7 +10,7 @@
 
 #include <ATen/Context.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/nccl_communicator.h"
 
 namespace partita::runtime {

@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "runtime/execute/lanes.h"
 #include "runtime/execute/program.h"
 

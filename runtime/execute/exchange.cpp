@@ -6,7 +6,7 @@
 
 #include <ATen/Functions.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {

@@ -29,8 +29,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/units.h"
 #include "graph/op_graph.h"
-#include "graph/units.h"
 #include "plan/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/mailbox.h"

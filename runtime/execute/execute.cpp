@@ -10,8 +10,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/error.h"
 #include "cost/host.h"
-#include "graph/error.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"

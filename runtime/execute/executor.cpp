@@ -20,7 +20,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/execute/memory_meter.h"
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/task_board.h"

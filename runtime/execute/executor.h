@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "graph/host_tensor.h"
-#include "graph/units.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"

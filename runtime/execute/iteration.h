@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/task_run.h"
 #include "runtime/execute/driver.h"
 #include "runtime/execute/program.h"

@@ -68,8 +68,8 @@ struct Mail {
     std::size_t letters_in = 0;
     std::vector<Meeting> meetings;  ///< in which this process takes part; rising by task
     /// Per task the tokens that it waits for (places in `in`), and those to send when it is done (in `out`).
-    plan::Csr<std::int32_t> awaited;
-    plan::Csr<std::int32_t> released;
+    Csr<std::int32_t> awaited;
+    Csr<std::int32_t> released;
     std::int64_t numbers = 0;  ///< in use by anybody
 
     [[nodiscard]] const Meeting* meeting_of(plan::TaskId task) const;

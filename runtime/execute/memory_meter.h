@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::runtime {
 

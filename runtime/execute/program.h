@@ -81,8 +81,8 @@ struct Program {
     std::vector<std::vector<Step>> steps;  ///< per worker, in commit order
     plan::TaskId first = -1;               ///< of those that have steps here, in commit order
     plan::TaskId last = -1;
-    std::vector<int> shares;               ///< per task: of how many steps it is made here
-    plan::Csr<plan::TaskId> predecessors;  ///< per task
+    std::vector<int> shares;         ///< per task: of how many steps it is made here
+    Csr<plan::TaskId> predecessors;  ///< per task
     // per buffer, and per letter behind them
     std::vector<int> uses;      ///< tasks that read it, and one if it is kept
     std::vector<char> lasting;  ///< it stays for all iterations

@@ -15,8 +15,8 @@
 
 #include <ATen/Functions.h>
 
+#include "base/error.h"
 #include "cost/host.h"
-#include "graph/error.h"
 #include "plan/memory.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/execute/hosts.h"

@@ -8,7 +8,7 @@
 
 #include <ATen/Functions.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/execute/made_up_values.h"
 #include "runtime/execute/patch.h"
 #include "runtime/kernels/tensors.h"

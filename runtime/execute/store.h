@@ -13,7 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "graph/units.h"
+#include "base/units.h"
 
 namespace partita::runtime {
 

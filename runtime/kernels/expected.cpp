@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 

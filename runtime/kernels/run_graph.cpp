@@ -9,7 +9,7 @@
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rule.h"
 #include "graph/part.h"
 #include "runtime/kernels/part_kernel.h"

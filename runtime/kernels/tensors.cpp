@@ -8,7 +8,7 @@
 
 #include <ATen/Functions.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 

@@ -23,7 +23,7 @@
 // are left out.
 #pragma once
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/problem.h"
 
 namespace partita::search {

@@ -23,7 +23,7 @@ constexpr int kMostEjections = 3;
 
 CallMoves::CallMoves(const CallSpace& space) : space_(space), in_region_(space.size(), 0) {}
 
-const plan::Csr<std::int32_t>& CallMoves::lists(Way way) const {
+const Csr<std::int32_t>& CallMoves::lists(Way way) const {
     switch (way) {
     case Way::around: return space_.neighbours;
     case Way::behind: return space_.successors;
@@ -52,7 +52,7 @@ std::size_t CallMoves::draw_size(Random& random) const {
 /// Breadth first from the seed, inside its slot.
 void CallMoves::grow(const CallState& state, std::int32_t seed, Size size, Way way) {
     const std::int32_t slot = state.slot(seed);
-    const plan::Csr<std::int32_t>& next = lists(way);
+    const Csr<std::int32_t>& next = lists(way);
     region_.assign(1, seed);
     in_region_[index(seed)] = 1;
     region_bytes_ = space_.bytes[index(seed)];

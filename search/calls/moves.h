@@ -37,7 +37,7 @@ private:
         std::int64_t bytes;
     };
 
-    [[nodiscard]] const plan::Csr<std::int32_t>& lists(Way way) const;
+    [[nodiscard]] const Csr<std::int32_t>& lists(Way way) const;
     [[nodiscard]] std::int32_t draw_slot(const CallState& state, std::int32_t group,
                                          Random& random) const;
     [[nodiscard]] std::size_t draw_size(Random& random) const;

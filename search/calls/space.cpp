@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "plan/to_csr.h"
+#include "base/csr.h"
 
 namespace partita::search {
 
@@ -46,7 +46,7 @@ void CallSpace::find_slots() {
         }
         cpu_of_.push_back(cpu);
     }
-    slots = plan::to_csr(pairs, size());
+    slots = to_csr(pairs, size());
     for (std::size_t g = 0; g < size(); ++g) {
         anywhere_.push_back(slots[g].size() == slot_count() ? 1 : 0);
     }
@@ -65,10 +65,10 @@ void CallSpace::connect() {
             back.emplace_back(to, from);
         }
     }
-    successors = plan::to_csr(forth, size());
-    predecessors = plan::to_csr(back, size());
+    successors = to_csr(forth, size());
+    predecessors = to_csr(back, size());
     forth.insert(forth.end(), back.begin(), back.end());
-    neighbours = plan::to_csr(forth, size());
+    neighbours = to_csr(forth, size());
 }
 
 bool CallSpace::allows(std::size_t group, std::int32_t slot) const {

@@ -27,10 +27,10 @@ struct CallSpace {
     std::vector<std::int32_t> device;    ///< per slot; of CPUs the first
     std::vector<std::int64_t> capacity;  ///< bytes, per slot
     std::int32_t cpus = -1;              ///< the slot of all CPUs; -1: there are none
-    plan::Csr<std::int32_t> neighbours;  ///< groups that share an edge, each once
-    plan::Csr<std::int32_t> predecessors;
-    plan::Csr<std::int32_t> successors;
-    plan::Csr<std::int32_t> slots;  ///< where a group may be, rising; never empty
+    Csr<std::int32_t> neighbours;        ///< groups that share an edge, each once
+    Csr<std::int32_t> predecessors;
+    Csr<std::int32_t> successors;
+    Csr<std::int32_t> slots;  ///< where a group may be, rising; never empty
 
     [[nodiscard]] std::size_t size() const { return bytes.size(); }
     [[nodiscard]] std::size_t slot_count() const { return device.size(); }

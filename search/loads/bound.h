@@ -7,7 +7,7 @@
 // Time: half a second at most, on any graph. Deterministic: counts operations, not seconds.
 #pragma once
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "plan/problem.h"
 
 namespace partita::search {

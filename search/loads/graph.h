@@ -29,10 +29,9 @@ struct LoadGraph {
     std::size_t kinds = 0;            ///< of devices
     std::vector<std::int64_t> times;  ///< per vertex and kind, picoseconds; kNever: not allowed
     std::vector<std::int64_t> bytes;  ///< per vertex
-    plan::Csr<std::int32_t>
-        pins;  ///< vertices of each net, rising, at least two; no two nets alike
+    Csr<std::int32_t> pins;  ///< vertices of each net, rising, at least two; no two nets alike
     std::vector<std::int64_t> costs;  ///< per net, picoseconds, > 0
-    plan::Csr<std::int32_t> nets;     ///< of each vertex
+    Csr<std::int32_t> nets;           ///< of each vertex
 
     [[nodiscard]] std::size_t net_count() const { return costs.size(); }
     [[nodiscard]] std::int64_t time(std::size_t vertex, std::size_t kind) const {

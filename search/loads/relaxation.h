@@ -31,7 +31,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "search/loads/graph.h"
 #include "search/loads/rows.h"
 

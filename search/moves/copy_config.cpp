@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index_set.h"
 #include "search/follow_table.h"
-#include "search/index_set.h"
 #include "search/moves/target.h"
 
 namespace partita::search {

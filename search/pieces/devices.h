@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "search/group_graph.h"
 
 namespace partita::search {

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/units.h"
+#include "base/units.h"
 #include "search/group_graph.h"
 #include "search/pieces/devices.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "plan/hash_index.h"
+#include "base/hash_index.h"
 
 namespace partita::search {
 
@@ -84,7 +84,7 @@ private:
     };
 
     static std::uint64_t key_of(std::size_t vertex) {
-        plan::Hash hash;
+        Hash hash;
         hash.add(static_cast<std::int64_t>(vertex));
         return hash.value();
     }
@@ -167,7 +167,7 @@ private:
     std::vector<std::uint64_t> next_hashes_;
     std::vector<std::uint64_t> scratch_;
     std::vector<Cover> covers_;
-    plan::HashIndex index_;
+    HashIndex index_;
     PieceLattice lattice_;
 };
 

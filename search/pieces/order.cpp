@@ -9,15 +9,15 @@
 #include <set>
 #include <tuple>
 
-#include "plan/hash_index.h"
-#include "plan/to_csr.h"
+#include "base/csr.h"
+#include "base/hash_index.h"
 #include "search/pieces/graph.h"
 
 namespace partita::search {
 
 namespace {
 
-using Lists = plan::Csr<std::int32_t>;
+using Lists = Csr<std::int32_t>;
 
 std::size_t index(std::int32_t vertex) {
     return static_cast<std::size_t>(vertex);
@@ -130,7 +130,7 @@ std::vector<std::int32_t> depths(std::size_t size, const Lists& next, const List
 }
 
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
-    plan::Hash hash;
+    Hash hash;
     hash.add(static_cast<std::int64_t>(a));
     hash.add(static_cast<std::int64_t>(b));
     return hash.value();
@@ -143,7 +143,7 @@ public:
     explicit Looks(const PieceGraph& graph, const std::vector<std::int32_t>& depth)
         : graph_(graph), look_(graph.size) {
         for (std::size_t v = 0; v < graph.size; ++v) {
-            plan::Hash hash;
+            Hash hash;
             hash.add(depth[v]);
             hash.add(graph.bytes[v]);
             for (std::size_t k = 0; k < graph.kinds; ++k) hash.add(graph.time(v, k));

@@ -22,7 +22,7 @@ struct PieceIncidence {
         std::int32_t net = 0;
         bool home = false;
     };
-    plan::Csr<Pin> pins;
+    Csr<Pin> pins;
     std::vector<std::int64_t> cost;   ///< of each net
     std::vector<std::int32_t> count;  ///< its pins
 };

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/simulate.h"
 #include "search/engine.h"
 #include "tests/plan/small_problems.h"

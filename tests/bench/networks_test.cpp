@@ -11,9 +11,9 @@
 #include <set>
 #include <string>
 
+#include "base/error.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 #include "graph/op_rule.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"

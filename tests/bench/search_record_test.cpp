@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/search_record.h"
+#include "base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/plan_file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -72,9 +73,9 @@ TEST(SearchRecord, OtherFilesAndDamagedLinesAreRefused) {
 TEST(SearchRecord, EveryFileOfTheFolderIsRead) {
     const TemporaryFolder folder;
     EXPECT_THAT(read_records(folder.path() / "none"), testing::IsEmpty());
-    plan::write_file(folder.path() / "search_times-2026-11-23.csv", to_csv(std::vector{record(2)}));
-    plan::write_file(folder.path() / "search_times-2026-11-22.csv", to_csv(std::vector{record(1)}));
-    plan::write_file(folder.path() / "auto_table.csv", "other");
+    write_file(folder.path() / "search_times-2026-11-23.csv", to_csv(std::vector{record(2)}));
+    write_file(folder.path() / "search_times-2026-11-22.csv", to_csv(std::vector{record(1)}));
+    write_file(folder.path() / "auto_table.csv", "other");
     EXPECT_THAT(read_records(folder.path()), ElementsAreArray(std::vector{record(1), record(2)}));
 }
 

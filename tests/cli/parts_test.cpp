@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 
 namespace partita::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "cost/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/plan_file.h"
@@ -38,7 +39,7 @@ TEST_F(ProgramTest, ReadmeLibraryExamplePlans) {
     const auto machine = cost::load_machine("dgx-a100");
     const plan::Problem problem(model.graph, machine, cost::default_cost_model(), {});
     const auto result = search::search(problem, {.searchers = {"heft"}});
-    plan::write_file(folder() / "plan.json", to_json(search::make_plan(problem, result)));
+    write_file(folder() / "plan.json", to_json(search::make_plan(problem, result)));
     EXPECT_THAT(plan::verify(problem, plan::read_plan(folder() / "plan.json")), IsEmpty());
 }
 

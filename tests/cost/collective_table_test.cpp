@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cost/collective_algorithms.h"
 #include "cost/collective_file.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <stdexcept>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::cost {
 namespace {

@@ -3,15 +3,16 @@
 // machine.json: what is written comes back, bad files are refused with the exact message, and every
 // preset is whole and says where its figures come from.
 #include "cost/machine_file.h"
+#include "base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cost/workload_machine.h"
-#include "graph/error.h"
-#include "graph/json.h"
 #include "tests/golden_errors.h"
 
 namespace partita::cost {
@@ -67,7 +68,7 @@ TEST(MachineFile, IndentMovesAllLinesButTheFirst) {
 }
 
 TEST(MachineFile, AFigureWithItsUnitIsTheNumberItStandsFor) {
-    const std::string text = graph::read_text_file(kRoot / "examples/machines/lab.json");
+    const std::string text = read_text_file(kRoot / "examples/machines/lab.json");
     const auto digest_with = [&](const char* pointer, const nlohmann::json& value) {
         nlohmann::json changed = nlohmann::json::parse(text);
         changed[nlohmann::json::json_pointer(pointer)] = value;
@@ -98,7 +99,7 @@ TEST(MachineFile, AFigureWithItsUnitIsTheNumberItStandsFor) {
 }
 
 TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
-    const std::string text = graph::read_text_file(kRoot / "examples/machines/lab.json");
+    const std::string text = read_text_file(kRoot / "examples/machines/lab.json");
     const std::string whole = digest(parse_machine(text, "lab.json"));
     nlohmann::json json = nlohmann::json::parse(text);
     const auto digest_with = [&](const char* pointer, const nlohmann::json& value) {
@@ -142,9 +143,9 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
 }
 
 TEST(MachineFile, AnEmbeddedMachineNamesItsPlace) {
-    const graph::JsonFile file(R"({"machine": {"format": "partita-machine", "version": 1,
+    const JsonFile file(R"({"machine": {"format": "partita-machine", "version": 1,
         "name": "x", "devices": [{"model": 7}]}})",
-                               "plan.json");
+                        "plan.json");
     try {
         static_cast<void>(parse_machine(file.root()["machine"]));
         FAIL() << "accepted";
@@ -169,7 +170,7 @@ TEST(Presets, AreTheEightThatTheDocumentationNames) {
 TEST(Presets, GiveASourceForEveryFigure) {
     const std::vector<std::string> no_figure = {"model", "kind", "mode", "source"};
     for (const Preset& preset : presets()) {
-        const auto json = nlohmann::json::parse(graph::read_text_file(preset.file));
+        const auto json = nlohmann::json::parse(read_text_file(preset.file));
         for (const char* types : {"device_types", "link_types"}) {
             for (const auto& [name, type] : json.at(types).items()) {
                 for (const auto& [figure, value] : type.items()) {

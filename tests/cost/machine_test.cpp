@@ -14,9 +14,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "cost/group_links.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 namespace {

@@ -13,9 +13,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/error.h"
 #include "cost/collective_algorithms.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 namespace {

@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
-#include "graph/json.h"
 
 namespace partita::cost {
 namespace {
@@ -160,7 +160,7 @@ TEST(NcclModel, SeveralNodesOfAnAllToAllAreLeftToOthers) {
 }
 
 TEST(NcclModel, AMissingConstantIsNamed) {
-    const graph::JsonFile json(R"({"launch": 3})", "fit.json");
+    const JsonFile json(R"({"launch": 3})", "fit.json");
     try {
         static_cast<void>(read_nccl_fit(json.root()));
         FAIL();

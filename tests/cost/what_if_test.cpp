@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "cost/collective.h"
 #include "cost/collective_file.h"
 #include "cost/machine_file.h"
 #include "cost/measured_links.h"
-#include "graph/error.h"
 
 namespace partita::cost {
 namespace {

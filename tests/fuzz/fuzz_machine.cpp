@@ -8,8 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/error.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_graph.h"
 #include "importers/onnx/onnx_importer.h"
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/error.h"
 #include "cost/cost_model.h"
-#include "graph/error.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 

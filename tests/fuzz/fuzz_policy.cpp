@@ -7,22 +7,23 @@
 #include <string>
 #include <string_view>
 
-#include "graph/error.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "rl/policy_file.h"
 #include "tests/support/temporary_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view body(reinterpret_cast<const char*>(data), size);
-    const std::string text = "partita-policy 2\ndigest " +
-                             partita::graph::Sha256().add(body).finish() + "\n" + std::string(body);
+    const std::string text = "partita-policy 2\ndigest " + partita::Sha256().add(body).finish() +
+                             "\n" + std::string(body);
     try {
         const auto net = partita::rl::parse_policy(text, "learned.policy");
         const partita::TemporaryFolder folder;
         const auto file = folder.path() / "again.policy";
         partita::rl::write_policy(file, *net);
-        if (partita::graph::read_text_file(file) != text) std::abort();
+        if (partita::read_text_file(file) != text) std::abort();
     } catch (const partita::InputError&) {
     }
     return 0;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <fstream>
 
+#include "base/error.h"
 #include "cost/profile_database.h"
-#include "graph/error.h"
 #include "tests/support/temporary_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/host_tensor.h"
 #include "graph/tensor.h"
 #include "importers/onnx/tensor_file.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/error.h"
 #include "cost/workload_machine.h"
-#include "graph/error.h"
 #include "importers/workload/workload.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
-#include "graph/sha256.h"
+#include "base/error.h"
+#include "base/sha256.h"
 
 namespace partita::graph {
 namespace {

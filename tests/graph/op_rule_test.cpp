@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "tests/graph/examples.h"
 
 namespace partita::graph {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rule.h"
 #include "tests/graph/examples.h"
 

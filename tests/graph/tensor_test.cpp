@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "graph/attributes.h"
-#include "graph/error.h"
 
 namespace partita::graph {
 namespace {

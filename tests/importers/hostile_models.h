@@ -10,7 +10,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita::importers {

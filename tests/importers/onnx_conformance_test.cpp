@@ -16,7 +16,7 @@
 #include <onnx/onnx_pb.h>
 #include <nlohmann/json.hpp>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita::importers {

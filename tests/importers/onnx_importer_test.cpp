@@ -11,7 +11,7 @@
 #include <fstream>
 #include <set>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rule.h"
 #include "tests/importers/onnx_fixtures.h"
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <span>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "tests/importers/onnx_fixtures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -2,6 +2,7 @@
 //
 // Workload files: the published ones come in whole, and bad ones are refused with the exact message.
 #include "importers/workload/workload.h"
+#include "base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +11,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "cost/workload_machine.h"
-#include "graph/json.h"
 #include "tests/golden_errors.h"
 
 namespace partita::importers {
@@ -112,14 +113,13 @@ TEST(Workload, EachNodeKeepsWhatTheFileGives) {
 
 TEST(Workload, TheOrderInTheFileDoesNotMatter) {
     const char* file = "throughput/op_bert_l-3_training";
-    auto json =
-        nlohmann::json::parse(graph::read_text_file(kWorkloads / (std::string(file) + ".json")));
+    auto json = nlohmann::json::parse(read_text_file(kWorkloads / (std::string(file) + ".json")));
     std::ranges::reverse(json["nodes"].get_ref<nlohmann::json::array_t&>());
     const auto digest = [](std::string_view text) {
         WorkloadModel model = parse_workload(text, "w.json");
         return graph::digest(model.graph);
     };
-    const std::string original = graph::read_text_file(kWorkloads / (std::string(file) + ".json"));
+    const std::string original = read_text_file(kWorkloads / (std::string(file) + ".json"));
     EXPECT_EQ(digest(json.dump()), digest(original));
 }
 

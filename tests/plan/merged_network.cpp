@@ -9,7 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/json.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "plan/config.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_layouts.h"
@@ -143,7 +144,7 @@ void MergedNetwork::expect_golden(const std::string& file, const std::string& te
     if (std::getenv("PARTITA_REWRITE_GOLDEN") != nullptr) {
         std::ofstream(path, std::ios::binary) << text;
     }
-    EXPECT_EQ(text, graph::read_text_file(path));
+    EXPECT_EQ(text, read_text_file(path));
 }
 
 }  // namespace partita::plan

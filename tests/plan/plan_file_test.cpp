@@ -6,19 +6,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"
-#include "tests/support/temporary_folder.h"
 
 namespace partita::plan {
 namespace {
@@ -110,40 +106,6 @@ TEST_F(PlanFile, PredictsForEachDeviceOfTheMachine) {
     const std::string before = R"({"busy_ps": )";
     EXPECT_THAT(refusal(to_json(plan_), before, R"({"busy_ps": 0, "memory_bytes": 0}, )" + before),
                 HasSubstr("prediction.devices: lists 4 devices of a machine with 3. Plan again."));
-}
-
-TEST(WriteFile, GivesFilesTheModeThatIsAskedFor) {
-    const TemporaryFolder folder;
-    write_file(folder.path() / "plan.json", "text");
-    std::ofstream(folder.path() / "other") << "text";
-    EXPECT_EQ(std::filesystem::status(folder.path() / "plan.json").permissions(),
-              std::filesystem::status(folder.path() / "other").permissions());
-}
-
-TEST(WriteFile, LeavesWhatIsNoFileWhereItIs) {
-    const TemporaryFolder folder;
-    const auto link = folder.path() / "nowhere";
-    std::filesystem::create_symlink("/dev/null", link);
-    write_file(link, "text");
-    EXPECT_TRUE(std::filesystem::is_character_file(link));
-}
-
-TEST(WriteFile, GoesThroughNoFileThatWasPreparedAndLeavesNothingBehind) {
-    const TemporaryFolder folder;
-    const auto prepared = folder.path() / ("plan.json." + std::to_string(::getpid()) + ".tmp");
-    std::filesystem::create_symlink(folder.path() / "victim", prepared);
-    write_file(folder.path() / "plan.json", "text");
-    EXPECT_FALSE(std::filesystem::exists(folder.path() / "victim"));
-    EXPECT_TRUE(std::filesystem::is_regular_file(
-        std::filesystem::symlink_status(folder.path() / "plan.json")));
-    std::filesystem::create_directory(folder.path() / "folder");
-    EXPECT_THROW(write_file(folder.path() / "folder", "text"), UsageError);
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
-        names.push_back(entry.path().filename().string());
-    }
-    EXPECT_THAT(names,
-                testing::UnorderedElementsAre("plan.json", "folder", prepared.filename().string()));
 }
 
 TEST_F(PlanFile, HasOneOpPerLine) {
@@ -304,20 +266,6 @@ TEST_F(PlanFile, ReadingIsStrict) {
         R"("collectives": [{"task": "t", "algorithm": "A", "protocol": ""}])";
     EXPECT_THAT(refusal(with("\"collectives\": []", collective)),
                 HasSubstr("collectives[0].algorithm: expected \"ring\" or \"tree\" or"));
-}
-
-TEST(WriteFile, LeavesNothingBehindWhenItFails) {
-    const TemporaryFolder own;
-    const std::filesystem::path& folder = own.path();
-    std::filesystem::create_directories(folder / "taken");
-    EXPECT_THROW(write_file(folder / "missing" / "plan.json", "text"), UsageError);
-    EXPECT_THROW(write_file(folder / "taken", "text"), UsageError) << "a folder is in the way";
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
-    write_file(folder / "plan.json", "first");
-    write_file(folder / "plan.json", "second");
-    std::ifstream in(folder / "plan.json");
-    EXPECT_EQ((std::stringstream() << in.rdbuf()).str(), "second");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
 }
 
 }  // namespace

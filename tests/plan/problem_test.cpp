@@ -7,7 +7,7 @@
 #include <array>
 #include <functional>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/op_costs.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"

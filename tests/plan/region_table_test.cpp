@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/hash_index.h"
 #include "graph/part.h"
-#include "plan/hash_index.h"
 #include "plan/layout.h"
 #include "tests/plan/random_layouts.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "tests/plan/interpreter.h"

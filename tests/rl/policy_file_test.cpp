@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rl/policy_file.h"
+#include "base/files.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
-#include "graph/error.h"
-#include "graph/json.h"
-#include "graph/sha256.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "tests/rl/rl_cases.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,7 +27,7 @@ protected:
         torch::manual_seed(5);
         net_ = std::make_shared<PolicyNet>(NetOptions{.hidden = 8});
         write_policy(file_, *net_);
-        text_ = graph::read_text_file(file_);
+        text_ = read_text_file(file_);
     }
 
     std::string message_of(const std::string& text) {
@@ -41,8 +42,7 @@ protected:
     }
     /// With a digest that is right again.
     std::string message_of_body(const std::string& body) {
-        return message_of("partita-policy 2\ndigest " + graph::Sha256().add(body).finish() + "\n" +
-                          body);
+        return message_of("partita-policy 2\ndigest " + Sha256().add(body).finish() + "\n" + body);
     }
     std::string body() const { return text_.substr(text_.find("features")); }
 
@@ -56,7 +56,7 @@ protected:
 TEST_F(PolicyFile, GivesBackTheSameBytesAndProbabilities) {
     const auto again = read_policy(file_);
     write_policy(other_, *again);
-    EXPECT_EQ(graph::read_text_file(other_), text_);
+    EXPECT_EQ(read_text_file(other_), text_);
 
     search::Random random(1);
     Fixture f(support::random_network(random, 10), plan::switched_machine(2));

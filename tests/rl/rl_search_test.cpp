@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rl/rl_search.h"
+#include "base/files.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +16,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
-#include "graph/json.h"
+#include "base/error.h"
+#include "base/json.h"
 #include "plan/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
@@ -90,9 +91,9 @@ TEST_F(Learning, SavesWhatZeroShotUsesAndDoesNotChange) {
     search::Random random(3);
     Fixture f(support::random_network(random, 12), plan::switched_machine(2), training());
     static_cast<void>(run(f.problem, {.save_policy = policy_}, 200));
-    const std::string saved = graph::read_text_file(policy_);
+    const std::string saved = read_text_file(policy_);
     static_cast<void>(run(f.problem, {.save_policy = other_}, 200));
-    EXPECT_EQ(graph::read_text_file(other_), saved);  // the same seed learns the same
+    EXPECT_EQ(read_text_file(other_), saved);  // the same seed learns the same
 
     // Another graph, with types that were never seen.
     Fixture unseen(support::random_workload(random, 30), plan::switched_machine(3));
@@ -101,15 +102,15 @@ TEST_F(Learning, SavesWhatZeroShotUsesAndDoesNotChange) {
     EXPECT_LE(result.evaluations, RlSearch::kZeroShots);
 
     static_cast<void>(run(unseen.problem, {.load_policy = policy_, .save_policy = other_}, 100));
-    EXPECT_NE(graph::read_text_file(other_), saved);  // went on learning
+    EXPECT_NE(read_text_file(other_), saved);  // went on learning
 }
 
 TEST_F(Learning, WritesACurveWithReferences) {
     search::Random random(3);
     Fixture f(support::random_network(random, 12), plan::switched_machine(2));
     static_cast<void>(run(f.problem, {.curve = curve_}, 64));
-    EXPECT_THAT(graph::read_text_file(curve_), HasSubstr("\n64,"));
-    const std::string svg = graph::read_text_file(picture_);
+    EXPECT_THAT(read_text_file(curve_), HasSubstr("\n64,"));
+    const std::string svg = read_text_file(picture_);
     for (const char* const name : {"heft", "critical-path", "best so far"}) {
         EXPECT_THAT(svg, HasSubstr(name));
     }
@@ -123,7 +124,7 @@ TEST_F(Learning, ShowsTheReferencesOfMeasuredRewardsAsTheyRan) {
     engine.measure = measure;
     engine.time_limit = std::chrono::milliseconds(100);  // which is over when they run
     static_cast<void>(run(f.problem, {.curve = curve_}, std::move(engine)));
-    const std::string svg = graph::read_text_file(picture_);
+    const std::string svg = read_text_file(picture_);
     EXPECT_THAT(svg, HasSubstr("hash  321<"));
     EXPECT_THAT(svg, Not(HasSubstr("single-device")));
 }
@@ -143,8 +144,8 @@ TEST_F(Learning, RunsNothingMoreAfterItWasCancelled) {
     };
     static_cast<void>(run(f.problem, {.curve = curve_}, std::move(engine)));
     EXPECT_EQ(after, 0);
-    EXPECT_THAT(graph::read_text_file(curve_), HasSubstr("samples,seconds"));
-    EXPECT_THAT(graph::read_text_file(picture_), Not(HasSubstr("hash")));
+    EXPECT_THAT(read_text_file(curve_), HasSubstr("samples,seconds"));
+    EXPECT_THAT(read_text_file(picture_), Not(HasSubstr("hash")));
 }
 
 TEST_F(Learning, RefusesACorruptPolicyBeforeTheSearch) {

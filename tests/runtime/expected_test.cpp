@@ -19,7 +19,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
 #include "tests/runtime/one_op.h"

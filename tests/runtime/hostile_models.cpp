@@ -11,7 +11,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_bytes.h"
 #include "search/random.h"

@@ -26,7 +26,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "graph/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 #include "runtime/kernels/expected.h"

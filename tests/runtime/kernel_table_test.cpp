@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita::runtime {
 namespace {

@@ -9,7 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <c10/util/Exception.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "importers/onnx/tensor_file.h"
 #include "runtime/kernels/kernel_table.h"

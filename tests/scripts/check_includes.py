@@ -21,23 +21,24 @@ import re
 import sys
 
 ARROWS = {
-    "graph": [],
+    "base": [],
+    "graph": ["base"],
     "importers": ["graph"],
     "cost": ["graph"],
     "plan": ["cost"],
     "search": ["plan"],
     "rl": ["search"],
     "runtime": ["plan"],
-    "api": ["graph", "importers", "cost", "plan", "search", "rl", "runtime", "include"],
-    "include": ["graph", "importers", "cost", "plan", "search", "rl", "runtime"],
-    "cli": ["graph", "importers", "cost", "plan", "search", "rl", "runtime", "api", "include"],
+    "api": ["base", "graph", "importers", "cost", "plan", "search", "rl", "runtime", "include"],
+    "include": ["base", "graph", "importers", "cost", "plan", "search", "rl", "runtime"],
+    "cli": ["base", "graph", "importers", "cost", "plan", "search", "rl", "runtime", "api", "include"],
 }
 PARTS = ("plan/incremental/",)
-PLAIN_HEADERS = ("graph", "cost", "plan", "search")
+PLAIN_HEADERS = ("base", "graph", "cost", "plan", "search")
 ALLOWED_LIBRARY = ("boost/graph/", "boost/property_map/", "boost/container/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
-INSTALLED = ("graph/dtype.h", "graph/error.h", "graph/units.h")  # cmake/PartitaInstall.cmake
+INSTALLED = ("graph/dtype.h", "base/error.h", "base/units.h")  # cmake/PartitaInstall.cmake
 STANDARD = re.compile(r"^[a-z_0-9]+$")  # <vector>, <cstdint>; no <sqlite3.h>, no <fmt/core.h>
 
 

@@ -24,12 +24,12 @@ def faults(**files):
 class CheckIncludes(unittest.TestCase):
     def test_arrows_may_be_followed_downward_to_the_end(self):
         self.assertEqual(faults(
-            graph='#include "graph/units.h"', importers='#include "graph/op_graph.h"',
-            cost='#include "graph/units.h"',
+            graph='#include "base/units.h"', importers='#include "graph/op_graph.h"',
+            cost='#include "base/units.h"',
             plan='#include "cost/machine.h"\n#include "graph/ids.h"',
-            search='#include "graph/units.h"', rl='#include "search/searcher.h"',
+            search='#include "base/units.h"', rl='#include "search/searcher.h"',
             runtime='#include "plan/plan.h"', api='#include "runtime/executor.h"',
-            include='#include "graph/units.h"\n#include <partita/error.h>\n#include <span>', cli='#include <partita/plan.h>'), [])
+            include='#include "base/units.h"\n#include <partita/error.h>\n#include <span>', cli='#include <partita/plan.h>'), [])
 
     def test_an_arrow_may_not_be_crossed(self):
         for folder, target in (("graph", "cost"), ("cost", "plan"), ("cost", "importers"),

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/searchers.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/engine.h"

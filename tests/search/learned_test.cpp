@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 #include "tests/plan/small_problems.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cost/machine_file.h"
-#include "graph/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/config.h"
 #include "plan/plan_file.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/to_csr.h"
+#include "base/csr.h"
 #include "plan/turns.h"
 #include "tests/plan/random_layouts.h"
 #include "tests/plan/small_problems.h"

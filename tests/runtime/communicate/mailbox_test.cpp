@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "conformance.h"
-#include "graph/error.h"
 #include "ranks.h"
 #include "runtime/communicate/all_reduce.h"
 #include "runtime/communicate/mailbox_communicator.h"

@@ -12,8 +12,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "conformance.h"
-#include "graph/error.h"
 #include "runtime/communicate/all_reduce.h"
 #include "runtime/communicate/mailbox_communicator.h"
 #include "runtime/communicate/processes.h"

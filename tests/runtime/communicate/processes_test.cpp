@@ -15,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "ranks.h"
 #include "runtime/communicate/message_pieces.h"
 #include "tests/support/process.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "runtime/communicate/thread_communicator.h"
 
 namespace partita::runtime {

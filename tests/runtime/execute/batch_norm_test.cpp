@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/config.h"
 #include "search/random.h"
 #include "tests/plan/network_builder.h"

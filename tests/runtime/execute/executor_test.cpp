@@ -19,7 +19,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "plan/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/sources.h"

@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/lower.h"
 #include "runtime/execute/ranks.h"
@@ -74,7 +74,7 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
     plan::Task other = tasks.tasks[0];
     other.device = 3;
     tasks.tasks.push_back(other);  // mul1 -> relu -> mul2, and now mul1 -> other
-    plan::Csr<TaskId> successors;
+    Csr<TaskId> successors;
     const auto last = static_cast<TaskId>(tasks.size() - 1);
     for (std::size_t t = 0; t < tasks.size(); ++t) {
         if (t + 1 < tasks.size()) {

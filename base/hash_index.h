@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace partita::plan {
+namespace partita {
 
 class Hash {
 public:
@@ -80,4 +80,4 @@ private:
     std::size_t size_ = 0;
 };
 
-}  // namespace partita::plan
+}  // namespace partita

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/sha256.h"
+#include "base/sha256.h"
 
 #include <array>
 #include <new>
 
 #include <openssl/evp.h>
 
-namespace partita::graph {
+namespace partita {
 
 // Small pieces are gathered first: a call into libcrypto costs more than hashing a number does.
 struct Sha256::State {
@@ -67,4 +67,4 @@ std::string Sha256::finish() {
     return text;
 }
 
-}  // namespace partita::graph
+}  // namespace partita

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/json.h"
+#include "base/json.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstddef>
-#include <fstream>
-#include <system_error>
 #include <utility>
 #include <variant>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "graph/error.h"
+#include "base/error.h"
 
-namespace partita::graph {
+namespace partita {
 
 struct JsonNode {
     using Array = std::vector<JsonNode>;
@@ -27,7 +24,6 @@ namespace {
 
 constexpr std::size_t kMostLevels = 32;
 constexpr std::size_t kMostGotCharacters = 60;
-constexpr std::size_t kMostFileBytes = std::size_t{1} << 30;
 /// Two bytes of text may be a value, and a value takes 40 bytes: without a limit 1 GiB would take 20.
 constexpr std::size_t kMostValues = std::size_t{1} << 24;
 
@@ -296,26 +292,6 @@ JsonField JsonFile::root() const {
     return {root_.get(), "", &name_};
 }
 
-std::string read_text_file(const std::filesystem::path& file) {
-    const auto refuse = [&](std::string_view reason) {
-        throw InputError(
-            fmt::format("{}: cannot be read: {}. Check the path.", file.string(), reason));
-    };
-    std::error_code error;
-    if (std::filesystem::is_directory(file, error)) refuse("it is a folder");
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream) refuse(std::generic_category().message(errno));
-    std::string text;
-    std::vector<char> block(std::size_t{1} << 16);
-    do {
-        stream.read(block.data(), static_cast<std::streamsize>(block.size()));
-        text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
-        if (text.size() > kMostFileBytes) refuse("it is larger than 1 GiB");
-    } while (stream);
-    if (stream.bad()) refuse("reading stopped");
-    return text;
-}
-
 std::string json_quoted(std::string_view text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -324,4 +300,4 @@ std::string json_number(double value) {
     return fmt::format("{}", value);
 }
 
-}  // namespace partita::graph
+}  // namespace partita

@@ -37,7 +37,7 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// A quantity from a file left the range of its unit (graph/units.h).
+/// A quantity from a file left the range of its unit (base/units.h).
 class OverflowError : public InputError {
 public:
     using InputError::InputError;

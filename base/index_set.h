@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace partita::search {
+namespace partita {
 
 class IndexSet {
 public:
@@ -50,4 +50,4 @@ private:
     std::size_t end_ = 0;
 };
 
-}  // namespace partita::search
+}  // namespace partita

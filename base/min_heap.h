@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace partita::plan {
+namespace partita {
 
 template <class T>
 void push_min(std::vector<T>& heap, const T& item) {
@@ -24,4 +24,4 @@ T pop_min(std::vector<T>& heap) {
     return top;
 }
 
-}  // namespace partita::plan
+}  // namespace partita

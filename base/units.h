@@ -21,7 +21,7 @@ namespace partita {
 __extension__ typedef __int128 Int128;
 
 namespace detail {
-/// Throws OverflowError (graph/error.h), naming the unit.
+/// Throws OverflowError (base/error.h), naming the unit.
 [[noreturn]] void throw_overflow(const char* unit);
 
 template <class Tag>

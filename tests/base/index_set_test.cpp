@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/index_set.h"
+#include "base/index_set.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "search/random.h"
 
-namespace partita::search {
+namespace partita {
 namespace {
 
 std::vector<std::size_t> members(const IndexSet& set) {
@@ -49,4 +49,4 @@ TEST(IndexSet, VisitsWhatIsAddedAheadOfTheVisit) {
 }
 
 }  // namespace
-}  // namespace partita::search
+}  // namespace partita

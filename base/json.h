@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -24,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace partita::graph {
+namespace partita {
 
 struct JsonNode;
 
@@ -99,13 +98,10 @@ private:
     std::unique_ptr<const JsonNode> root_;
 };
 
-/// Whole content of a file of at most 1 GiB. Throws InputError naming the file.
-std::string read_text_file(const std::filesystem::path& file);
-
 /// A JSON string literal with its quotes. `text` should be UTF-8; other bytes are replaced.
 std::string json_quoted(std::string_view text);
 
 /// The shortest JSON number that reads back as `value`, which must be finite.
 std::string json_number(double value);
 
-}  // namespace partita::graph
+}  // namespace partita

@@ -4,12 +4,23 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "plan/task_graph.h"
+namespace partita {
 
-namespace partita::plan {
+/// Lists of T for each of n rows, in one array.
+template <class T>
+struct Csr {
+    std::vector<std::uint32_t> offsets{0};
+    std::vector<T> items;
+
+    [[nodiscard]] std::size_t rows() const { return offsets.size() - 1; }
+    [[nodiscard]] std::span<const T> operator[](std::size_t row) const {
+        return {items.data() + offsets[row], items.data() + offsets[row + 1]};
+    }
+};
 
 /// What to_csr() needs besides; kept for its memory.
 template <class T>
@@ -20,7 +31,7 @@ struct CsrScratch {
 
 /// Afterwards the items of row i end at ends[i].
 template <class T>
-void sort_by_row(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows,
+void sort_by_row(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
                  CsrScratch<T>& scratch) {
     scratch.ends.assign(rows + 1, 0);
     for (const auto& pair : pairs) ++scratch.ends[static_cast<std::size_t>(pair.first) + 1];
@@ -34,7 +45,7 @@ void sort_by_row(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t row
 /// Rows 0..rows-1 of (row, item) pairs, each sorted and without repetitions. Rows are short, so counting
 /// into rows and sorting these is quicker than sorting all pairs.
 template <class T>
-void to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows,
+void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
             CsrScratch<T>& scratch, Csr<T>& csr) {
     sort_by_row(pairs, rows, scratch);
     csr.offsets.assign(1, 0);
@@ -55,11 +66,11 @@ void to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows,
 }
 
 template <class T>
-Csr<T> to_csr(const std::vector<std::pair<TaskId, T>>& pairs, std::size_t rows) {
+Csr<T> to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows) {
     CsrScratch<T> scratch;
     Csr<T> csr;
     to_csr(pairs, rows, scratch, csr);
     return csr;
 }
 
-}  // namespace partita::plan
+}  // namespace partita

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/units.h"
+#include "base/units.h"
 
 #include <array>
 #include <cassert>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita {
 

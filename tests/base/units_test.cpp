@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/units.h"
+#include "base/units.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "graph/error.h"
+#include "base/error.h"
 
 namespace partita {
 namespace {

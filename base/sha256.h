@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace partita::graph {
+namespace partita {
 
 class Sha256 {
 public:
@@ -30,4 +30,4 @@ private:
     std::unique_ptr<State> state_;
 };
 
-}  // namespace partita::graph
+}  // namespace partita

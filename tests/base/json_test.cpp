@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strict reading of JSON: what is refused, and how a field names itself.
-#include "graph/json.h"
+#include "base/json.h"
+#include "base/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 
 #include <cmath>
 
-#include "graph/error.h"
+#include "base/error.h"
 
-namespace partita::graph {
+namespace partita {
 namespace {
 
 using testing::ElementsAre;
@@ -137,4 +138,4 @@ RC_GTEST_PROP(JsonProperty, NumbersAndTextsReadBackUnchanged, ()) {
 }
 
 }  // namespace
-}  // namespace partita::graph
+}  // namespace partita

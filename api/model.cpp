@@ -10,7 +10,7 @@
 #include "api/graph_to_onnx.h"
 #include "api/impl.h"
 #include "base/error.h"
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 
 namespace partita {

@@ -14,7 +14,7 @@
 #include "api/loaded_model.h"
 #include "base/units.h"
 #include "cost/machine.h"
-#include "graph/soap.h"
+#include "graph/operators/soap.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"

@@ -11,7 +11,7 @@
 
 #include "base/units.h"
 #include "graph/op_graph.h"
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 
 namespace partita::cli {
 

@@ -12,8 +12,8 @@
 #include "cli/model_facts.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "graph/op_rule.h"
-#include "graph/soap.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/soap.h"
 #include "search/lower_bound.h"
 
 namespace partita::cli {

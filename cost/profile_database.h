@@ -3,7 +3,7 @@
 // A profile database: measured times of works and transfers in one SQLite file
 // (docs/file-formats.md). `profile` and `execute --update-profile` write it, --profile reads it.
 //
-//     works       device, text (graph/part_signature.h)                         -> time
+//     works       device, text (graph/operators/part_signature.h)                         -> time
 //     transfers   device, kind, ranks, nodes, bytes, dtype, variant             -> time
 //
 // A row that is written again is kept if it is the newer one; of one date, if it has no more

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a measured time is the time of. Works with equal texts take equal time on a device; those of
-// one family differ in size alone (graph/part_signature.h).
+// one family differ in size alone (graph/operators/part_signature.h).
 //
 //     forward MatMul.13 (float32[8,64], float32[64,32]) -> (float32[8,32])
 //     forward 11 MatMul.13 (...) -> (...)       1: the gradient of that operand is wanted, so
@@ -19,7 +19,7 @@
 #include <string>
 
 #include "cost/cost_model.h"
-#include "graph/part_signature.h"
+#include "graph/operators/part_signature.h"
 
 namespace partita::cost {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/problem.h"
 
 namespace partita::plan {

@@ -23,7 +23,7 @@ bool is_in(const TensorRule& tensor, int factor) {
     });
 }
 
-/// Parts of blocks have holes. No operator has a window with holes (graph/part_op.h); and of a reduction
+/// Parts of blocks have holes. No operator has a window with holes (graph/operators/part_op.h); and of a reduction
 /// over one operand alone, such as the rows that indices select, nothing would follow from them.
 bool may_have_blocks(const OpRule& rule, int factor) {
     int operands = 0;

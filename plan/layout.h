@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "base/hash_index.h"
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {
@@ -51,7 +51,7 @@ public:
     }
     [[nodiscard]] std::size_t size() const { return regions_.size(); }
 
-    // What graph/part.h says of regions; of two regions of one tensor.
+    // What graph/operators/part.h says of regions; of two regions of one tensor.
     std::int32_t intersection(std::int32_t a, std::int32_t b);  ///< -1: it is empty
     [[nodiscard]] bool overlap(std::int32_t a, std::int32_t b) const;
     [[nodiscard]] bool contains(std::int32_t outer, std::int32_t inner) const;

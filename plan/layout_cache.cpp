@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "graph/part_op.h"
-#include "graph/part_signature.h"
+#include "graph/operators/part_op.h"
+#include "graph/operators/part_signature.h"
 #include "plan/batch.h"
 #include "plan/tensor_lowering.h"
 

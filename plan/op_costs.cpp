@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/part_op.h"
+#include "graph/operators/part_op.h"
 
 namespace partita::plan {
 

@@ -19,9 +19,9 @@
 #include "cost/cost_model.h"
 #include "cost/work_signature.h"
 #include "graph/op_graph.h"
-#include "graph/op_rule.h"
-#include "graph/part.h"
-#include "graph/part_signature.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
+#include "graph/operators/part_signature.h"
 #include "plan/strategy.h"
 
 namespace partita::plan {

@@ -21,8 +21,8 @@
 #include "cost/cost_model.h"
 #include "cost/machine.h"
 #include "graph/op_graph.h"
-#include "graph/op_rule.h"
-#include "graph/soap.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/soap.h"
 #include "plan/op_costs.h"
 #include "plan/strategy.h"
 

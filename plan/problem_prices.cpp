@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "graph/part_op.h"
-#include "graph/part_signature.h"
+#include "graph/operators/part_op.h"
+#include "graph/operators/part_signature.h"
 #include "plan/op_costs.h"
 #include "plan/problem.h"
 

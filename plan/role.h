@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "plan/layout.h"
 
 namespace partita::plan {

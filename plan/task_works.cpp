@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/batch.h"
 #include "plan/layout.h"
 #include "plan/op_costs.h"

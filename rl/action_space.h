@@ -4,7 +4,7 @@
 // kept, as far as the search may choose), then for every decision (decisions.h) a block of devices and a kind of split:
 //
 //     block   device 2     devices 0..3     every other one         the config table's sets
-//     kind    sample x 4   parameter x 4    sample x 2, reduction x 2    classes of graph/soap.h
+//     kind    sample x 4   parameter x 4    sample x 2, reduction x 2    classes of graph/operators/soap.h
 //
 // A kind says nothing about factors' names, so a policy that learned on one graph can name it on another.
 // What that means for each op: option_configs.h.

@@ -20,7 +20,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 
 namespace partita::runtime {
 

@@ -42,7 +42,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "runtime/communicate/abort.h"
 
 namespace partita::runtime {

@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstdint>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 
 namespace partita::runtime {
 

@@ -24,7 +24,7 @@
 
 #include "graph/host_tensor.h"
 #include "graph/op_graph.h"
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "runtime/execute/executor.h"

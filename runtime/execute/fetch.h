@@ -17,7 +17,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/patch.h"
 #include "runtime/execute/store.h"

@@ -11,7 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "graph/op_graph.h"
-#include "graph/part.h"
+#include "graph/operators/part.h"
 
 namespace partita::runtime {
 

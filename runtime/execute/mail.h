@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/meetings.h"
 

@@ -21,7 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "graph/op_graph.h"
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "runtime/source_options.h"
 
 namespace partita::runtime {

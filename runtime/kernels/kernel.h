@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A kernel runs one operator on ATen tensors, the same code on CPU and CUDA. What it is given is a part
-// of an op (graph/part_op.h): the part's own attributes, and operands that have the extents of the part's
+// of an op (graph/operators/part_op.h): the part's own attributes, and operands that have the extents of the part's
 // regions and no others. Everything lies on one device, but for the operands that its row says it reads on
 // the host.
 //
@@ -33,7 +33,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "graph/op_graph.h"
-#include "graph/part_op.h"
+#include "graph/operators/part_op.h"
 
 namespace partita::runtime {
 

@@ -8,7 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "runtime/kernels/expected.h"
 
 namespace partita::runtime {

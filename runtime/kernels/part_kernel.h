@@ -2,7 +2,7 @@
 //
 // A part of an op, ready to run: its kernel, the part's attributes and integer operands, and what has to
 // be done around the kernel: crop what the operator returns too much of, weigh the share of a mean, mask
-// the rows that the part does not hold (graph/part_op.h).
+// the rows that the part does not hold (graph/operators/part_op.h).
 //
 //     forward    regions of the operands ─▶ regions of the results
 //     backward   gradients of the results ─▶ gradients of the operands, region by region
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "graph/op_rule.h"
-#include "graph/part_op.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part_op.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/kernel_table.h"
 

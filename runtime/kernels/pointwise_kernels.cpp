@@ -80,7 +80,7 @@ Tensors power(const KernelCall& call) {
     return {power_of(base, exponent).to(call.operand(0).scalar_type())};
 }
 
-// Backward. What is read is what graph/op_table.cpp says is saved.
+// Backward. What is read is what graph/operators/op_table.cpp says is saved.
 
 Tensors negate_backward(const BackwardCall& call) {
     return {-call.gradients[0]};

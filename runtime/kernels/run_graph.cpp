@@ -10,8 +10,8 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 #include "runtime/kernels/part_kernel.h"
 
 namespace partita::runtime {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernel extents, strides, dilations and padding of a convolution or pooling. The padding is
-// explicit: graph/part_op.h has resolved auto_pad.
+// explicit: graph/operators/part_op.h has resolved auto_pad.
 #pragma once
 
 #include <cstdint>

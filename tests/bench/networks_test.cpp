@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "cost/cost_model.h"
 #include "cost/machine_file.h"
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"

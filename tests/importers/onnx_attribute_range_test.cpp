@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 #include "tests/importers/hostile_models.h"
 

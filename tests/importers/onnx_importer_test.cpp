@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "tests/importers/onnx_fixtures.h"
 
 namespace partita::importers {

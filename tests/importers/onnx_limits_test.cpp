@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "importers/onnx/constant_folding.h"
 #include "tests/importers/hostile_models.h"
 

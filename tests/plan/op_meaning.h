@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 #include "tests/plan/sparse_value.h"
 
 namespace partita::plan {

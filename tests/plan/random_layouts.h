@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "plan/layout.h"
 #include "plan/strategy.h"
 #include "search/random.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a table says of regions by number is what graph/part.h says of the regions themselves.
+// What a table says of regions by number is what graph/operators/part.h says of the regions themselves.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
 #include "base/hash_index.h"
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/layout.h"
 #include "tests/plan/random_layouts.h"
 

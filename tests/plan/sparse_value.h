@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "graph/tensor.h"
 
 namespace partita::plan {

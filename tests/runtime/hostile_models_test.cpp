@@ -27,7 +27,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"

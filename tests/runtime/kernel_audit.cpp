@@ -18,8 +18,8 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/run_graph.h"

@@ -15,8 +15,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/tensors.h"

@@ -19,7 +19,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "graph/op_rule.h"
+#include "graph/operators/op_rule.h"
 #include "runtime/kernels/part_kernel.h"
 #include "runtime/kernels/tensors.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-#include "graph/part_op.h"
+#include "graph/operators/part_op.h"
 #include "tests/semantics/split.h"
 
 namespace partita::tests {

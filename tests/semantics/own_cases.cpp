@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "tests/graph/examples.h"
+#include "tests/graph/operators/examples.h"
 #include "tests/semantics/case.h"
 
 namespace partita::tests {

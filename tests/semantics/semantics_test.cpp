@@ -19,7 +19,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/graph/examples.h"
+#include "tests/graph/operators/examples.h"
 #include "tests/semantics/case.h"
 #include "tests/support/temporary_folder.h"
 

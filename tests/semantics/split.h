@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/op_rule.h"
-#include "graph/part.h"
+#include "graph/operators/op_rule.h"
+#include "graph/operators/part.h"
 
 namespace partita::tests {
 

@@ -9,7 +9,7 @@
 
 #include "cost/profiled_collectives.h"
 #include "cost/profiled_cost_model.h"
-#include "graph/part.h"
+#include "graph/operators/part.h"
 #include "plan/op_costs.h"
 
 namespace partita::support {

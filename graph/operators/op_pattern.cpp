@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules from the letters of a row. The text of each row is read once, when the table is first used.
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "graph/operators/op_rules.h"
+
+namespace partita::graph {
+
+namespace {
+
+struct TensorPattern {
+    std::vector<int> before;  ///< letters left of the ellipsis, kFixed for `.`
+    std::vector<int> after;   ///< and right of it
+    enum class Ellipsis : std::uint8_t { none, factors, fixed } ellipsis = Ellipsis::none;
+};
+constexpr int kFixed = -1;
+
+struct RowPattern {
+    std::vector<std::string> letters;
+    std::vector<bool> whole;  ///< per letter
+    bool whole_ellipsis = false;
+    std::vector<TensorPattern> operands;
+    std::vector<TensorPattern> results;
+};
+
+std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
+    std::vector<std::string_view> parts;
+    while (true) {
+        const std::size_t at = text.find(separator);
+        parts.push_back(text.substr(0, at));
+        if (at == std::string_view::npos) return parts;
+        text.remove_prefix(at + separator.size());
+    }
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+    std::vector<std::string_view> words;
+    for (const std::string_view word : split_text(text, " ")) {
+        if (!word.empty()) words.push_back(word);
+    }
+    return words;
+}
+
+int letter_index(std::vector<std::string>& letters, std::string_view letter) {
+    const auto it = std::find(letters.begin(), letters.end(), letter);
+    if (it != letters.end()) return static_cast<int>(it - letters.begin());
+    letters.emplace_back(letter);
+    return static_cast<int>(letters.size()) - 1;
+}
+
+TensorPattern parse_tensor(std::string_view text, std::vector<std::string>& letters) {
+    using Ellipsis = TensorPattern::Ellipsis;
+    TensorPattern pattern;
+    for (const std::string_view word : words_of(text)) {
+        if (word == "..." || word == "..") {
+            if (pattern.ellipsis != Ellipsis::none) throw std::logic_error("two ellipses");
+            pattern.ellipsis = word == "..." ? Ellipsis::factors : Ellipsis::fixed;
+            continue;
+        }
+        auto& side = pattern.ellipsis == Ellipsis::none ? pattern.before : pattern.after;
+        if (word == ".") {
+            side.push_back(kFixed);
+        } else if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == word.npos) {
+            side.push_back(letter_index(letters, word));
+        } else {
+            throw std::logic_error(fmt::format("'{}' is no letter", word));
+        }
+    }
+    return pattern;
+}
+
+/// Nothing for no text at all: "-> ..." has no operands.
+std::vector<TensorPattern> parse_tensors(std::string_view text, std::vector<std::string>& letters) {
+    std::vector<TensorPattern> patterns;
+    if (words_of(text).empty()) return patterns;
+    for (const std::string_view tensor : split_text(text, ",")) {
+        patterns.push_back(parse_tensor(tensor, letters));
+    }
+    return patterns;
+}
+
+RowPattern parse_row(const OpRow& row) {
+    const std::vector<std::string_view> sides = split_text(row.factors, "->");
+    if (sides.size() != 2) throw std::logic_error("expected one '->'");
+    RowPattern pattern;
+    pattern.operands = parse_tensors(sides[0], pattern.letters);
+    pattern.results = parse_tensors(sides[1], pattern.letters);
+    pattern.whole.resize(pattern.letters.size(), false);
+    for (const std::string_view word : words_of(row.whole)) {
+        if (word == "...") {
+            pattern.whole_ellipsis = true;
+            continue;
+        }
+        const auto it = std::find(pattern.letters.begin(), pattern.letters.end(), word);
+        if (it == pattern.letters.end()) throw std::logic_error("whole: an unknown letter");
+        pattern.whole[static_cast<std::size_t>(it - pattern.letters.begin())] = true;
+    }
+    return pattern;
+}
+
+const RowPattern& pattern_of(const OpRow& row) {
+    static const std::vector<RowPattern> kPatterns = [] {
+        std::vector<RowPattern> patterns;
+        for (const OpRow& each : op_table()) {
+            patterns.push_back(each.factors.empty() ? RowPattern{} : parse_row(each));
+        }
+        return patterns;
+    }();
+    return kPatterns.at(static_cast<std::size_t>(&row - op_table().data()));
+}
+
+/// The extent of two dims under one letter: 1 broadcasts.
+std::int64_t joined_extent(std::int64_t a, std::int64_t b) {
+    return a == 1 ? b : a;
+}
+
+/// One op read against its row.
+class PatternReader {
+public:
+    PatternReader(RuleBuilder& builder, const RowPattern& pattern)
+        : builder_(builder), pattern_(pattern), letter_extents_(pattern.letters.size(), 1) {}
+
+    void run() {
+        for_each_tensor([this](bool is_result, int i, const TensorPattern& tensor,
+                               const Shape& shape) { measure(is_result, i, tensor, shape); });
+        for (std::size_t i = 0; i < ellipsis_extents_.size(); ++i) {
+            builder_.add(numbered('d', i), ellipsis_extents_[i], !pattern_.whole_ellipsis);
+        }
+        for (std::size_t i = 0; i < letter_extents_.size(); ++i) {
+            builder_.add(pattern_.letters[i], letter_extents_[i], !pattern_.whole[i]);
+        }
+        for_each_tensor([this](bool is_result, int i, const TensorPattern& tensor,
+                               const Shape& shape) { assign(is_result, i, tensor, shape); });
+    }
+
+private:
+    template <class Use>
+    void for_each_tensor(Use use) {
+        for (int i = 0; i < builder_.operand_count() && !pattern_.operands.empty(); ++i) {
+            if (!builder_.has_operand(i)) continue;
+            use(false, i, at_or_last(pattern_.operands, i), builder_.shape(i));
+        }
+        for (int i = 0; i < builder_.result_count() && !pattern_.results.empty(); ++i) {
+            if (!builder_.has_result(i)) continue;
+            use(true, i, at_or_last(pattern_.results, i), builder_.result_shape(i));
+        }
+    }
+
+    static const TensorPattern& at_or_last(const std::vector<TensorPattern>& list, int i) {
+        return list[std::min(static_cast<std::size_t>(i), list.size() - 1)];
+    }
+
+    /// Dims under the ellipsis; complains when the tensor has fewer dims than letters.
+    std::size_t ellipsis_size(bool is_result, int i, const TensorPattern& tensor,
+                              const Shape& shape) const {
+        const std::size_t letters = tensor.before.size() + tensor.after.size();
+        const bool has_ellipsis = tensor.ellipsis != TensorPattern::Ellipsis::none;
+        if (shape.size() < letters || (!has_ellipsis && shape.size() > letters)) {
+            builder_.fail(fmt::format("{} {}: expected {}{} dims, got shape [{}]",
+                                      is_result ? "result" : "operand", i, letters,
+                                      has_ellipsis ? " or more" : "", fmt::join(shape, " ")));
+        }
+        return shape.size() - letters;
+    }
+
+    void measure(bool is_result, int tensor_index, const TensorPattern& tensor,
+                 const Shape& shape) {
+        const std::size_t size = ellipsis_size(is_result, tensor_index, tensor, shape);
+        const auto letter = [&](int index, std::int64_t extent) {
+            if (index == kFixed) return;
+            auto& known = letter_extents_[static_cast<std::size_t>(index)];
+            known = joined_extent(known, extent);
+        };
+        for (std::size_t i = 0; i < tensor.before.size(); ++i) letter(tensor.before[i], shape[i]);
+        for (std::size_t i = 0; i < tensor.after.size(); ++i) {
+            letter(tensor.after[i], shape[tensor.before.size() + size + i]);
+        }
+        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) return;
+        if (ellipsis_extents_.size() < size) {
+            ellipsis_extents_.insert(ellipsis_extents_.begin(), size - ellipsis_extents_.size(), 1);
+        }
+        const std::size_t shift = ellipsis_extents_.size() - size;
+        for (std::size_t i = 0; i < size; ++i) {
+            auto& known = ellipsis_extents_[shift + i];
+            known = joined_extent(known, shape[tensor.before.size() + i]);
+        }
+    }
+
+    void assign(bool is_result, int tensor_index, const TensorPattern& tensor, const Shape& shape) {
+        const std::size_t size = ellipsis_size(is_result, tensor_index, tensor, shape);
+        const auto set = [&](std::size_t dim, int factor) {
+            if (is_result) {
+                builder_.result(tensor_index, static_cast<int>(dim), {factor});
+            } else {
+                builder_.operand(tensor_index, static_cast<int>(dim), {factor});
+            }
+        };
+        const int first_letter = static_cast<int>(ellipsis_extents_.size());
+        for (std::size_t i = 0; i < tensor.before.size(); ++i) {
+            if (tensor.before[i] != kFixed) set(i, first_letter + tensor.before[i]);
+        }
+        for (std::size_t i = 0; i < tensor.after.size(); ++i) {
+            if (tensor.after[i] == kFixed) continue;
+            set(tensor.before.size() + size + i, first_letter + tensor.after[i]);
+        }
+        if (tensor.ellipsis != TensorPattern::Ellipsis::factors) return;
+        const std::size_t shift = ellipsis_extents_.size() - size;
+        for (std::size_t i = 0; i < size; ++i) {
+            set(tensor.before.size() + i, static_cast<int>(shift + i));
+        }
+    }
+
+    RuleBuilder& builder_;
+    const RowPattern& pattern_;
+    std::vector<std::int64_t> letter_extents_;
+    std::vector<std::int64_t> ellipsis_extents_;
+};
+
+}  // namespace
+
+OpRule pattern_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    RuleBuilder builder(graph, op, row);
+    PatternReader(builder, pattern_of(row)).run();
+    return builder.finish();
+}
+
+void check_row(const OpRow& row) {
+    if (row.factors.empty() == (row.make == nullptr)) {
+        throw std::logic_error("a row has letters or a function");
+    }
+    if (!row.factors.empty()) parse_row(row);
+}
+
+}  // namespace partita::graph

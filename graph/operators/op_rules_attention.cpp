@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention. With h key-value heads, g query heads per key-value head, s queries and t keys:
+//
+//     Q [n (h g) s e]   K [n h t e]   V [n h t v]  ->  Y [n (h g) s v]     4 dims
+//     Q [n s (h g e)]   K [n t (h e)] V [n t (h v)] -> Y [n s (h g v)]     3 dims
+//
+// e and t are read whole: the softmax stands between the two products.
+#include <utility>
+
+#include "graph/operators/op_rules.h"
+
+namespace partita::graph {
+
+namespace {
+
+using Dims = std::vector<std::vector<int>>;
+
+void set_operand(RuleBuilder& b, int operand, const Dims& dims) {
+    if (!b.has_operand(operand)) return;
+    b.expect_rank(operand, static_cast<int>(dims.size()));
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+        b.operand(operand, static_cast<int>(dim), dims[dim]);
+    }
+}
+
+void set_result(RuleBuilder& b, int result, const Dims& dims) {
+    for (std::size_t dim = 0; dim < dims.size(); ++dim) {
+        b.result(result, static_cast<int>(dim), dims[dim]);
+    }
+}
+
+/// A number of heads, from the attribute or, with 4 dims, from the shape.
+std::int64_t head_count(RuleBuilder& b, const char* attribute, int operand) {
+    if (b.rank(operand) == 4) return b.shape(operand)[1];
+    const std::int64_t heads = b.op().attributes.get_int(attribute, 0);
+    if (heads < 1) b.fail(std::string("attribute '") + attribute + "': expected a number >= 1");
+    return heads;
+}
+
+struct Heads {
+    std::int64_t query = 1;
+    std::int64_t key_value = 1;
+};
+
+Heads heads_of(RuleBuilder& b) {
+    const Heads heads{.query = head_count(b, "q_num_heads", 0),
+                      .key_value = head_count(b, "kv_num_heads", 1)};
+    if (heads.key_value < 1 || heads.query % heads.key_value != 0) {
+        b.fail("expected a number of query heads divisible by that of key-value heads");
+    }
+    return heads;
+}
+
+/// Extent of the head dim of Q or V.
+std::int64_t head_size(RuleBuilder& b, int operand, std::int64_t heads) {
+    return b.rank(operand) == 4 ? b.shape(operand)[3] : b.shape(operand)[2] / heads;
+}
+
+/// Positions that queries attend by their place, so a part would have to know its own.
+bool depends_on_position(const Op& op) {
+    return op.attributes.get_int("is_causal", 0) != 0 ||
+           op.attributes.get_int("left_window_size", -1) >= 0 ||
+           op.attributes.get_int("right_window_size", -1) >= 0;
+}
+
+}  // namespace
+
+OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    constexpr int kMask = 3;
+    constexpr int kPastKey = 4;
+    constexpr int kPastValue = 5;
+    constexpr int kKeyLengths = 6;
+    RuleBuilder b(graph, op, row);
+    const int rank = b.rank(0);
+    if (rank != 3 && rank != 4) b.fail("operand 0: expected 3 or 4 dims");
+    b.expect_rank(1, rank);
+    b.expect_rank(2, rank);
+    const Heads heads = heads_of(b);
+    const int time = rank == 4 ? 2 : 1;
+    const std::int64_t keys = b.shape(1)[std::size_t(time)];
+    if (b.has_operand(kPastKey)) b.expect_rank(kPastKey, 4);
+    const std::int64_t past = b.has_operand(kPastKey) ? b.shape(kPastKey)[2] : 0;
+
+    const int n = b.add("n", b.shape(0)[0]);
+    const int h = b.add("h", heads.key_value);
+    const int g = b.add("g", heads.query / heads.key_value);
+    const int s = b.add("s", b.shape(0)[std::size_t(time)], !depends_on_position(op));
+    const int t = b.add("t", keys, /*splittable=*/false);
+    const int e = b.add("e", head_size(b, 0, heads.query), /*splittable=*/false);
+    const int v = b.add("v", head_size(b, 2, heads.key_value));
+    const auto dims = [&](std::vector<int> head, int length, int size) {
+        if (rank == 4) return Dims{{n}, head, {length}, {size}};
+        head.push_back(size);
+        return Dims{{n}, {length}, head};
+    };
+    set_operand(b, 0, dims({h, g}, s, e));
+    set_operand(b, 1, dims({h}, t, e));
+    set_operand(b, 2, dims({h}, t, v));
+    set_operand(b, kPastKey, {{n}, {h}, {}, {e}});
+    set_operand(b, kPastValue, {{n}, {h}, {}, {v}});
+    set_operand(b, kKeyLengths, {{n}});
+    const Dims scores{{n}, {h, g}, {s}, {}};
+    for (int dim = 0; dim < b.rank(kMask); ++dim) {
+        const int at = dim + 4 - b.rank(kMask);
+        if (at >= 0 && at < 3) b.operand(kMask, dim, scores[std::size_t(at)]);
+    }
+    set_result(b, 0, dims({h, g}, s, v));
+    set_result(b, 1, {{n}, {h}, {}, {e}});
+    set_result(b, 2, {{n}, {h}, {}, {v}});
+    set_result(b, 3, scores);
+
+    // Both products: every query meets every key, past ones too, in e, then in v elements.
+    Flops flops = 2 * Flops(b.factor(e).extent + b.factor(v).extent);
+    for (const int factor : {n, h, g, s}) flops = b.factor(factor).extent * flops;
+    b.set_flops((keys + past) * flops);
+    return b.finish();
+}
+
+// A recurrent state S [n h k v] runs through the steps t:
+//
+//     Q [n t (h g k)]  K [n t (h k)]  V [n t (h v)]  S0 [n h k v]  decay [n t (h k)] or [n t h]
+//     beta [n t h]     -> Y [n t (h g v)]  S [n h k v]
+OpRule linear_attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    constexpr int kState = 3;
+    constexpr int kDecay = 4;
+    constexpr int kBeta = 5;
+    RuleBuilder b(graph, op, row);
+    b.expect_rank(0, 3);
+    b.expect_rank(1, 3);
+    b.expect_rank(2, 3);
+    const Heads heads = heads_of(b);
+    const int n = b.add("n", b.shape(0)[0]);
+    const int t = b.add("t", b.shape(0)[1], /*splittable=*/false);
+    const int h = b.add("h", heads.key_value);
+    const int g = b.add("g", heads.query / heads.key_value);
+    const int k = b.add("k", head_size(b, 0, heads.query), /*splittable=*/false);
+    const int v = b.add("v", head_size(b, 2, heads.key_value));
+    set_operand(b, 0, {{n}, {t}, {h, g, k}});
+    set_operand(b, 1, {{n}, {t}, {h, k}});
+    set_operand(b, 2, {{n}, {t}, {h, v}});
+    set_operand(b, kState, {{n}, {h}, {k}, {v}});
+    if (b.has_operand(kDecay)) {
+        const bool per_head = b.rank(kDecay) == 3 && b.shape(kDecay)[2] == heads.key_value;
+        set_operand(b, kDecay, {{n}, {t}, per_head ? std::vector{h} : std::vector{h, k}});
+    }
+    set_operand(b, kBeta, {{n}, {t}, {h}});
+    set_result(b, 0, {{n}, {t}, {h, g, v}});
+    set_result(b, 1, {{n}, {h}, {k}, {v}});
+    // Per step and head the state is updated once, and read once per query head.
+    const std::string kind = op.attributes.get_string("update_rule", "gated_delta");
+    const bool reads_before_writing = kind == "delta" || kind == "gated_delta";
+    Flops flops = 2 * Flops(b.factor(g).extent + (reads_before_writing ? 2 : 1));
+    for (const int factor : {n, t, h, k, v}) flops = b.factor(factor).extent * flops;
+    b.set_flops(flops);
+    return b.finish();
+}
+
+// X [n h s e] or [n s (h e)], caches [n s .] or, with position ids [n s], [positions .].
+OpRule rotary_embedding_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    RuleBuilder b(graph, op, row);
+    const int rank = b.rank(0);
+    if (rank != 3 && rank != 4) b.fail("operand 0: expected 3 or 4 dims");
+    const std::int64_t heads = head_count(b, "num_heads", 0);
+    const int n = b.add("n", b.shape(0)[0]);
+    const int h = b.add("h", heads);
+    const int s = b.add("s", b.shape(0)[rank == 4 ? 2 : 1]);
+    const int e = b.add("e", head_size(b, 0, heads), /*splittable=*/false);
+    const Dims dims = rank == 4 ? Dims{{n}, {h}, {s}, {e}} : Dims{{n}, {s}, {h, e}};
+    set_operand(b, 0, dims);
+    set_result(b, 0, dims);
+    set_operand(b, 3, {{n}, {s}});
+    for (const int cache : {1, 2}) {
+        if (b.rank(cache) == 3) set_operand(b, cache, {{n}, {s}, {}});
+    }
+    return b.finish();
+}
+
+}  // namespace partita::graph

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 

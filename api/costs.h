@@ -12,7 +12,7 @@
 
 #include "cost/collective.h"
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/plan_file.h"
 
 namespace partita::api {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "api/loaded_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/plan_file.h"
 
 #include <partita/machine.h>

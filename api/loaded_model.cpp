@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 
 namespace partita::api {

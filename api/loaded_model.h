@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "importers/onnx/onnx_importer.h"
 

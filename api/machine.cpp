@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cost/discover.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
 #include "plan/plan_file.h"
 

@@ -5,7 +5,7 @@
 
 #include "api/learned_library.h"
 #include "api/loaded_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/problem.h"
 #include "search/engine.h"
 

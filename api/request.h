@@ -13,7 +13,7 @@
 #include "api/costs.h"
 #include "api/loaded_model.h"
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/operators/soap.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"

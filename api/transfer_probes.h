@@ -13,7 +13,7 @@
 #pragma once
 
 #include "api/profiler.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::api {
 

@@ -41,7 +41,7 @@
 #include "api/transfer_probes.h"
 #include "bench/random_splits.h"
 #include "bench/run_main.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "cost/profile_database.h"
 #include "search/coverage.h"
 #include "search/engine.h"

@@ -9,8 +9,8 @@
 #include "api/request.h"
 #include "bench/networks.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/machine_file.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/onnx/onnx_importer.h"
 #include "importers/workload/workload.h"
 

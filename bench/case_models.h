@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "search/engine.h"

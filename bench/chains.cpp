@@ -27,7 +27,7 @@
 #include "bench/networks.h"
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/schedule.h"
 #include "search/chain.h"

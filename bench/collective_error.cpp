@@ -29,7 +29,7 @@
 #include "bench/collective_fit.h"
 #include "bench/collective_models.h"
 #include "bench/collective_series.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "cost/nccl_model.h"
 
 namespace partita::bench {

@@ -25,7 +25,7 @@
 #include "bench/published_search_times.h"
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/additive.h"
 #include "plan/problem.h"
 #include "search/data_parallel.h"

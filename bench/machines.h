@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::bench {
 

@@ -14,7 +14,7 @@
 
 #include "bench/generators.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/problem.h"
 #include "search/engine.h"
 

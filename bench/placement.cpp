@@ -25,7 +25,7 @@
 
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 #include "plan/problem.h"
 #include "search/engine.h"

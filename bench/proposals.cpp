@@ -14,7 +14,7 @@
 
 #include "bench/allocation_count.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "search/data_parallel.h"
 #include "search/groups.h"

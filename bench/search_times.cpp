@@ -37,7 +37,7 @@
 #include "bench/run_main.h"
 #include "bench/search_record.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem.h"

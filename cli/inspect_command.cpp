@@ -19,7 +19,7 @@
 #include "cli/options.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 
 namespace partita::cli {

@@ -10,7 +10,7 @@
 
 #include "api/request.h"
 #include "cost/discover.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cli {
 namespace {

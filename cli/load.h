@@ -15,7 +15,7 @@
 #include "api/loaded_model.h"
 #include "cli/console.h"
 #include "cli/options.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/problem.h"
 
 namespace partita::cli {

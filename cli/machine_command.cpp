@@ -12,7 +12,7 @@
 #include "cli/machine_facts.h"
 #include "cli/table.h"
 #include "cost/discover.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 
 namespace partita::cli {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cli {
 

@@ -15,7 +15,7 @@
 #include "api/request.h"
 #include "base/units.h"
 #include "cli/console.h"
-#include "cost/what_if.h"
+#include "cost/machine/what_if.h"
 #include "plan/simulate.h"
 
 #include <partita/model.h>

@@ -7,7 +7,7 @@
 
 #include "api/request.h"
 #include "base/error.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cli {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "base/units.h"
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

@@ -36,8 +36,8 @@
 
 #include "base/units.h"
 #include "cost/collective.h"
-#include "cost/group_links.h"
-#include "cost/machine.h"
+#include "cost/machine/group_links.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cost/group_links.h"
+#include "cost/machine/group_links.h"
 
 namespace partita::cost {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 
 namespace partita::cost {

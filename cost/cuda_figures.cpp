@@ -9,8 +9,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "cost/data_folder.h"
-#include "cost/machine_fields.h"
+#include "cost/machine/data_folder.h"
+#include "cost/machine/machine_fields.h"
 
 namespace partita::cost {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

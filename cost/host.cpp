@@ -10,7 +10,7 @@
 
 #include <sched.h>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "cost/group_links.h"
+#include "cost/machine/group_links.h"
 #include "cost/nccl_links.h"
 
 namespace partita::cost {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "cost/collective.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

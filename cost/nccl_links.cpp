@@ -10,7 +10,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "cost/data_folder.h"
+#include "cost/machine/data_folder.h"
 
 namespace partita::cost {
 

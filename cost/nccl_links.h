@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "cost/collective.h"
-#include "cost/group_links.h"
-#include "cost/machine.h"
+#include "cost/machine/group_links.h"
+#include "cost/machine/machine.h"
 #include "cost/nccl_tuning.h"
 
 namespace partita::cost {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "cost/group_links.h"
+#include "cost/machine/group_links.h"
 
 namespace partita::cost {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/files.h"
-#include "cost/data_folder.h"
-#include "cost/machine.h"
+#include "cost/machine/data_folder.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

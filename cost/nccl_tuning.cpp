@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "cost/group_links.h"
+#include "cost/machine/group_links.h"
 
 namespace partita::cost {
 

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "cost/collective.h"
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "cost/work_signature.h"
 #include "graph/dtype.h"
 

@@ -24,7 +24,7 @@
 #include <span>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "cost/profile.h"
 
 namespace partita::cost {

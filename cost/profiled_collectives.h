@@ -17,7 +17,7 @@
 
 #include "cost/collective.h"
 #include "cost/collective_table.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "cost/profile.h"
 
 namespace partita::cost {

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "cost/profile.h"
 
 namespace partita::cost {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cost/collective.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "cost/collective.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 
 namespace partita::plan {

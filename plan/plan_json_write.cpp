@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 
 namespace partita::plan {

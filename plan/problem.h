@@ -19,7 +19,7 @@
 
 #include "cost/collective.h"
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "cost/collective.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/layout.h"
 
 namespace partita::plan {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/layout.h"
 #include "plan/reshard.h"
 #include "plan/reshard_names.h"

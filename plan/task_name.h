@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/task_graph.h"
 

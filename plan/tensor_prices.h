@@ -10,7 +10,7 @@
 #include "base/hash_index.h"
 #include "base/small_vector.h"
 #include "cost/collective.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/op_costs.h"
 #include "plan/problem.h"
 #include "plan/task_graph.h"

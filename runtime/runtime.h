@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/host_tensor.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::runtime {
 namespace {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/program.h"
 

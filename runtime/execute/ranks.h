@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "runtime/communicate/processes.h"
 #include "runtime/execute/devices.h"
 #include "runtime/execute/exchange.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "api/impl.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "tests/cli/program.h"
 
 namespace partita {

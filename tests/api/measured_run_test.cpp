@@ -11,7 +11,7 @@
 #include "api/measured_reward.h"
 #include "api/request.h"
 #include "api/runtime_library.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "search/engine.h"
 #include "search/learned.h"
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "api/impl.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "tests/api/networks.h"
 #include "tests/support/temporary_folder.h"
 

@@ -22,7 +22,7 @@
 #include "api/profiler.h"
 #include "api/transfer_probes.h"
 #include "base/error.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "cost/profile_database.h"
 #include "plan/config.h"
 #include "plan/lower.h"

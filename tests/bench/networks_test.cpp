@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "cost/cost_model.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "graph/operators/op_rule.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "tests/cli/program.h"
 #include "tests/support/join_prices.h"
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cli {
 namespace {

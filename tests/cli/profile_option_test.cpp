@@ -11,7 +11,7 @@
 
 #include "api/loaded_model.h"
 #include "api/request.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "cost/profile_database.h"
 #include "tests/cli/program.h"
 #include "tests/support/join_prices.h"

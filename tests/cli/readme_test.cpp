@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"

@@ -13,8 +13,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "cost/group_links.h"
-#include "cost/machine_file.h"
+#include "cost/machine/group_links.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "cost/collective_algorithms.h"
 #include "cost/collective_file.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cost/cuda_figures.h"
 #include "cost/host.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
 
 namespace partita::cost {

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "cost/collective_algorithms.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 namespace {

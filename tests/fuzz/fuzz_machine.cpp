@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 namespace {
 

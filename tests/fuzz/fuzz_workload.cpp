@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "tests/golden_errors.h"
 
 namespace partita::importers {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 
 namespace partita::plan {

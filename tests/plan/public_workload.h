@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "plan/reshard.h"
 #include "tests/plan/sparse_value.h"
 

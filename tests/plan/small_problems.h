@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"

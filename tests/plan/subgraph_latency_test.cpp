@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "search/random.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "plan/lanes.h"
 #include "small_problems.h"
 

@@ -26,7 +26,7 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(faults(
             graph='#include "base/units.h"', importers='#include "graph/op_graph.h"',
             cost='#include "base/units.h"',
-            plan='#include "cost/machine.h"\n#include "graph/ids.h"',
+            plan='#include "cost/machine/machine.h"\n#include "graph/ids.h"',
             search='#include "base/units.h"', rl='#include "search/searcher.h"',
             runtime='#include "plan/plan.h"', api='#include "runtime/executor.h"',
             include='#include "base/units.h"\n#include <partita/error.h>\n#include <span>', cli='#include <partita/plan.h>'), [])

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"

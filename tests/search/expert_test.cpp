@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/config.h"
 #include "plan/lower.h"

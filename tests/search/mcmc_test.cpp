@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/config.h"
 #include "plan/plan_file.h"

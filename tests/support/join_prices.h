@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "cost/profile.h"
 
 namespace partita::support {

@@ -4,7 +4,7 @@
 // of every shape between a chain and independent ops.
 #pragma once
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "search/random.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 #include "plan/subgraph_latency.h"
 #include "search/groups.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "plan/subgraph_latency.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"

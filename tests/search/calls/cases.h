@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
 #include "search/random.h"

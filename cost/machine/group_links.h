@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/node_form.h"
+#include "cost/machine/node_form.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/machine_fields.h"
+#include "cost/machine/machine_fields.h"
 
 namespace partita::cost {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/machine_fields.h"
+#include "cost/machine/machine_fields.h"
 
 #include <algorithm>
 #include <array>

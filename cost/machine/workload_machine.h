@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/units.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 
 namespace partita::cost {

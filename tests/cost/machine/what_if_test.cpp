@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/what_if.h"
+#include "cost/machine/what_if.h"
 
 #include <algorithm>
 #include <string>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cost/collective.h"
 #include "cost/collective_file.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "cost/measured_links.h"
 
 namespace partita::cost {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

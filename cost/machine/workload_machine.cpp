@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 
 #include <algorithm>
 #include <cassert>

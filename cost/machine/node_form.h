@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "cost/machine.h"
-#include "cost/machine_file.h"
+#include "cost/machine/machine.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/data_folder.h"
+#include "cost/machine/data_folder.h"
 
 #include <dlfcn.h>
 

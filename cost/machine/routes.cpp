@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/routes.h"
+#include "cost/machine/routes.h"
 
 #include <cassert>
 #include <functional>
@@ -7,7 +7,7 @@
 #include <queue>
 #include <tuple>
 
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 namespace partita::cost {
 

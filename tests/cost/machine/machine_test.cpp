@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Routes and copy times.
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cost/group_links.h"
-#include "cost/machine_file.h"
+#include "cost/machine/group_links.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/group_links.h"
+#include "cost/machine/group_links.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/machine.h"
+#include "cost/machine/machine.h"
 
 #include <algorithm>
 #include <cassert>
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "cost/group_links.h"
-#include "cost/routes.h"
+#include "cost/machine/group_links.h"
+#include "cost/machine/routes.h"
 
 namespace partita::cost {
 

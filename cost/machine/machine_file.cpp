@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/machine_fields.h"
-#include "cost/node_form.h"
+#include "cost/machine/machine_fields.h"
+#include "cost/machine/node_form.h"
 
 namespace partita::cost {
 

@@ -2,7 +2,7 @@
 //
 // machine.json: what is written comes back, bad files are refused with the exact message, and every
 // preset is whole and says where its figures come from.
-#include "cost/machine_file.h"
+#include "cost/machine/machine_file.h"
 #include "base/files.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cost/workload_machine.h"
+#include "cost/machine/workload_machine.h"
 #include "tests/golden_errors.h"
 
 namespace partita::cost {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/what_if.h"
+#include "cost/machine/what_if.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cost/machine_fields.h"
+#include "cost/machine/machine_fields.h"
 
 namespace partita::cost {
 

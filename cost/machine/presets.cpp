@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "cost/data_folder.h"
-#include "cost/machine_file.h"
+#include "cost/machine/data_folder.h"
+#include "cost/machine/machine_file.h"
 
 namespace partita::cost {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cost/collective_file.h"
+#include "cost/collectives/collective_file.h"
 #include "cost/profile_database.h"
 #include "cost/profiled_collectives.h"
 #include "cost/profiled_cost_model.h"

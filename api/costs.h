@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
 #include "plan/plan_file.h"

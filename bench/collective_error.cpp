@@ -29,8 +29,8 @@
 #include "bench/collective_fit.h"
 #include "bench/collective_models.h"
 #include "bench/collective_series.h"
+#include "cost/collectives/nccl_model.h"
 #include "cost/machine/machine_file.h"
-#include "cost/nccl_model.h"
 
 namespace partita::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 namespace partita::bench {
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "cost/collective_table.h"
-#include "cost/nccl_model.h"
+#include "cost/collectives/collective_table.h"
+#include "cost/collectives/nccl_model.h"
 
 namespace partita::bench {
 

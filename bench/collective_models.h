@@ -11,7 +11,7 @@
 
 #include "bench/collective_fit.h"
 #include "bench/collective_series.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 namespace partita::bench {
 

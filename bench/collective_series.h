@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench/collective_fit.h"
-#include "cost/collective_log.h"
-#include "cost/nccl_tuning.h"
+#include "cost/collectives/collective_log.h"
+#include "cost/collectives/nccl_tuning.h"
 
 namespace partita::bench {
 

@@ -16,7 +16,7 @@
 #include "cli/model_facts.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 namespace partita::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
 #include "cost/work_signature.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cost/collective_log.h"
+#include "cost/collectives/collective_log.h"
 
 namespace partita::cost {
 

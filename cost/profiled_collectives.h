@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "cost/collective.h"
-#include "cost/collective_table.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/collective_table.h"
 #include "cost/machine/machine.h"
 #include "cost/profile.h"
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"

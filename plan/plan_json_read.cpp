@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
@@ -72,7 +72,7 @@ public:
     [[nodiscard]] const graph::OpGraph& graph() const { return graph_; }
     [[nodiscard]] const cost::Machine& machine() const { return machine_; }
     [[nodiscard]] const cost::CostModel& costs() const { return *costs_; }
-    /// Given, then what the machine names (cost/collective.h).
+    /// Given, then what the machine names (cost/collectives/collective.h).
     [[nodiscard]] const cost::CollectiveModel& collectives() const { return *collectives_; }
     [[nodiscard]] Mode mode() const { return options_.mode; }
     [[nodiscard]] Objective objective() const { return options_.objective; }

@@ -30,7 +30,7 @@
 #include <span>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/layout.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "plan/layout.h"
 
 namespace partita::plan {

@@ -37,7 +37,7 @@
 
 #include "base/csr.h"
 #include "base/units.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "graph/ids.h"
 #include "plan/layout.h"
 

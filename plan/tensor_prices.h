@@ -9,7 +9,7 @@
 
 #include "base/hash_index.h"
 #include "base/small_vector.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/op_costs.h"
 #include "plan/problem.h"

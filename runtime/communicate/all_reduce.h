@@ -24,7 +24,7 @@
 
 #include <span>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "runtime/communicate/communicator.h"
 
 namespace partita::runtime {

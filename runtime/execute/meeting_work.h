@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "plan/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/mailbox_communicator.h"

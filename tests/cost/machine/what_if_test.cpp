@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "cost/collective.h"
-#include "cost/collective_file.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/collective_file.h"
+#include "cost/collectives/measured_links.h"
 #include "cost/machine/machine_file.h"
-#include "cost/measured_links.h"
 
 namespace partita::cost {
 namespace {

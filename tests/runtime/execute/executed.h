@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "graph/host_tensor.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/problem.h"

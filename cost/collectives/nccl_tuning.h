@@ -41,8 +41,8 @@
 #include <string>
 
 #include "base/units.h"
-#include "cost/collective.h"
-#include "cost/nccl_topology.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/nccl_topology.h"
 
 namespace partita::cost {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 #include <cstdlib>
 #include <stdexcept>

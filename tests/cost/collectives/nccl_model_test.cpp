@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/nccl_model.h"
+#include "cost/collectives/nccl_model.h"
 
 #include <algorithm>
 #include <cmath>

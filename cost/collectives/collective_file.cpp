@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective_file.h"
+#include "cost/collectives/collective_file.h"
 
 #include <algorithm>
 #include <array>
@@ -16,15 +16,15 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "cost/collective_algorithms.h"
-#include "cost/collective_log.h"
-#include "cost/collective_table.h"
+#include "cost/collectives/collective_algorithms.h"
+#include "cost/collectives/collective_log.h"
+#include "cost/collectives/collective_table.h"
+#include "cost/collectives/measured_links.h"
+#include "cost/collectives/nccl_links.h"
+#include "cost/collectives/nccl_model.h"
+#include "cost/collectives/nccl_tuning.h"
 #include "cost/machine/data_folder.h"
 #include "cost/machine/machine_file.h"
-#include "cost/measured_links.h"
-#include "cost/nccl_links.h"
-#include "cost/nccl_model.h"
-#include "cost/nccl_tuning.h"
 
 namespace partita::cost {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL's tuning model over the links of machines that nobody measured.
-#include "cost/nccl_links.h"
+#include "cost/collectives/nccl_links.h"
 
 #include <algorithm>
 #include <memory>
@@ -14,7 +14,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "base/error.h"
-#include "cost/collective_algorithms.h"
+#include "cost/collectives/collective_algorithms.h"
 #include "cost/machine/machine_file.h"
 
 namespace partita::cost {

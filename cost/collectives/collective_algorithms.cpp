@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective_algorithms.h"
+#include "cost/collectives/collective_algorithms.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective_table.h"
+#include "cost/collectives/collective_table.h"
 
 #include <algorithm>
 #include <utility>

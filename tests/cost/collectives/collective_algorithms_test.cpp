@@ -6,7 +6,7 @@
 //     d0   d1   d2   d3      alpha = 500 ns to the switch + 500 ns from it
 //       \   \   /   /        beta  = 1 ps per byte
 //           switch
-#include "cost/collective_algorithms.h"
+#include "cost/collectives/collective_algorithms.h"
 
 #include <numeric>
 

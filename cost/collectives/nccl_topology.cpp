@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/nccl_topology.h"
+#include "cost/collectives/nccl_topology.h"
 
 #include <algorithm>
 #include <charconv>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 namespace partita::cost {
 

@@ -25,10 +25,10 @@
 #include <string>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/nccl_tuning.h"
 #include "cost/machine/group_links.h"
 #include "cost/machine/machine.h"
-#include "cost/nccl_tuning.h"
 
 namespace partita::cost {
 

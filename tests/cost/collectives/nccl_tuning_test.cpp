@@ -4,7 +4,7 @@
 // port per GPU (data/collectives/h100_nccl_tuner_log.csv): every latency and bandwidth of ring and
 // tree, to the printed digit. The topology is the one that the log shows: two channels per rank, 8
 // at most, an Intel CPU.
-#include "cost/nccl_tuning.h"
+#include "cost/collectives/nccl_tuning.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 
 namespace partita::cost {
 

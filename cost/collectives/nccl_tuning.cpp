@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/nccl_tuning.h"
+#include "cost/collectives/nccl_tuning.h"
 
 #include <algorithm>
 #include <bit>

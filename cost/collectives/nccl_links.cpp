@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/nccl_links.h"
+#include "cost/collectives/nccl_links.h"
 
 #include <algorithm>
 #include <array>

@@ -35,7 +35,7 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/group_links.h"
 #include "cost/machine/machine.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective_log.h"
+#include "cost/collectives/collective_log.h"
 
 #include <array>
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/collective_table.h"
+#include "cost/collectives/collective_table.h"
 
 #include <filesystem>
 #include <fstream>
@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "cost/collective_algorithms.h"
-#include "cost/collective_file.h"
+#include "cost/collectives/collective_algorithms.h"
+#include "cost/collectives/collective_file.h"
 #include "cost/machine/machine_file.h"
 
 namespace partita::cost {

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/collective.h"
+#include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 
 namespace partita::cost {

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cost/collective.h"
-#include "cost/collective_log.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/collective_log.h"
 
 namespace partita::cost {
 

@@ -34,8 +34,8 @@
 
 #include "base/json.h"
 #include "base/units.h"
-#include "cost/collective.h"
-#include "cost/nccl_tuning.h"
+#include "cost/collectives/collective.h"
+#include "cost/collectives/nccl_tuning.h"
 
 namespace partita::cost {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/measured_links.h"
+#include "cost/collectives/measured_links.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "cost/collectives/nccl_links.h"
 #include "cost/machine/group_links.h"
-#include "cost/nccl_links.h"
 
 namespace partita::cost {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "cost/collectives/collective_file.h"
-#include "cost/profile_database.h"
-#include "cost/profiled_collectives.h"
-#include "cost/profiled_cost_model.h"
+#include "cost/profile/profile_database.h"
+#include "cost/profile/profiled_collectives.h"
+#include "cost/profile/profiled_cost_model.h"
 
 namespace partita::api {
 namespace {

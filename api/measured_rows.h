@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cost/profile.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile.h"
+#include "cost/profile/profile_database.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"

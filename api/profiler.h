@@ -28,7 +28,7 @@
 #include "api/measured_rows.h"
 #include "api/pace.h"
 #include "api/pricing.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "runtime/runtime.h"

@@ -42,7 +42,7 @@
 #include "bench/random_splits.h"
 #include "bench/run_main.h"
 #include "cost/machine/machine_file.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "search/coverage.h"
 #include "search/engine.h"
 #include "search/searchers.h"

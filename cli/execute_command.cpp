@@ -23,7 +23,7 @@
 #include "cli/execute_summary.h"
 #include "cli/planned.h"
 #include "cli/table.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "importers/onnx/tensor_file.h"
 #include "plan/chrome_trace.h"
 #include "plan/verify.h"

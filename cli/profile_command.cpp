@@ -24,7 +24,7 @@
 #include "cli/profile_summary.h"
 #include "cli/progress_line.h"
 #include "cli/table.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "plan/verify.h"
 #include "search/coverage.h"
 

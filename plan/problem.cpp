@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 #include "plan/batch.h"
 #include "plan/op_costs.h"
 #include "plan/op_priorities.h"

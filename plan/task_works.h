@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 #include "plan/task_graph.h"

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "tests/api/networks.h"
 #include "tests/cli/program.h"
 

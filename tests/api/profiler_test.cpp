@@ -23,7 +23,7 @@
 #include "api/transfer_probes.h"
 #include "base/error.h"
 #include "cost/machine/machine_file.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "plan/plan_file.h"

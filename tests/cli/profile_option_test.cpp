@@ -12,7 +12,7 @@
 #include "api/loaded_model.h"
 #include "api/request.h"
 #include "cost/machine/machine_file.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "tests/cli/program.h"
 #include "tests/support/join_prices.h"
 #include "tests/support/random_profile.h"

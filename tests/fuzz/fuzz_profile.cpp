@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 #include "tests/support/temporary_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 
 namespace partita::support {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cost/profiled_collectives.h"
-#include "cost/profiled_cost_model.h"
+#include "cost/profile/profiled_collectives.h"
+#include "cost/profile/profiled_cost_model.h"
 #include "graph/operators/part.h"
 #include "plan/op_costs.h"
 

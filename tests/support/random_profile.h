@@ -4,7 +4,7 @@
 // what the roofline says, and without any order, so that parts may take longer than the whole.
 #pragma once
 
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 #include "plan/problem.h"
 #include "search/random.h"
 

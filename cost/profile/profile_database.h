@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "cost/machine/machine.h"
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 
 namespace partita::cost {
 

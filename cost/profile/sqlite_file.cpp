@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/sqlite_file.h"
+#include "cost/profile/sqlite_file.h"
 
 #include <fmt/format.h>
 #include <sqlite3.h>

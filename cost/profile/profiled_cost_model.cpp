@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profiled_cost_model.h"
+#include "cost/profile/profiled_cost_model.h"
 
 #include <algorithm>
 #include <array>

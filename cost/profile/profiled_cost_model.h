@@ -16,7 +16,7 @@
 // Interpolating the ratio keeps what the roofline knows of growth, and has no extreme of its own:
 // no time is outside of what the neighbours say. Made-up products of matrices, with an overhead and
 // an efficiency that grows with each extent, are predicted from all others to 5 % in the median; by
-// the roofline alone to 37 % (tests/cost/profiled_cost_model_test.cpp).
+// the roofline alone to 37 % (tests/cost/profile/profiled_cost_model_test.cpp).
 //
 // least_share() is the least ratio of any row of that operator and phase, so that bounds hold
 // whatever sizes are asked for.
@@ -31,7 +31,7 @@
 
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 
 namespace partita::cost {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cost/sqlite_file.h"
+#include "cost/profile/sqlite_file.h"
 
 namespace partita::cost {
 

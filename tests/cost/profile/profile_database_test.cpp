@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profile_database.h"
+#include "cost/profile/profile_database.h"
 
 #include <sqlite3.h>
 #include <sys/wait.h>

@@ -18,7 +18,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/collectives/collective_table.h"
 #include "cost/machine/machine.h"
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 
 namespace partita::cost {
 

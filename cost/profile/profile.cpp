@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profile.h"
+#include "cost/profile/profile.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profiled_collectives.h"
+#include "cost/profile/profiled_collectives.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/profiled_cost_model.h"
+#include "cost/profile/profiled_cost_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "cost/profiled_collectives.h"
+#include "cost/profile/profiled_collectives.h"
 
 namespace partita::cost {
 namespace {

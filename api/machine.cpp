@@ -11,7 +11,7 @@
 #include "api/impl.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
 #include "plan/plan_file.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "api/request.h"
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
 
 namespace partita::cli {

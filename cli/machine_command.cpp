@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "cli/machine_facts.h"
 #include "cli/table.h"
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
 #include "plan/plan_file.h"
 

@@ -7,7 +7,7 @@
 
 #include <torch/headeronly/version.h>
 
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "runtime/execute/devices.h"
 #include "runtime/execute/execute.h"
 #include "runtime/execute/ranks.h"

@@ -11,7 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"

@@ -12,7 +12,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "runtime/execute/cuda_memory_meter.h"
 
 namespace partita::runtime {

@@ -16,7 +16,7 @@
 #include <ATen/Functions.h>
 
 #include "base/error.h"
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "plan/memory.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/execute/hosts.h"

@@ -8,7 +8,7 @@
 #include <ATen/Functions.h>
 #include <c10/core/CPUAllocator.h>
 
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 #include "runtime/execute/memory_meter.h"
 #include "runtime/execute/metered_blocks.h"
 

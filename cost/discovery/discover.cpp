@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cost/cuda_figures.h"
-#include "cost/host.h"
+#include "cost/discovery/cuda_figures.h"
+#include "cost/discovery/host.h"
 #include "graph/dtype.h"
 
 namespace partita::cost {

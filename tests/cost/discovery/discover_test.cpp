@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // This host as a machine, and figures of GPUs from what a driver reports.
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "cost/cuda_figures.h"
-#include "cost/host.h"
+#include "cost/discovery/cuda_figures.h"
+#include "cost/discovery/host.h"
 #include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
 

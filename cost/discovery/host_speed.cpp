@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 
 namespace partita::cost {
 

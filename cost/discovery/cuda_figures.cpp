@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/cuda_figures.h"
+#include "cost/discovery/cuda_figures.h"
 
 #include <algorithm>
 #include <filesystem>

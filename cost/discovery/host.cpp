@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/host.h"
+#include "cost/discovery/host.h"
 
 #include <algorithm>
 #include <charconv>

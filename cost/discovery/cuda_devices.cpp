@@ -9,8 +9,8 @@
 
 #include <dlfcn.h>
 
-#include "cost/cuda_figures.h"
-#include "cost/discover.h"
+#include "cost/discovery/cuda_figures.h"
+#include "cost/discovery/discover.h"
 
 namespace partita::cost {
 

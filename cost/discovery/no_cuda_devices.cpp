@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For platforms without dlopen: no GPUs. Twin: cuda_devices.cpp.
-#include "cost/discover.h"
+#include "cost/discovery/discover.h"
 
 namespace partita::cost {
 

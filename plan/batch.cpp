@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "plan/tensor_tasks.h"
-
 namespace partita::plan {
 
 using graph::BatchDigit;

@@ -279,10 +279,10 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     return Lowering(problem, strategy, cache).run();
 }
 
-TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan) {
+TaskGraph lower(const Problem& problem, const Strategy& strategy,
+                const PlannedCollectives& planned) {
     assert(strategy.configs.size() == problem.graph().op_count());
     LayoutCache cache(problem);
-    const PlannedCollectives planned(problem.graph(), plan);
     return Lowering(problem, strategy, cache, &planned).run();
 }
 

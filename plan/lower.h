@@ -26,13 +26,14 @@
 
 namespace partita::plan {
 
-struct Plan;
+class PlannedCollectives;
 
 /// `strategy` must be legal: find_fault() of config.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
-/// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of() it.
-TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
+/// With the collectives of a plan, whatever the prices of this problem would choose.
+TaskGraph lower(const Problem& problem, const Strategy& strategy,
+                const PlannedCollectives& planned);
 
 }  // namespace partita::plan

@@ -21,28 +21,9 @@ bool is_staged(const Problem& problem, OpId op) {
 
 namespace {
 
-/// The devices of an op's parts.
-class PartDevices {
-public:
-    explicit PartDevices(const std::vector<std::int32_t>& devices) : devices_(devices) {}
-    [[nodiscard]] int size() const { return static_cast<int>(devices_.size()); }
-    int operator[](int part) const { return devices_[static_cast<std::size_t>(part)]; }
-
-private:
-    const std::vector<std::int32_t>& devices_;
-};
-
-const DeviceSet& devices_of(const Strategy& strategy, OpId op) {
-    return strategy.config(op).devices;
-}
-PartDevices devices_of(const StrategyLayouts& layouts, OpId op) {
-    return PartDevices(layouts.of(op, 0).devices);
-}
-
 /// Devices that share an op are one stage, numbered by the first op on them. -1: not used.
-template <class Placement>
-std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Placement& placement,
-                                               int& stages) {
+std::vector<std::int32_t> stages_by_appearance(const Problem& problem,
+                                               const DevicesOfOp& devices_of, int& stages) {
     const auto devices = static_cast<std::size_t>(problem.device_count());
     std::vector<std::int32_t> root(devices);
     std::iota(root.begin(), root.end(), 0);
@@ -55,17 +36,16 @@ std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Pla
     };
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
-        const auto& of = devices_of(placement, OpId(i));
-        for (int part = 1; part < of.size(); ++part) {
-            root[static_cast<std::size_t>(find(of[part]))] = find(of[0]);
+        const std::span<const std::int32_t> of = devices_of(OpId(i));
+        for (const std::int32_t device : of.subspan(1)) {
+            root[static_cast<std::size_t>(find(device))] = find(of[0]);
         }
     }
     std::vector<std::int32_t> of_root(devices, -1);
     stages = 0;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
-        std::int32_t& stage =
-            of_root[static_cast<std::size_t>(find(devices_of(placement, OpId(i))[0]))];
+        std::int32_t& stage = of_root[static_cast<std::size_t>(find(devices_of(OpId(i))[0]))];
         if (stage < 0) stage = stages++;
     }
     std::vector<std::int32_t> of_device(devices);
@@ -76,12 +56,11 @@ std::vector<std::int32_t> stages_by_appearance(const Problem& problem, const Pla
 }
 
 /// Distinct pairs of stages of which the first sends to the second.
-template <class Placement>
-std::set<std::pair<int, int>> links_between(const Problem& problem, const Placement& placement,
+std::set<std::pair<int, int>> links_between(const Problem& problem, const DevicesOfOp& devices_of,
                                             const std::vector<std::int32_t>& stage_of_device) {
     std::set<std::pair<int, int>> links;
     const auto stage_of = [&](OpId id) {
-        return stage_of_device[static_cast<std::size_t>(devices_of(placement, id)[0])];
+        return stage_of_device[static_cast<std::size_t>(devices_of(id)[0])];
     };
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
@@ -145,13 +124,14 @@ std::string fault_of_chunks(const Problem& problem, const Pipeline& pipeline, Sc
     return {};
 }
 
-template <class Placement>
-Pipeline find_pipeline(const Problem& problem, const Placement& placement) {
+}  // namespace
+
+Pipeline pipeline_of(const Problem& problem, const DevicesOfOp& devices_of) {
     const graph::OpGraph& graph = problem.graph();
     Pipeline pipeline;
-    pipeline.stage_of_device = stages_by_appearance(problem, placement, pipeline.stages);
+    pipeline.stage_of_device = stages_by_appearance(problem, devices_of, pipeline.stages);
     const std::vector<std::int32_t> place =
-        places_of(links_between(problem, placement, pipeline.stage_of_device), pipeline.stages);
+        places_of(links_between(problem, devices_of, pipeline.stage_of_device), pipeline.stages);
     for (std::int32_t& stage : pipeline.stage_of_device) {
         if (stage >= 0) stage = place[static_cast<std::size_t>(stage)];
     }
@@ -164,21 +144,21 @@ Pipeline find_pipeline(const Problem& problem, const Placement& placement) {
         }
         if (!is_staged(problem, id)) continue;
         const std::int32_t stage =
-            pipeline.stage_of_device[static_cast<std::size_t>(devices_of(placement, id)[0])];
+            pipeline.stage_of_device[static_cast<std::size_t>(devices_of(id)[0])];
         after[i] = pipeline.position[i] = position_from(after[i], stage, pipeline.stages);
         pipeline.chunks = std::max(pipeline.chunks, after[i] / pipeline.stages + 1);
     }
     return pipeline;
 }
 
-}  // namespace
-
 Pipeline pipeline_of(const Problem& problem, const Strategy& strategy) {
-    return find_pipeline(problem, strategy);
-}
-
-Pipeline pipeline_of(const Problem& problem, const StrategyLayouts& layouts) {
-    return find_pipeline(problem, layouts);
+    std::vector<std::int32_t> devices;
+    return pipeline_of(problem, [&](OpId op) -> std::span<const std::int32_t> {
+        const DeviceSet& set = strategy.config(op).devices;
+        devices.clear();
+        for (int part = 0; part < set.size(); ++part) devices.push_back(set[part]);
+        return devices;
+    });
 }
 
 bool keeps_schedule(const Policy& policy, const Pipeline& pipeline) {

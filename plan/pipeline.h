@@ -13,13 +13,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plan/problem.h"
 #include "plan/strategy.h"
-#include "plan/strategy_layouts.h"
 
 namespace partita::plan {
 
@@ -37,9 +38,12 @@ struct Pipeline {
 /// Is the op in a stage? It depends on the problem alone.
 bool is_staged(const Problem& problem, graph::OpId op);
 
-/// Devices of every config must exist. Time: O(ops * devices of an op).
+/// The device of every part of an op, one at least; valid until the next call.
+using DevicesOfOp = std::function<std::span<const std::int32_t>(graph::OpId)>;
+
+/// Devices of every op must exist. Time: O(ops * devices of an op).
+Pipeline pipeline_of(const Problem& problem, const DevicesOfOp& devices_of);
 Pipeline pipeline_of(const Problem& problem, const Strategy& strategy);
-Pipeline pipeline_of(const Problem& problem, const StrategyLayouts& layouts);
 
 /// Is that a pipeline for the schedule of the policy? Any is one for "none".
 bool keeps_schedule(const Policy& policy, const Pipeline& pipeline);

@@ -19,15 +19,6 @@ Plan read_plan(const std::filesystem::path& file) {
     return parse_plan(read_text_file(file), file.filename().string());
 }
 
-std::vector<PlannedCollective> collectives_of(const Problem& problem, const TaskGraph& tasks) {
-    std::vector<PlannedCollective> collectives;
-    for (const Task& task : tasks.tasks) {
-        if (task.kind != TaskKind::collective) continue;
-        collectives.push_back({task_name(problem, task), task.algorithm, task.protocol});
-    }
-    return collectives;
-}
-
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance) {
     Plan plan;
     plan.model_digest = problem.model_digest();
@@ -60,6 +51,11 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.seed = provenance.seed;
     plan.evaluations = provenance.evaluations;
     return plan;
+}
+
+TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan) {
+    const cost::Machine& machine = plan.machine ? *plan.machine : problem.machine();
+    return lower(problem, strategy, PlannedCollectives(problem.graph(), machine, plan.collectives));
 }
 
 Strategy strategy_of(const Plan& plan, const Problem& problem) {

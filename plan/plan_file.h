@@ -16,6 +16,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/evaluator.h"
+#include "plan/planned_collectives.h"
 #include "plan/problem.h"
 #include "plan/strategy.h"
 
@@ -27,14 +28,6 @@ struct PlannedOp {
     OpConfig config;
     UpdateConfig update;  ///< of parameters
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
-};
-
-/// A collective of the task graph, and how it is done. Prices decide both (planned_collectives.h).
-struct PlannedCollective {
-    std::string task;  ///< task_name(): of several that were joined the first, and how many more
-    cost::Algorithm algorithm = cost::Algorithm::direct;
-    cost::Protocol protocol = cost::Protocol::none;
-    friend bool operator==(const PlannedCollective&, const PlannedCollective&) = default;
 };
 
 struct Plan {
@@ -78,8 +71,6 @@ struct Provenance {
     std::optional<Time> lower_bound;
 };
 
-std::vector<PlannedCollective> collectives_of(const Problem& problem, const TaskGraph& tasks);
-
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
 /// only it knows: model_file, bindings, shapes, unroll.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
@@ -90,6 +81,9 @@ std::string to_json(const Plan& plan);
 /// field. Whether the plan fits a model is verify()'s matter.
 Plan parse_plan(std::string_view json, const std::string& context);
 Plan read_plan(const std::filesystem::path& file);
+
+/// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of() it.
+TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
 
 /// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,
 /// unknown, or of another type.

@@ -16,19 +16,35 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "cost/collectives/collective.h"
+#include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/plan_file.h"
+#include "plan/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {
 
+/// A collective of the task graph, and how it is done. Prices decide both (planned_collectives.h).
+struct PlannedCollective {
+    std::string task;  ///< task_name(): of several that were joined the first, and how many more
+    cost::Algorithm algorithm = cost::Algorithm::direct;
+    cost::Protocol protocol = cost::Protocol::none;
+    friend bool operator==(const PlannedCollective&, const PlannedCollective&) = default;
+};
+
+/// All of them, in order of task.
+std::vector<PlannedCollective> collectives_of(const Problem& problem, const TaskGraph& tasks);
+
 class PlannedCollectives {
 public:
-    /// Both must outlive it.
-    PlannedCollectives(const graph::OpGraph& graph, const Plan& plan);
+    /// `machine`: the plan's own, which names the devices. All must outlive it.
+    PlannedCollectives(const graph::OpGraph& graph, const cost::Machine& machine,
+                       std::span<const PlannedCollective> collectives);
 
     /// Does the plan list a collective of its name?
     [[nodiscard]] bool has(const Task& collective) const { return find(collective) != nullptr; }
@@ -39,7 +55,7 @@ private:
     [[nodiscard]] const PlannedCollective* find(const Task& collective) const;
 
     const graph::OpGraph& graph_;
-    const Plan& plan_;
+    const cost::Machine& machine_;
     std::map<std::string_view, const PlannedCollective*> by_name_;
 };
 

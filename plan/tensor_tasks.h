@@ -19,15 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "plan/batch.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {
 
 using TaskRef = std::int32_t;
-
-inline constexpr int kMostParts = 1 << 14;
-/// Of one tensor, so that references fit into 32 bits.
-inline constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) / kMostParts - 1;
 
 constexpr TaskRef part_ref(int block, int part) {
     return -2 - (block * kMostParts + part);

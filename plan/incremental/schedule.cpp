@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an incremental lowering asks of the pipeline.
+#include <span>
 #include <utility>
 
 #include "plan/incremental/lowering.h"
@@ -12,7 +13,9 @@ using graph::OpId;
 
 bool IncrementalLowering::keeps_schedule() {
     if (!is_scheduled() || !stages_differ_) return true;
-    Pipeline pipeline = pipeline_of(problem_, layouts_);
+    Pipeline pipeline = pipeline_of(problem_, [&](graph::OpId op) -> std::span<const std::int32_t> {
+        return layouts_.of(op, 0).devices;
+    });
     if (!plan::keeps_schedule(policy_, pipeline)) return false;
     const Pipeline& before = turns_.pipeline();
     const bool is_same = pipeline.stages == before.stages && pipeline.position == before.position;

@@ -24,7 +24,7 @@
 #include "graph/tensor.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "runtime/runtime.h"
 
 namespace partita::api {

@@ -15,7 +15,7 @@
 #include "cost/profile/profile.h"
 #include "cost/profile/profile_database.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/runtime.h"
 

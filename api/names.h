@@ -5,9 +5,9 @@
 #pragma once
 
 #include "plan/problem.h"
-#include "plan/schedule.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/pipeline_schedule.h"
+#include "plan/strategy/strategy.h"
 #include "search/engine.h"
 #include "search/searcher.h"
 

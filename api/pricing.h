@@ -9,7 +9,7 @@
 #include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::api {

@@ -30,7 +30,7 @@
 #include "api/pricing.h"
 #include "cost/profile/profile_database.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "runtime/runtime.h"
 
 namespace partita::api {

@@ -18,7 +18,7 @@
 #include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/engine.h"
 
 namespace partita::api {

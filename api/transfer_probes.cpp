@@ -11,7 +11,7 @@
 
 #include "graph/op_graph.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/parameter_homes.h"
 
 namespace partita::api {

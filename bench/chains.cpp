@@ -29,7 +29,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "plan/incremental/evaluator.h"
-#include "plan/schedule.h"
+#include "plan/strategy/pipeline_schedule.h"
 #include "search/chain.h"
 #include "search/engine.h"
 #include "search/written_change.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::bench {
 

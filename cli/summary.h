@@ -14,7 +14,7 @@
 #include "cli/model_facts.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::cli {

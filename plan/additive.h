@@ -38,7 +38,7 @@
 #include "base/units.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/tensor_lowering.h"
 
 namespace partita::plan {

@@ -26,7 +26,7 @@
 #include "base/units.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

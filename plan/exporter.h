@@ -12,7 +12,7 @@
 
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -28,7 +28,7 @@
 #include "base/hash_index.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/part.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

@@ -21,7 +21,7 @@
 #include "plan/problem.h"
 #include "plan/reshard.h"
 #include "plan/reshard_planner.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_tasks.h"
 

@@ -21,7 +21,7 @@
 
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

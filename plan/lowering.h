@@ -10,7 +10,7 @@
 
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/strategy_layouts.h"
 #include "plan/task_graph_builder.h"
 #include "plan/turns.h"

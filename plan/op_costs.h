@@ -22,7 +22,7 @@
 #include "graph/operators/op_rule.h"
 #include "graph/operators/part.h"
 #include "graph/operators/part_signature.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

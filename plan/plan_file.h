@@ -18,7 +18,7 @@
 #include "plan/evaluator.h"
 #include "plan/planned_collectives.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

@@ -24,7 +24,7 @@
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"
 #include "plan/op_costs.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

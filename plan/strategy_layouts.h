@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "plan/layout_cache.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 
 namespace partita::plan {

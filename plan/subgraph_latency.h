@@ -41,7 +41,7 @@
 #include "plan/call_costs.h"
 #include "plan/evaluator.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

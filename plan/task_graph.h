@@ -84,7 +84,7 @@ struct Task {
     std::int32_t part = -1;         ///< of an op that is split
     std::int32_t micro_batch = -1;  ///< when there are several
     std::int32_t ordinal = 0;       ///< of equally named communication and accumulations
-    std::int32_t turn = -1;         ///< key of the schedule (schedule.h); lower goes first
+    std::int32_t turn = -1;         ///< key of the schedule (pipeline_schedule.h); lower goes first
     std::int32_t rank = 0;          ///< frozen priority of the op that wants it; lower goes first
     Time duration;
     // communication

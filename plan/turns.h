@@ -2,7 +2,7 @@
 //
 // A schedule in a task graph: turns and control edges. Private to lowering.
 //
-//     turn           the place of a task's block in the sequence of its device (schedule.h); forwards,
+//     turn           the place of a task's block in the sequence of its device (pipeline_schedule.h); forwards,
 //                    backwards, losses, and sums of what these leave on one device have one
 //     control edge   from what ends a block on a device to what begins the next one there
 //

@@ -21,7 +21,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "rl/decisions.h"
 #include "rl/option_configs.h"
 #include "rl/split_kind.h"

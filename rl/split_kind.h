@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::rl {
 

@@ -27,7 +27,7 @@
 #include "cost/machine/machine.h"
 #include "graph/host_tensor.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
 #include "runtime/communicate/launch.h"

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "plan/schedule.h"
+#include "plan/strategy/pipeline_schedule.h"
 
 namespace partita::search {
 

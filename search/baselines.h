@@ -9,7 +9,7 @@
 #include <string>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::search {
 

@@ -16,7 +16,7 @@
 #include <span>
 
 #include "plan/score.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/draft.h"
 #include "search/moves/move.h"
 #include "search/random.h"

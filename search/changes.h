@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/config_id.h"
 
 namespace partita::search {

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/config_id.h"
 #include "search/degree_lists.h"
 #include "search/device_sets.h"

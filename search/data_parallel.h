@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/searcher.h"
 
 namespace partita::search {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::search {
 

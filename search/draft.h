@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/index_set.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/changes.h"
 #include "search/search_space.h"
 #include "search/state.h"

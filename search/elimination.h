@@ -29,7 +29,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/elimination_space.h"
 #include "search/searcher.h"
 

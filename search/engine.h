@@ -46,7 +46,7 @@
 #include "plan/plan_file.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/clock.h"
 #include "search/group_graph.h"
 #include "search/groups.h"

@@ -23,7 +23,7 @@
 
 #include "base/units.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 #include "search/group_split.h"
 

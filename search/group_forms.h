@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/factor_blocks.h"
 #include "search/group_split.h"
 

@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/groups.h"
 
 namespace partita::search {

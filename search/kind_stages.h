@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 #include "search/group_split.h"
 #include "search/stage_cut.h"

@@ -45,7 +45,7 @@
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/moves/move.h"
 #include "search/search_space.h"
 #include "search/searcher.h"

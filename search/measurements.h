@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::search {
 

@@ -27,7 +27,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/grids.h"
 #include "search/kind_stages.h"
 #include "search/searcher.h"

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/searcher.h"
 #include "search/searchers.h"
 

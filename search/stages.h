@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 
 namespace partita::search {

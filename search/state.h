@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/changes.h"
 #include "search/config_table.h"
 

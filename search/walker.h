@@ -15,7 +15,7 @@
 #include <span>
 
 #include "plan/incremental/evaluator.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/chain.h"
 #include "search/group_graph.h"
 #include "search/moves/move.h"

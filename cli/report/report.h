@@ -16,7 +16,7 @@
 #include "plan/evaluator.h"
 #include "plan/problem.h"
 #include "plan/simulate.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::cli {

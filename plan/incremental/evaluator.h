@@ -34,7 +34,7 @@
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
 #include "plan/score.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

@@ -37,7 +37,7 @@
 #include "plan/lanes.h"
 #include "plan/layout_cache.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/strategy_layouts.h"
 #include "plan/turns.h"
 

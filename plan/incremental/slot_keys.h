@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 
 namespace partita::plan {

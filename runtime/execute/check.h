@@ -26,7 +26,7 @@
 #include "graph/op_graph.h"
 #include "graph/operators/part.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "runtime/execute/executor.h"
 #include "runtime/runtime.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 
 namespace partita::runtime {

@@ -26,7 +26,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/exchange.h"
 #include "runtime/execute/loss_work.h"

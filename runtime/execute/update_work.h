@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/fetch.h"

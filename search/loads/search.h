@@ -23,7 +23,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/loads/annealer.h"
 #include "search/loads/graph.h"
 #include "search/loads/neighbourhoods.h"

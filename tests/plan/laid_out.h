@@ -9,7 +9,7 @@
 
 #include "plan/layout.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

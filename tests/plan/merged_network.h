@@ -12,7 +12,7 @@
 
 #include "cost/machine/machine.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

@@ -9,7 +9,7 @@
 
 #include "graph/operators/op_rule.h"
 #include "plan/layout.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/random.h"
 
 namespace partita::plan {

@@ -10,7 +10,7 @@
 
 #include "graph/op_graph.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/random.h"
 
 namespace partita::plan {

@@ -13,7 +13,7 @@
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 

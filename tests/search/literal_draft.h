@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/search_space.h"
 
 namespace partita::search {

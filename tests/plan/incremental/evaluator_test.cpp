@@ -14,9 +14,9 @@
 
 #include "plan/config.h"
 #include "tests/plan/random_layouts.h"
-#include "tests/plan/random_pipelines.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/plan/strategy/random_pipelines.h"
 
 namespace partita::plan {
 namespace {

@@ -12,7 +12,7 @@
 #include "graph/host_tensor.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "runtime/execute/sources.h"
 
 namespace partita::runtime {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/schedule.h"
+#include "plan/strategy/pipeline_schedule.h"
 
 #include <fmt/format.h>
 

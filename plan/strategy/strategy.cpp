@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 
 #include <cassert>
 #include <utility>

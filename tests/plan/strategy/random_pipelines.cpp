@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/random_pipelines.h"
+#include "tests/plan/strategy/random_pipelines.h"
 
 #include <algorithm>
 #include <array>

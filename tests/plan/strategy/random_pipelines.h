@@ -11,7 +11,7 @@
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem.h"
-#include "plan/strategy.h"
+#include "plan/strategy/strategy.h"
 #include "search/random.h"
 #include "tests/plan/random_programs.h"
 

@@ -3,7 +3,7 @@
 // Schedules on pipelines of equal stages without transfer times have textbook bubbles and as many
 // activations in flight as the papers say (RULES 22 and 23); on unequal stages with transfer times
 // the limits and the order hold all the same.
-#include "plan/schedule.h"
+#include "plan/strategy/pipeline_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "plan/schedule.h"
+#include "plan/strategy/pipeline_schedule.h"
 
 namespace partita::plan {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/pipeline.h"
 
 namespace partita::plan {

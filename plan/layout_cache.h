@@ -17,10 +17,10 @@
 
 #include "base/hash_index.h"
 #include "plan/lanes.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
+#include "plan/layout/reshard.h"
+#include "plan/layout/reshard_planner.h"
 #include "plan/problem.h"
-#include "plan/reshard.h"
-#include "plan/reshard_planner.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_tasks.h"

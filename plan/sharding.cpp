@@ -10,7 +10,7 @@
 #include <set>
 
 #include "plan/batch.h"
-#include "plan/role.h"
+#include "plan/layout/axis_role.h"
 
 namespace partita::plan {
 

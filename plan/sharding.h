@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/problem.h"
 #include "plan/strategy/strategy.h"
 

@@ -39,7 +39,7 @@
 #include "base/units.h"
 #include "cost/collectives/collective.h"
 #include "graph/ids.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::plan {
 

@@ -7,7 +7,7 @@
 
 #include "graph/operators/part.h"
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/op_costs.h"
 
 namespace partita::plan {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::search {
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::runtime {
 

@@ -7,7 +7,7 @@
 #include <ATen/Functions.h>
 
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/tensor_events.h"
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/tensors.h"

@@ -10,7 +10,7 @@
 
 #include "graph/host_tensor.h"
 #include "graph/op_graph.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "runtime/communicate/communicator.h"
 
 namespace partita::runtime {

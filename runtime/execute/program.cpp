@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"

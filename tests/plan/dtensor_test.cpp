@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "tests/plan/laid_out.h"
+#include "tests/plan/layout/laid_out.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/merged_network.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

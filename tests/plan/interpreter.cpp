@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "plan/batch.h"
-#include "plan/layout.h"
+#include "plan/layout/axis_role.h"
+#include "plan/layout/layout.h"
 #include "plan/lower.h"
-#include "plan/role.h"
 #include "plan/simulate.h"
 #include "tests/plan/op_meaning.h"
 

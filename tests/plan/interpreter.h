@@ -14,7 +14,7 @@
 #include "plan/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
-#include "tests/plan/sparse_value.h"
+#include "tests/plan/layout/sparse_value.h"
 
 namespace partita::plan {
 

@@ -17,7 +17,7 @@
 #include "plan/lower.h"
 #include "plan/op_costs.h"
 #include "plan/task_works.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_profile.h"

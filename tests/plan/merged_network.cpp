@@ -12,8 +12,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "plan/config.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

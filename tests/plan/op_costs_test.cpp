@@ -10,8 +10,8 @@
 #include <limits>
 #include <string>
 
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/random_layouts.h"
 
 namespace partita::plan {
 namespace {

@@ -21,7 +21,7 @@
 #include "graph/op_graph.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/part.h"
-#include "tests/plan/sparse_value.h"
+#include "tests/plan/layout/sparse_value.h"
 
 namespace partita::plan {
 

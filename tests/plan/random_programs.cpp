@@ -10,9 +10,9 @@
 
 #include "plan/batch.h"
 #include "plan/config.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/random_layouts.h"
 
 namespace partita::plan {
 

@@ -11,8 +11,8 @@
 #include "plan/config.h"
 #include "plan/lower.h"
 #include "tests/plan/interpreter.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/op_meaning.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/plan/laid_out.h"
+#include "tests/plan/layout/laid_out.h"
 
 namespace partita::plan {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "plan/shardy_mesh.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/merged_network.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/shardy_module.h"
 #include "tests/plan/small_problems.h"

@@ -13,7 +13,7 @@
 #include "search/data_parallel.h"
 #include "search/engine.h"
 #include "search/searchers.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

@@ -20,8 +20,8 @@
 #include "search/lower_bound.h"
 #include "search/random.h"
 #include "search/searchers.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plan/config.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/plan/strategy/random_pipelines.h"

@@ -17,7 +17,7 @@
 #include "plan/lower.h"
 #include "plan/pipeline.h"
 #include "plan/simulate.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/plan/strategy/random_pipelines.h"

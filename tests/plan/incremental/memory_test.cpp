@@ -15,8 +15,8 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

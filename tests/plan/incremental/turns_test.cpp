@@ -13,7 +13,7 @@
 
 #include "base/csr.h"
 #include "plan/turns.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plan/config.h"
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

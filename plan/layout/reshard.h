@@ -32,7 +32,7 @@
 
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/laid_out.h"
+#include "tests/plan/layout/laid_out.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/random_layouts.h"
+#include "tests/plan/layout/random_layouts.h"
 
 #include <algorithm>
 #include <array>

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "cost/machine/machine.h"
-#include "plan/reshard.h"
-#include "tests/plan/sparse_value.h"
+#include "plan/layout/reshard.h"
+#include "tests/plan/layout/sparse_value.h"
 
 namespace partita::plan {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layouts by hand, and the duality of values and gradients between random ones.
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/plan/random_layouts.h"
-#include "tests/plan/reshard_execution.h"
+#include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/layout/reshard_execution.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -8,8 +8,8 @@
 
 #include "base/hash_index.h"
 #include "graph/operators/part.h"
-#include "plan/layout.h"
-#include "tests/plan/random_layouts.h"
+#include "plan/layout/layout.h"
+#include "tests/plan/layout/random_layouts.h"
 
 namespace partita::plan {
 namespace {

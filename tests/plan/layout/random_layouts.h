@@ -8,7 +8,7 @@
 #include <string>
 
 #include "graph/operators/op_rule.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/strategy/strategy.h"
 #include "search/random.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/sparse_value.h"
+#include "tests/plan/layout/sparse_value.h"
 
 #include <algorithm>
 #include <stdexcept>

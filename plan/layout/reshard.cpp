@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/reshard.h"
+#include "plan/layout/reshard.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/reshard_names.h"
-#include "plan/reshard_planner.h"
+#include "plan/layout/reshard_collectives.h"
+#include "plan/layout/reshard_planner.h"
 
 namespace partita::plan {
 

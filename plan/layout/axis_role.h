@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "graph/operators/op_rule.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::plan {
 

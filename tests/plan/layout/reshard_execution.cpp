@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/reshard_execution.h"
+#include "tests/plan/layout/reshard_execution.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/reshard_names.h"
+#include "plan/layout/reshard_collectives.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 #include <algorithm>
 #include <cassert>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/small_vector.h"
-#include "plan/role.h"
+#include "plan/layout/axis_role.h"
 
 namespace partita::plan {
 

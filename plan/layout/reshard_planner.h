@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cost/machine/machine.h"
-#include "plan/layout.h"
-#include "plan/reshard.h"
-#include "plan/reshard_names.h"
+#include "plan/layout/layout.h"
+#include "plan/layout/reshard.h"
+#include "plan/layout/reshard_collectives.h"
 
 namespace partita::plan {
 

@@ -2,7 +2,7 @@
 //
 // Reshards between random layouts of random small tensors, run on integers: every piece gets its
 // elements, each addend once, and every collective does what its name promises.
-#include "plan/reshard.h"
+#include "plan/layout/reshard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/plan/random_layouts.h"
-#include "tests/plan/reshard_execution.h"
+#include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/layout/reshard_execution.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "cost/collectives/collective.h"
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 
 namespace partita::plan {
 

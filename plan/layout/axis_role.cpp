@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/role.h"
+#include "plan/layout/axis_role.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/layout.h"
+#include "plan/layout/layout.h"
 #include "plan/problem.h"
 #include "plan/strategy/strategy.h"
 

@@ -22,7 +22,7 @@
 
 #include "base/units.h"
 #include "graph/tensor.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/runtime.h"

@@ -14,7 +14,7 @@
 
 #include "cost/profile/profile.h"
 #include "cost/profile/profile_database.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/runtime.h"

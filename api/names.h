@@ -4,7 +4,7 @@
 // change without its headers being public. A value that is none throws UsageError.
 #pragma once
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "plan/strategy/strategy.h"

@@ -6,7 +6,7 @@
 #include "api/learned_library.h"
 #include "api/loaded_model.h"
 #include "cost/machine/machine.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 
 #include <partita/search.h>

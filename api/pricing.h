@@ -7,7 +7,7 @@
 
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"

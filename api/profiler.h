@@ -29,7 +29,7 @@
 #include "api/pace.h"
 #include "api/pricing.h"
 #include "cost/profile/profile_database.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/runtime.h"
 

@@ -16,7 +16,7 @@
 #include "cost/machine/machine.h"
 #include "graph/operators/soap.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "search/engine.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/parameter_homes.h"
 

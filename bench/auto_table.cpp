@@ -18,7 +18,7 @@
 
 #include "bench/case_models.h"
 #include "bench/run_main.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 

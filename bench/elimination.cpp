@@ -27,7 +27,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "plan/additive.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 #include "search/elimination_space.h"
 #include "search/engine.h"

@@ -15,7 +15,7 @@
 #include "bench/generators.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 
 namespace partita::bench {

@@ -27,7 +27,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::bench {

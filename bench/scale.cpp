@@ -22,7 +22,7 @@
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 #include "search/lower_bound.h"
 

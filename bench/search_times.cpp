@@ -40,7 +40,7 @@
 #include "cost/machine/machine_file.h"
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 #include "search/engine.h"
 #include "search/searchers.h"

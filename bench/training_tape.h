@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::bench {
 

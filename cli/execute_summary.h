@@ -8,7 +8,7 @@
 
 #include "api/pricing.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "runtime/runtime.h"
 
 namespace partita::cli {

@@ -16,7 +16,7 @@
 #include "cli/console.h"
 #include "cli/options.h"
 #include "cost/machine/machine.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::cli {
 

@@ -13,7 +13,7 @@
 #include "cli/load.h"
 #include "cli/model_facts.h"
 #include "plan/evaluator.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 

@@ -15,7 +15,7 @@
 
 #include "cli/console.h"
 #include "plan/evaluator.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/task_graph.h"
 

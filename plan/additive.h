@@ -37,7 +37,7 @@
 #include "base/hash_index.h"
 #include "base/units.h"
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensor_lowering.h"
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/batch.h"
 #include "plan/layout/layout.h"
 #include "plan/pipeline.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita::plan {
 

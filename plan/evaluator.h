@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"

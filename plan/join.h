@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

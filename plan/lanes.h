@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/hash_index.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -6,7 +6,7 @@
 
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
-#include "plan/batch.h"
+#include "plan/problem/micro_batches.h"
 #include "plan/tensor_lowering.h"
 
 namespace partita::plan {

@@ -20,7 +20,7 @@
 #include "plan/layout/layout.h"
 #include "plan/layout/reshard.h"
 #include "plan/layout/reshard_planner.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_tasks.h"

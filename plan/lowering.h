@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/strategy_layouts.h"
 #include "plan/task_graph_builder.h"

@@ -17,7 +17,7 @@
 #include "cost/machine/machine.h"
 #include "plan/evaluator.h"
 #include "plan/planned_collectives.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -24,7 +24,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

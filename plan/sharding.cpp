@@ -9,8 +9,8 @@
 #include <numeric>
 #include <set>
 
-#include "plan/batch.h"
 #include "plan/layout/axis_role.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita::plan {
 

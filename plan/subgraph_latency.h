@@ -40,7 +40,7 @@
 
 #include "plan/call_costs.h"
 #include "plan/evaluator.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -2,7 +2,7 @@
 #include "plan/task_graph.h"
 
 #include "base/sha256.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_name.h"
 
 namespace partita::plan {

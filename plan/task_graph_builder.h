@@ -12,7 +12,7 @@
 
 #include "plan/join.h"
 #include "plan/lanes.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

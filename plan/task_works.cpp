@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "graph/operators/part.h"
-#include "plan/batch.h"
 #include "plan/layout/layout.h"
-#include "plan/op_costs.h"
+#include "plan/problem/micro_batches.h"
+#include "plan/problem/op_costs.h"
 
 namespace partita::plan {
 

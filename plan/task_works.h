@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "cost/profile/profile.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

@@ -24,7 +24,7 @@
 #include "base/csr.h"
 #include "base/small_vector.h"
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_prices.h"
 #include "plan/tensor_tasks.h"

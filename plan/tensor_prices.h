@@ -11,8 +11,8 @@
 #include "base/small_vector.h"
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
-#include "plan/op_costs.h"
-#include "plan/problem.h"
+#include "plan/problem/op_costs.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

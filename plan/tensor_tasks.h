@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/batch.h"
+#include "plan/problem/micro_batches.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

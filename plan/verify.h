@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::rl {

@@ -26,7 +26,7 @@
 #include "base/units.h"
 #include "cost/machine/machine.h"
 #include "graph/host_tensor.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"

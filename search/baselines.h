@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::search {

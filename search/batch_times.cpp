@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "graph/op_graph.h"
-#include "plan/batch.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita::search {
 

@@ -20,7 +20,7 @@
 
 #include "base/units.h"
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

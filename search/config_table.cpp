@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "plan/batch.h"
 #include "plan/config.h"
+#include "plan/problem/micro_batches.h"
 #include "search/split_configs.h"
 
 namespace partita::search {

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/config_id.h"
 #include "search/degree_lists.h"

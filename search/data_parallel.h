@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/searcher.h"
 

@@ -10,7 +10,7 @@
 #include <deque>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::search {

@@ -26,7 +26,7 @@
 
 #include "plan/additive.h"
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/config_lists.h"
 #include "search/elimination_variables.h"

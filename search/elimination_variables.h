@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/groups.h"
 
 namespace partita::search {

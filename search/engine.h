@@ -44,7 +44,7 @@
 #include "base/units.h"
 #include "plan/evaluator.h"
 #include "plan/plan_file.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "search/clock.h"

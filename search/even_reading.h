@@ -14,7 +14,7 @@
 #pragma once
 
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

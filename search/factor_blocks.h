@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

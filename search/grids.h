@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 #include "search/group_split.h"

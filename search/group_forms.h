@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/factor_blocks.h"
 #include "search/group_split.h"

@@ -16,7 +16,7 @@
 
 #include "base/units.h"
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/groups.h"
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/group_forms.h"
 #include "search/group_split.h"
 

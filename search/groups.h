@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 
 namespace partita::search {

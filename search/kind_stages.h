@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 #include "search/group_split.h"

@@ -61,7 +61,7 @@
 #include <string>
 
 #include "base/units.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

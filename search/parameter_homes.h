@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::search {

@@ -23,7 +23,7 @@
 
 #include "base/units.h"
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/batch_times.h"
 
 namespace partita::search {

@@ -13,7 +13,7 @@
 
 #include "base/units.h"
 #include "graph/ids.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/batch_times.h"
 #include "search/part_times.h"
 #include "search/work_bound.h"

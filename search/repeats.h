@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

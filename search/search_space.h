@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/config_table.h"
 #include "search/follow_table.h"
 #include "search/group_graph.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::search {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/group_graph.h"
 

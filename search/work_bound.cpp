@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "graph/op_graph.h"
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 
 namespace partita::search {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"

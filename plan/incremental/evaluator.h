@@ -32,7 +32,7 @@
 #include "plan/incremental/memory.h"
 #include "plan/incremental/timeline.h"
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/score.h"
 #include "plan/strategy/strategy.h"
 

@@ -36,7 +36,7 @@
 #include "plan/join.h"
 #include "plan/lanes.h"
 #include "plan/layout_cache.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/strategy_layouts.h"
 #include "plan/turns.h"

@@ -27,7 +27,7 @@
 #include "base/units.h"
 #include "plan/incremental/lowering.h"
 #include "plan/incremental/slot_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

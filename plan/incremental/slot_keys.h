@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensor_events.h"
 

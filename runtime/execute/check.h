@@ -25,7 +25,7 @@
 #include "graph/host_tensor.h"
 #include "graph/op_graph.h"
 #include "graph/operators/part.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/execute/executor.h"
 #include "runtime/runtime.h"

@@ -23,7 +23,7 @@
 
 #include "base/units.h"
 #include "graph/host_tensor.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 #include "plan/task_run.h"
 #include "runtime/execute/driver.h"

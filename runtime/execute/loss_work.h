@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/fetch.h"
 #include "runtime/execute/store.h"

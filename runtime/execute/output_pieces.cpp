@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "plan/batch.h"
 #include "plan/layout/layout.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita::runtime {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 

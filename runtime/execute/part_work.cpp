@@ -6,8 +6,8 @@
 
 #include <ATen/Functions.h>
 
-#include "plan/batch.h"
 #include "plan/layout/layout.h"
+#include "plan/problem/micro_batches.h"
 #include "plan/tensor_events.h"
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/tensors.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/fetch.h"

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/batch.h"
 #include "plan/layout/layout.h"
+#include "plan/problem/micro_batches.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/meeting_work.h"
 #include "runtime/execute/memory_meter.h"

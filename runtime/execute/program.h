@@ -25,7 +25,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/exchange.h"

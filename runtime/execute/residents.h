@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/task_graph.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/program.h"

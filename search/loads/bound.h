@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/units.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::search {
 

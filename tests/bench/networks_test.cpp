@@ -17,7 +17,7 @@
 #include "graph/operators/op_rule.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 
 namespace partita::bench {

@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "plan/batch.h"
 #include "plan/layout/axis_role.h"
 #include "plan/layout/layout.h"
 #include "plan/lower.h"
+#include "plan/problem/micro_batches.h"
 #include "plan/simulate.h"
 #include "tests/plan/op_meaning.h"
 

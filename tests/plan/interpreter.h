@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/task_graph.h"
 #include "tests/plan/layout/sparse_value.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cost/machine/machine.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

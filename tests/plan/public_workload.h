@@ -7,7 +7,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/batch.h"
 #include "plan/config.h"
 #include "plan/layout/layout.h"
+#include "plan/problem/micro_batches.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 

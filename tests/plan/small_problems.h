@@ -12,7 +12,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "plan/batch.h"
 #include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/layout_cache.h"
+#include "plan/problem/micro_batches.h"
 #include "search/even_reading.h"
 #include "search/groups.h"
 #include "search/lower_bound.h"

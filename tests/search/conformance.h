@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/engine.h"
 #include "search/learned.h"
 

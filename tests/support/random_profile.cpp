@@ -10,7 +10,7 @@
 #include "cost/profile/profiled_collectives.h"
 #include "cost/profile/profiled_cost_model.h"
 #include "graph/operators/part.h"
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 
 namespace partita::support {
 

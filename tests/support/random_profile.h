@@ -5,7 +5,7 @@
 #pragma once
 
 #include "cost/profile/profile.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/random.h"
 
 namespace partita::support {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plan/batch.h"
+#include "plan/problem/micro_batches.h"
 
 namespace partita::plan {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/layout/layout.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -10,7 +10,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/random.h"
 #include "tests/plan/random_programs.h"

@@ -11,7 +11,7 @@
 #include "cost/collectives/collective.h"
 #include "graph/host_tensor.h"
 #include "importers/onnx/onnx_importer.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/execute/sources.h"
 

@@ -8,7 +8,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 #include "search/random.h"
 
 namespace partita::search {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "graph/operators/part.h"
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

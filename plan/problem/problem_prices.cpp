@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
-#include "plan/op_costs.h"
-#include "plan/problem.h"
+#include "plan/problem/op_costs.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

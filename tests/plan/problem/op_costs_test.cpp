@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an op reads at least, whatever its parts.
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/batch.h"
+#include "plan/problem/micro_batches.h"
 
 #include <fmt/format.h>
 

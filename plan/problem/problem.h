@@ -23,7 +23,7 @@
 #include "graph/op_graph.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "cost/profile/profile.h"
-#include "plan/batch.h"
-#include "plan/op_costs.h"
-#include "plan/op_priorities.h"
+#include "plan/problem/micro_batches.h"
+#include "plan/problem/op_costs.h"
+#include "plan/problem/op_priorities.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

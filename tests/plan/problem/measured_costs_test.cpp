@@ -15,7 +15,7 @@
 #include "plan/incremental/evaluator.h"
 #include "plan/layout_cache.h"
 #include "plan/lower.h"
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 #include "plan/task_works.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"

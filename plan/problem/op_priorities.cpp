@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/op_priorities.h"
+#include "plan/problem/op_priorities.h"
 
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
-#include "plan/problem.h"
+#include "plan/problem/problem.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/op_costs.h"
+#include "plan/problem/op_costs.h"
 
 #include <fmt/format.h>
 

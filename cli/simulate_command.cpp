@@ -16,8 +16,8 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
-#include "plan/config.h"
 #include "plan/exporter.h"
+#include "plan/legality/config_legality.h"
 
 namespace partita::cli {
 namespace {

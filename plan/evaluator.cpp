@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "plan/additive.h"
+#include "plan/legality/stages.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
-#include "plan/pipeline.h"
 #include "plan/subgraph_latency.h"
 
 namespace partita::plan {

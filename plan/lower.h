@@ -28,7 +28,7 @@ namespace partita::plan {
 
 class PlannedCollectives;
 
-/// `strategy` must be legal: find_fault() of config.h.
+/// `strategy` must be legal: find_fault() of config_legality.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache);

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/max_load.h"
 

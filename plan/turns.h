@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/pipeline.h"
+#include "plan/legality/stages.h"
 #include "plan/task_graph.h"
 
 namespace partita::plan {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/split_configs.h"
 
 namespace partita::rl {

@@ -9,7 +9,7 @@
 // A kind says nothing about factors' names, so a policy that learned on one graph can name it on another.
 // What that means for each op: option_configs.h.
 //
-// Every combination of choices is a legal strategy (plan/config.h); whether it fits the memory, or is a
+// Every combination of choices is a legal strategy (plan/legality/config_legality.h); whether it fits the memory, or is a
 // pipeline, is the evaluator's matter.
 //
 // Extends: Mirhoseini et al. 2017 and 2018, which choose a device per group.

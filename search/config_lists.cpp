@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/op_graph.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/split_configs.h"
 
 namespace partita::search {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
 #include "search/split_configs.h"
 
@@ -203,7 +203,7 @@ std::int32_t ConfigTable::class_of(OpId op) {
     return known;
 }
 
-/// All that plan/config.h looks at in an op to say which degrees are legal, and its blocks.
+/// All that plan/legality/config_legality.h looks at in an op to say which degrees are legal, and its blocks.
 std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
     std::vector<std::int64_t> all{problem_.graph().op(op).given ? 1 : 0,
                                   problem_.is_batched(op) ? 1 : 0};

@@ -9,7 +9,7 @@
 //     degrees one factor (in blocks too: factor_blocks.h), or two in either order, "*" (replicas)
 //             among them; reductions too
 //
-// All are legal as plan/config.h has it, so constraints and --dims hold, for the problem's own number
+// All are legal as plan/legality/config_legality.h has it, so constraints and --dims hold, for the problem's own number
 // of micro-batches. Degrees are drawn evenly by the number of axes first, because there are many more
 // pairs than single factors, and few of them good.
 //

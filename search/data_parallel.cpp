@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/max_load.h"
 #include "search/engine.h"
 #include "search/split_configs.h"

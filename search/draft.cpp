@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 
 namespace partita::search {
 

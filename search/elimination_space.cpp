@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/follow.h"
 #include "search/op_traits.h"
 #include "search/split_configs.h"

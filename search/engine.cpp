@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/config.h"
-#include "plan/pipeline.h"
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
 #include "search/baselines.h"
 #include "search/data_parallel.h"
 #include "search/learned.h"

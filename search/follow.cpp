@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/factor_blocks.h"
 #include "search/split_configs.h"
 

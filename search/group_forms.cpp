@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 
 namespace partita::search {
 

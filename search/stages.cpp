@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/split_configs.h"
 
 namespace partita::search {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/pipeline.h"
+#include "plan/legality/stages.h"
 
 namespace partita::plan {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "plan/incremental/lowering.h"
-#include "plan/pipeline.h"
+#include "plan/legality/stages.h"
 
 namespace partita::plan {
 

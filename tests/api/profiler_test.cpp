@@ -24,7 +24,7 @@
 #include "base/error.h"
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/plan_file.h"
 #include "plan/task_works.h"

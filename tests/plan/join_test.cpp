@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "tests/plan/interpreter.h"
 #include "tests/plan/network_builder.h"

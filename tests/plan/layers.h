@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"

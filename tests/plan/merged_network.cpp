@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

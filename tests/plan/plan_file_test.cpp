@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"

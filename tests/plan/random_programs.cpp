@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/layout/layout.h"
+#include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"

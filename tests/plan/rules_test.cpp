@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "tests/plan/interpreter.h"
 #include "tests/plan/network_builder.h"

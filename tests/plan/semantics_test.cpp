@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "tests/plan/interpreter.h"
 #include "tests/plan/layout/random_layouts.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "tests/plan/layers.h"
 

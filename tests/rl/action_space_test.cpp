@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "tests/rl/rl_cases.h"
 

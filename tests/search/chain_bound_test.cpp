@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/layout_cache.h"
+#include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
 #include "search/even_reading.h"
 #include "search/groups.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/parameter_homes.h"
 #include "tests/search/literal_draft.h"
 #include "tests/search/move_cases.h"

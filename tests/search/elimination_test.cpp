@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/additive.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/data_parallel.h"

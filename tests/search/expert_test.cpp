@@ -12,9 +12,9 @@
 
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
 #include "plan/lower.h"
-#include "plan/pipeline.h"
 #include "search/engine.h"
 #include "search/group_split.h"
 #include "tests/plan/network_builder.h"

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/evaluator.h"
+#include "plan/legality/config_legality.h"
 #include "search/engine.h"
 #include "search/lower_bound.h"
 #include "search/random.h"

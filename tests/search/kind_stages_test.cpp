@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/engine.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/follow.h"
 #include "search/parameter_homes.h"
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "plan/config.h"
 #include "plan/evaluator.h"
+#include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
 #include "search/random.h"
 #include "tests/plan/layout/random_layouts.h"

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/data_parallel.h"

@@ -9,7 +9,7 @@
 
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/simulate.h"
 #include "search/data_parallel.h"

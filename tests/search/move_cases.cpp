@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
 #include "search/expert.h"
 #include "search/random.h"

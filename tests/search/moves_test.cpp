@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
 #include "plan/lower.h"
-#include "plan/pipeline.h"
 #include "search/data_parallel.h"
 #include "search/expert.h"
 #include "search/follow.h"

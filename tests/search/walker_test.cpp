@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/evaluator.h"
+#include "plan/legality/config_legality.h"
 #include "search/group_graph.h"
 #include "search/groups.h"
 #include "tests/plan/small_problems.h"

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/incremental/timeline.h"
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
 #include "plan/lower.h"
-#include "plan/pipeline.h"
 #include "plan/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
 #include "plan/incremental/timeline.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"

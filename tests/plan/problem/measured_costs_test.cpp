@@ -10,10 +10,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/config.h"
 #include "plan/evaluator.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/layout_cache.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/problem/op_costs.h"
 #include "plan/task_works.h"

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
-#include "plan/pipeline.h"
 #include "plan/simulate.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/small_problems.h"
 

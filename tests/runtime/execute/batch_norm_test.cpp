@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/random.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

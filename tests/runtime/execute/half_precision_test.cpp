@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/dtype.h"
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "runtime/execute/differences.h"
 #include "search/random.h"
 #include "tests/plan/random_programs.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/executor.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "search/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "plan/subgraph_latency.h"
 #include "plan/verify.h"

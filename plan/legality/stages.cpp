@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/pipeline.h"
+#include "plan/legality/stages.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/config.h"
+#include "plan/legality/config_legality.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/layout/layout.h"
-#include "plan/pipeline.h"
+#include "plan/legality/stages.h"
 #include "plan/problem/micro_batches.h"
 
 namespace partita::plan {

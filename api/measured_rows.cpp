@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/task_works.h"
+#include "plan/tasks/task_measurements.h"
 
 namespace partita::api {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the times that tasks took to rows of a profile database (plan/task_works.h says which).
+// From the times that tasks took to rows of a profile database (plan/tasks/task_measurements.h says which).
 //
 //     execute ─▶ times per task ─▶ rows: tasks that are measurements of one thing make one row
 //
@@ -16,7 +16,7 @@
 #include "cost/profile/profile_database.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/runtime.h"
 
 namespace partita::api {

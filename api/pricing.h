@@ -10,7 +10,7 @@
 #include "plan/problem/problem.h"
 #include "plan/simulate.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::api {
 

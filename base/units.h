@@ -8,7 +8,7 @@
 //
 // Time and Bytes are int64, Flops 128 bits. Every operator is checked: leaving the range throws
 // OverflowError, because the operands may come from files. Inner loops that have proved their sums
-// bounded (see plan/task_graph.h) use `raw()`.
+// bounded (see plan/tasks/task_graph.h) use `raw()`.
 #pragma once
 
 #include <compare>

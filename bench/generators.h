@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/training_tape.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::bench {
 

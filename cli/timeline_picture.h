@@ -17,7 +17,7 @@
 #include "plan/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/simulate.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::cli {
 

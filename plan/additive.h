@@ -19,7 +19,7 @@
 // where they arise, as with UpdateConfig::accumulate_locally.
 //
 // The time of a reshard: its tasks are those of lowering, at their prices, in rounds: a round holds what
-// waits for the round before, and lasts as long as its busiest resource (lanes.h).
+// waits for the round before, and lasts as long as its busiest resource (resource_sets.h).
 //
 // So it equals the sum of durations, and the makespan, on one device; and wherever nothing can overlap,
 // collectives are not joined (join.h), and no two uses share a reshard.

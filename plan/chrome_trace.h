@@ -21,7 +21,7 @@
 #include <string>
 
 #include "plan/exporter.h"
-#include "plan/task_run.h"
+#include "plan/tasks/task_run.h"
 
 namespace partita::plan {
 

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/hash_index.h"
-#include "plan/lanes.h"
 #include "plan/layout/layout.h"
 #include "plan/layout/reshard.h"
 #include "plan/layout/reshard_planner.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tasks/resource_sets.h"
 #include "plan/tensor_events.h"
 #include "plan/tensor_tasks.h"
 

@@ -22,7 +22,7 @@
 #include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -15,7 +15,7 @@
 
 #include "plan/evaluator.h"
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/planned_collectives.h"
 
-#include "plan/task_name.h"
+#include "plan/tasks/task_name.h"
 
 namespace partita::plan {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

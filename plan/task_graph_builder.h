@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "plan/join.h"
-#include "plan/lanes.h"
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/resource_sets.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -13,7 +13,7 @@
 #include "cost/machine/machine.h"
 #include "plan/problem/op_costs.h"
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "plan/problem/micro_batches.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

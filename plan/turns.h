@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "plan/legality/stages.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

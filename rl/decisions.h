@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "search/search_space.h"
 
 namespace partita::rl {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "rl/walk.h"
 
 namespace partita::rl {

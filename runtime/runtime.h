@@ -28,8 +28,8 @@
 #include "graph/host_tensor.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
-#include "plan/task_run.h"
+#include "plan/tasks/task_graph.h"
+#include "plan/tasks/task_run.h"
 #include "runtime/communicate/launch.h"
 #include "runtime/source_options.h"
 

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "search/config_table.h"
 #include "search/follow.h"
 #include "search/groups.h"

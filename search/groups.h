@@ -24,7 +24,7 @@
 
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::search {
 

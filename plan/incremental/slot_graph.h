@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/small_vector.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

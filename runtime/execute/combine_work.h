@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accumulations, packs, copies and collectives. Whatever their name, they mean one thing: every element of a
-// result is the combination of the elements at its position in what the task reads (plan/task_graph.h). A
+// result is the combination of the elements at its position in what the task reads (plan/tasks/task_graph.h). A
 // device's worker makes what the task writes on that device and reads the other devices' memory directly,
 // so who only gives has nothing to do, and nobody waits for anybody but the tasks before.
 //
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/patch.h"
 #include "runtime/execute/store.h"
 

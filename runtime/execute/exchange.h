@@ -31,7 +31,7 @@
 
 #include "base/units.h"
 #include "graph/op_graph.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/mailbox.h"
 #include "runtime/execute/mail.h"

@@ -18,7 +18,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "graph/operators/part.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/patch.h"
 #include "runtime/execute/store.h"
 

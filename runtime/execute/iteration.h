@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/task_run.h"
+#include "plan/tasks/task_run.h"
 #include "runtime/execute/driver.h"
 #include "runtime/execute/program.h"
 

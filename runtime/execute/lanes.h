@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/program.h"
 
 namespace partita::runtime {

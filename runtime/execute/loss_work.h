@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/fetch.h"
 #include "runtime/execute/store.h"
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "graph/operators/part.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/meetings.h"
 
 namespace partita::runtime {

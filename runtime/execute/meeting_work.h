@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cost/collectives/collective.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/mailbox_communicator.h"
 #include "runtime/execute/exchange.h"

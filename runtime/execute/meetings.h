@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::runtime {
 

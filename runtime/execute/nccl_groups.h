@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/execute/exchange.h"
 #include "runtime/execute/meetings.h"

@@ -9,7 +9,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/fetch.h"
 #include "runtime/execute/store.h"
 #include "runtime/kernels/part_kernel.h"

@@ -27,7 +27,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/exchange.h"
 #include "runtime/execute/loss_work.h"
 #include "runtime/execute/sources.h"

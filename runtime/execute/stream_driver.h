@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/driver.h"
 #include "runtime/execute/program.h"
 

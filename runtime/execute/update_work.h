@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "runtime/execute/combine_work.h"
 #include "runtime/execute/fetch.h"
 #include "runtime/execute/store.h"

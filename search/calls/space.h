@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "plan/call_costs.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "search/group_graph.h"
 
 namespace partita::search {

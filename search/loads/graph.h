@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "search/group_graph.h"
 
 namespace partita::search {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "search/pieces/devices.h"
 #include "search/pieces/graph.h"
 #include "search/pieces/lattice.h"

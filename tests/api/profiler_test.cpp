@@ -27,7 +27,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/plan_file.h"
-#include "plan/task_works.h"
+#include "plan/tasks/task_measurements.h"
 #include "plan/verify.h"
 #include "search/coverage.h"
 #include "search/engine.h"

@@ -13,7 +13,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 #include "tests/plan/layout/sparse_value.h"
 
 namespace partita::plan {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cost/machine/machine_file.h"
-#include "plan/lanes.h"
+#include "plan/tasks/resource_sets.h"
 #include "small_problems.h"
 
 namespace partita::plan {

@@ -16,7 +16,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/problem/op_costs.h"
-#include "plan/task_works.h"
+#include "plan/tasks/task_measurements.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/lanes.h"
+#include "plan/tasks/resource_sets.h"
 
 #include <algorithm>
 #include <utility>

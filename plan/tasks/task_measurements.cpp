@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/task_works.h"
+#include "plan/tasks/task_measurements.h"
 
 #include <algorithm>
 #include <set>

@@ -8,7 +8,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -6,7 +6,7 @@
 //               pack (a strided slice brought into the order of a message, or a message into that of
 //               a tensor), a copy or a collective
 //     resource  per device a compute row, a send row and a receive row; per link its channels. Copies
-//               between CPUs and collectives occupy compute rows of CPUs too (lanes.h)
+//               between CPUs and collectives occupy compute rows of CPUs too (resource_sets.h)
 //     lane      a distinct set of resources; all tasks of a lane can start at the same moment, so
 //               ready tasks queue per lane (one per device, one per pair of devices that copy, one
 //               per group of devices that communicate)

@@ -7,7 +7,7 @@
 
 #include "base/hash_index.h"
 #include "plan/problem/problem.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

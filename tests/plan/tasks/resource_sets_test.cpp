@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/lanes.h"
+#include "plan/tasks/resource_sets.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/units.h"
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/task_name.h"
+#include "plan/tasks/task_name.h"
 
 #include <fmt/format.h>
 

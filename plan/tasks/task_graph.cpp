@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/task_graph.h"
+#include "plan/tasks/task_graph.h"
 
 #include "base/sha256.h"
 #include "plan/problem/problem.h"
-#include "plan/task_name.h"
+#include "plan/tasks/task_name.h"
 
 namespace partita::plan {
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "plan/strategy_layouts.h"
-#include "plan/tensor_events.h"
+#include "plan/tensors/strategy_tensors.h"
+#include "plan/tensors/tensor_events.h"
 
 namespace partita::plan {
 

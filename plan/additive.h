@@ -36,10 +36,10 @@
 
 #include "base/hash_index.h"
 #include "base/units.h"
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/lowering_cache.h"
+#include "plan/tensors/tensor_lowering.h"
 
 namespace partita::plan {
 

@@ -19,10 +19,10 @@
 // inference parameters) wherever they are used. Source: RULES.md 10-17.
 #pragma once
 
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
+#include "plan/tensors/lowering_cache.h"
 
 namespace partita::plan {
 

@@ -8,11 +8,11 @@
 #include <map>
 #include <vector>
 
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/strategy_layouts.h"
 #include "plan/task_graph_builder.h"
+#include "plan/tensors/lowering_cache.h"
+#include "plan/tensors/strategy_tensors.h"
 #include "plan/turns.h"
 
 namespace partita::plan {

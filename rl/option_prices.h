@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "plan/additive.h"
-#include "plan/layout_cache.h"
+#include "plan/tensors/lowering_cache.h"
 #include "rl/action_space.h"
 
 namespace partita::rl {

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "plan/additive.h"
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tensors/lowering_cache.h"
 #include "search/config_lists.h"
 #include "search/elimination_variables.h"
 #include "search/parameter_homes.h"

@@ -31,10 +31,10 @@
 #include "plan/incremental/lowering.h"
 #include "plan/incremental/memory.h"
 #include "plan/incremental/timeline.h"
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/score.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tensors/lowering_cache.h"
 
 namespace partita::plan {
 

@@ -34,11 +34,11 @@
 #include "plan/incremental/slot_keys.h"
 #include "plan/incremental/turns.h"
 #include "plan/join.h"
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/strategy_layouts.h"
 #include "plan/tasks/resource_sets.h"
+#include "plan/tensors/lowering_cache.h"
+#include "plan/tensors/strategy_tensors.h"
 #include "plan/turns.h"
 
 namespace partita::plan {

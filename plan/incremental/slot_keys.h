@@ -15,7 +15,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/tensor_events.h"
+#include "plan/tensors/tensor_events.h"
 
 namespace partita::plan {
 

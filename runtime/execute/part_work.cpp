@@ -8,7 +8,7 @@
 
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
-#include "plan/tensor_events.h"
+#include "plan/tensors/tensor_events.h"
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/tensors.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/layout_cache.h"
 #include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
+#include "plan/tensors/lowering_cache.h"
 #include "search/even_reading.h"
 #include "search/groups.h"
 #include "search/lower_bound.h"

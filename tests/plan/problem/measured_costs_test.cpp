@@ -12,11 +12,11 @@
 
 #include "plan/evaluator.h"
 #include "plan/incremental/evaluator.h"
-#include "plan/layout_cache.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lower.h"
 #include "plan/problem/op_costs.h"
 #include "plan/tasks/task_measurements.h"
+#include "plan/tensors/lowering_cache.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/tensor_lowering.h"
 
 namespace partita::plan {
 

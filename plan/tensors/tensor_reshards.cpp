@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/tensor_lowering.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/strategy_layouts.h"
+#include "plan/tensors/strategy_tensors.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/tensor_events.h"
+#include "plan/tensors/tensor_events.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/tensor_lowering.h"
 
 #include <algorithm>
 #include <cassert>

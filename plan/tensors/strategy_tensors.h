@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/layout_cache.h"
 #include "plan/strategy/strategy.h"
-#include "plan/tensor_events.h"
+#include "plan/tensors/lowering_cache.h"
+#include "plan/tensors/tensor_events.h"
 
 namespace partita::plan {
 

@@ -23,11 +23,11 @@
 
 #include "base/csr.h"
 #include "base/small_vector.h"
-#include "plan/layout_cache.h"
 #include "plan/problem/problem.h"
-#include "plan/tensor_events.h"
-#include "plan/tensor_prices.h"
-#include "plan/tensor_tasks.h"
+#include "plan/tensors/lowering_cache.h"
+#include "plan/tensors/tensor_events.h"
+#include "plan/tensors/tensor_prices.h"
+#include "plan/tensors/tensor_tasks.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/layout_cache.h"
+#include "plan/tensors/lowering_cache.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,7 +7,7 @@
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
 #include "plan/problem/micro_batches.h"
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/tensor_lowering.h"
 
 namespace partita::plan {
 

@@ -22,8 +22,8 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
-#include "plan/tensor_events.h"
-#include "plan/tensor_tasks.h"
+#include "plan/tensors/tensor_events.h"
+#include "plan/tensors/tensor_tasks.h"
 
 namespace partita::plan {
 

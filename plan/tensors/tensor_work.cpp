@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/tensor_lowering.h"
+#include "plan/tensors/tensor_lowering.h"
 
 namespace partita::plan {
 

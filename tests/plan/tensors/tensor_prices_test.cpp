@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/tensor_prices.h"
+#include "plan/tensors/tensor_prices.h"
 
 #include <gtest/gtest.h>
 

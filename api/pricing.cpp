@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "cost/discovery/host.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 
 namespace partita::api {

@@ -19,7 +19,7 @@
 #include "cost/machine/workload_machine.h"
 #include "importers/onnx/onnx_importer.h"
 #include "importers/workload/workload.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/memory.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"

@@ -22,7 +22,7 @@
 // waits for the round before, and lasts as long as its busiest resource (resource_sets.h).
 //
 // So it equals the sum of durations, and the makespan, on one device; and wherever nothing can overlap,
-// collectives are not joined (join.h), and no two uses share a reshard.
+// collectives are not joined (fused_collectives.h), and no two uses share a reshard.
 //
 // Source: Jia, Lin, Qi, Aiken, Exploring Hidden Dimensions in Parallelizing Convolutional Neural
 // Networks, ICML 2018, equation (1); REFERENCES.md 6.9.

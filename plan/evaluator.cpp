@@ -7,7 +7,7 @@
 
 #include "plan/additive.h"
 #include "plan/legality/stages.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 #include "plan/memory.h"
 #include "plan/subgraph_latency.h"

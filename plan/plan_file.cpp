@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 
 namespace partita::plan {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 #include "plan/simulate.h"
 

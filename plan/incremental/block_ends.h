@@ -2,7 +2,7 @@
 //
 // Where the blocks of a schedule begin and end on each device, in an incremental lowering: by device and
 // turn the slots that nothing of their block comes before, and those that nothing of it comes after.
-// Control edges go from the latter to the former of the next block there (plan/turns.h).
+// Control edges go from the latter to the former of the next block there (plan/lowering/block_order.h).
 #pragma once
 
 #include <cstdint>

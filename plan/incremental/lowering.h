@@ -33,13 +33,13 @@
 #include "plan/incremental/slot_graph.h"
 #include "plan/incremental/slot_keys.h"
 #include "plan/incremental/turns.h"
-#include "plan/join.h"
+#include "plan/lowering/block_order.h"
+#include "plan/lowering/fused_collectives.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
 #include "plan/tensors/lowering_cache.h"
 #include "plan/tensors/strategy_tensors.h"
-#include "plan/turns.h"
 
 namespace partita::plan {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule in a task graph that changes a little at a time: the turns and control edges that plan/turns.h
+// A schedule in a task graph that changes a little at a time: the turns and control edges that plan/lowering/block_order.h
 // gives a whole graph, by slot.
 //
 //     changed slots  ─▶  turns of their blocks    of parts as the caller says; of sums and packs in a block

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "cost/discovery/host.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
 #include "runtime/execute/check.h"

@@ -25,7 +25,7 @@
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/plan_file.h"
 #include "plan/tasks/task_measurements.h"
 #include "plan/verify.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/evaluator.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 #include "search/data_parallel.h"
 #include "tests/plan/network_builder.h"

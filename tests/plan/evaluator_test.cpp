@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/max_load.h"
 #include "tests/plan/small_problems.h"
 

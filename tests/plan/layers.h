@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "search/data_parallel.h"
 #include "tests/plan/small_problems.h"

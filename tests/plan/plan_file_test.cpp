@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"
 

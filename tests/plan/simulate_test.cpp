@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "search/engine.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"

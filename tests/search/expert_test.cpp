@@ -14,7 +14,7 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "search/engine.h"
 #include "search/group_split.h"
 #include "tests/plan/network_builder.h"

@@ -10,7 +10,7 @@
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "search/data_parallel.h"
 #include "search/grids.h"

@@ -16,7 +16,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "search/data_parallel.h"
 #include "search/expert.h"
 #include "search/follow.h"

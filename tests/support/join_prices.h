@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measured collectives that decide which of them are joined (plan/join.h).
+// Measured collectives that decide which of them are joined (plan/lowering/fused_collectives.h).
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@
 #include "plan/incremental/timeline.h"
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"

@@ -12,7 +12,7 @@
 
 #include "plan/incremental/timeline.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
 #include "tests/plan/layout/random_layouts.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/csr.h"
-#include "plan/turns.h"
+#include "plan/lowering/block_order.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/small_problems.h"
 

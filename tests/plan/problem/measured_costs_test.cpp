@@ -13,7 +13,7 @@
 #include "plan/evaluator.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/problem/op_costs.h"
 #include "plan/tasks/task_measurements.h"
 #include "plan/tensors/lowering_cache.h"

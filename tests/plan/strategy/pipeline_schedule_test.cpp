@@ -17,7 +17,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
 #include "tests/plan/network_builder.h"

@@ -16,7 +16,7 @@
 #include <ATen/Functions.h>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/check.h"
 #include "runtime/execute/differences.h"

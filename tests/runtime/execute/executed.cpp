@@ -18,7 +18,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/communicate/thread_communicator.h"

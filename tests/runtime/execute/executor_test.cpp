@@ -20,7 +20,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/sources.h"
 #include "runtime/kernels/expected.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/made_up_values.h"

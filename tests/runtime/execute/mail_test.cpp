@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "runtime/execute/ranks.h"
 #include "search/data_parallel.h"
 #include "tests/plan/small_problems.h"

@@ -15,7 +15,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/program.h"

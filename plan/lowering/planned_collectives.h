@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What prices decide in lowering, as a plan has it: which collectives are joined (join.h), and how each
+// What prices decide in lowering, as a plan has it: which collectives are joined (fused_collectives.h), and how each
 // of them is done. All else about tasks follows from model, machine and strategy, so by any prices a plan
 // is lowered to its own tasks, and its order is one of them.
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/interpreter.h"
+#include "tests/plan/lowering/interpreter.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,10 +8,10 @@
 
 #include "plan/layout/axis_role.h"
 #include "plan/layout/layout.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/problem/micro_batches.h"
 #include "plan/simulate.h"
-#include "tests/plan/op_meaning.h"
+#include "tests/plan/lowering/op_meaning.h"
 
 namespace partita::plan {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/planned_collectives.h"
+#include "plan/lowering/planned_collectives.h"
 
 #include "plan/tasks/task_name.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/task_graph_builder.h"
+#include "plan/lowering/task_graph_builder.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/csr.h"
 #include "base/error.h"
-#include "plan/turns.h"
+#include "plan/lowering/block_order.h"
 
 namespace partita::plan {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "tests/plan/layers.h"
 
 namespace partita::plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/op_meaning.h"
+#include "tests/plan/lowering/op_meaning.h"
 
 #include <algorithm>
 #include <functional>

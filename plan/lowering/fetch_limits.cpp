@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/lowering.h"
+#include "plan/lowering/whole_lowering.h"
 
 namespace partita::plan {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
-#include "tests/plan/interpreter.h"
+#include "plan/lowering/lower.h"
 #include "tests/plan/layout/random_layouts.h"
-#include "tests/plan/op_meaning.h"
+#include "tests/plan/lowering/interpreter.h"
+#include "tests/plan/lowering/op_meaning.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 
 #include <gtest/gtest.h>
 

@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
-#include "tests/plan/interpreter.h"
+#include "plan/lowering/lower.h"
+#include "tests/plan/lowering/interpreter.h"
+#include "tests/plan/lowering/op_meaning.h"
 #include "tests/plan/network_builder.h"
-#include "tests/plan/op_meaning.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collectives that move together are one task, and nothing else changes.
-#include "plan/join.h"
+#include "plan/lowering/fused_collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
-#include "tests/plan/interpreter.h"
+#include "plan/lowering/lower.h"
+#include "tests/plan/lowering/interpreter.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

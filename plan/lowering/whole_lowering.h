@@ -8,12 +8,12 @@
 #include <map>
 #include <vector>
 
+#include "plan/lowering/block_order.h"
+#include "plan/lowering/task_graph_builder.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/task_graph_builder.h"
 #include "plan/tensors/lowering_cache.h"
 #include "plan/tensors/strategy_tensors.h"
-#include "plan/turns.h"
 
 namespace partita::plan {
 

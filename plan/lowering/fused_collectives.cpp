@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/join.h"
+#include "plan/lowering/fused_collectives.h"
 
 #include <algorithm>
 #include <compare>
 #include <optional>
 #include <tuple>
 
-#include "plan/planned_collectives.h"
+#include "plan/lowering/planned_collectives.h"
 
 namespace partita::plan {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/turns.h"
+#include "plan/lowering/block_order.h"
 
 #include <algorithm>
 #include <iterator>

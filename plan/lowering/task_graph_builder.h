@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/join.h"
+#include "plan/lowering/fused_collectives.h"
 #include "plan/problem/problem.h"
 #include "plan/tasks/resource_sets.h"
 #include "plan/tasks/task_graph.h"
@@ -51,7 +51,7 @@ public:
     }
 
     /// Leaves no gaps where collectives were joined, so that the ids given before change, and adds
-    /// the schedule's edges between tasks that have turns (turns.h).
+    /// the schedule's edges between tasks that have turns (block_order.h).
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 

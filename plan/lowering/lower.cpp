@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 
 #include <algorithm>
 #include <cassert>
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/join.h"
-#include "plan/lowering.h"
-#include "plan/planned_collectives.h"
+#include "plan/lowering/fused_collectives.h"
+#include "plan/lowering/planned_collectives.h"
+#include "plan/lowering/whole_lowering.h"
 
 namespace partita::plan {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/memory.h"
 #include "plan/simulate.h"
 #include "tests/plan/layers.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "tests/plan/interpreter.h"
+#include "tests/plan/lowering/interpreter.h"
 
 namespace partita::plan {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A plan keeps its tasks and its order by any prices.
-#include "plan/planned_collectives.h"
+#include "plan/lowering/planned_collectives.h"
 
 #include <algorithm>
 #include <string>
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/legality/config_legality.h"
-#include "plan/lower.h"
+#include "plan/lowering/lower.h"
 #include "plan/simulate.h"
 #include "plan/verify.h"
 #include "tests/plan/layout/random_layouts.h"

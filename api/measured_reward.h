@@ -23,7 +23,7 @@
 #include "base/units.h"
 #include "graph/tensor.h"
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/runtime.h"
 

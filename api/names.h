@@ -5,7 +5,7 @@
 #pragma once
 
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "plan/strategy/strategy.h"
 #include "search/engine.h"

@@ -17,7 +17,7 @@
 #include "graph/operators/soap.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "search/engine.h"
 

@@ -20,9 +20,9 @@
 #include "importers/onnx/onnx_importer.h"
 #include "importers/workload/workload.h"
 #include "plan/lowering/lower.h"
-#include "plan/memory.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"
+#include "plan/simulation/peak_memory.h"
 #include "search/engine.h"
 #include "search/lower_bound.h"
 

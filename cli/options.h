@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "cli/console.h"
 #include "cost/machine/what_if.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 
 #include <partita/model.h>
 

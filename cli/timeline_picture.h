@@ -16,7 +16,7 @@
 #include "cli/console.h"
 #include "plan/evaluator.h"
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::cli {

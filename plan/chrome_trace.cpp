@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 
 namespace partita::plan {
 namespace {

@@ -9,7 +9,7 @@
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
 #include "plan/max_load.h"
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 #include "plan/subgraph_latency.h"
 
 namespace partita::plan {

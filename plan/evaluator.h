@@ -25,7 +25,7 @@
 
 #include "base/units.h"
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "plan/lowering/lower.h"
 #include "plan/max_load.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 
 namespace partita::plan {
 

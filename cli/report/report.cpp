@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "cli/report/report_html.h"
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 
 namespace partita::cli {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "plan/evaluator.h"
 #include "plan/problem/problem.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
 

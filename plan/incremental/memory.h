@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peak memory of a strategy that changes a little at a time: what plan/memory.h says of the task graph that
+// Peak memory of a strategy that changes a little at a time: what plan/simulation/peak_memory.h says of the task graph that
 // lower() would give, without one.
 //
 //     order of commits      a  b  c  d  e  f        (slots)

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 
 namespace partita::plan {
 

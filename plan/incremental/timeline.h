@@ -8,7 +8,7 @@
 //     after             ════════╪▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓╪════════════════════╪▓▓▓▓▓▓▓▓▓╪══════════════▶
 //                        kept     replayed        spliced: + d         replayed    spliced: + d'
 //
-// The scheduling rule is that of plan/simulate.h with keys that depend on no timeline: commit the ready task
+// The scheduling rule is that of plan/simulation/simulate.h with keys that depend on no timeline: commit the ready task
 // with the smallest (earliest feasible start, key). Replaying simulates it from one end of a task to the
 // next, from the state of the timeline before at the first time that matters to a changed task:
 //

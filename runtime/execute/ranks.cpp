@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "cost/discovery/host.h"
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/execute/hosts.h"
 

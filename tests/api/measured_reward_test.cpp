@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "search/engine.h"
 #include "tests/plan/small_problems.h"
 

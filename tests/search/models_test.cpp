@@ -11,7 +11,7 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "search/data_parallel.h"
 #include "search/grids.h"
 #include "search/split_configs.h"

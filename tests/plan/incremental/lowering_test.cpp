@@ -16,7 +16,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -10,7 +10,7 @@
 #include "plan/layout/layout.h"
 #include "plan/lowering/lower.h"
 #include "plan/problem/micro_batches.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "tests/plan/lowering/op_meaning.h"
 
 namespace partita::plan {

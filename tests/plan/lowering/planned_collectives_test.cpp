@@ -13,7 +13,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "plan/verify.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "plan/lowering/lower.h"
-#include "plan/memory.h"
-#include "plan/simulate.h"
+#include "plan/simulation/peak_memory.h"
+#include "plan/simulation/simulate.h"
 #include "tests/plan/layers.h"
 
 namespace partita::plan {

@@ -18,8 +18,8 @@
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
-#include "plan/memory.h"
-#include "plan/simulate.h"
+#include "plan/simulation/peak_memory.h"
+#include "plan/simulation/simulate.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

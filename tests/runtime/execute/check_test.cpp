@@ -17,7 +17,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "runtime/execute/check.h"
 #include "runtime/execute/differences.h"
 #include "runtime/execute/execute.h"

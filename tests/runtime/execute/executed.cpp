@@ -19,7 +19,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "runtime/communicate/nccl_communicator.h"
 #include "runtime/communicate/thread_communicator.h"
 #include "runtime/communicate/thread_mailbox.h"

@@ -21,7 +21,7 @@
 
 #include "base/error.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "runtime/execute/sources.h"
 #include "runtime/kernels/expected.h"
 #include "tests/plan/small_problems.h"

@@ -17,7 +17,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/made_up_values.h"
 #include "runtime/execute/sources.h"

@@ -16,7 +16,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/program.h"
 #include "tests/plan/small_problems.h"

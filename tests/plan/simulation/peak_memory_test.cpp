@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "plan/lowering/lower.h"
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 #include "search/data_parallel.h"
 #include "tests/plan/small_problems.h"
 

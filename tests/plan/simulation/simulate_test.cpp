@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/simulate.h"
+#include "plan/simulation/simulate.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

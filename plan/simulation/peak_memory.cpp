@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/memory.h"
+#include "plan/simulation/peak_memory.h"
 
 #include <algorithm>
 

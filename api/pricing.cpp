@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "cost/discovery/host.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 
 namespace partita::api {
 namespace {

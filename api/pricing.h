@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"

@@ -26,7 +26,7 @@
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 #include "search/elimination_space.h"

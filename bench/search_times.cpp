@@ -38,7 +38,7 @@
 #include "bench/search_record.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"

@@ -12,7 +12,7 @@
 
 #include "cli/load.h"
 #include "cli/model_facts.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/table.h"
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 
 namespace partita::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "cli/console.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/tasks/task_graph.h"

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 
 namespace partita::plan {
 

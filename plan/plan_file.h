@@ -15,7 +15,7 @@
 
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/lowering/planned_collectives.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"

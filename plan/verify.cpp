@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 #include "plan/simulation/simulate.h"
 
 namespace partita::plan {

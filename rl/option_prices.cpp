@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 
 namespace partita::rl {
 

@@ -3,7 +3,7 @@
 // What options cost, each by itself: the figures that a policy sees of them. They are features, not
 // predictions: what a plan is worth the evaluator says.
 //
-//     compute    forward, backward and update of the decision's ops, slowest part    (plan/additive.h)
+//     compute    forward, backward and update of the decision's ops, slowest part    (plan/evaluation/additive.h)
 //     sync       what copies of its parameters cost, if nothing hides it
 //     transfer   of a tensor from the producer's option to this one: on one block as the additive evaluator has it,
 //                between blocks a share of it from device to device, and its gradient back
@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 #include "plan/tensors/lowering_cache.h"
 #include "rl/action_space.h"
 

@@ -29,7 +29,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "rl/learner_options.h"
 #include "rl/learning_curve.h"
 #include "search/clock.h"

@@ -15,7 +15,7 @@
 #include <optional>
 #include <span>
 
-#include "plan/score.h"
+#include "plan/evaluation/score.h"
 #include "plan/strategy/strategy.h"
 #include "search/draft.h"
 #include "search/moves/move.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/engine.h"
 #include "search/pieces/order.h"
 #include "search/repair.h"

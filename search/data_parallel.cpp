@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
-#include "plan/max_load.h"
 #include "search/engine.h"
 #include "search/split_configs.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elimination: the best split of every op if nothing overlapped, found by dynamic programming instead of by
-// trying. In the additive evaluator (plan/additive.h) every term is about one op or two neighbours, so
+// trying. In the additive evaluator (plan/evaluation/additive.h) every term is about one op or two neighbours, so
 // ops are eliminated one after the other (variable_elimination.h) from a graph of their configs
 // (elimination_space.h), in any shape of graph and exactly while its treewidth is small.
 //

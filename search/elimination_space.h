@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What `elimination` chooses among: a list of configs per variable (elimination_variables.h), and what every
-// pair of neighbouring configs costs in the additive evaluator (plan/additive.h).
+// pair of neighbouring configs costs in the additive evaluator (plan/evaluation/additive.h).
 //
 //     ops       config_lists.h
 //     sources   with one reader, as it needs them; trained ones with their updates or themselves in shards
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensors/lowering_cache.h"

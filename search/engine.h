@@ -42,7 +42,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"

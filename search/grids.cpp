@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <set>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/layer_cut.h"
 #include "search/split_configs.h"
 #include "search/stages.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/batch_times.h"
 #include "search/parameter_homes.h"
 #include "search/split_configs.h"

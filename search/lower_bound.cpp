@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "plan/max_load.h"
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/max_load.h"
+#include "plan/evaluation/subgraph_latency.h"
 #include "search/batch_times.h"
 #include "search/calls/bound.h"
 #include "search/chain_bound.h"

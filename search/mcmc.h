@@ -44,7 +44,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/strategy/strategy.h"
 #include "search/moves/move.h"
 #include "search/search_space.h"

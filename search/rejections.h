@@ -21,7 +21,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/score.h"
+#include "plan/evaluation/score.h"
 #include "search/changes.h"
 
 namespace partita::search {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/contiguous.h"
 #include "search/elimination.h"
 #include "search/engine.h"

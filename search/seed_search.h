@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/strategy/strategy.h"
 #include "search/searcher.h"
 #include "search/searchers.h"

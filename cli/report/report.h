@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"

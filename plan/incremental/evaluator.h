@@ -27,12 +27,12 @@
 #include <utility>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
+#include "plan/evaluation/score.h"
 #include "plan/incremental/lowering.h"
 #include "plan/incremental/memory.h"
 #include "plan/incremental/timeline.h"
 #include "plan/problem/problem.h"
-#include "plan/score.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensors/lowering_cache.h"
 

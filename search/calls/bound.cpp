@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "plan/call_costs.h"
+#include "plan/evaluation/call_costs.h"
 #include "search/groups.h"
 
 namespace partita::search {

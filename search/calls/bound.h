@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A number that no plan of a workload can beat in latency (plan/subgraph_latency.h): number 6 of
+// A number that no plan of a workload can beat in latency (plan/evaluation/subgraph_latency.h): number 6 of
 // search/lower_bound.h. Along one path of the graph ops follow each other, whatever the plan is:
 //
 //     path      v1 ──▶ v2 ──▶ v3 ──▶ v4 ──▶ v5 ──▶ v6

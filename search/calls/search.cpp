@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 #include "search/engine.h"
 
 namespace partita::search {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Annealing for the latency of subgraph calls (plan/subgraph_latency.h). A few logical chains, each of which
+// Annealing for the latency of subgraph calls (plan/evaluation/subgraph_latency.h). A few logical chains, each of which
 // goes through some cycles from hot to cold; the proposals are those of search/calls/moves.h:
 //
 //     cycle     0      1      2      3    ...

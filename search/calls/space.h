@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search for the latency of subgraph calls (plan/subgraph_latency.h) moves about: groups of ops among
+// What a search for the latency of subgraph calls (plan/evaluation/subgraph_latency.h) moves about: groups of ops among
 // slots. Every accelerator is a slot; all CPUs together are one, since it makes no difference on which of them
 // an op is.
 //
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/call_costs.h"
+#include "plan/evaluation/call_costs.h"
 #include "plan/tasks/task_graph.h"
 #include "search/group_graph.h"
 

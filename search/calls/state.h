@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 #include "search/calls/space.h"
 
 namespace partita::search {

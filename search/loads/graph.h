@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Load graph: what the throughput objective of given costs (plan/max_load.h) sees of a problem when any
+// Load graph: what the throughput objective of given costs (plan/evaluation/max_load.h) sees of a problem when any
 // vertex may go to any device. A result is a net over the vertices that make or read it:
 //
 //     load(d) = time of d's vertices on it + cost of every net with pins on d and elsewhere   (accelerator)

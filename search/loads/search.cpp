@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/engine.h"
 #include "search/pieces/graph.h"
 

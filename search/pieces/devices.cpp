@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 
 namespace partita::search {
 

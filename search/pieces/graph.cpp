@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "graph/op_graph.h"
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/pieces/order.h"
 #include "search/pieces/walk.h"
 

@@ -15,7 +15,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "graph/operators/op_rule.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"

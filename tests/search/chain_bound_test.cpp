@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
 #include "plan/tensors/lowering_cache.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "tests/plan/small_problems.h"

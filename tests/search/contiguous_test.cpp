@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "search/engine.h"

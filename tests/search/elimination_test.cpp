@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 #include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"

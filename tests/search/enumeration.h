@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "graph/op_graph.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "search/search_space.h"
 
 namespace partita::search {

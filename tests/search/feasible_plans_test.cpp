@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "search/engine.h"
 #include "search/lower_bound.h"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
 #include "search/random.h"

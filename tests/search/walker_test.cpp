@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "search/group_graph.h"
 #include "search/groups.h"

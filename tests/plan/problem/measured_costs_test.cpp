@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cost/machine/workload_machine.h"
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

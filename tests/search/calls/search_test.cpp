@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "plan/evaluation/subgraph_latency.h"
 #include "plan/legality/config_legality.h"
 #include "plan/plan_file.h"
-#include "plan/subgraph_latency.h"
 #include "plan/verify.h"
 #include "search/engine.h"
 #include "search/groups.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 #include "search/group_graph.h"
 #include "search/groups.h"
 #include "search/loads/annealer.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
+#include "plan/evaluation/max_load.h"
+#include "plan/evaluation/subgraph_latency.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 #include "plan/simulation/peak_memory.h"
-#include "plan/subgraph_latency.h"
 
 namespace partita::plan {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/units.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 
 namespace partita::plan {
 

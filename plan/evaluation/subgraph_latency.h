@@ -38,8 +38,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/call_costs.h"
-#include "plan/evaluator.h"
+#include "plan/evaluation/call_costs.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
+#include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 #include "search/data_parallel.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

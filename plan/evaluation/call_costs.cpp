@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/call_costs.h"
+#include "plan/evaluation/call_costs.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 
 #include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <tuple>
 
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 
 namespace partita::plan {
 

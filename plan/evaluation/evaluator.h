@@ -8,7 +8,7 @@
 //                computation and communication add, a CPU pays none
 //     subgraph-latency
 //                latency of a sample under given costs, where accelerators are called with subgraphs
-//                (plan/subgraph_latency.h)
+//                (plan/evaluation/subgraph_latency.h)
 //     additive   nothing overlaps: the sum over ops and over what is resharded between them
 //                (additive.h). No objective asks for it; the searcher `elimination` is exact for it
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/max_load.h"
+#include "plan/evaluation/max_load.h"
 
 #include <algorithm>
 #include <vector>

@@ -13,7 +13,7 @@
 // Source: Tarnawski et al., NeurIPS 2020, section 3.
 #pragma once
 
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/tasks/task_graph.h"
 

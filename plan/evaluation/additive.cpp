@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/additive.h"
+#include "plan/evaluation/additive.h"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/evaluator.h"
+#include "plan/evaluation/evaluator.h"
 
 #include <gtest/gtest.h>
 
+#include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
-#include "plan/max_load.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

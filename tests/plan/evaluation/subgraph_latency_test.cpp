@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/subgraph_latency.h"
+#include "plan/evaluation/subgraph_latency.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 //
 //     tasks end     their resources are free, and what waited for nothing else is ready
 //     splice?       are those that run the same as before, each d later, and what has started the same?
-//     tasks start   the ready ones that can (ready_lanes.h)
+//     tasks start   the ready ones that can (ready_queues.h)
 //
 // Splicing is exact, as nothing starts before now: what comes depends on what has started, and on what runs
 // for how much longer. Then the timeline before is followed, d later, until the next task that differs.
@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/incremental/ready_lanes.h"
+#include "plan/incremental/ready_queues.h"
 #include "plan/incremental/slot_graph.h"
 
 namespace partita::plan {

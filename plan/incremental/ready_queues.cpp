@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental/ready_lanes.h"
+#include "plan/incremental/ready_queues.h"
 
 namespace partita::plan {
 

@@ -13,7 +13,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::api {
 

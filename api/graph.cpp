@@ -11,7 +11,7 @@
 #include "api/graph_to_onnx.h"
 #include "base/files.h"
 #include "graph/dtype.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 #include <partita/model.h>
 

@@ -5,7 +5,7 @@
 
 #include "api/loaded_model.h"
 #include "cost/machine/machine.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 #include <partita/machine.h>
 #include <partita/model.h>

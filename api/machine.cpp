@@ -14,7 +14,7 @@
 #include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
 #include "graph/dtype.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/exporter.h"
-#include "plan/verify.h"
+#include "plan/files/verify.h"
 
 namespace partita {
 namespace {

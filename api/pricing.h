@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "plan/evaluation/evaluator.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"

@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "cost/machine/machine.h"
 #include "graph/operators/soap.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"

@@ -39,7 +39,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "plan/evaluation/evaluator.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 #include "search/engine.h"

@@ -26,7 +26,7 @@
 #include "cost/profile/profile_database.h"
 #include "importers/onnx/tensor_file.h"
 #include "plan/chrome_trace.h"
-#include "plan/verify.h"
+#include "plan/files/verify.h"
 #include "runtime/communicate/launch.h"
 
 namespace partita::cli {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/pricing.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "runtime/runtime.h"
 

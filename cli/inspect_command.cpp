@@ -20,7 +20,7 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cost/machine/machine_file.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::cli {
 namespace {

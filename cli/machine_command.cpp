@@ -13,7 +13,7 @@
 #include "cli/table.h"
 #include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::cli {
 namespace {

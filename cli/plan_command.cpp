@@ -24,7 +24,7 @@
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
 #include "plan/exporter.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 

@@ -11,7 +11,7 @@
 
 #include "cli/load.h"
 #include "cli/options.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::cli {
 

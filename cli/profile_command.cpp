@@ -25,7 +25,7 @@
 #include "cli/progress_line.h"
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
-#include "plan/verify.h"
+#include "plan/files/verify.h"
 #include "search/coverage.h"
 
 namespace partita::cli {

@@ -9,7 +9,7 @@
 
 #include "cli/planned.h"
 #include "cli/table.h"
-#include "plan/verify.h"
+#include "plan/files/verify.h"
 
 namespace partita::cli {
 namespace {

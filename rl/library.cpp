@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
 #include "rl/rl_search.h"

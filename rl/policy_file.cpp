@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "rl/walk.h"
 
 namespace partita::rl {

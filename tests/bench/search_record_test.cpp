@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::bench {

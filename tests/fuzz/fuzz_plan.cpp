@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "cost/cost_model.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 
 namespace {
 

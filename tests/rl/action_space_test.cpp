@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plan/files/plan_file.h"
 #include "plan/legality/config_legality.h"
-#include "plan/plan_file.h"
 #include "tests/rl/rl_cases.h"
 
 namespace partita::rl {

@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
 #include "search/engine.h"

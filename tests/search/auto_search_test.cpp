@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "importers/onnx/onnx_importer.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 #include "search/seed_search.h"

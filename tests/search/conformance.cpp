@@ -7,8 +7,8 @@
 
 #include <gmock/gmock.h>
 
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "plan/evaluation/max_load.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {

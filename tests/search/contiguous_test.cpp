@@ -14,8 +14,8 @@
 
 #include "cost/cost_model.h"
 #include "plan/evaluation/max_load.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "search/engine.h"
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "plan/evaluation/additive.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
 #include "search/data_parallel.h"
 #include "search/engine.h"
 #include "search/split_configs.h"

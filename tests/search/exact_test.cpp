@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "search/engine.h"
 #include "search/highs.h"
 #include "search/searchers.h"

@@ -6,9 +6,9 @@
 
 #include <set>
 
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
 #include "search/engine.h"
 #include "search/groups.h"
 #include "tests/plan/network_builder.h"

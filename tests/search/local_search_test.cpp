@@ -9,8 +9,8 @@
 #include <string>
 
 #include "cost/cost_model.h"
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "search/engine.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"

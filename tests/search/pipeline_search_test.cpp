@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan_file.h"
-#include "plan/verify.h"
+#include "plan/files/plan_file.h"
+#include "plan/files/verify.h"
 #include "search/engine.h"
 #include "search/mcmc.h"
 #include "search/searchers.h"

@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
-#include "plan/verify.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

@@ -2,7 +2,7 @@
 //
 // plan.json and verify(): what planners write is accepted and comes back unchanged; each kind of
 // corruption is refused, and the message says which.
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <functional>
 
 #include "base/error.h"
+#include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
-#include "plan/verify.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 #include <fmt/format.h>
 

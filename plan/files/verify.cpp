@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/verify.h"
+#include "plan/files/verify.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 
 namespace partita::plan {

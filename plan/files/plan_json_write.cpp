@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cost/machine/machine_file.h"
-#include "plan/plan_file.h"
+#include "plan/files/plan_file.h"
 
 namespace partita::plan {
 

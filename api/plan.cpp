@@ -12,7 +12,7 @@
 #include "api/request.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 #include "plan/files/verify.h"
 
 namespace partita {

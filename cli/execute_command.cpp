@@ -25,7 +25,7 @@
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
 #include "importers/onnx/tensor_file.h"
-#include "plan/chrome_trace.h"
+#include "plan/exporters/chrome_trace.h"
 #include "plan/files/verify.h"
 #include "runtime/communicate/launch.h"
 

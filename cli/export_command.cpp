@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/planned.h"
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 
 namespace partita::cli {
 namespace {

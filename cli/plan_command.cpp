@@ -23,7 +23,7 @@
 #include "cli/options.h"
 #include "cli/plan_summary.h"
 #include "cli/progress.h"
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
 #include "search/engine.h"
 #include "search/searchers.h"

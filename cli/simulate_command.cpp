@@ -16,7 +16,7 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 #include "plan/legality/config_legality.h"
 
 namespace partita::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/dtensor.h"
+#include "plan/exporters/dtensor.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "plan/sharding.h"
+#include "plan/exporters/axis_sharding.h"
 
 namespace partita::plan {
 namespace {

@@ -20,7 +20,7 @@
 #include <span>
 #include <string>
 
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 #include "plan/tasks/task_run.h"
 
 namespace partita::plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/sharding.h"
+#include "plan/exporters/axis_sharding.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/merged_network.h"
+#include "tests/plan/exporters/merged_network.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/shardy.h"
+#include "plan/exporters/shardy.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/mlir_text.h"
-#include "plan/sharding.h"
-#include "plan/shardy_mesh.h"
+#include "plan/exporters/axis_sharding.h"
+#include "plan/exporters/mlir_text.h"
+#include "plan/exporters/shardy_mesh.h"
 
 namespace partita::plan {
 namespace {

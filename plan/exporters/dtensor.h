@@ -17,7 +17,7 @@
 
 #include <string>
 
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 
 namespace partita::plan {
 

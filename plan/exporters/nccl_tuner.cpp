@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/nccl_tuner.h"
+#include "plan/exporters/nccl_tuner.h"
 
 #include <fmt/format.h>
 

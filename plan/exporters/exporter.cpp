@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/exporter.h"
+#include "plan/exporters/exporter.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <array>
 
 #include "base/error.h"
-#include "plan/chrome_trace.h"
-#include "plan/dot.h"
-#include "plan/dtensor.h"
-#include "plan/nccl_tuner.h"
-#include "plan/shardy.h"
+#include "plan/exporters/chrome_trace.h"
+#include "plan/exporters/dot.h"
+#include "plan/exporters/dtensor.h"
+#include "plan/exporters/nccl_tuner.h"
+#include "plan/exporters/shardy.h"
 
 namespace partita::plan {
 

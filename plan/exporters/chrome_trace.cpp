@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/chrome_trace.h"
+#include "plan/exporters/chrome_trace.h"
 
 #include <fmt/format.h>
 

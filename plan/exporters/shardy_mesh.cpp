@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/shardy_mesh.h"
+#include "plan/exporters/shardy_mesh.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

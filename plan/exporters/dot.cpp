@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/dot.h"
+#include "plan/exporters/dot.h"
 
 #include <fmt/format.h>
 

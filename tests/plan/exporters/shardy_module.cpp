@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/plan/shardy_module.h"
+#include "tests/plan/exporters/shardy_module.h"
 
 #include <numeric>
 #include <regex>

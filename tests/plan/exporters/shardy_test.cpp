@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exported shardings, expanded as Shardy does it, are the layouts of the plan.
-#include "plan/shardy.h"
+#include "plan/exporters/shardy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "plan/shardy_mesh.h"
+#include "plan/exporters/shardy_mesh.h"
+#include "tests/plan/exporters/merged_network.h"
+#include "tests/plan/exporters/shardy_module.h"
 #include "tests/plan/layout/random_layouts.h"
-#include "tests/plan/merged_network.h"
 #include "tests/plan/random_programs.h"
-#include "tests/plan/shardy_module.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

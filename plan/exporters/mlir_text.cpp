@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/mlir_text.h"
+#include "plan/exporters/mlir_text.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 //
 // Exported placements, expanded as DTensor does it, are the layouts of the plan; where there are
 // none, none would be.
-#include "plan/dtensor.h"
+#include "plan/exporters/dtensor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/plan/exporters/merged_network.h"
 #include "tests/plan/layout/laid_out.h"
 #include "tests/plan/layout/random_layouts.h"
-#include "tests/plan/merged_network.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tuner file, read back by the rules of NCCL's example plugin.
-#include "plan/nccl_tuner.h"
+#include "plan/exporters/nccl_tuner.h"
 
 #include <map>
 #include <optional>

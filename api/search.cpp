@@ -15,7 +15,7 @@
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "base/error.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita {

@@ -44,7 +44,7 @@
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
 #include "search/coverage.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {

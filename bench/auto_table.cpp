@@ -19,7 +19,7 @@
 #include "bench/case_models.h"
 #include "bench/run_main.h"
 #include "plan/problem/problem.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {

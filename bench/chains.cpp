@@ -86,17 +86,18 @@ struct Case {
           graph(make_network(row.network,
                              find_network(row.network).samples_per_gpu * machine.device_count())),
           problem(graph, machine, cost::default_cost_model(), training(options)),
-          engine(problem,
-                 {.searchers = {problem.policy().schedule == plan::Schedule{} ? "data-parallel"
-                                                                              : "expert"}}),
-          start(engine.run().strategy),
-          space(engine.groups()) {}
+          start(search::search(problem, {.searchers = {problem.policy().schedule == plan::Schedule{}
+                                                           ? "data-parallel"
+                                                           : "expert"}})
+                    .strategy),
+          groups(problem, search::make_groups(problem, search::Grouping::all)),
+          space(groups) {}
 
     cost::Machine machine;
     graph::OpGraph graph;
     plan::Problem problem;
-    search::Engine engine;
     plan::Strategy start;
+    search::GroupGraph groups;
     search::SearchSpace space;
 };
 

@@ -30,7 +30,7 @@
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"
 #include "search/elimination_space.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/split_configs.h"
 #include "search/variable_elimination.h"
 

@@ -22,7 +22,7 @@
 #include "bench/learner_flags.h"
 #include "bench/run_main.h"
 #include "rl/rl_search.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {
@@ -124,8 +124,8 @@ Row run(const plan::Problem& problem, const std::string& searcher, const Options
     std::vector<search::SearcherRow> rows;
     if (!options.before.empty()) rows.push_back(*search::find_searcher(options.before));
     rows.push_back({.name = "rl", .summary = "", .options = "", .make = make_rl});
-    search::Engine search(problem, engine);
-    const auto result = learns ? search.run(rows) : search.run();
+    const auto result =
+        learns ? search::search(problem, engine, rows) : search::search(problem, engine);
     learner_options().net.groups = groups_asked;
     return {.milliseconds = to_milliseconds(result.evaluation.value),
             .gap = result.gap.value_or(0),

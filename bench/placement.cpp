@@ -28,7 +28,7 @@
 #include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 #include "plan/problem/problem.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {

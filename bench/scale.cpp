@@ -23,7 +23,7 @@
 #include "plan/lowering/lower.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/peak_memory.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/lower_bound.h"
 
 namespace partita::bench {

@@ -42,7 +42,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "search/data_parallel.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {

@@ -31,7 +31,7 @@
 #include "bench/run_main.h"
 #include "rl/learner_options.h"
 #include "rl/rl_search.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::bench {
@@ -118,8 +118,7 @@ Course run(const plan::Problem& problem, std::shared_ptr<rl::PolicyNet> policy, 
     };
     const std::array rows = {
         search::SearcherRow{.name = "rl", .summary = "", .options = "", .make = make_rl}};
-    search::Engine search(problem, engine);
-    static_cast<void>(search.run(rows));
+    static_cast<void>(search::search(problem, engine, rows));
     return course;
 }
 

@@ -18,7 +18,7 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::cli {

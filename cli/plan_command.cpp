@@ -25,7 +25,7 @@
 #include "cli/progress.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 
 namespace partita::cli {

@@ -1,125 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/engine.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <stdexcept>
-#include <thread>
 #include <utility>
 
-#include "base/error.h"
-#include "plan/legality/config_legality.h"
-#include "plan/legality/stages.h"
-#include "search/baselines.h"
-#include "search/data_parallel.h"
-#include "search/learned.h"
-#include "search/lower_bound.h"
-#include "search/searchers.h"
-#include "search/single_device.h"
 
 namespace partita::search {
 
 using plan::Evaluation;
-using plan::Problem;
 using plan::Strategy;
 
-namespace {
-
-int worker_count(int threads) {
-    if (threads > 0) return threads;
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-/// "gpu0 needs 5.20 GiB and has 4.00 GiB; gpu1 ..."
-std::string shortage_of(const Problem& problem, const Strategy& strategy,
-                        const Evaluation& evaluation) {
-    if (const auto fault = plan::find_schedule_fault(problem, strategy)) {
-        return fmt::format(
-            "no plan found keeps the schedule: in the closest one {}. Use another --schedule or "
-            "number of micro-batches, or a searcher that proposes pipelines (expert, auto).",
-            *fault);
-    }
-    constexpr int kNamed = 4;
-    std::string text;
-    int over = 0;
-    for (int d = 0; d < problem.device_count(); ++d) {
-        const Bytes needed = evaluation.devices[static_cast<std::size_t>(d)].memory;
-        const Bytes capacity = problem.memory_capacity(d);
-        if (needed <= capacity || ++over > kNamed) continue;
-        text += fmt::format("{}{} needs {} ({} bytes) and has {} ({} bytes)",
-                            text.empty() ? "" : "; ", problem.machine().device(d).name,
-                            to_text(needed), needed.raw(), to_text(capacity), capacity.raw());
-    }
-    if (over > kNamed) text += fmt::format("; and {} more devices", over - kNamed);
-    return fmt::format(
-        "no plan found fits the memory: in the closest one {}, {} bytes short in all. Use more "
-        "devices or devices with more memory, or a smaller batch.",
-        text, evaluation.overflow.raw());
-}
-
-}  // namespace
-
-Engine::Engine(const Problem& problem, EngineOptions options)
-    : problem_(problem),
-      options_(std::move(options)),
+Engine::Engine(EngineOptions options, EvaluatorPool& pool, const GroupGraph& groups, Bound bound,
+               Duration begin)
+    : options_(std::move(options)),
+      pool_(pool),
+      groups_(groups),
       clock_(options_.clock != nullptr ? *options_.clock : steady_clock()),
-      begin_(clock_.now()),
-      workers_(worker_count(options_.threads)),
-      evaluators_(static_cast<std::size_t>(workers_.count())),
+      begin_(begin),
+      bound_(std::move(bound)),
       turn_{.last = options_.evaluations, .end = options_.time_limit} {
-    for (const std::string& name : options_.searchers) parse_searchers(name);
-    if (any_learned(options_.searchers)) learned_searchers(options_);
     if (options_.measure) measurements_.emplace(options_.measure);
-    check_start();
 }
 
 Engine::~Engine() = default;
-
-void Engine::check_start() const {
-    if (!options_.start) return;
-    const auto& configs = options_.start->configs;
-    if (configs.size() != problem_.graph().op_count()) {
-        throw UsageError(fmt::format("the start plan places {} ops, the model has {}",
-                                     configs.size(), problem_.graph().op_count()));
-    }
-    const plan::Policy& policy = options_.start->policy;
-    if (!problem_.allows(policy)) {
-        throw UsageError(fmt::format(
-            "the start plan is for --micro-batches {} --schedule {} --optimizer {} --loss {} "
-            "--gradient-sync {}, which is not what is asked for. Give --micro-batches and the "
-            "others as it has them, or plan without --import-plan.",
-            policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
-            name_of(policy.loss), name_of(policy.gradient_sync)));
-    }
-    if (const auto fault = plan::find_fault(problem_, *options_.start)) {
-        throw UsageError(
-            fmt::format("the start plan is not allowed here: {}. Plan without "
-                        "--import-plan, or change the constraints.",
-                        *fault));
-    }
-}
-
-/// Where nobody asked for any.
-void Engine::choose_limits(std::span<const SearcherRow> searchers) {
-    constexpr Duration kLimit = std::chrono::seconds(10);
-    constexpr Duration kGuard = std::chrono::seconds(60);
-    if (!options_.default_budget) return;
-    if (std::ranges::any_of(searchers, &SearcherRow::endless)) {
-        options_.time_limit = kLimit;
-    } else {
-        guard_ = kGuard;
-    }
-}
-
-/// Each worker touches its own only.
-plan::Evaluator& Engine::evaluator(int worker) {
-    auto& own = evaluators_[static_cast<std::size_t>(worker)];
-    if (!own) own = plan::make_evaluator(problem_, options_.scheduler);
-    return *own;
-}
 
 Duration Engine::elapsed() const {
     return clock_.now() - begin_;
@@ -134,7 +39,7 @@ bool Engine::interrupted() const {
 /// Nothing can be better than a plan whose value is the lower bound; what it takes is another matter.
 bool Engine::proven() const {
     return !measurements_ && best_ && best_->evaluation.feasible() &&
-           best_->evaluation.value <= lower_bound_;
+           best_->evaluation.value <= bound_.value;
 }
 
 bool Engine::exhausted() const {
@@ -159,6 +64,10 @@ std::optional<double> Engine::spent() const {
 
 /// An equal share of what is left. The first one's begins with the search: what was made before it counts.
 void Engine::begin_turn(std::size_t searcher, std::size_t searchers) {
+    starts_.clear();
+    detail_.clear();
+    done_ = 0;
+    random_ = Random::stream(options_.seed, searcher);
     if (searcher > 0) {
         turn_.first = evaluations_;
         if (options_.time_limit) turn_.begin = std::min(elapsed(), *options_.time_limit);
@@ -193,10 +102,10 @@ std::vector<Evaluation> Engine::evaluate(std::span<const Strategy> candidates) {
     const std::size_t count = granted(fresh);
     std::vector<Evaluation> results(count);
     const bool first_ever = !last_;
-    const std::size_t done = workers_.run(count, [&](int worker, std::size_t index) {
+    const std::size_t done = pool_.run(count, [&](int worker, std::size_t index) {
         if (!(first_ever && index == 0) && interrupted()) return false;
         if (fresh[index] == 0) return true;
-        results[index] = evaluator(worker).evaluate(candidates[index]);
+        results[index] = pool_.evaluator(worker).evaluate(candidates[index]);
         return true;
     });
     results.resize(done);
@@ -258,9 +167,8 @@ bool Engine::improved_since(std::int64_t evaluations) const {
 }
 
 void Engine::raise_lower_bound(Time bound, std::string_view limited_by) {
-    if (bound <= lower_bound_) return;
-    lower_bound_ = bound;
-    limited_by_ = limited_by;
+    if (bound <= bound_.value) return;
+    bound_ = {bound, std::string(limited_by)};
 }
 
 void Engine::state_numerical_bound(Time bound, std::string_view by) {
@@ -287,8 +195,8 @@ std::int64_t Engine::grant(std::int64_t wanted) {
 
 void Engine::confirm(std::span<const Strategy> candidates) {
     std::vector<Evaluation> results(candidates.size());
-    workers_.run(candidates.size(), [&](int worker, std::size_t index) {
-        results[index] = evaluator(worker).evaluate(candidates[index]);
+    pool_.run(candidates.size(), [&](int worker, std::size_t index) {
+        results[index] = pool_.evaluator(worker).evaluate(candidates[index]);
         return true;
     });
     for (std::size_t i = 0; i < candidates.size(); ++i) offer(candidates[i], results[i]);
@@ -296,7 +204,7 @@ void Engine::confirm(std::span<const Strategy> candidates) {
 }
 
 void Engine::parallel(std::size_t size, const std::function<void(std::size_t)>& work) {
-    workers_.run(size, [&](int /*worker*/, std::size_t index) {
+    pool_.run(size, [&](int /*worker*/, std::size_t index) {
         work(index);
         return true;
     });
@@ -308,7 +216,7 @@ void Engine::report() {
                       .best = std::nullopt,
                       .measured = std::nullopt,
                       .overflow = {},
-                      .lower_bound = lower_bound_,
+                      .lower_bound = bound_.value,
                       .elapsed = elapsed(),
                       .searcher = searcher_,
                       .detail = detail_,
@@ -321,28 +229,8 @@ void Engine::report() {
     options_.progress(progress);
 }
 
-Status Engine::search(std::span<const SearcherRow> searchers) {
-    if (options_.start) {
-        searcher_ = "import-plan";
-        static_cast<void>(evaluate(*options_.start));
-    }
-    bool cut_short = false;
-    for (std::size_t i = 0; i < searchers.size(); ++i) {
-        begin_turn(i, searchers.size());
-        searcher_ = searchers[i].name;
-        detail_.clear();
-        done_ = 0;
-        random_ = Random::stream(options_.seed, i);
-        const Status status = run(searchers[i]);
-        if (status == Status::optimal) return status;
-        cut_short = cut_short || status == Status::budget_exhausted;
-    }
-    if (proven()) return Status::optimal;
-    return cut_short ? Status::budget_exhausted : Status::found;
-}
-
-/// Nothing is made where it would have no turn.
 Status Engine::run(const SearcherRow& row) {
+    searcher_ = row.name;
     std::unique_ptr<Searcher> searcher;
     while (true) {
         if (proven()) return Status::optimal;
@@ -358,201 +246,19 @@ Status Engine::run(const SearcherRow& row) {
     }
 }
 
-SearchResult Engine::run() {
-    std::vector<SearcherRow> rows;
-    for (const std::string& name : options_.searchers) rows.push_back(*find_searcher(name));
-    return run(rows);
-}
-
-SearchResult Engine::run(std::span<const SearcherRow> searchers) {
-    assert(!groups_);  // run() is called once
-    Groups groups = make_groups(problem_, options_.group ? Grouping::all : Grouping::required_only);
-    if (!groups.conflict.empty()) return infeasible(groups.conflict);
-    const LowerBound bound = search::lower_bound(problem_);
-    if (!bound.shortage.empty()) return infeasible(bound.shortage);
-    lower_bound_ = bound.value;
-    limited_by_ = bound.limited_by;
-    groups_ = std::make_unique<GroupGraph>(problem_, std::move(groups));
-    choose_limits(searchers);
-    const Status status = search(searchers);
-    if (learned_) learned_searchers(options_).finish();
-    return finish(status);
-}
-
-Baseline Engine::single_device_baseline() {
-    Baseline baseline{"single-device", "1 device", std::nullopt};
-    for (const int device : single_device_candidates(*groups_)) {
-        const Evaluation evaluation =
-            evaluator(0).evaluate(groups_->strategy(place_on(*groups_, device)));
-        if (!evaluation.feasible()) continue;
-        baseline.value = evaluation.value;  // fastest first: the others are slower
-        break;
-    }
-    return baseline;
-}
-
-/// What the searcher finds where it is the only one. Where it was, that is known; else not priced where a plan
-/// over all devices has more than kMostParts.
-Baseline Engine::tuned_baseline(std::string_view searcher, Status status) {
-    constexpr std::int64_t kMostParts = 400'000;
-    constexpr std::int64_t kMostWork = 4'000'000;  // parts of all evaluations
-    constexpr std::int64_t kMostEvaluations = 64;
-    Baseline baseline{std::string(searcher), "", std::nullopt};
-    const std::int64_t devices = problem_.device_count();
-    const std::int64_t parts = static_cast<std::int64_t>(problem_.graph().op_count()) * devices *
-                               problem_.policy().micro_batches;
-    if (parts == 0) return baseline;
-    if (devices < 2 || parts > kMostParts) return baseline;
-    const bool shares_batches = data_parallel_devices(problem_).front().size() > 1;
-    if (searcher == "data-parallel" && !shares_batches) return baseline;
-    const bool was_alone = options_.searchers.size() == 1 && options_.searchers[0] == searcher &&
-                           !options_.start && status != Status::budget_exhausted;
-    const std::int64_t evaluations =
-        std::clamp<std::int64_t>(kMostWork / parts, 1, kMostEvaluations);
-    const SearcherRow& row = *find_searcher(searcher);
-    std::optional<Candidate> found = was_alone ? best_ : aside(row, evaluations);
-    if (problem_.fixes_batch()) {
-        std::optional<Candidate> free = with_free_batch(row, evaluations);
-        if (free && (!found || free->evaluation.better_than(found->evaluation))) {
-            found = std::move(free);
-        }
-    }
-    if (!found || !found->evaluation.feasible()) return baseline;
-    baseline.value = found->evaluation.value;
-    baseline.configuration = configuration_of(problem_, found->strategy);
-    return baseline;
-}
-
-/// The same on a problem that leaves the cut of the batch to the searcher.
-std::optional<Engine::Candidate> Engine::with_free_batch(const SearcherRow& row,
-                                                         std::int64_t evaluations) const {
-    const Problem problem = problem_.with_free_batch();
-    Engine engine(problem, {.searchers = {std::string(row.name)},
-                            .scheduler = options_.scheduler,
-                            .seed = options_.seed,
-                            .threads = workers_.count(),
-                            .contiguous = options_.contiguous,
-                            .cancelled = options_.cancelled});
-    Groups groups = make_groups(problem, options_.group ? Grouping::all : Grouping::required_only);
-    if (!groups.conflict.empty()) return std::nullopt;
-    engine.groups_ = std::make_unique<GroupGraph>(problem, std::move(groups));
-    return engine.aside(row, evaluations);
-}
-
-/// What a searcher finds by so many evaluations of its own; the search and its result are as before.
-std::optional<Engine::Candidate> Engine::aside(const SearcherRow& row, std::int64_t evaluations) {
-    const auto best = std::exchange(best_, std::nullopt);
-    const auto last = std::exchange(last_, std::nullopt);
-    const auto turn =
-        std::exchange(turn_, Turn{.first = evaluations_, .last = evaluations_ + evaluations});
-    const auto made = evaluations_;
-    const auto notes = notes_;
-    const auto searcher = std::exchange(searcher_, row.name);
-    const auto progress = std::exchange(options_.progress, {});
-    const auto guard = std::exchange(guard_, std::nullopt);
-    const auto improvements = improvements_;
-    random_ = Random::stream(options_.seed, 0);
-    static_cast<void>(run(row));
-    improvements_ = improvements;
-    guard_ = guard;
-    options_.progress = progress;
-    searcher_ = searcher;
-    notes_ = notes;
-    evaluations_ = made;
-    turn_ = turn;
-    last_ = last;
-    return std::exchange(best_, best);
-}
-
-/// Proven before any search.
-SearchResult Engine::infeasible(std::string why) const {
-    SearchResult result;
-    result.status = Status::infeasible;
-    result.scheduler = options_.scheduler;
-    result.seed = options_.seed;
-    result.shortage = std::move(why);
-    result.elapsed = elapsed();
-    return result;
-}
-
-/// A plan that is below it refutes it.
-void Engine::compare_numerical_bound(SearchResult& result) const {
-    const Time value = result.evaluation.value;
-    if (!numerical_bound_ || numerical_bound_->value <= lower_bound_) return;
-    if (result.evaluation.feasible() && value < numerical_bound_->value) {
-        result.notes.push_back(fmt::format("{} says that no plan is below {}, which this plan is.",
-                                           numerical_bound_->by, to_text(numerical_bound_->value)));
-        return;
-    }
-    result.numerical_bound = numerical_bound_;
-    if (result.evaluation.feasible()) {
-        result.numerical_bound->gap = value / numerical_bound_->value - 1;
+void Engine::add_start() {
+    if (best_ && (starts_.empty() || !(starts_.back() == best_->strategy))) {
+        starts_.push_back(best_->strategy);
     }
 }
 
-SearchResult Engine::finish(Status status) {
-    SearchResult result;
-    result.status = status;
-    result.lower_bound = lower_bound_;
-    result.limited_by = limited_by_;
-    result.contiguous = options_.contiguous;
-    result.scheduler = options_.scheduler;
-    result.seed = options_.seed;
-    result.evaluations = evaluations_;
-    result.notes = notes_;
-    result.improving = improved_since(evaluations_ - evaluations_ / 4);
-    if (guard_ && status == Status::budget_exhausted && elapsed() >= *guard_) {
-        result.notes.push_back(fmt::format(
-            "cut by the clock after {:.0f} s, so that another host may find another plan: "
-            "--time-limit goes on, --evaluations {} gives the same everywhere.",
-            std::chrono::duration<double>(*guard_).count(), evaluations_));
-    }
-    if (proposals_ > 0) {
-        result.acceptance_rate =
-            static_cast<double>(acceptances_) / static_cast<double>(proposals_);
-    }
-    assert(best_);  // the first evaluation is always granted, and every searcher asks for one
-    result.strategy = best_->strategy;
-    result.evaluation = best_->evaluation;
-    result.searcher = best_->searcher;
-    result.measured = best_->measured;
-    if (measurements_) result.measurements = static_cast<std::int64_t>(measurements_->count());
-    result.tasks = evaluator(0).task_count(best_->strategy);
-    result.commit_order = evaluator(0).commit_order(best_->strategy);
-    result.baselines.push_back(single_device_baseline());
-    result.elapsed = elapsed();
-    for (const std::string_view searcher : {"data-parallel", "expert"}) {
-        result.baselines.push_back(tuned_baseline(searcher, status));
-    }
-    if (best_->evaluation.feasible() && best_->evaluation.value < lower_bound_) {
-        throw std::logic_error(fmt::format(
-            "the lower bound {} ps ({}) is above a plan of {} ps that was found by {}",
-            lower_bound_.raw(), limited_by_, best_->evaluation.value.raw(), best_->searcher));
-    }
-    if (!best_->evaluation.feasible()) {
-        result.status =
-            status == Status::budget_exhausted ? Status::none_found : Status::infeasible;
-        result.shortage = shortage_of(problem_, best_->strategy, best_->evaluation);
-    } else if (lower_bound_ > Time{0}) {
-        result.gap = best_->evaluation.value / lower_bound_ - 1;
-    } else if (best_->evaluation.value == Time{0}) {
-        result.gap = 0.0;
-    }
-    compare_numerical_bound(result);
-    return result;
+std::optional<double> Engine::acceptance_rate() const {
+    if (proposals_ == 0) return std::nullopt;
+    return static_cast<double>(acceptances_) / static_cast<double>(proposals_);
 }
 
-SearchResult search(const Problem& problem, EngineOptions options) {
-    return Engine(problem, std::move(options)).run();
-}
-
-plan::Plan make_plan(const Problem& problem, const SearchResult& result) {
-    return plan::make_plan(problem, result.strategy,
-                           {.searcher = result.searcher,
-                            .scheduler = result.scheduler,
-                            .seed = result.seed,
-                            .evaluations = result.evaluations,
-                            .lower_bound = result.lower_bound});
+std::int64_t Engine::measurements() const {
+    return measurements_ ? static_cast<std::int64_t>(measurements_->count()) : 0;
 }
 
 }  // namespace partita::search

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine runs searchers, one after the other, within one budget:
+// The engine of one search: budget, seed, threads, statistics, and the best so far. Searchers are given their turns
+// by whoever runs the search (search_run.h), and in a turn ask for what they need:
 //
-//     start (--import-plan) ──▶ searcher 1 ──▶ searcher 2 ──▶ ... ──▶ best of all
-//                                   └─ evaluate(batch) ─▶ one evaluator per thread, results by index
+//     begin_turn(i, n) ─▶ run(searcher) ─▶ step ─▶ step ─▶ ...
+//                                           └─ evaluate(batch) ─▶ one evaluator per thread, results by index
 //
-// Each may spend an equal share of what those before it have left; the last one all of it.
+// Each turn may spend an equal share of what those before it have left; the last one all of it.
 //
 // Candidates compare by (memory overflow, value); of equals the first proposed stays. Proposals and
 // comparisons happen in the order of their index, whatever thread priced them: the same seed and
@@ -13,27 +14,19 @@
 // cuts that sequence at an arbitrary place.
 //
 // `evaluations` counts the evaluations of a strategy that differs from the one before, those that a
-// searcher remembers among them, and nothing else: the baselines are priced beside the search, outside
-// count and budget.
+// searcher remembers among them, and nothing else.
 //
 // With EngineOptions::measure searchers that learn run their candidates (measure()), and the best is the one
 // that took the least time; until one has run it is the best by value. Then nothing is proven.
 //
-// With EngineOptions::default_budget searches end by themselves, with the same plan on every host, and a guard of
-// 60 s cuts those that do not, which is noted; where one of the searchers is endless there are 10 s for all.
-//
-// Optimal: when the value equals the lower bound, or a searcher proves it.
-// Ends: when all searchers have ended, the value equals the bound, or the budget is spent. A running
+// Ends: a turn when its searcher has ended, the value equals the bound, or its budget is spent. A running
 // step is not interrupted between its evaluations.
-// Threads: run() from one thread; it starts its own. Errors: UsageError for a start strategy that is
-// not legal here, for an unknown searcher, and for one that learns without EngineOptions::learned;
-// otherwise Status says what came of it.
+// Threads: one that calls; the pool has its own.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,22 +36,18 @@
 
 #include "base/units.h"
 #include "plan/evaluation/evaluator.h"
-#include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
-#include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
 #include "search/clock.h"
+#include "search/evaluator_pool.h"
 #include "search/group_graph.h"
-#include "search/groups.h"
 #include "search/measurements.h"
-#include "search/parallel.h"
 #include "search/random.h"
 #include "search/searcher.h"
 
 namespace partita::search {
 
 class LearnedSearchers;
-struct SearcherRow;
 
 /// What the searcher `exact` asks: its own branch and bound, HiGHS, or one after the other (exact.h).
 enum class ExactEngine : std::uint8_t { own, highs, both };
@@ -96,14 +85,6 @@ struct EngineOptions {
     LearnedSearchers* learned = nullptr;  ///< needed where one is named; of one search
 };
 
-/// What people would do without a search, tuned: the best that this searcher finds alone, with any number of
-/// micro-batches and any schedule, whatever was asked for of the plan; the value is null when nothing fits, or where pricing it would take longer than the search.
-struct Baseline {
-    std::string name;           ///< of the searcher
-    std::string configuration;  ///< e.g. "8 devices, ZeRO 2"
-    std::optional<Time> value;
-};
-
 /// What a solver says that computes in floating point: good to know, and no proof.
 struct NumericalBound {
     Time value;                 ///< no plan is below
@@ -111,38 +92,18 @@ struct NumericalBound {
     std::string by;             ///< "HiGHS 1.15.1"
 };
 
-struct SearchResult {
-    Status status = Status::infeasible;  ///< never in_progress
-    /// Complete, even when it does not fit; empty when no strategy can be legal (proven before any
-    /// was tried: the constraints contradict, or there are more bytes to keep than memory).
+/// What was evaluated, and who proposed it.
+struct Candidate {
     plan::Strategy strategy;
     plan::Evaluation evaluation;
-    std::vector<plan::TaskId> commit_order;
-    std::size_t tasks = 0;
-    Time lower_bound;
-    std::optional<double> gap;  ///< value / bound - 1; null when infeasible or undefined (bound 0)
-    std::string limited_by;     ///< what the lower bound comes from (lower_bound.h)
-    std::optional<NumericalBound> numerical_bound;  ///< where it is above the proven one
-    std::string searcher;                           ///< the one that found the strategy
-    plan::Scheduler scheduler = plan::Scheduler::pct;
-    std::uint64_t seed = 1;
-    std::int64_t evaluations = 0;
-    std::optional<double> acceptance_rate;  ///< of searchers that accept and reject
-    std::optional<Time> measured;           ///< the strategy took that long, if it ran
-    std::int64_t measurements = 0;          ///< strategies that ran
-    Duration elapsed{0};
-    bool improving = false;  ///< Engine::improved_since() the last quarter of its evaluations began
-    std::vector<Baseline> baselines;
-    bool contiguous = false;  ///< as asked for: bound and status are of contiguous plans
-    /// Without a plan: what is short and by how much, one sentence without file name.
-    std::string shortage;
-    /// What searchers found out about other plans, a sentence each.
-    std::vector<std::string> notes;
+    std::string searcher;
+    std::optional<Time> measured = std::nullopt;  ///< it took that long, if it ran
+};
 
-    /// One that fits.
-    [[nodiscard]] bool has_plan() const {
-        return status != Status::infeasible && status != Status::none_found;
-    }
+/// No plan is below, by what `limited_by` names.
+struct Bound {
+    Time value;
+    std::string limited_by;
 };
 
 /// Of a candidate.
@@ -153,23 +114,33 @@ struct Measured {
 
 class Engine {
 public:
-    /// `problem` must outlive the engine. Throws UsageError as stated above.
-    Engine(const plan::Problem& problem, EngineOptions options);
+    /// All but the options must outlive the engine. `begin`: of the search, by the clock of the options.
+    Engine(EngineOptions options, EvaluatorPool& pool, const GroupGraph& groups, Bound bound,
+           Duration begin);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Runs the searchers of the options, or these (of other libraries, which no table here knows).
-    /// One call per engine.
-    [[nodiscard]] SearchResult run();
-    [[nodiscard]] SearchResult run(std::span<const SearcherRow> searchers);
+    // What whoever runs the search does.
+
+    /// The next turn is number `searcher` of so many.
+    void begin_turn(std::size_t searcher, std::size_t searchers);
+    /// Steps until the searcher has ended, its budget is spent, or the best is proven. It is not made
+    /// where it would have no step. Once per turn.
+    [[nodiscard]] Status run(const SearcherRow& row);
+    /// No clock but this one, for who asked for no budget: it ends the search, and is no budget to plan with.
+    void set_guard(Duration guard) { guard_ = guard; }
+    /// The guard ended the search.
+    [[nodiscard]] bool was_cut() const { return guard_ && elapsed() >= *guard_; }
+    [[nodiscard]] bool proven() const;
+    [[nodiscard]] Duration elapsed() const;
 
     // What a searcher may use.
 
-    [[nodiscard]] const plan::Problem& problem() const { return problem_; }
+    [[nodiscard]] const plan::Problem& problem() const { return pool_.problem(); }
     [[nodiscard]] const EngineOptions& options() const { return options_; }
-    [[nodiscard]] const GroupGraph& groups() const { return *groups_; }
-    [[nodiscard]] Time lower_bound() const { return lower_bound_; }
+    [[nodiscard]] const GroupGraph& groups() const { return groups_; }
+    [[nodiscard]] Time lower_bound() const { return bound_.value; }
 
     /// Of the searcher at work: a stream of its own, from seed and position in the list.
     [[nodiscard]] Random& random() { return random_; }
@@ -198,14 +169,22 @@ public:
 
     /// Of that strategy: what one evaluation costs, the same number on every host.
     [[nodiscard]] std::size_t task_count(const plan::Strategy& strategy) {
-        return evaluator(0).task_count(strategy);
+        return pool_.evaluator(0).task_count(strategy);
     }
 
     /// The best so far; null before the first evaluation.
+    [[nodiscard]] const Candidate* best_candidate() const { return best_ ? &*best_ : nullptr; }
     [[nodiscard]] const plan::Strategy* best() const { return best_ ? &best_->strategy : nullptr; }
     [[nodiscard]] const plan::Evaluation* best_evaluation() const {
         return best_ ? &best_->evaluation : nullptr;
     }
+
+    /// Where a searcher that goes on from others may start: what was the best at some times of this turn, each
+    /// better than the one before.
+    [[nodiscard]] const std::vector<plan::Strategy>& starts() const { return starts_; }
+    /// The best so far becomes one.
+    void add_start();
+    void forget_starts() { starts_.clear(); }
 
     /// Names whose proposals follow; a searcher that runs others calls it.
     void set_searcher(std::string_view name) { searcher_ = name; }
@@ -239,14 +218,20 @@ public:
     /// For the result's notes.
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
-private:
-    struct Candidate {
-        plan::Strategy strategy;
-        plan::Evaluation evaluation;
-        std::string searcher;
-        std::optional<Time> measured = std::nullopt;
-    };
+    // For the result.
 
+    [[nodiscard]] const Bound& bound() const { return bound_; }
+    [[nodiscard]] const std::optional<NumericalBound>& numerical_bound() const {
+        return numerical_bound_;
+    }
+    /// Of searchers that accept and reject.
+    [[nodiscard]] std::optional<double> acceptance_rate() const;
+    [[nodiscard]] std::int64_t measurements() const;
+    [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+    /// A searcher that learns had its turn.
+    [[nodiscard]] bool learned() const { return learned_; }
+
+private:
     /// A new best that fits.
     struct Improvement {
         std::int64_t evaluations = 0;  ///< made, with its own
@@ -261,36 +246,17 @@ private:
         std::optional<Duration> end;  ///< none: no limit
     };
 
-    plan::Evaluator& evaluator(int worker);
-    void choose_limits(std::span<const SearcherRow> searchers);
-    void begin_turn(std::size_t searcher, std::size_t searchers);
-    [[nodiscard]] Duration elapsed() const;
-    [[nodiscard]] bool proven() const;
     [[nodiscard]] std::size_t granted(const std::vector<char>& fresh) const;
-    void check_start() const;
     void offer(const plan::Strategy& strategy, const plan::Evaluation& evaluation);
     void measure_best();
     void report();
-    [[nodiscard]] Status search(std::span<const SearcherRow> searchers);
-    [[nodiscard]] Status run(const SearcherRow& row);
-    [[nodiscard]] SearchResult infeasible(std::string why) const;
-    [[nodiscard]] SearchResult finish(Status status);
-    void compare_numerical_bound(SearchResult& result) const;
-    [[nodiscard]] Baseline single_device_baseline();
-    [[nodiscard]] Baseline tuned_baseline(std::string_view searcher, Status status);
-    [[nodiscard]] std::optional<Candidate> aside(const SearcherRow& row, std::int64_t evaluations);
-    [[nodiscard]] std::optional<Candidate> with_free_batch(const SearcherRow& row,
-                                                           std::int64_t evaluations) const;
 
-    const plan::Problem& problem_;
     EngineOptions options_;
+    EvaluatorPool& pool_;
+    const GroupGraph& groups_;
     const Clock& clock_;
     Duration begin_;
-    Workers workers_;
-    std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
-    std::unique_ptr<GroupGraph> groups_;
-    Time lower_bound_;
-    std::string limited_by_;
+    Bound bound_;
     std::optional<NumericalBound> numerical_bound_;
     Turn turn_;
     Random random_;
@@ -298,6 +264,7 @@ private:
     std::string detail_;
     double done_ = 0;
     std::optional<Candidate> best_;
+    std::vector<plan::Strategy> starts_;
     std::vector<Improvement> improvements_;
     std::optional<Duration> guard_;  ///< no budget to plan with; ends the search all the same
     std::optional<Measurements> measurements_;
@@ -308,11 +275,5 @@ private:
     std::vector<std::string> notes_;
     bool learned_ = false;  ///< a searcher that learns had its turn
 };
-
-/// Engine(problem, options).run().
-SearchResult search(const plan::Problem& problem, EngineOptions options);
-
-/// plan::make_plan() of a result that has a strategy.
-plan::Plan make_plan(const plan::Problem& problem, const SearchResult& result);
 
 }  // namespace partita::search

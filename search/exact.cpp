@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "search/engine.h"
 #include "search/highs.h"
 #include "search/loads/milp_bound.h"
 #include "search/pieces/graph.h"
@@ -25,7 +24,6 @@ constexpr std::int64_t kFirstTurn = 2'000'000'000;  ///< operations that the fir
 constexpr std::int64_t kMoreTime = 4;
 constexpr double kTreeShare = 0.3;  ///< of a limit of time, where HiGHS follows
 constexpr std::uint64_t kSeeds = std::uint64_t{1} << 31U;  ///< that HiGHS knows
-constexpr std::int64_t kSeedWork = 30'000'000;             ///< of local search
 
 // Targets, as shares of the way from the bound to the value.
 constexpr double kFirstShare = 0.5;
@@ -73,32 +71,7 @@ Status Exact::end_tree() {
     return with_highs_ ? Status::in_progress : Status::found;
 }
 
-/// Status::found when there is nothing more to start from.
-Status Exact::seed(Engine& engine) {
-    if (!LoadSearch::applies(engine)) {
-        if (!general_) general_ = std::make_unique<LocalSearch>();
-        return general_->step(engine);
-    }
-    if (!local_) {
-        if (!contiguous_) contiguous_ = std::make_unique<Contiguous>();
-        const Status status = contiguous_->step(engine);
-        if (status != Status::found) return status;
-        local_ = std::make_unique<LoadSearch>(
-            LoadSearchOptions{.most_work = kSeedWork, .own_budget = true});
-    }
-    return local_->step(engine);
-}
-
 Status Exact::begin(Engine& engine) {
-    if (engine.options().exact_engine == ExactEngine::highs && highs_version().text.empty()) {
-        throw UsageError(
-            fmt::format("--engine highs: {}, or leave --engine out.", highs_version().missing));
-    }
-    if (const Status status = seed(engine); status != Status::found) return status;
-    if (!LoadSearch::applies(engine)) {
-        engine.note("exact: no proof beyond the lower bound for this objective.");
-        return Status::found;
-    }
     if (static_cast<std::size_t>(engine.problem().device_count()) > kMostMaskDevices) {
         engine.note(
             fmt::format("exact: nothing is proven on more than {} devices.", kMostMaskDevices));
@@ -203,6 +176,12 @@ Status Exact::end_target(Engine& engine) {
             engine.raise_lower_bound(Time(bound_), "all placements below it, excluded by exact");
     }
     return aim(engine);
+}
+
+void check_exact_engine(ExactEngine engine) {
+    if (engine != ExactEngine::highs || !highs_version().text.empty()) return;
+    throw UsageError(
+        fmt::format("--engine highs: {}, or leave --engine out.", highs_version().missing));
 }
 
 }  // namespace partita::search

@@ -8,19 +8,18 @@
 //                                 ones, easier to prove, and has more time when its turn comes again
 //     the same, for HiGHS         what is left of the budget, with the same question as a mixed-integer linear
 //                                 program (search/loads/milp_bound.h): a better plan, or a bound to a 1e6th
-//     everything else             local search; the engine's lower bound stands
 //
 //     lower bound ├──────●────────────────────┤ value        target: a share of what is between them
 //
-// The tree starts from the best contiguous plan, from what local search makes of it (search/loads/search.h),
-// and from what searchers before it found.
+// The tree starts from what searchers before it found; `exact` of the table lets contiguous and annealing go first
+// (composed.h).
 //
 // Optimal: when bound and value meet, in integers. What HiGHS says is the result's numerical bound, beside the
 // proven one: floating point proves nothing.
 // Ends: when bound and value meet, when HiGHS has nothing more to say, or, where nobody gave a limit of time,
 // after some 60 s of one core for the tree and as many for HiGHS. With a limit of time, and both, the tree has
 // three tenths of it.
-// Random: the seed, in local search and HiGHS. Threads: local search; the others have one.
+// Random: the seed, in HiGHS. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +27,10 @@
 #include <vector>
 
 #include "search/clock.h"
-#include "search/contiguous.h"
+#include "search/engine.h"
 #include "search/group_graph.h"
 #include "search/loads/graph.h"
-#include "search/loads/search.h"
 #include "search/loads/tree.h"
-#include "search/local_search.h"
 #include "search/milp.h"
 #include "search/searcher.h"
 
@@ -49,13 +46,12 @@ public:
     explicit Exact(ExactOptions options = {});
     ~Exact() override;
 
-    /// The contiguous plans; local search; then about a tenth of a second of the tree; all of HiGHS, which
-    /// an interruption ends. Throws UsageError when HiGHS is asked for by name and is not there.
+    /// Needs given costs, their throughput as objective, and a best plan. About a tenth of a second of the tree;
+    /// all of HiGHS, which an interruption ends.
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
     [[nodiscard]] Status begin(Engine& engine);
-    [[nodiscard]] Status seed(Engine& engine);
     [[nodiscard]] Status start(Engine& engine);
     [[nodiscard]] Status aim(Engine& engine);
     [[nodiscard]] bool tree_is_over(const Engine& engine) const;
@@ -67,9 +63,6 @@ private:
     [[nodiscard]] Status give_way(Engine& engine);
 
     ExactOptions options_;
-    std::unique_ptr<Contiguous> contiguous_;
-    std::unique_ptr<LoadSearch> local_;
-    std::unique_ptr<LocalSearch> general_;
     /// Of ops that must share a device alone: what else the engine's groups join may be worth parting.
     std::unique_ptr<GroupGraph> groups_;
     LoadProblem load_;
@@ -85,5 +78,8 @@ private:
     std::int64_t turn_ = 0;    ///< operations that a target has
     double share_ = 0;         ///< of the way from bound to value
 };
+
+/// Throws UsageError when HiGHS is asked for by name and is not there.
+void check_exact_engine(ExactEngine engine);
 
 }  // namespace partita::search

@@ -25,18 +25,10 @@ Mcmc::Mcmc(McmcOptions options) : options_(std::move(options)) {
     }
 }
 
-Mcmc::Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds) : Mcmc(std::move(options)) {
-    seeds_ = std::move(seeds);
-}
-
 Mcmc::~Mcmc() = default;
 
 Status Mcmc::step(Engine& engine) {
-    if (chains_.empty()) {
-        if (seed(engine)) return Status::in_progress;
-        engine.set_searcher(options_.name);
-        start(engine);
-    }
+    if (chains_.empty()) start(engine);
     return is_over(engine) ? Status::found : round(engine);
 }
 
@@ -51,31 +43,21 @@ bool Mcmc::is_over(const Engine& engine) const {
     return (options_.own_budget || !engine.spent()) && proposals_ >= options_.proposals;
 }
 
-/// One step of the quick searchers. False: they are through, or have had their share.
-bool Mcmc::seed(Engine& engine) {
-    if (!seeds_) {
-        if (!options_.seeded && engine.best() != nullptr) return false;
-        seeds_ = std::make_unique<SeedSearch>(options_.seeding);
-    }
-    return seeds_->step(engine) == Status::in_progress;
-}
-
 /// The coldest chain starts from the best plan, the others from those that were the best before it.
 void Mcmc::start(Engine& engine) {
     assert(engine.best() != nullptr);
     const std::uint64_t seed = engine.random().next();
-    std::vector<SeedSearch::Start> starts;
-    if (seeds_) starts = seeds_->starts();
-    if (starts.empty()) starts.emplace_back(*engine.best(), *engine.best_evaluation());
+    std::vector<plan::Strategy> starts = engine.starts();
+    if (starts.empty()) starts.push_back(*engine.best());
     chains_.resize(static_cast<std::size_t>(options_.chains));
     engine.parallel(chains_.size(), [&](std::size_t i) {
         const std::size_t back = std::min(i, starts.size() - 1);
         chains_[i] = std::make_unique<Walker>(engine.groups(), options_.table,
-                                              starts[starts.size() - 1 - back].first,
+                                              starts[starts.size() - 1 - back],
                                               Random::stream(seed, i));
     });
     next_restarts_.assign(chains_.size(), 0);
-    seeds_.reset();
+    engine.forget_starts();
 }
 
 void Mcmc::restart(Engine& engine, double spent) {

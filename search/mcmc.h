@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Markov chain Monte Carlo over strategies, after all quick searchers have had their turn. A few
-// logical chains start from the best plans of those; each draws a proposal (moves/move.h) and
+// Markov chain Monte Carlo over strategies. A few logical chains begin where plans were the best for a while
+// (Engine::starts()), or all at the best; each draws a proposal (moves/move.h) and
 // prices it:
 //
 //     accept(S -> S*) with probability min(1, q(S*->S) / q(S->S*) * exp((value(S) - value(S*)) / T)),
@@ -26,10 +26,9 @@
 //
 // With McmcOptions::shakes the same is iterated descent: the budget has that many equal parts, each begins at the
 // best plan of all with a tenth at the temperatures that these chains have at their hottest, and then only
-// goes downhill or level. Local search (local_search.h) for problems that it has no better moves for.
+// goes downhill or level: `local-search`, for problems that it has no better moves for (composed.h).
 //
-// Optimal: no; the engine adds lower bound and gap. Never worse than a quick searcher that had its
-// turn.
+// Optimal: no; the engine adds lower bound and gap.
 // Ends: with the budget; without one after McmcOptions::proposals; when nothing can be changed.
 // Threads: chains are logical, the result does not depend on the number of threads.
 // Source: Jia, Zaharia, Aiken, MLSys 2019, section 6; REFERENCES.md 6.5.
@@ -40,7 +39,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,7 +47,6 @@
 #include "search/moves/move.h"
 #include "search/search_space.h"
 #include "search/searcher.h"
-#include "search/seed_search.h"
 #include "search/walker.h"
 
 namespace partita::search {
@@ -59,12 +56,9 @@ struct McmcOptions {
     double hot = 1e-2;   ///< T at the beginning, of the hottest chain, as a share of its value; > 0
     double cold = 1e-5;  ///< T at the end, of all chains; > 0
     int restarts = 50;   ///< of the coldest chain; >= 1
-    double seeding = 0.5;             ///< share of the budget after which no other placer starts
-    bool seeded = true;               ///< false: from the best plan so far alone, if there is one
     std::int64_t proposals = 20'000;  ///< at most, without a budget
     bool own_budget = false;          ///< ends after `proposals`; the engine's budget only limits
     int shakes = 0;                   ///< > 0: iterated descent, shaken so often; see above
-    std::string_view name = "mcmc";   ///< of who finds its plans
     ConfigTableOptions table;
     std::vector<std::string> moves;  ///< names; empty: all
 };
@@ -73,14 +67,12 @@ class Mcmc final : public Searcher {
 public:
     /// Throws UsageError for a move that there is not.
     explicit Mcmc(McmcOptions options = {});
-    /// Goes on where these quick searchers are.
-    Mcmc(McmcOptions options, std::unique_ptr<SeedSearch> seeds);
     ~Mcmc() override;
 
+    /// Needs a best plan to start from.
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:
-    bool seed(Engine& engine);
     void start(Engine& engine);
     [[nodiscard]] Status round(Engine& engine);
     [[nodiscard]] std::int64_t proposals_per_walk(const Engine& engine) const;
@@ -91,7 +83,6 @@ private:
 
     McmcOptions options_;
     std::vector<const Move*> moves_;
-    std::unique_ptr<SeedSearch> seeds_;
     std::vector<std::unique_ptr<Walker>> chains_;
     std::vector<double> next_restarts_;  ///< of each chain, in shares of the budget
     std::int64_t proposals_ = 0;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace partita::search {
@@ -33,6 +34,17 @@ public:
     /// Returns in_progress, found (it has nothing more to propose) or optimal (what the engine now
     /// holds as best is proven). Must be cut into steps of a few seconds at most.
     [[nodiscard]] virtual Status step(Engine& engine) = 0;
+};
+
+/// What there is to know of a searcher before it is made; searcher_table() has a row for each.
+struct SearcherRow {
+    std::string_view name;
+    std::string_view summary;  ///< one line
+    std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
+    std::unique_ptr<Searcher> (*make)(Engine& engine);
+    bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
+    bool endless = false;  ///< goes on for as long as it may
+    bool learned = false;  ///< of EngineOptions::learned; runs only where it is named
 };
 
 }  // namespace partita::search

@@ -7,22 +7,19 @@
 #include <array>
 
 #include "base/error.h"
-#include "search/auto_search.h"
 #include "search/batch_split.h"
+#include "search/composed.h"
 #include "search/contiguous.h"
 #include "search/critical_path.h"
 #include "search/data_parallel.h"
 #include "search/dfs.h"
 #include "search/elimination.h"
 #include "search/engine.h"
-#include "search/exact.h"
 #include "search/expert.h"
 #include "search/hash.h"
 #include "search/heft.h"
 #include "search/learned.h"
-#include "search/local_search.h"
 #include "search/m_etf.h"
-#include "search/mcmc.h"
 #include "search/multi_objective.h"
 #include "search/placer.h"
 #include "search/random_search.h"
@@ -51,7 +48,7 @@ constexpr std::array kSearchers = {
         .name = "auto",
         .summary = "the quick searchers below, then mcmc or local-search from the best of them",
         .options = "--seed, --time-limit, --evaluations",
-        .make = make<AutoSearch>},
+        .make = [](Engine& /*engine*/) { return make_auto(); }},
     SearcherRow{.name = "single-device",
                 .summary = "everything on the fastest device that holds it",
                 .options = "",
@@ -117,14 +114,14 @@ constexpr std::array kSearchers = {
                     "starts from the best of the quick ones; descends and is shaken, or anneals "
                     "whole blocks where costs are given",
                 .options = "--seed, --time-limit, --evaluations",
-                .make = make<LocalSearch>,
+                .make = [](Engine& /*engine*/) { return make_local_search(); },
                 .endless = true},
     SearcherRow{.name = "exact",
                 .summary =
                     "the best placement and its proof, by branch and bound, as far as the time "
                     "allows; for the throughput of given costs",
                 .options = "--time-limit, --engine",
-                .make = make<Exact>,
+                .make = [](Engine& engine) { return make_exact(engine); },
                 .endless = true},
     SearcherRow{.name = "elimination",
                 .summary = "the best split of every op if nothing overlapped, by elimination of "
@@ -135,7 +132,7 @@ constexpr std::array kSearchers = {
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",
         .options = "--dims, --seed, --time-limit, --evaluations",
-        .make = make<Mcmc>,
+        .make = [](Engine& /*engine*/) { return make_mcmc(); },
         .endless = true},
     SearcherRow{.name = "rl",
                 .summary = "learns to place and split: a policy over the graph that is rewarded "

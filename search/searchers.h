@@ -4,27 +4,15 @@
 // the README's table and the conformance test.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "search/engine.h"
-#include "search/group_graph.h"
 #include "search/searcher.h"
 
 namespace partita::search {
-
-struct SearcherRow {
-    std::string_view name;
-    std::string_view summary;  ///< one line
-    std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
-    std::unique_ptr<Searcher> (*make)(Engine& engine);
-    bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
-    bool endless = false;  ///< goes on for as long as it may
-    bool learned = false;  ///< of EngineOptions::learned; runs only where it is named
-};
 
 /// All rows; `auto` first.
 std::span<const SearcherRow> searcher_table();

@@ -12,7 +12,7 @@
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "cost/machine/machine_file.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/learned.h"
 
 namespace partita::api {

@@ -30,7 +30,7 @@
 #include "plan/lowering/lower.h"
 #include "plan/tasks/task_measurements.h"
 #include "search/coverage.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/random.h"
 #include "search/searchers.h"
 #include "tests/plan/random_programs.h"

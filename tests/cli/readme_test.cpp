@@ -16,7 +16,7 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/cli/program.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/auto_search.h"
+#include "search/composed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,8 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
-#include "search/seed_search.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"
@@ -133,8 +132,7 @@ TEST(AutoSearch, FindsTheSameOnSlowHostsUnlessTheGuardCutsIt) {
 
 template <int rounds>
 std::unique_ptr<Searcher> auto_of_rounds(Engine& /*engine*/) {
-    return std::make_unique<AutoSearch>(
-        AutoOptions{.most_proposals = 1'000, .most_rounds = rounds});
+    return make_auto({.most_proposals = 1'000, .most_rounds = rounds});
 }
 
 TEST(AutoSearch, GoesOnWhileTheLastQuarterImproved) {
@@ -145,7 +143,7 @@ TEST(AutoSearch, GoesOnWhileTheLastQuarterImproved) {
         const cost::Machine machine = support::random_machine(random, 6, Bytes{10'000'000});
         const Problem problem = plan::make_problem(graph, machine, training());
         const auto run = [&](const SearcherRow& row) {
-            return Engine(problem, no_budget(1, seed)).run(std::span(&row, 1));
+            return search(problem, no_budget(1, seed), std::span(&row, 1));
         };
         const SearchResult once = run({.name = "auto", .make = auto_of_rounds<1>});
         const SearchResult on = run({.name = "auto", .make = auto_of_rounds<1'000>});
@@ -193,15 +191,15 @@ TEST(AutoSearch, LeavesMcmcOutWhereAProposalCostsTooMuch) {
     const cost::Machine machine = plan::switched_machine(4);
     const Problem problem = plan::make_problem(graph, machine, training());
     const auto make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
-        return std::make_unique<AutoSearch>(AutoOptions{.work = 100});
+        return make_auto({.work = 100});
     };
     const SearcherRow row{.name = "auto", .summary = "", .options = "", .make = make};
-    const SearchResult little = Engine(problem, no_budget()).run(std::vector{row});
+    const SearchResult little = search(problem, no_budget(), std::vector{row});
     EXPECT_EQ(little.status, Status::found);
     EXPECT_LT(little.evaluations, AutoOptions{}.fewest_proposals);
     EXPECT_FALSE(little.acceptance_rate);
     // A budget that is asked for is used all the same.
-    EXPECT_EQ(Engine(problem, budget(100)).run(std::vector{row}).evaluations, 100);
+    EXPECT_EQ(search(problem, budget(100), std::vector{row}).evaluations, 100);
 }
 
 // Plans for three of eight devices were half as slow again: only halves and quarters of the machine were tried.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "search/data_parallel.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/problem/problem.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/learned.h"
 
 namespace partita::search {

@@ -16,7 +16,7 @@
 #include "plan/evaluation/max_load.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
@@ -56,7 +56,7 @@ SearchResult cut_orders_only(const Problem& problem) {
         .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
             return std::make_unique<Contiguous>(ContiguousOptions{.most_ideals = 1});
         }};
-    return Engine(problem, {}).run(std::span(&row, 1));
+    return search(problem, {}, std::span(&row, 1));
 }
 
 // REFERENCES 8, column "DP = contiguous optimum".

@@ -14,7 +14,7 @@
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/split_configs.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

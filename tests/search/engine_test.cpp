@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/engine.h"
+#include "search/search_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ SearcherRow row(std::string_view name) {
 class TwoNodes : public testing::Test {
 protected:
     SearchResult run(std::vector<SearcherRow> rows, EngineOptions options = {}) {
-        return Engine(problem_, std::move(options)).run(rows);
+        return search(problem_, std::move(options), rows);
     }
 
     graph::OpGraph graph_ = WorkloadBuilder().node("a", 10).node("b", 10).build();
@@ -331,7 +331,7 @@ TEST_F(TwoNodes, AnIllegalStartIsRefused) {
         EngineOptions options;
         options.start = plan::whole_ops(devices, {});
         try {
-            const Engine engine(problem, options);
+            static_cast<void>(search(problem, options));
         } catch (const UsageError& error) {
             return error.what();
         }
@@ -358,7 +358,7 @@ TEST_F(TwoNodes, ProgressTellsWhatIsKnown) {
 TEST_F(TwoNodes, AnUnknownSearcherIsRefused) {
     EngineOptions options;
     options.searchers = {"heft", "nobody"};
-    EXPECT_THROW(Engine(problem_, options), UsageError);
+    EXPECT_THROW(static_cast<void>(search(problem_, options)), UsageError);
 }
 
 TEST(Engine, EvaluationsStopExactlyAtTheirBudget) {
@@ -368,7 +368,7 @@ TEST(Engine, EvaluationsStopExactlyAtTheirBudget) {
     EngineOptions options;
     options.evaluations = 57;
     const std::array rows{row<Endless>("endless")};
-    const SearchResult result = Engine(problem, options).run(rows);
+    const SearchResult result = search(problem, options, rows);
     EXPECT_EQ(result.evaluations, 57);
     EXPECT_EQ(result.status, Status::budget_exhausted);
     EXPECT_TRUE(result.acceptance_rate.has_value());
@@ -384,7 +384,7 @@ TEST(Engine, TheSeedDecidesTheResult) {
         options.evaluations = 1;
         options.seed = seed;
         const std::array rows{row<Endless>("endless")};
-        return Engine(problem, options).run(rows).strategy;
+        return search(problem, options, rows).strategy;
     };
     EXPECT_EQ(result(5), result(5));
     EXPECT_FALSE(result(5) == result(6));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "search/composed.h"
 #include "search/exact.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@
 #include "base/error.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/highs.h"
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"
@@ -59,11 +60,11 @@ SearchResult for_operations(const Problem& problem, std::int64_t operations,
     const SearcherRow row{.name = "exact",
                           .summary = "",
                           .options = "",
-                          .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
-                              return std::make_unique<Exact>(
-                                  ExactOptions{.operations = budget, .highs_operations = budget});
+                          .make = [](Engine& engine) {
+                              return make_exact(engine, {.operations = budget,
+                                                         .highs_operations = budget});
                           }};
-    return Engine(problem, exact(1, engine)).run(std::span(&row, 1));
+    return search(problem, exact(1, engine), std::span(&row, 1));
 }
 
 TEST(Exact, EqualsAllAssignmentsOfSmallWorkloadsAndSaysSo) {

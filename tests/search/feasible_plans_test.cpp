@@ -16,7 +16,7 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/lower_bound.h"
 #include "search/random.h"
 #include "search/searchers.h"

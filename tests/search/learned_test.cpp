@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/small_problems.h"
 
@@ -81,7 +81,7 @@ TEST_F(Learned, SearchersComeFromWhatTheOptionsHold) {
 TEST_F(Learned, WithoutThemTheSearchDoesNotBegin) {
     for (const std::string name : {"rl", "rl-hierarchical"}) {
         try {
-            const Engine engine(problem_, {.searchers = {"single-device", name}});
+            static_cast<void>(search(problem_, {.searchers = {"single-device", name}}));
             ADD_FAILURE() << name;
         } catch (const UsageError& error) {
             EXPECT_THAT(error.what(), HasSubstr("scripts/setup"));

@@ -15,7 +15,7 @@
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
@@ -50,7 +50,6 @@ ConfigTableOptions tiny_table() {
 /// Only moves between configs of the table, from everything on the first device.
 std::unique_ptr<Searcher> make_tiny(Engine& /*engine*/) {
     McmcOptions options;
-    options.seeded = false;
     options.hot = 0.05;
     options.table = tiny_table();
     options.moves = {"change-degrees", "change-devices", "swap-devices", "copy-config"};
@@ -71,7 +70,7 @@ void expect_the_optimum(const graph::OpGraph& graph, std::int64_t evaluations) {
             engine.seed = seed;
             engine.start = plan::whole_ops(std::vector<int>(graph.op_count(), 0), options.policy);
             const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make_tiny};
-            const SearchResult result = Engine(problem, engine).run(std::vector{row});
+            const SearchResult result = search(problem, engine, std::vector{row});
             EXPECT_EQ(result.evaluation.value, all.best.value)
                 << all.strategies << " strategies, seed " << seed;
         }
@@ -190,12 +189,10 @@ TEST(Mcmc, LeavesAStartThatDoesNotFit) {
     EngineOptions engine = budget(1'000);
     engine.start = data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1));
     const auto make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
-        McmcOptions unseeded;
-        unseeded.seeded = false;
-        return std::make_unique<Mcmc>(unseeded);
+        return std::make_unique<Mcmc>();
     };
     const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make};
-    const SearchResult result = Engine(problem, engine).run(std::vector{row});
+    const SearchResult result = search(problem, engine, std::vector{row});
     ASSERT_NE(result.status, Status::infeasible) << result.shortage;
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
 }

@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/learned.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"

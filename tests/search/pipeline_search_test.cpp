@@ -10,7 +10,8 @@
 
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/engine.h"
+#include "search/search_run.h"
+#include "search/composed.h"
 #include "search/mcmc.h"
 #include "search/searchers.h"
 #include "tests/plan/network_builder.h"
@@ -134,7 +135,7 @@ std::unique_ptr<Searcher> make_tiny(Engine& /*engine*/) {
     McmcOptions options;
     options.hot = 0.05;
     options.moves = {"change-devices", "swap-devices", "shift-border", "change-micro-batches"};
-    return std::make_unique<Mcmc>(options);
+    return make_mcmc(options);
 }
 
 /// The best value of every placement with these micro-batches in this order.
@@ -168,7 +169,7 @@ TEST(PipelineSearch, McmcFindsTheBestOfAllPipelines) {
         engine.evaluations = 2'000;
         engine.seed = seed;
         const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make_tiny};
-        const SearchResult result = Engine(problem, engine).run(std::vector{row});
+        const SearchResult result = search(problem, engine, std::vector{row});
         EXPECT_EQ(result.evaluation.value, best.value) << "seed " << seed;
         EXPECT_LE(result.lower_bound, best.value);
     }

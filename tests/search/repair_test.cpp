@@ -30,7 +30,7 @@ SearchResult repair_all_on_one(const Problem& problem, EngineOptions options = {
         .name = "all on one", .summary = "", .options = "", .make = [](Engine& /*engine*/) {
             return std::unique_ptr<Searcher>(std::make_unique<AllOnOne>());
         }}};
-    return Engine(problem, std::move(options)).run(rows);
+    return search(problem, std::move(options), rows);
 }
 
 class Repair : public testing::Test {

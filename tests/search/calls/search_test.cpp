@@ -13,7 +13,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
-#include "search/engine.h"
+#include "search/search_run.h"
 #include "search/groups.h"
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"
@@ -35,7 +35,7 @@ SearchResult searched(const Problem& problem, EngineOptions options = {}) {
                           .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
                               return std::make_unique<CallSearch>();
                           }};
-    return Engine(problem, std::move(options)).run(std::span(&row, 1));
+    return search(problem, std::move(options), std::span(&row, 1));
 }
 
 EngineOptions budget(std::int64_t evaluations, std::uint64_t seed = 1) {

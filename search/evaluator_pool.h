@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One evaluator for each of some threads, kept from one search to the next: what an evaluator has found out about
+// ops and tensors serves every search of the same problem.
+//
+// Threads: one that calls, which is worker 0; the others are the pool's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "plan/evaluation/evaluator.h"
+#include "plan/problem/problem.h"
+#include "search/parallel.h"
+
+namespace partita::search {
+
+class EvaluatorPool {
+public:
+    /// `threads`: 0 = one per core. The problem must outlive the pool.
+    EvaluatorPool(const plan::Problem& problem, plan::Scheduler scheduler, int threads);
+
+    [[nodiscard]] const plan::Problem& problem() const { return problem_; }
+    [[nodiscard]] int threads() const { return workers_.count(); }
+    /// Of a worker, used by that one alone.
+    [[nodiscard]] plan::Evaluator& evaluator(int worker);
+    /// Workers::run().
+    std::size_t run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {
+        return workers_.run(size, work);
+    }
+
+private:
+    const plan::Problem& problem_;
+    plan::Scheduler scheduler_;
+    Workers workers_;
+    std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
+};
+
+}  // namespace partita::search

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/quick_searchers.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "plan/evaluation/max_load.h"
+#include "search/contiguous.h"
+#include "search/elimination.h"
+#include "search/engine.h"
+#include "search/searchers.h"
+
+namespace partita::search {
+
+namespace {
+
+/// Where ops may be split these find what the placers of whole ops cannot.
+constexpr std::array<std::string_view, 3> kFirst = {"single-device", "data-parallel", "expert"};
+
+/// Ideals that take half a second at most.
+constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
+
+/// Lists of configs that are priced in some tenths of a second.
+constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
+
+/// With more, mcmc goes on further from what the others find: the optimum if nothing overlaps is hard to
+/// leave by small changes (docs/search.md).
+constexpr std::int64_t kFewEvaluations = 200;
+
+bool wants_elimination(const Engine& engine) {
+    const plan::Problem& problem = engine.problem();
+    const bool few = engine.options().evaluations.value_or(kFewEvaluations + 1) <= kFewEvaluations;
+    return few && problem.objective() != plan::Objective::throughput &&
+           problem.device_count() > 1 && !problem.constraints().whole_ops &&
+           !plan::has_given_costs(problem);
+}
+
+using Turns = std::vector<NamedSearcher>;
+
+Turns splitters(Engine& engine, int round) {
+    Turns turns;
+    if (round > 0) return turns;
+    for (const std::string_view name : kFirst) {
+        turns.push_back({name, find_searcher(name)->make(engine)});
+    }
+    if (engine.problem().objective() == plan::Objective::throughput) {
+        turns.push_back({"contiguous", std::make_unique<Contiguous>(kQuick)});
+    }
+    return turns;
+}
+
+Turns eliminators(Engine& engine, int round) {
+    Turns turns;
+    if (round > 0 || !wants_elimination(engine)) return turns;
+    turns.push_back({"elimination", std::make_unique<EliminationSearch>(kQuickElimination)});
+    return turns;
+}
+
+Turns placers(Engine& engine, int round) {
+    Turns turns;
+    if (round > 0) return turns;
+    for (const SearcherRow& row : searcher_table()) {
+        const bool named = std::ranges::find(kFirst, row.name) != kFirst.end();
+        if (row.in_auto && !named) turns.push_back({row.name, row.make(engine)});
+    }
+    return turns;
+}
+
+}  // namespace
+
+std::vector<Stage> quick_stages(double share) {
+    return {{.round = splitters, .begins_below = share, .gives_starts = true},
+            {.round = eliminators, .begins_below = share, .gives_starts = true},
+            {.round = placers, .begins_below = share, .ends_at = share, .gives_starts = true}};
+}
+
+}  // namespace partita::search

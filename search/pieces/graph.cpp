@@ -7,8 +7,8 @@
 
 #include "graph/op_graph.h"
 #include "plan/evaluation/max_load.h"
+#include "search/pieces/incidence.h"
 #include "search/pieces/order.h"
-#include "search/pieces/walk.h"
 
 namespace partita::search {
 

@@ -9,25 +9,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/tasks/task_graph.h"
 #include "search/pieces/devices.h"
 #include "search/pieces/graph.h"
+#include "search/pieces/incidence.h"
 #include "search/pieces/lattice.h"
 
 namespace partita::search {
-
-/// The nets of each vertex.
-struct PieceIncidence {
-    struct Pin {
-        std::int32_t net = 0;
-        bool home = false;
-    };
-    Csr<Pin> pins;
-    std::vector<std::int64_t> cost;   ///< of each net
-    std::vector<std::int32_t> count;  ///< its pins
-};
-
-PieceIncidence make_incidence(const PieceGraph& graph);
 
 class PieceWalk {
 public:

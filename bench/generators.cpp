@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::bench {
 

@@ -5,7 +5,7 @@
 
 #include "search/config_table.h"
 #include "search/coverage.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::bench {
 

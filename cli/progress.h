@@ -7,8 +7,8 @@
 
 #include "cli/console.h"
 #include "cli/progress_line.h"
-#include "search/clock.h"
 #include "search/engine.h"
+#include "search/support/clock.h"
 
 namespace partita::cli {
 

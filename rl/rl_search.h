@@ -32,8 +32,8 @@
 #include "plan/evaluation/evaluator.h"
 #include "rl/learner_options.h"
 #include "rl/learning_curve.h"
-#include "search/clock.h"
 #include "search/searcher.h"
+#include "search/support/clock.h"
 
 namespace partita::rl {
 

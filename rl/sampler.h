@@ -19,7 +19,7 @@
 #include "rl/policy_net.h"
 #include "rl/walks.h"
 #include "rl/whims.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::rl {
 

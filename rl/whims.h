@@ -9,7 +9,7 @@
 
 #include "rl/action_space.h"
 #include "rl/draws.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::rl {
 

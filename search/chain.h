@@ -19,9 +19,9 @@
 #include "plan/strategy/strategy.h"
 #include "search/draft.h"
 #include "search/moves/move.h"
-#include "search/random.h"
 #include "search/rejections.h"
 #include "search/state.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

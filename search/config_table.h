@@ -35,7 +35,7 @@
 #include "search/degree_lists.h"
 #include "search/device_sets.h"
 #include "search/factor_blocks.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -38,12 +38,12 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/clock.h"
 #include "search/evaluator_pool.h"
 #include "search/group_graph.h"
 #include "search/measurements.h"
-#include "search/random.h"
 #include "search/searcher.h"
+#include "search/support/clock.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

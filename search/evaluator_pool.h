@@ -13,7 +13,7 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
-#include "search/parallel.h"
+#include "search/support/worker_pool.h"
 
 namespace partita::search {
 

@@ -26,13 +26,13 @@
 #include <memory>
 #include <vector>
 
-#include "search/clock.h"
 #include "search/engine.h"
 #include "search/group_graph.h"
 #include "search/loads/graph.h"
 #include "search/loads/tree.h"
 #include "search/milp.h"
 #include "search/searcher.h"
+#include "search/support/clock.h"
 
 namespace partita::search {
 

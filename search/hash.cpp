@@ -7,7 +7,7 @@
 
 #include "graph/op_graph.h"
 #include "search/device_loads.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -27,9 +27,9 @@
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/clock.h"
 #include "search/engine.h"
 #include "search/searcher.h"
+#include "search/support/clock.h"
 #include "search/tuned_baselines.h"
 
 namespace partita::search {

@@ -15,8 +15,8 @@
 #include "search/follow_table.h"
 #include "search/group_graph.h"
 #include "search/home_table.h"
-#include "search/random.h"
 #include "search/repeats.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

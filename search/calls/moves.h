@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "search/calls/state.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

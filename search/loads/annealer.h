@@ -34,7 +34,7 @@
 
 #include "search/loads/graph.h"
 #include "search/loads/state.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

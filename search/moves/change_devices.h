@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "search/draft.h"
-#include "search/random.h"
 #include "search/search_space.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

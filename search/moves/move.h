@@ -20,9 +20,9 @@
 
 #include "search/changes.h"
 #include "search/draft.h"
-#include "search/random.h"
 #include "search/search_space.h"
 #include "search/state.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "search/draft.h"
-#include "search/random.h"
 #include "search/search_space.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

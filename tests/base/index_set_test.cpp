@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita {
 namespace {

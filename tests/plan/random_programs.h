@@ -11,7 +11,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::plan {
 

@@ -15,7 +15,7 @@
 #include "rl/policy_net.h"
 #include "rl/sampler.h"
 #include "search/group_graph.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

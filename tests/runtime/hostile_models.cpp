@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/tensor_bytes.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::runtime {
 

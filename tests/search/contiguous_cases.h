@@ -13,7 +13,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/search_run.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 namespace {

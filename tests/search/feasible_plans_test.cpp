@@ -16,10 +16,10 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "search/search_run.h"
 #include "search/lower_bound.h"
-#include "search/random.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
+#include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

@@ -11,7 +11,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/public_workload.h"

@@ -6,7 +6,7 @@
 #include "plan/legality/config_legality.h"
 #include "search/data_parallel.h"
 #include "search/expert.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/random_graph.h"

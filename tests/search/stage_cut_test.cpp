@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 namespace {

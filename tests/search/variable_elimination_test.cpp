@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 namespace {

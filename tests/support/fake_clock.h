@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "search/clock.h"
+#include "search/support/clock.h"
 
 namespace partita::support {
 

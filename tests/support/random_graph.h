@@ -6,7 +6,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::support {
 

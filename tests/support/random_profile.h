@@ -6,7 +6,7 @@
 
 #include "cost/profile/profile.h"
 #include "plan/problem/problem.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::support {
 

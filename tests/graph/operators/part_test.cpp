@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::graph {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cost/machine/workload_machine.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::plan {
 namespace {

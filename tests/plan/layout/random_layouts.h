@@ -10,7 +10,7 @@
 #include "graph/operators/op_rule.h"
 #include "plan/layout/layout.h"
 #include "plan/strategy/strategy.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::plan {
 

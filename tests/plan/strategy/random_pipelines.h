@@ -12,7 +12,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 
 namespace partita::plan {

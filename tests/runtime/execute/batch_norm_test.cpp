@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -21,7 +21,7 @@
 #include "runtime/execute/check.h"
 #include "runtime/execute/differences.h"
 #include "runtime/execute/execute.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

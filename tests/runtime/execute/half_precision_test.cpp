@@ -10,7 +10,7 @@
 #include "graph/dtype.h"
 #include "plan/legality/config_legality.h"
 #include "runtime/execute/differences.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"

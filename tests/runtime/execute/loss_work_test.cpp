@@ -21,7 +21,7 @@
 #include "runtime/execute/executor.h"
 #include "runtime/execute/made_up_values.h"
 #include "runtime/execute/sources.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/random.h"
+#include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"

@@ -9,7 +9,7 @@
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

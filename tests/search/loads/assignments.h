@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "search/loads/graph.h"
-#include "search/random.h"
+#include "search/support/random.h"
 
 namespace partita::search {
 

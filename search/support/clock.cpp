@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/clock.h"
+#include "search/support/clock.h"
 
 namespace partita::search {
 

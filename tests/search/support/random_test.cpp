@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/random.h"
+#include "search/support/random.h"
 
 #include <gtest/gtest.h>
 

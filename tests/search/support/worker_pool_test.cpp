@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/parallel.h"
+#include "search/support/worker_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -16,8 +16,8 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
+#include "search/coarsening/op_groups.h"
 #include "search/data_parallel.h"
-#include "search/groups.h"
 #include "search/moves/move.h"
 
 namespace partita::bench {

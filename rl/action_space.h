@@ -26,7 +26,7 @@
 #include "rl/option_configs.h"
 #include "rl/split_kind.h"
 #include "search/changes.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/parameter_homes.h"
 #include "search/search_space.h"
 

@@ -13,7 +13,7 @@
 // Source: Mayer et al. 2017, equation 11; traffic as in REFERENCES.md 5.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "plan/legality/config_legality.h"
+#include "search/coarsening/op_traits.h"
 #include "search/follow.h"
-#include "search/op_traits.h"
 #include "search/split_configs.h"
 
 namespace partita::search {

@@ -26,8 +26,8 @@
 #include <memory>
 #include <vector>
 
+#include "search/coarsening/group_graph.h"
 #include "search/engine.h"
-#include "search/group_graph.h"
 #include "search/loads/graph.h"
 #include "search/loads/tree.h"
 #include "search/milp.h"

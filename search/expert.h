@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "search/coarsening/group_graph.h"
 #include "search/grids.h"
-#include "search/group_graph.h"
 #include "search/pipeline_search.h"
 #include "search/searcher.h"
 

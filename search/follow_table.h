@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "plan/tasks/task_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "search/config_table.h"
 #include "search/follow.h"
-#include "search/groups.h"
 
 namespace partita::search {
 

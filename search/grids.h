@@ -24,7 +24,7 @@
 #include "base/units.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/group_split.h"
 
 namespace partita::search {

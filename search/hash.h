@@ -8,7 +8,7 @@
 // Source: Mayer et al. 2017; REFERENCES.md 5.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

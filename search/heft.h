@@ -16,7 +16,7 @@
 // in training a group's forward and backward count as one piece of work.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

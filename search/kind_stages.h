@@ -23,7 +23,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/group_split.h"
 #include "search/stage_cut.h"
 

@@ -16,7 +16,7 @@
 // Differs: copies wait for nothing but their producer; ops are groups.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

@@ -16,7 +16,7 @@
 // Source: Mayer et al. 2017, equation 8; the normalisation is that of REFERENCES.md 5.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

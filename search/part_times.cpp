@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "graph/op_graph.h"
-#include "search/part_likeness.h"
+#include "search/coarsening/op_signature.h"
 
 namespace partita::search {
 

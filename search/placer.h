@@ -3,7 +3,7 @@
 // A classical placer as a searcher: one placement, made to fit, and done.
 #pragma once
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/searcher.h"
 
 namespace partita::search {

@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "search/evaluator_pool.h"
-#include "search/group_graph.h"
-#include "search/groups.h"
 #include "search/learned.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"
@@ -130,14 +130,13 @@ void compare_numerical_bound(const Engine& engine, SearchResult& result) {
 void compare_bound(const Problem& problem, const Engine& engine, SearchResult& result) {
     const Evaluation& found = result.evaluation;
     if (found.feasible() && found.value < result.lower_bound) {
-        throw std::logic_error(
-            fmt::format("the lower bound {} ps ({}) is above a plan of {} ps that was found by {}",
-                        result.lower_bound.raw(), result.limited_by, found.value.raw(),
-                        result.searcher));
+        throw std::logic_error(fmt::format(
+            "the lower bound {} ps ({}) is above a plan of {} ps that was found by {}",
+            result.lower_bound.raw(), result.limited_by, found.value.raw(), result.searcher));
     }
     if (!found.feasible()) {
-        result.status = result.status == Status::budget_exhausted ? Status::none_found
-                                                                  : Status::infeasible;
+        result.status =
+            result.status == Status::budget_exhausted ? Status::none_found : Status::infeasible;
         result.shortage = shortage_of(problem, result.strategy, found);
     } else if (result.lower_bound > Time{0}) {
         result.gap = found.value / result.lower_bound - 1;

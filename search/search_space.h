@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "plan/problem/problem.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/repeated_blocks.h"
 #include "search/config_table.h"
 #include "search/follow_table.h"
-#include "search/group_graph.h"
 #include "search/home_table.h"
-#include "search/repeats.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/searcher.h"
 
 namespace partita::search {

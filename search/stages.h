@@ -8,7 +8,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "search/baselines.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "search/data_parallel.h"
-#include "search/group_graph.h"
-#include "search/groups.h"
 #include "search/searchers.h"
 #include "search/single_device.h"
 
@@ -49,8 +49,8 @@ std::optional<Candidate> found_alone(const EngineOptions& options, const Searche
 }
 
 /// The same on a problem that leaves the cut of the batch to the searcher.
-std::optional<Candidate> found_with_free_batch(const EngineOptions& options,
-                                               const SearcherRow& row, std::int64_t evaluations,
+std::optional<Candidate> found_with_free_batch(const EngineOptions& options, const SearcherRow& row,
+                                               std::int64_t evaluations,
                                                const EvaluatorPool& pool) {
     const Problem problem = pool.problem().with_free_batch();
     Groups groups = make_groups(problem, options.group ? Grouping::all : Grouping::required_only);
@@ -90,8 +90,9 @@ std::vector<Baseline> tuned_baselines(const Engine& search, EvaluatorPool& pool,
         if (evaluations == 0) continue;
         const SearcherRow& row = *find_searcher(searcher);
         std::optional<Candidate> found =
-            alone == searcher ? std::optional(*search.best_candidate())
-                              : found_alone(options, row, evaluations, pool, groups, search.bound());
+            alone == searcher
+                ? std::optional(*search.best_candidate())
+                : found_alone(options, row, evaluations, pool, groups, search.bound());
         if (problem.fixes_batch()) {
             std::optional<Candidate> free = found_with_free_batch(options, row, evaluations, pool);
             if (free && (!found || free->evaluation.better_than(found->evaluation))) {

@@ -17,7 +17,7 @@
 #include "plan/incremental/evaluator.h"
 #include "plan/strategy/strategy.h"
 #include "search/chain.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/moves/move.h"
 #include "search/search_space.h"
 #include "search/written_change.h"

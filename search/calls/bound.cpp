@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/evaluation/call_costs.h"
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 
 namespace partita::search {
 

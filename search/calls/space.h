@@ -13,7 +13,7 @@
 
 #include "plan/evaluation/call_costs.h"
 #include "plan/tasks/task_graph.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

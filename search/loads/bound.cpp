@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/loads/graph.h"
 #include "search/loads/tree.h"
 #include "search/pieces/graph.h"

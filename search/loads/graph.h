@@ -9,7 +9,7 @@
 // It does not matter which pin makes the result: sender and receivers each pay once. So the problem is
 // hypergraph partitioning where the largest sum of weight and cut counts.
 //
-// Vertices are groups (search/groups.h), without precedence; those that take no time join a neighbour where
+// Vertices are groups (search/coarsening/op_groups.h), without precedence; those that take no time join a neighbour where
 // that provably loses nothing (search/pieces/graph.cpp).
 // Threads: immutable once built.
 #pragma once
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "plan/tasks/task_graph.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 namespace partita::search {
 

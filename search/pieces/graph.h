@@ -12,7 +12,7 @@
 //
 //     home ─▶ other      {home} cuts it: sends    {home other} does not    {other} cuts it: receives
 //
-// Vertices are groups (search/groups.h), merged where precedence between forward ops goes in circles. A
+// Vertices are groups (search/coarsening/op_groups.h), merged where precedence between forward ops goes in circles. A
 // backward op goes where its group goes; precedence looks at forward ops only. A group of backward ops alone
 // takes its place from the mirrored backward edges. Edges rise: vertices are in topological order.
 //
@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/pieces/devices.h"
 
 namespace partita::search {

@@ -14,7 +14,7 @@
 #include "rl/option_prices.h"
 #include "rl/policy_net.h"
 #include "rl/sampler.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/support/random.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"

@@ -9,8 +9,8 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
+#include "search/coarsening/op_groups.h"
 #include "search/search_run.h"
-#include "search/groups.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

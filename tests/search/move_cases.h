@@ -12,7 +12,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/search_space.h"
 
 namespace partita::search {

@@ -8,8 +8,8 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "search/group_graph.h"
-#include "search/groups.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

@@ -4,7 +4,7 @@
 // between their windows. What bounds count on must not be more than that.
 #include <gtest/gtest.h>
 
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 #include "search/lower_bound.h"
 #include "search/search_space.h"
 #include "tests/plan/network_builder.h"

@@ -9,7 +9,7 @@
 #include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 #include "plan/evaluation/subgraph_latency.h"
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 #include "search/lower_bound.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/search/loads/assignments.h"
 
-#include "search/group_graph.h"
-#include "search/groups.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "search/loads/state.h"
 #include "tests/search/contiguous_cases.h"
 

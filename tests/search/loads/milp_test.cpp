@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/highs.h"
 #include "search/loads/milp_bound.h"
 #include "search/loads/state.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/loads/part.h"
 #include "tests/search/contiguous_cases.h"
 #include "tests/search/loads/assignments.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "plan/evaluation/max_load.h"
-#include "search/group_graph.h"
-#include "search/groups.h"
+#include "search/coarsening/group_graph.h"
+#include "search/coarsening/op_groups.h"
 #include "search/loads/annealer.h"
 #include "search/loads/graph.h"
 #include "tests/plan/small_problems.h"

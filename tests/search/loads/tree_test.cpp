@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "search/loads/masks.h"
 #include "search/loads/relaxation.h"
 #include "search/loads/state.h"

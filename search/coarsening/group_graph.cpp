@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "search/group_graph.h"
+#include "search/coarsening/group_graph.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

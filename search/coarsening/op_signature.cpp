@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/part_likeness.h"
+#include "search/coarsening/op_signature.h"
 
 #include "graph/op_graph.h"
 

@@ -18,7 +18,7 @@
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 
 namespace partita::search {
 

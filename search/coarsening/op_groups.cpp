@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/groups.h"
+#include "search/coarsening/op_groups.h"
 
 #include <fmt/format.h>
 

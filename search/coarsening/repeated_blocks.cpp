@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/repeats.h"
+#include "search/coarsening/repeated_blocks.h"
 
 #include <algorithm>
 #include <string_view>

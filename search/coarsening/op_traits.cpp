@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/op_traits.h"
+#include "search/coarsening/op_traits.h"
 
 #include <cstddef>
 #include <string>

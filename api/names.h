@@ -8,8 +8,8 @@
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "plan/strategy/strategy.h"
-#include "search/engine.h"
-#include "search/searcher.h"
+#include "search/core/engine.h"
+#include "search/core/searcher.h"
 
 #include <partita/plan.h>
 #include <partita/search.h>

@@ -7,7 +7,7 @@
 #include "api/loaded_model.h"
 #include "cost/machine/machine.h"
 #include "plan/problem/problem.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 #include <partita/search.h>
 

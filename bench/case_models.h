@@ -13,7 +13,7 @@
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::bench {
 

@@ -31,7 +31,7 @@
 #include "plan/incremental/evaluator.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "search/chain.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/written_change.h"
 
 namespace partita::bench {

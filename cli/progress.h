@@ -7,7 +7,7 @@
 
 #include "cli/console.h"
 #include "cli/progress_line.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/support/clock.h"
 
 namespace partita::cli {

@@ -12,7 +12,7 @@
 #include "rl/action_space.h"
 #include "rl/learner.h"
 #include "rl/option_prices.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/repair.h"
 
 namespace partita::rl {

@@ -32,7 +32,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "rl/learner_options.h"
 #include "rl/learning_curve.h"
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 #include "search/support/clock.h"
 
 namespace partita::rl {

@@ -8,7 +8,7 @@
 
 #include "search/calls/search.h"
 #include "search/contiguous.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/exact.h"
 #include "search/loads/search.h"
 #include "search/quick_searchers.h"

@@ -22,9 +22,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "search/core/searcher.h"
 #include "search/exact.h"
 #include "search/mcmc.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

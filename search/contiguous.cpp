@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/evaluation/max_load.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/pieces/order.h"
 #include "search/repair.h"
 

@@ -25,10 +25,10 @@
 #include <memory>
 #include <string>
 
+#include "search/core/searcher.h"
 #include "search/pieces/devices.h"
 #include "search/pieces/graph.h"
 #include "search/pieces/table.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

@@ -7,7 +7,7 @@
 
 #include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/split_configs.h"
 
 namespace partita::search {

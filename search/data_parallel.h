@@ -23,7 +23,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

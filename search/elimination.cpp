@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/repair.h"
 #include "search/single_device.h"
 #include "search/split_configs.h"

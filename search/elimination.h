@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
+#include "search/core/searcher.h"
 #include "search/elimination_space.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

@@ -27,11 +27,11 @@
 #include <vector>
 
 #include "search/coarsening/group_graph.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
+#include "search/core/searcher.h"
 #include "search/loads/graph.h"
 #include "search/loads/tree.h"
 #include "search/milp.h"
-#include "search/searcher.h"
 #include "search/support/clock.h"
 
 namespace partita::search {

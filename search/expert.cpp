@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "search/core/engine.h"
 #include "search/device_loads.h"
-#include "search/engine.h"
 #include "search/layer_cut.h"
 #include "search/repair.h"
 

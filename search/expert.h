@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "search/coarsening/group_graph.h"
+#include "search/core/searcher.h"
 #include "search/grids.h"
 #include "search/pipeline_search.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

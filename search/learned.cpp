@@ -2,7 +2,7 @@
 #include "search/learned.h"
 
 #include "base/error.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::search {
 

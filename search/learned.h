@@ -15,7 +15,7 @@
 #include <memory>
 #include <string_view>
 
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

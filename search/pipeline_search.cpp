@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/expert.h"
 #include "search/split_configs.h"
 

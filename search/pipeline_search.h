@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
+#include "search/core/searcher.h"
 #include "search/grids.h"
 #include "search/kind_stages.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/placer.h"
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/repair.h"
 
 namespace partita::search {

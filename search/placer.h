@@ -4,7 +4,7 @@
 #pragma once
 
 #include "search/coarsening/group_graph.h"
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

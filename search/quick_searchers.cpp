@@ -9,8 +9,8 @@
 
 #include "plan/evaluation/max_load.h"
 #include "search/contiguous.h"
+#include "search/core/engine.h"
 #include "search/elimination.h"
-#include "search/engine.h"
 #include "search/searchers.h"
 
 namespace partita::search {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "search/core/engine.h"
 #include "search/device_loads.h"
-#include "search/engine.h"
 #include "search/repair.h"
 
 namespace partita::search {

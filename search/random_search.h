@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

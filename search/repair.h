@@ -10,7 +10,7 @@
 // Ends: when the placement fits, nothing can be moved, the rounds or the budget are used up.
 #pragma once
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::search {
 

@@ -14,7 +14,7 @@
 #include "plan/legality/stages.h"
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
-#include "search/evaluator_pool.h"
+#include "search/core/evaluator_pool.h"
 #include "search/learned.h"
 #include "search/lower_bound.h"
 #include "search/searchers.h"

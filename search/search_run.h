@@ -27,8 +27,8 @@
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/engine.h"
-#include "search/searcher.h"
+#include "search/core/engine.h"
+#include "search/core/searcher.h"
 #include "search/support/clock.h"
 #include "search/tuned_baselines.h"
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "search/engine.h"
-#include "search/searcher.h"
+#include "search/core/engine.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::search {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "search/coarsening/group_graph.h"
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

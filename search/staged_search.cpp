@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::search {
 

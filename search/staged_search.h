@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 
@@ -33,7 +33,8 @@ struct Stage {
     /// Who takes turns in round 0, 1, ... of the stage; nobody: the stage has ended.
     std::function<std::vector<NamedSearcher>(Engine& engine, int round)> round;
     // Shares of the engine's budget; without a budget all have their turn.
-    double begins_below = std::numeric_limits<double>::infinity();  ///< where more is spent, it is left out
+    double begins_below =
+        std::numeric_limits<double>::infinity();  ///< where more is spent, it is left out
     double ends_at = std::numeric_limits<double>::infinity();
     /// What is the best after a step is where later stages may start (Engine::starts()).
     bool gives_starts = false;
@@ -52,9 +53,9 @@ private:
 
     std::vector<Stage> stages_;
     std::size_t stage_ = 0;
-    int round_ = 0;                      ///< the next one
+    int round_ = 0;                     ///< the next one
     std::vector<NamedSearcher> turns_;  ///< of this round; those that have not ended
-    std::size_t next_ = 0;               ///< whose turn it is
+    std::size_t next_ = 0;              ///< whose turn it is
 };
 
 }  // namespace partita::search

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/units.h"
-#include "search/engine.h"
-#include "search/evaluator_pool.h"
+#include "search/core/engine.h"
+#include "search/core/evaluator_pool.h"
 
 namespace partita::search {
 
@@ -21,7 +21,8 @@ namespace partita::search {
 struct Baseline {
     std::string name;           ///< of the searcher
     std::string configuration;  ///< e.g. "8 devices, ZeRO 2"
-    std::optional<Time> value;  ///< null: nothing fits, or pricing it would take longer than the search
+    std::optional<Time>
+        value;  ///< null: nothing fits, or pricing it would take longer than the search
 };
 
 /// For a search that is over; the pool is its own. `alone`: name of the searcher that found its best plan with nothing

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "plan/evaluation/subgraph_latency.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 namespace partita::search {
 

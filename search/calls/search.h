@@ -25,7 +25,7 @@
 #include "search/calls/moves.h"
 #include "search/calls/space.h"
 #include "search/calls/state.h"
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "plan/evaluation/max_load.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/pieces/graph.h"
 
 namespace partita::search {

@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
+#include "search/core/searcher.h"
 #include "search/loads/annealer.h"
 #include "search/loads/graph.h"
 #include "search/loads/neighbourhoods.h"
 #include "search/loads/state.h"
-#include "search/searcher.h"
 
 namespace partita::search {
 

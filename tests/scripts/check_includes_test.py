@@ -27,7 +27,7 @@ class CheckIncludes(unittest.TestCase):
             graph='#include "base/units.h"', importers='#include "graph/op_graph.h"',
             cost='#include "base/units.h"',
             plan='#include "cost/machine/machine.h"\n#include "graph/ids.h"',
-            search='#include "base/units.h"', rl='#include "search/searcher.h"',
+            search='#include "base/units.h"', rl='#include "search/core/searcher.h"',
             runtime='#include "plan/plan.h"', api='#include "runtime/executor.h"',
             include='#include "base/units.h"\n#include <partita/error.h>\n#include <span>', cli='#include <partita/plan.h>'), [])
 
@@ -57,7 +57,7 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(len(faults(plan_cpp="#include <partita/plan.h>")), 1)
 
     def test_public_headers_show_only_what_is_installed(self):
-        for line in ('#include "search/engine.h"', '#include "graph/op_graph.h"',
+        for line in ('#include "search/core/engine.h"', '#include "graph/op_graph.h"',
                      "#include <nlohmann/json.hpp>", "#include <boost/graph/adjacency_list.hpp>"):
             self.assertEqual(len(faults(include=line)), 1, line)
 

@@ -15,7 +15,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
-#include "search/engine.h"
+#include "search/core/engine.h"
 #include "search/group_split.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/searcher.h"
+#include "search/core/searcher.h"
 
 namespace partita::search {
 

@@ -39,9 +39,9 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/coarsening/group_graph.h"
-#include "search/evaluator_pool.h"
-#include "search/measurements.h"
-#include "search/searcher.h"
+#include "search/core/evaluator_pool.h"
+#include "search/core/measurements.h"
+#include "search/core/searcher.h"
 #include "search/support/clock.h"
 #include "search/support/random.h"
 

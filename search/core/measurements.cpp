@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/measurements.h"
+#include "search/core/measurements.h"
 
 #include <cstdint>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/engine.h"
+#include "search/core/engine.h"
 
 #include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <utility>
-
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/evaluator_pool.h"
+#include "search/core/evaluator_pool.h"
 
 #include <algorithm>
 #include <thread>

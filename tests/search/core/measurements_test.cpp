@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/measurements.h"
+#include "search/core/measurements.h"
 
 #include <chrono>
 #include <functional>
@@ -13,8 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/search_run.h"
 #include "search/learned.h"
+#include "search/search_run.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "plan/evaluation/max_load.h"
-#include "search/batch_times.h"
 #include "search/parameter_homes.h"
+#include "search/part_costs/micro_batch_costs.h"
 #include "search/split_configs.h"
 #include "search/stages.h"
 

@@ -10,7 +10,7 @@
 
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "search/part_times.h"
+#include "search/part_costs/part_costs.h"
 #include "search/work_bound.h"
 
 namespace partita::search {

@@ -11,11 +11,11 @@
 #include "graph/op_graph.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
-#include "search/batch_times.h"
 #include "search/calls/bound.h"
 #include "search/chain_bound.h"
 #include "search/loads/bound.h"
-#include "search/part_times.h"
+#include "search/part_costs/micro_batch_costs.h"
+#include "search/part_costs/part_costs.h"
 #include "search/path_bound.h"
 #include "search/work_bound.h"
 

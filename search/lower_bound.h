@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A number that no legal plan of the problem can beat. For a timeline the least over all numbers of
-// micro-batches that a plan may have (each makes work larger in its own way: search/batch_times.h) of the
+// micro-batches that a plan may have (each makes work larger in its own way: search/part_costs/micro_batch_costs.h) of the
 // largest of:
 //
 // 1. Critical path (latency and step time): every task at its best allowed device, in the parts that are
-//    quickest of all that its rule, its devices and the problem allow (search/part_times.h), no
+//    quickest of all that its rule, its devices and the problem allow (search/part_costs/part_costs.h), no
 //    communication. In training the path goes on through loss, backward and update.
 //
 // 2. Work. Let x[u][c] in [0, 1] be the share of unit u (an op, or ops that must share a device)

@@ -14,8 +14,8 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "search/batch_times.h"
-#include "search/part_times.h"
+#include "search/part_costs/micro_batch_costs.h"
+#include "search/part_costs/part_costs.h"
 #include "search/work_bound.h"
 
 namespace partita::search {

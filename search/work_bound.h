@@ -29,7 +29,7 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "search/batch_times.h"
+#include "search/part_costs/micro_batch_costs.h"
 #include "search/work_weights.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/part_times.h"
+#include "search/part_costs/part_costs.h"
 
 #include <algorithm>
 #include <map>

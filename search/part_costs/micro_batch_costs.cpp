@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/batch_times.h"
+#include "search/part_costs/micro_batch_costs.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 //
 // Every way to give the factors degrees whose product is the number of parts is priced, up to 16 parts; replicas
 // and summands make no part smaller and are left out. Beyond that, and where shares have no price that is known
-// (batch_times.h), parts take an even share of the whole, or a launch. Ops that are alike are priced once.
+// (micro_batch_costs.h), parts take an even share of the whole, or a launch. Ops that are alike are priced once.
 //
 // Sound: sizes are those of the largest part, which is what parts are priced by, or less; windows count as if
 // parts shared evenly what is read. Some of the ways may be illegal.
@@ -24,7 +24,7 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "search/batch_times.h"
+#include "search/part_costs/micro_batch_costs.h"
 
 namespace partita::search {
 

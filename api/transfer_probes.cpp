@@ -12,7 +12,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/parameter_homes.h"
+#include "search/configs/parameter_sharding.h"
 
 namespace partita::api {
 namespace {

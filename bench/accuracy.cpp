@@ -43,7 +43,7 @@
 #include "bench/run_main.h"
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
-#include "search/coverage.h"
+#include "search/configs/covering_strategies.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 

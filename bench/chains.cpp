@@ -31,8 +31,8 @@
 #include "plan/incremental/evaluator.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "search/chain.h"
+#include "search/configs/written_change.h"
 #include "search/core/engine.h"
-#include "search/written_change.h"
 
 namespace partita::bench {
 namespace {

@@ -28,10 +28,10 @@
 #include "cost/machine/machine_file.h"
 #include "plan/evaluation/additive.h"
 #include "plan/problem/problem.h"
+#include "search/configs/standard_configs.h"
 #include "search/data_parallel.h"
 #include "search/elimination_space.h"
 #include "search/search_run.h"
-#include "search/split_configs.h"
 #include "search/variable_elimination.h"
 
 namespace partita::bench {

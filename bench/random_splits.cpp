@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "search/config_table.h"
-#include "search/coverage.h"
+#include "search/configs/config_table.h"
+#include "search/configs/covering_strategies.h"
 #include "search/support/random.h"
 
 namespace partita::bench {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::rl {
 

@@ -25,10 +25,10 @@
 #include "rl/decisions.h"
 #include "rl/option_configs.h"
 #include "rl/split_kind.h"
-#include "search/changes.h"
 #include "search/coarsening/group_graph.h"
-#include "search/parameter_homes.h"
-#include "search/search_space.h"
+#include "search/configs/parameter_sharding.h"
+#include "search/configs/search_space.h"
+#include "search/configs/state_change.h"
 
 namespace partita::rl {
 

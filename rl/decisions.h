@@ -20,7 +20,7 @@
 
 #include "graph/ids.h"
 #include "plan/tasks/task_graph.h"
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
 
 namespace partita::rl {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::rl {
 

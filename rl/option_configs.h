@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a choice means for every op of a decision: the op that takes longest gets the degrees, the others of its group
-// follow from neighbour to neighbour, as do parameters, inputs and outputs (search/follow.h); other groups of the
+// follow from neighbour to neighbour, as do parameters, inputs and outputs (search/configs/layout_propagation.h); other groups of the
 // decision take the kind that is most alike.
 //
 //     chosen: Gemm by sample x 4 ─▶ Relu by sample x 4 ─▶ output by sample x 4
@@ -14,8 +14,8 @@
 #include "graph/ids.h"
 #include "rl/decisions.h"
 #include "rl/split_kind.h"
-#include "search/changes.h"
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
+#include "search/configs/state_change.h"
 
 namespace partita::rl {
 

@@ -17,10 +17,10 @@
 
 #include "plan/evaluation/score.h"
 #include "plan/strategy/strategy.h"
+#include "search/configs/state.h"
 #include "search/draft.h"
 #include "search/moves/move.h"
 #include "search/rejections.h"
-#include "search/state.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -7,8 +7,8 @@
 
 #include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
+#include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
-#include "search/split_configs.h"
 
 namespace partita::search {
 

@@ -21,9 +21,9 @@
 
 #include "base/index_set.h"
 #include "plan/strategy/strategy.h"
-#include "search/changes.h"
-#include "search/search_space.h"
-#include "search/state.h"
+#include "search/configs/search_space.h"
+#include "search/configs/state.h"
+#include "search/configs/state_change.h"
 
 namespace partita::search {
 

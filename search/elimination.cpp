@@ -7,10 +7,10 @@
 #include <array>
 #include <utility>
 
+#include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
 #include "search/repair.h"
 #include "search/single_device.h"
-#include "search/split_configs.h"
 #include "search/variable_elimination.h"
 
 namespace partita::search {

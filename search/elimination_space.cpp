@@ -6,8 +6,8 @@
 
 #include "plan/legality/config_legality.h"
 #include "search/coarsening/op_traits.h"
-#include "search/follow.h"
-#include "search/split_configs.h"
+#include "search/configs/layout_propagation.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

@@ -5,7 +5,7 @@
 //
 //     ops       config_lists.h
 //     sources   with one reader, as it needs them; trained ones with their updates or themselves in shards
-//               too (parameter_homes.h): the cheapest way is part of the reader's cost. With several
+//               too (parameter_sharding.h): the cheapest way is part of the reader's cost. With several
 //               readers: an op of its own whose configs are all of these ways
 //     together  ops that must share devices lie whole on one of the devices that all of them may use
 //
@@ -28,9 +28,9 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tensors/lowering_cache.h"
-#include "search/config_lists.h"
+#include "search/configs/config_lists.h"
+#include "search/configs/parameter_sharding.h"
 #include "search/elimination_variables.h"
-#include "search/parameter_homes.h"
 #include "search/variable_elimination.h"
 
 namespace partita::search {

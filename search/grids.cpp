@@ -6,8 +6,8 @@
 #include <set>
 
 #include "plan/evaluation/max_load.h"
+#include "search/configs/standard_configs.h"
 #include "search/layer_cut.h"
-#include "search/split_configs.h"
 #include "search/stages.h"
 
 namespace partita::search {

@@ -12,7 +12,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/factor_blocks.h"
+#include "search/configs/factor_blocks.h"
 #include "search/group_split.h"
 
 namespace partita::search {

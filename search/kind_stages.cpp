@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "plan/evaluation/max_load.h"
-#include "search/parameter_homes.h"
+#include "search/configs/parameter_sharding.h"
+#include "search/configs/standard_configs.h"
 #include "search/part_costs/micro_batch_costs.h"
-#include "search/split_configs.h"
 #include "search/stages.h"
 
 namespace partita::search {

@@ -44,9 +44,9 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/strategy/strategy.h"
+#include "search/configs/search_space.h"
 #include "search/core/searcher.h"
 #include "search/moves/move.h"
-#include "search/search_space.h"
 #include "search/walker.h"
 
 namespace partita::search {

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
+#include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
 #include "search/expert.h"
-#include "search/split_configs.h"
 
 namespace partita::search {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "plan/evaluation/score.h"
-#include "search/changes.h"
+#include "search/configs/state_change.h"
 
 namespace partita::search {
 

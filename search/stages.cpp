@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "plan/legality/config_legality.h"
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

@@ -18,9 +18,9 @@
 #include "plan/strategy/strategy.h"
 #include "search/chain.h"
 #include "search/coarsening/group_graph.h"
+#include "search/configs/search_space.h"
+#include "search/configs/written_change.h"
 #include "search/moves/move.h"
-#include "search/search_space.h"
-#include "search/written_change.h"
 
 namespace partita::search {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "search/home_table.h"
+#include "search/configs/parameter_sharding_table.h"
 
 namespace partita::search {
 

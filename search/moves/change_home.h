@@ -8,8 +8,8 @@
 
 #include <optional>
 
+#include "search/configs/search_space.h"
 #include "search/draft.h"
-#include "search/search_space.h"
 #include "search/support/random.h"
 
 namespace partita::search {

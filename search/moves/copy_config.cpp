@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/index_set.h"
-#include "search/follow_table.h"
+#include "search/configs/propagation_table.h"
 #include "search/moves/target.h"
 
 namespace partita::search {

@@ -18,10 +18,10 @@
 #include <span>
 #include <string_view>
 
-#include "search/changes.h"
+#include "search/configs/search_space.h"
+#include "search/configs/state.h"
+#include "search/configs/state_change.h"
 #include "search/draft.h"
-#include "search/search_space.h"
-#include "search/state.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <vector>
 
-#include "search/follow_table.h"
+#include "search/configs/propagation_table.h"
 
 namespace partita::search {
 

@@ -3,8 +3,8 @@
 // What a move is applied to: an op alone, or as the leader of its group. And draws of its config.
 #pragma once
 
+#include "search/configs/search_space.h"
 #include "search/draft.h"
-#include "search/search_space.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -29,7 +29,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/tasks/task_measurements.h"
-#include "search/coverage.h"
+#include "search/configs/covering_strategies.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 #include "search/support/random.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "search/parameter_homes.h"
+#include "search/configs/parameter_sharding.h"
 #include "tests/search/literal_draft.h"
 #include "tests/search/move_cases.h"
 

@@ -8,7 +8,7 @@
 
 #include "graph/op_graph.h"
 #include "plan/evaluation/evaluator.h"
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
 
 namespace partita::search {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "plan/legality/config_legality.h"
-#include "search/follow.h"
-#include "search/parameter_homes.h"
+#include "search/configs/layout_propagation.h"
+#include "search/configs/parameter_sharding.h"
 
 namespace partita::search {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "plan/strategy/strategy.h"
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
 
 namespace partita::search {
 

@@ -12,9 +12,9 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
+#include "search/configs/standard_configs.h"
 #include "search/data_parallel.h"
 #include "search/grids.h"
-#include "search/split_configs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {

@@ -13,7 +13,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/coarsening/group_graph.h"
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
 
 namespace partita::search {
 

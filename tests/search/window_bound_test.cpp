@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "search/coarsening/op_groups.h"
+#include "search/configs/search_space.h"
 #include "search/lower_bound.h"
-#include "search/search_space.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/config_table.h"
+#include "search/configs/config_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/changes.h"
+#include "search/configs/state_change.h"
 
-#include "search/config_table.h"
+#include "search/configs/config_table.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/home_table.h"
+#include "search/configs/parameter_sharding_table.h"
 
 #include <array>
 

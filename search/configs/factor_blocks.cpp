@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/factor_blocks.h"
+#include "search/configs/factor_blocks.h"
 
 #include <fmt/format.h>
 

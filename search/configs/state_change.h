@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
-#include "search/config_id.h"
+#include "search/configs/config_id.h"
 
 namespace partita::search {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/follow_table.h"
+#include "search/configs/propagation_table.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "search/parameter_homes.h"
+#include "search/configs/parameter_sharding.h"
 
 namespace partita::search {
 

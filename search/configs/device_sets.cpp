@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/device_sets.h"
+#include "search/configs/device_sets.h"
 
 #include <algorithm>
 

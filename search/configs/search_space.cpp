@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/search_space.h"
+#include "search/configs/search_space.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/follow.h"
+#include "search/configs/layout_propagation.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/factor_blocks.h"
-#include "search/split_configs.h"
+#include "search/configs/factor_blocks.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/state.h"
+#include "search/configs/state.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/parameter_homes.h"
+#include "search/configs/parameter_sharding.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/follow.h"
-#include "search/split_configs.h"
+#include "search/configs/layout_propagation.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

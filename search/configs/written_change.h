@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "plan/incremental/lowering.h"
-#include "search/changes.h"
-#include "search/config_table.h"
+#include "search/configs/config_table.h"
+#include "search/configs/state_change.h"
 
 namespace partita::search {
 

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "search/degree_lists.h"
-#include "search/device_sets.h"
+#include "search/configs/degree_lists.h"
+#include "search/configs/device_sets.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/degree_lists.h"
+#include "search/configs/degree_lists.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/config_table.h"
+#include "search/configs/config_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

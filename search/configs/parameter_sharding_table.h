@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways to keep a source (parameter_homes.h), by number and remembered.
+// The ways to keep a source (parameter_sharding.h), by number and remembered.
 //
 // Threads: fills itself, so one thread at a time.
 #pragma once
@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "search/follow_table.h"
-#include "search/parameter_homes.h"
-#include "search/state.h"
+#include "search/configs/parameter_sharding.h"
+#include "search/configs/propagation_table.h"
+#include "search/configs/state.h"
 
 namespace partita::search {
 
@@ -24,7 +24,7 @@ public:
     /// Both must outlive it.
     HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTable& follow);
 
-    /// As keep() of parameter_homes.h; `read` as the source's leading reader needs it.
+    /// As keep() of parameter_sharding.h; `read` as the source's leading reader needs it.
     std::optional<KeptId> keep(graph::OpId source, ConfigId read, Home home, std::size_t phase);
     /// As home_of() there, of the source to which its leading reader leads by this end.
     std::optional<Home> home_of(EndId leading, const State& state);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/config_lists.h"
+#include "search/configs/config_lists.h"
 
 #include <string>
 #include <utility>
 
 #include "graph/op_graph.h"
 #include "plan/legality/config_legality.h"
-#include "search/split_configs.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

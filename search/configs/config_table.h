@@ -31,10 +31,10 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/config_id.h"
-#include "search/degree_lists.h"
-#include "search/device_sets.h"
-#include "search/factor_blocks.h"
+#include "search/configs/config_id.h"
+#include "search/configs/degree_lists.h"
+#include "search/configs/device_sets.h"
+#include "search/configs/factor_blocks.h"
 #include "search/support/random.h"
 
 namespace partita::search {

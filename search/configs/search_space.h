@@ -13,9 +13,9 @@
 #include "plan/problem/problem.h"
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/repeated_blocks.h"
-#include "search/config_table.h"
-#include "search/follow_table.h"
-#include "search/home_table.h"
+#include "search/configs/config_table.h"
+#include "search/configs/parameter_sharding_table.h"
+#include "search/configs/propagation_table.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -14,7 +14,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/factor_blocks.h"
+#include "search/configs/factor_blocks.h"
 
 namespace partita::search {
 

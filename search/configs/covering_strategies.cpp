@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/coverage.h"
+#include "search/configs/covering_strategies.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/config_table.h"
-#include "search/parameter_homes.h"
-#include "search/split_configs.h"
+#include "search/configs/config_table.h"
+#include "search/configs/parameter_sharding.h"
+#include "search/configs/standard_configs.h"
 
 namespace partita::search {
 

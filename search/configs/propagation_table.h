@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is next to what, and what follows what (follow.h), by number and remembered: the degrees that a
+// What is next to what, and what follows what (layout_propagation.h), by number and remembered: the degrees that a
 // neighbour takes over depend on the degrees, the link and the number of micro-batches alone, unless
 // one of the two may not use all devices.
 //
@@ -17,8 +17,8 @@
 
 #include "plan/tasks/task_graph.h"
 #include "search/coarsening/op_groups.h"
-#include "search/config_table.h"
-#include "search/follow.h"
+#include "search/configs/config_table.h"
+#include "search/configs/layout_propagation.h"
 
 namespace partita::search {
 

@@ -13,7 +13,7 @@
 #include "rl/learner.h"
 #include "rl/option_prices.h"
 #include "search/core/engine.h"
-#include "search/repair.h"
+#include "search/list_scheduling/memory_repair.h"
 
 namespace partita::rl {
 

@@ -11,8 +11,8 @@
 
 #include "plan/evaluation/max_load.h"
 #include "search/core/engine.h"
+#include "search/list_scheduling/memory_repair.h"
 #include "search/pieces/order.h"
-#include "search/repair.h"
 
 namespace partita::search {
 

@@ -13,7 +13,7 @@
 // plans may be better, so the status is optimal only where the value meets the engine's lower bound. Not so,
 // with a note, with more than `most_ideals` ideals, or where too many devices differ from all others: then
 // it is the best cut of the orders. For other problems loads are estimates and only the orders are tried;
-// what does not fit the memory is repaired (search/repair.h), and may then be less contiguous.
+// what does not fit the memory is repaired (search/list_scheduling/memory_repair.h), and may then be less contiguous.
 // Ends: when that is known. With given costs infeasible means that no contiguous plan was found that fits.
 // Random: none. The value does not depend on the order or the numbers of ops.
 // Time: as many pairs of ideals as make pieces within the limit, 20 ns each; memory: pieces/table.h.

@@ -9,8 +9,8 @@
 
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
-#include "search/repair.h"
-#include "search/single_device.h"
+#include "search/list_scheduling/memory_repair.h"
+#include "search/list_scheduling/single_device.h"
 #include "search/variable_elimination.h"
 
 namespace partita::search {

@@ -11,7 +11,7 @@
 // Proposed are the optimum, and those with the reshards of parameters and their gradients at half of
 // their time and for nothing, because these overlap with the backward; each as the timeline prices it.
 // Where none fits the memory, bytes of a device get a price, and the least price at which a plan fits is
-// looked for by bisection; then single ops are moved (repair.h).
+// looked for by bisection; then single ops are moved (memory_repair.h).
 //
 // Devices: those of the fastest kind, which are taken to be equally near one another; a note says which
 // are left out. The number of micro-batches is the policy's.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "search/core/engine.h"
-#include "search/device_loads.h"
 #include "search/layer_cut.h"
-#include "search/repair.h"
+#include "search/list_scheduling/device_loads.h"
+#include "search/list_scheduling/memory_repair.h"
 
 namespace partita::search {
 

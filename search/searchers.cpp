@@ -7,23 +7,23 @@
 #include <array>
 
 #include "base/error.h"
-#include "search/batch_split.h"
 #include "search/composed.h"
 #include "search/contiguous.h"
 #include "search/core/engine.h"
-#include "search/critical_path.h"
 #include "search/data_parallel.h"
-#include "search/dfs.h"
 #include "search/elimination.h"
 #include "search/expert.h"
-#include "search/hash.h"
-#include "search/heft.h"
 #include "search/learned.h"
-#include "search/m_etf.h"
-#include "search/multi_objective.h"
-#include "search/placer.h"
-#include "search/random_search.h"
-#include "search/single_device.h"
+#include "search/list_scheduling/batch_split.h"
+#include "search/list_scheduling/critical_path.h"
+#include "search/list_scheduling/dfs.h"
+#include "search/list_scheduling/hash.h"
+#include "search/list_scheduling/heft.h"
+#include "search/list_scheduling/m_etf.h"
+#include "search/list_scheduling/mite.h"
+#include "search/list_scheduling/placer.h"
+#include "search/list_scheduling/random_search.h"
+#include "search/list_scheduling/single_device.h"
 
 namespace partita::search {
 

@@ -9,8 +9,8 @@
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
 #include "search/data_parallel.h"
+#include "search/list_scheduling/single_device.h"
 #include "search/searchers.h"
-#include "search/single_device.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/traffic.h"
+#include "search/list_scheduling/traffic.h"
 
 #include <span>
 

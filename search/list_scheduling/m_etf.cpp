@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/m_etf.h"
+#include "search/list_scheduling/m_etf.h"
 
 #include <algorithm>
 #include <queue>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
 

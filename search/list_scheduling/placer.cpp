@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/placer.h"
+#include "search/list_scheduling/placer.h"
 
 #include "search/core/engine.h"
-#include "search/repair.h"
+#include "search/list_scheduling/memory_repair.h"
 
 namespace partita::search {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/heft.h"
+#include "search/list_scheduling/heft.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
 

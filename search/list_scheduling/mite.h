@@ -5,7 +5,7 @@
 //     mite(v, d)   = mem * imp * traffic * time             ties: by device id
 //     mem(v, d)    = (bytes on d + bytes of v) / capacity of d          infeasible above 1
 //     imp(v, d)    = max(0.01, 1 - u(v) * speed(d) / fastest speed)     u = rank / largest rank
-//     traffic      = see search/traffic.h
+//     traffic      = see search/list_scheduling/traffic.h
 //     time(v, d)   = load of d + time of v on d
 //
 // A product: where one term is 0 the others do not count. Bytes of a group are here what it keeps

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/critical_path.h"
+#include "search/list_scheduling/critical_path.h"
 
 #include <algorithm>
 
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
 

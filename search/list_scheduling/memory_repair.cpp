@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/repair.h"
+#include "search/list_scheduling/memory_repair.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/hash.h"
+#include "search/list_scheduling/hash.h"
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/single_device.h"
+#include "search/list_scheduling/single_device.h"
 
 #include <algorithm>
 #include <utility>

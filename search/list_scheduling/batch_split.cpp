@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/batch_split.h"
+#include "search/list_scheduling/batch_split.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
 

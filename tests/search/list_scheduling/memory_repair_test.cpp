@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/repair.h"
+#include "search/list_scheduling/memory_repair.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/random_search.h"
+#include "search/list_scheduling/random_search.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "search/core/engine.h"
-#include "search/device_loads.h"
-#include "search/repair.h"
+#include "search/list_scheduling/device_loads.h"
+#include "search/list_scheduling/memory_repair.h"
 
 namespace partita::search {
 

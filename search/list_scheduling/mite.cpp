@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/multi_objective.h"
+#include "search/list_scheduling/mite.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "search/device_loads.h"
-#include "search/traffic.h"
+#include "search/list_scheduling/device_loads.h"
+#include "search/list_scheduling/traffic.h"
 
 namespace partita::search {
 

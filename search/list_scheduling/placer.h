@@ -13,7 +13,7 @@ public:
     using Place = Placement (*)(const GroupGraph&);
     explicit Placer(Place place) : place_(place) {}
 
-    /// One step: places, evaluates, repairs (search/repair.h).
+    /// One step: places, evaluates, repairs (search/list_scheduling/memory_repair.h).
     [[nodiscard]] Status step(Engine& engine) override;
 
 private:

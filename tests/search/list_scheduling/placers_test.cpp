@@ -5,15 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/batch_split.h"
-#include "search/critical_path.h"
-#include "search/dfs.h"
 #include "search/expert.h"
-#include "search/hash.h"
-#include "search/heft.h"
-#include "search/m_etf.h"
-#include "search/multi_objective.h"
-#include "search/single_device.h"
+#include "search/list_scheduling/batch_split.h"
+#include "search/list_scheduling/critical_path.h"
+#include "search/list_scheduling/dfs.h"
+#include "search/list_scheduling/hash.h"
+#include "search/list_scheduling/heft.h"
+#include "search/list_scheduling/m_etf.h"
+#include "search/list_scheduling/mite.h"
+#include "search/list_scheduling/single_device.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

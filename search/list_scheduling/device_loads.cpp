@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/device_loads.h"
+#include "search/list_scheduling/device_loads.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/dfs.h"
+#include "search/list_scheduling/dfs.h"
 
 #include <vector>
 
-#include "search/device_loads.h"
-#include "search/traffic.h"
+#include "search/list_scheduling/device_loads.h"
+#include "search/list_scheduling/traffic.h"
 
 namespace partita::search {
 

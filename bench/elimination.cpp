@@ -29,8 +29,8 @@
 #include "plan/evaluation/additive.h"
 #include "plan/problem/problem.h"
 #include "search/configs/standard_configs.h"
-#include "search/data_parallel.h"
 #include "search/elimination_space.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
 #include "search/variable_elimination.h"
 

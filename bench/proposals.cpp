@@ -17,7 +17,7 @@
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
 #include "search/coarsening/op_groups.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/moves/move.h"
 
 namespace partita::bench {

@@ -41,7 +41,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "search/baselines.h"
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/baselines.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/list_scheduling/single_device.h"
 #include "search/searchers.h"
 

@@ -18,7 +18,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
 #include "plan/problem/problem.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 
 namespace partita::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "search/configs/standard_configs.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"

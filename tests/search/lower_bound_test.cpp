@@ -10,7 +10,7 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"

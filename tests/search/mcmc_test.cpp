@@ -14,7 +14,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/small_problems.h"

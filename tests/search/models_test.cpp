@@ -13,8 +13,8 @@
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "search/configs/standard_configs.h"
-#include "search/data_parallel.h"
-#include "search/grids.h"
+#include "search/hybrid_parallel/data_parallel.h"
+#include "search/hybrid_parallel/grids.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {

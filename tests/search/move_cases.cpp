@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/data_parallel.h"
-#include "search/expert.h"
+#include "search/hybrid_parallel/data_parallel.h"
+#include "search/hybrid_parallel/expert.h"
 #include "search/support/random.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"

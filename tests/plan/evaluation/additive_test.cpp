@@ -10,7 +10,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

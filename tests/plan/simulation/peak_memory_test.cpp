@@ -8,7 +8,7 @@
 
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {

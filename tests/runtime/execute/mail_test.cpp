@@ -15,7 +15,7 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/lowering/lower.h"
 #include "runtime/execute/ranks.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
 

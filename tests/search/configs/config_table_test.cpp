@@ -8,7 +8,7 @@
 #include <set>
 
 #include "plan/legality/config_legality.h"
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/random_graph.h"

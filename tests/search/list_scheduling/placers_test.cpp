@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/expert.h"
+#include "search/hybrid_parallel/expert.h"
 #include "search/list_scheduling/batch_split.h"
 #include "search/list_scheduling/critical_path.h"
 #include "search/list_scheduling/dfs.h"

@@ -13,7 +13,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/configs/factor_blocks.h"
-#include "search/group_split.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
 
 namespace partita::search {
 

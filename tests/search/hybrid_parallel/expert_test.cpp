@@ -2,7 +2,7 @@
 //
 // What experts do by hand comes out of the cost of each op's split: Megatron-LM's transformer layer,
 // one weird trick, and grids of stages, groups and shared ops.
-#include "search/expert.h"
+#include "search/hybrid_parallel/expert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
 #include "search/core/engine.h"
-#include "search/group_split.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/kind_stages.h"
+#include "search/hybrid_parallel/kind_stages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/pipeline_search.h"
+#include "search/hybrid_parallel/pipeline_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/search_run.h"
 #include "search/composed.h"
 #include "search/mcmc.h"
+#include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/stage_cut.h"
+#include "search/hybrid_parallel/stage_cut.h"
 
 #include <gtest/gtest.h>
 

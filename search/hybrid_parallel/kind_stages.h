@@ -24,8 +24,8 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/coarsening/group_graph.h"
-#include "search/group_split.h"
-#include "search/stage_cut.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
+#include "search/hybrid_parallel/stage_cut.h"
 
 namespace partita::search {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/expert.h"
+#include "search/hybrid_parallel/expert.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "search/core/engine.h"
-#include "search/layer_cut.h"
+#include "search/hybrid_parallel/layer_cut.h"
 #include "search/list_scheduling/device_loads.h"
 #include "search/list_scheduling/memory_repair.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/group_forms.h"
+#include "search/hybrid_parallel/intra_op/group_forms.h"
 
 #include <algorithm>
 

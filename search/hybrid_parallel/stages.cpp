@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/stages.h"
+#include "search/hybrid_parallel/stages.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -25,7 +25,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/coarsening/group_graph.h"
-#include "search/group_split.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
 
 namespace partita::search {
 

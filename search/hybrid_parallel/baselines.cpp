@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/baselines.h"
+#include "search/hybrid_parallel/baselines.h"
 
 #include <fmt/format.h>
 

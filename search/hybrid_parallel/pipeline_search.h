@@ -29,8 +29,8 @@
 
 #include "plan/strategy/strategy.h"
 #include "search/core/searcher.h"
-#include "search/grids.h"
-#include "search/kind_stages.h"
+#include "search/hybrid_parallel/grids.h"
+#include "search/hybrid_parallel/kind_stages.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/grids.h"
+#include "search/hybrid_parallel/grids.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 #include "plan/evaluation/max_load.h"
 #include "search/configs/standard_configs.h"
-#include "search/layer_cut.h"
-#include "search/stages.h"
+#include "search/hybrid_parallel/layer_cut.h"
+#include "search/hybrid_parallel/stages.h"
 
 namespace partita::search {
 

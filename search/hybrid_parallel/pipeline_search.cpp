@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/pipeline_search.h"
+#include "search/hybrid_parallel/pipeline_search.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
-#include "search/expert.h"
+#include "search/hybrid_parallel/expert.h"
 
 namespace partita::search {
 

@@ -2,7 +2,7 @@
 //
 // What a plan is compared with is the best that people's strategies give when they are tuned, whatever searcher
 // found the plan.
-#include "search/baselines.h"
+#include "search/hybrid_parallel/baselines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "search/data_parallel.h"
+#include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/layout/random_layouts.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "plan/problem/problem.h"
-#include "search/group_forms.h"
-#include "search/group_split.h"
+#include "search/hybrid_parallel/intra_op/group_forms.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
 
 namespace partita::search {
 

@@ -17,8 +17,8 @@
 
 #include "search/coarsening/group_graph.h"
 #include "search/core/searcher.h"
-#include "search/grids.h"
-#include "search/pipeline_search.h"
+#include "search/hybrid_parallel/grids.h"
+#include "search/hybrid_parallel/pipeline_search.h"
 
 namespace partita::search {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/group_split.h"
+#include "search/hybrid_parallel/intra_op/group_split.h"
 
 #include <algorithm>
 #include <bit>
 #include <vector>
 
-#include "search/group_forms.h"
-#include "search/group_prices.h"
+#include "search/hybrid_parallel/intra_op/group_forms.h"
+#include "search/hybrid_parallel/intra_op/group_prices.h"
 
 namespace partita::search {
 

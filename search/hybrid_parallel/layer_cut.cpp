@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/layer_cut.h"
+#include "search/hybrid_parallel/layer_cut.h"
 
 #include <algorithm>
 #include <map>

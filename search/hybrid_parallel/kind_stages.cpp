@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/kind_stages.h"
+#include "search/hybrid_parallel/kind_stages.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "plan/evaluation/max_load.h"
 #include "search/configs/parameter_sharding.h"
 #include "search/configs/standard_configs.h"
+#include "search/hybrid_parallel/stages.h"
 #include "search/part_costs/micro_batch_costs.h"
-#include "search/stages.h"
 
 namespace partita::search {
 

@@ -29,10 +29,10 @@
 #include "plan/evaluation/additive.h"
 #include "plan/problem/problem.h"
 #include "search/configs/standard_configs.h"
-#include "search/elimination_space.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/search_run.h"
-#include "search/variable_elimination.h"
+#include "search/variable_elimination/elimination_space.h"
+#include "search/variable_elimination/variable_elimination.h"
 
 namespace partita::bench {
 namespace {

@@ -10,8 +10,8 @@
 #include "plan/evaluation/max_load.h"
 #include "search/contiguous.h"
 #include "search/core/engine.h"
-#include "search/elimination.h"
 #include "search/searchers.h"
+#include "search/variable_elimination/elimination.h"
 
 namespace partita::search {
 

@@ -10,7 +10,6 @@
 #include "search/composed.h"
 #include "search/contiguous.h"
 #include "search/core/engine.h"
-#include "search/elimination.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
 #include "search/learned.h"
@@ -24,6 +23,7 @@
 #include "search/list_scheduling/placer.h"
 #include "search/list_scheduling/random_search.h"
 #include "search/list_scheduling/single_device.h"
+#include "search/variable_elimination/elimination.h"
 
 namespace partita::search {
 

@@ -14,7 +14,7 @@
 // An n-th of the reshards of a parameter counts at each of its n uses, rounded up: its readers are
 // mostly the steps of a layer, which share one reshard. Other tensors are resharded once per use, also
 // where lowering lets uses of equal layout share one: so every term depends on the configs of two ops at
-// most, and elimination (search/elimination.h) finds the best strategy. With m micro-batches what
+// most, and elimination (search/variable_elimination/elimination.h) finds the best strategy. With m micro-batches what
 // differs between them counts m times as the first; gradients of parameters are taken to be added
 // where they arise, as with UpdateConfig::accumulate_locally.
 //

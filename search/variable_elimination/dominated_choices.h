@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "search/cost_graph.h"
+#include "search/variable_elimination/cost_graph.h"
 
 namespace partita::search {
 

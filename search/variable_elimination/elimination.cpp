@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/elimination.h"
+#include "search/variable_elimination/elimination.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "search/core/engine.h"
 #include "search/list_scheduling/memory_repair.h"
 #include "search/list_scheduling/single_device.h"
-#include "search/variable_elimination.h"
+#include "search/variable_elimination/variable_elimination.h"
 
 namespace partita::search {
 

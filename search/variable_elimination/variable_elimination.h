@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/cost_graph.h"
+#include "search/variable_elimination/cost_graph.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/variable_elimination.h"
+#include "search/variable_elimination/variable_elimination.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "search/cost_terms.h"
-#include "search/dominated_choices.h"
+#include "search/variable_elimination/cost_terms.h"
+#include "search/variable_elimination/dominated_choices.h"
 
 namespace partita::search {
 

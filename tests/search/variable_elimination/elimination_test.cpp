@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/elimination.h"
+#include "search/variable_elimination/elimination.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

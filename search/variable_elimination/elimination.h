@@ -31,7 +31,7 @@
 
 #include "plan/strategy/strategy.h"
 #include "search/core/searcher.h"
-#include "search/elimination_space.h"
+#include "search/variable_elimination/elimination_space.h"
 
 namespace partita::search {
 

@@ -30,8 +30,8 @@
 #include "plan/tensors/lowering_cache.h"
 #include "search/configs/config_lists.h"
 #include "search/configs/parameter_sharding.h"
-#include "search/elimination_variables.h"
-#include "search/variable_elimination.h"
+#include "search/variable_elimination/elimination_variables.h"
+#include "search/variable_elimination/variable_elimination.h"
 
 namespace partita::search {
 

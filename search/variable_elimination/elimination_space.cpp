@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/elimination_space.h"
+#include "search/variable_elimination/elimination_space.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/cost_graph.h"
+#include "search/variable_elimination/cost_graph.h"
 
 #include <algorithm>
 #include <cstddef>

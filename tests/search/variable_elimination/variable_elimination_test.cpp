@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/variable_elimination.h"
+#include "search/variable_elimination/variable_elimination.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/dominated_choices.h"
+#include "search/variable_elimination/dominated_choices.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -30,9 +30,9 @@
 #include "cost/machine/machine_file.h"
 #include "plan/incremental/evaluator.h"
 #include "plan/strategy/pipeline_schedule.h"
-#include "search/chain.h"
 #include "search/configs/written_change.h"
 #include "search/core/engine.h"
+#include "search/mcmc/chain.h"
 
 namespace partita::bench {
 namespace {

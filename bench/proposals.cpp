@@ -18,7 +18,7 @@
 #include "importers/onnx/onnx_importer.h"
 #include "search/coarsening/op_groups.h"
 #include "search/hybrid_parallel/data_parallel.h"
-#include "search/moves/move.h"
+#include "search/mcmc/moves/move.h"
 
 namespace partita::bench {
 namespace {

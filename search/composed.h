@@ -24,7 +24,7 @@
 
 #include "search/core/searcher.h"
 #include "search/exact.h"
-#include "search/mcmc.h"
+#include "search/mcmc/mcmc.h"
 
 namespace partita::search {
 

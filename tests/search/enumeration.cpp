@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "search/draft.h"
+#include "search/mcmc/moves/proposal_builder.h"
 #include "tests/plan/network_builder.h"
 
 namespace partita::search {

@@ -11,7 +11,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "search/composed.h"
-#include "search/mcmc.h"
+#include "search/mcmc/mcmc.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 #include "tests/plan/network_builder.h"

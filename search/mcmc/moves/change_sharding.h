@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Change home: another way to keep a parameter and to update it (parameter_homes.h), for one parameter,
+// for those at the same place of all repetitions, or for all. Training only.
+//
+// Ratio: 0. The way is drawn evenly, whatever the present one is.
+#pragma once
+
+#include <optional>
+
+#include "search/configs/search_space.h"
+#include "search/mcmc/moves/proposal_builder.h"
+#include "search/support/random.h"
+
+namespace partita::search {
+
+std::optional<double> change_home(SearchSpace& space, Random& random, Draft& draft);
+
+}  // namespace partita::search

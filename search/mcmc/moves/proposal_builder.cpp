@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/mcmc/moves/proposal_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/legality/config_legality.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::FactorDegree;
+
+Draft::Draft(SearchSpace& space)
+    : space_(space),
+      problem_(space.problem()),
+      table_(space.table()),
+      changed_(problem_.graph().op_count()),
+      updated_(problem_.graph().op_count()),
+      configs_(problem_.graph().op_count()),
+      updates_(problem_.graph().op_count()),
+      marks_(problem_.graph().op_count()),
+      together_(problem_.constraints().together.size()) {}
+
+void Draft::start(const State& base) {
+    base_ = &base;
+    phase_ = base.phase();
+    changed_.clear();
+    updated_.clear();
+    policy_.reset();
+}
+
+void Draft::set_policy(plan::Policy policy) {
+    phase_ = table_.phase(policy.micro_batches);
+    policy_ = std::move(policy);
+}
+
+void Draft::spread(OpId op) {
+    FollowTable& follow = space_.follow();
+    for (const EndId id : follow.way_through_group(op)) {
+        const End& end = follow.end(id);
+        set(end.to, follow.follow(id, config(end.from), phase_));
+    }
+}
+
+void Draft::repeat() {
+    found_.clear();
+    changed_.for_each([&](std::size_t i) {
+        const OpId op(i);
+        const ConfigId drafted = configs_[i];
+        const int size = table_.sets().size(drafted.devices);
+        for (const OpId twin : space_.repeats().twins(op)) {
+            if (changed_.contains(twin.index())) continue;
+            const DevicesId own = base_->config(twin).devices;
+            const bool elsewhere = own != base_->config(op).devices;
+            const DevicesId devices = elsewhere ? own : drafted.devices;
+            if (table_.sets().size(devices) != size) continue;
+            const DegreesId degrees = table_.degree_lists().translated(op, drafted.degrees, twin);
+            found_.push_back({twin, {degrees, devices}});
+        }
+    });
+    for (const auto& [op, config] : found_) set(op, config);
+}
+
+/// Sources that lie as this op needed them, or in a known way relative to that, stay so.
+void Draft::move_sources(OpId reader) {
+    HomeTable& homes = space_.homes();
+    for (const EndId end : space_.follow().sources(reader)) {
+        const OpId source = space_.follow().end(end).to;
+        if (changed_.contains(source.index())) continue;
+        const auto home = homes.home_of(end, *base_);
+        if (!home) continue;
+        const ConfigId read = space_.follow().follow(end, config(reader), phase_);
+        auto kept = homes.keep(source, read, *home, phase_);
+        if (!kept) kept = homes.keep(source, read, Home::as_read, phase_);
+        if (*home == Home::as_read) {
+            kept->update.accumulate_locally = base_->update(source).accumulate_locally;
+        }
+        set(source, kept->config);
+        set_update(source, kept->update);
+    }
+}
+
+/// Outputs lie as they are made.
+void Draft::move_outputs(OpId producer) {
+    FollowTable& follow = space_.follow();
+    for (const EndId end : follow.outputs(producer)) {
+        set(follow.end(end).to, follow.follow(end, config(producer), phase_));
+    }
+}
+
+void Draft::mark_partners(OpId op) {
+    for (const std::uint32_t group : space_.partners(op)) together_.insert(group);
+}
+
+/// What must share the devices of a changed op goes onto them: split as it is where it has as many
+/// parts, and repeated otherwise.
+void Draft::move_partners() {
+    const auto& together = problem_.constraints().together;
+    if (together.empty()) return;
+    changed_.for_each([&](std::size_t i) { mark_partners(OpId(i)); });
+    together_.for_each([&](std::size_t group) { move_partners(together[group]); });
+    together_.clear();
+}
+
+void Draft::move_partners(const std::vector<OpId>& together) {
+    const auto changed = std::find_if(together.begin(), together.end(),
+                                      [&](OpId op) { return changed_.contains(op.index()); });
+    if (changed == together.end()) return;
+    const DevicesId devices = config(*changed).devices;
+    const int size = table_.sets().size(devices);
+    for (const OpId op : together) {
+        const ConfigId own = config(op);
+        if (own.devices == devices) continue;
+        ConfigId moved{own.degrees, devices};
+        if (table_.sets().size(own.devices) != size) {
+            moved.degrees = size > 1 ? table_.degree_lists().id(op, {{"*", size}}) : 0;
+        }
+        set(op, moved);
+        mark_partners(op);
+    }
+}
+
+/// Does the op, or one that reads it, take partial sums as they are?
+bool Draft::meets_summands(OpId op) const {
+    const auto takes = [&](OpId id) {
+        return table_.degree_lists().takes_summands(id, config(id).degrees);
+    };
+    if (takes(op)) return true;
+    const std::vector<OpId> readers = problem_.graph().successors(op);
+    return std::any_of(readers.begin(), readers.end(), takes);
+}
+
+bool Draft::is_legal_strategy(const Changes& changes) const {
+    plan::Strategy strategy = base_->strategy();
+    apply(changes, table_, strategy);
+    strategy.policy.schedule = {};  // what breaks a schedule is worse, not illegal
+    return !find_fault(problem_, strategy);
+}
+
+/// With another policy: everything, where there are no summands.
+bool Draft::is_legal_batch(const Changes& changes) {
+    if (!table_.is_legal_batch(phase_)) return false;
+    const auto is_legal = [&](OpId op) {
+        const ConfigId update = this->update(op).update;
+        return table_.is_legal(op, config(op), phase_) &&
+               (update.devices == 0 || table_.is_legal(op, update, phase_));
+    };
+    for (std::size_t i = 0; i < base_->op_count(); ++i) {
+        if (!is_legal(OpId(i))) return false;
+    }
+    return shares_devices(changes);
+}
+
+bool Draft::shares_devices(const Changes& changes) {
+    const auto& together = problem_.constraints().together;
+    if (together.empty()) return true;
+    for (const ConfigChange& change : changes.configs) mark_partners(change.op);
+    bool all = true;
+    together_.for_each([&](std::size_t group) {
+        for (const OpId op : together[group]) {
+            all = all && config(op).devices == config(together[group].front()).devices;
+        }
+    });
+    together_.clear();
+    return all;
+}
+
+bool Draft::is_legal(const Changes& changes) {
+    const bool summands =
+        table_.degree_lists().any_summands() &&
+        (policy_ || std::any_of(changes.configs.begin(), changes.configs.end(),
+                                [&](const ConfigChange& c) { return meets_summands(c.op); }));
+    if (summands) return is_legal_strategy(changes);
+    if (policy_) return is_legal_batch(changes);
+    for (const auto& [op, config] : changes.configs) {
+        if (!table_.is_legal(op, config, phase_)) return false;
+    }
+    for (const auto& [op, update] : changes.updates) {
+        if (update.update.devices == 0) continue;
+        if (!table_.is_legal(op, update.update, phase_)) return false;
+    }
+    return shares_devices(changes);
+}
+
+void Draft::collect(Changes& changes) const {
+    changes.clear();
+    changed_.for_each([&](std::size_t i) {
+        if (configs_[i] != base_->config(OpId(i)))
+            changes.configs.push_back({OpId(i), configs_[i]});
+    });
+    updated_.for_each([&](std::size_t i) {
+        if (updates_[i] != base_->update(OpId(i)))
+            changes.updates.push_back({OpId(i), updates_[i]});
+    });
+    if (policy_ && *policy_ != base_->policy()) changes.policy = policy_;
+}
+
+bool Draft::finish(Changes& changes) {
+    move_partners();
+    found_.clear();
+    changed_.for_each([&](std::size_t i) {
+        if (problem_.has_forward(OpId(i))) found_.push_back({OpId(i), configs_[i]});
+    });
+    for (const ConfigChange& computing : found_) {
+        move_sources(computing.op);
+        move_outputs(computing.op);
+    }
+    move_partners();  // sources may have partners too
+    collect(changes);
+    if (!changes.policy) policy_.reset();
+    return !changes.empty() && is_legal(changes);
+}
+
+}  // namespace partita::search

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/search/mcmc/moves/literal_proposal.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "plan/legality/config_legality.h"
+#include "search/configs/layout_propagation.h"
+#include "search/configs/parameter_sharding.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using graph::OpKind;
+using plan::OpConfig;
+
+namespace {
+
+bool is_source(const graph::Op& op) {
+    return op.kind != OpKind::compute && op.kind != OpKind::output;
+}
+
+}  // namespace
+
+LiteralDraft::LiteralDraft(const SearchSpace& space, const plan::Strategy& base)
+    : space_(space), problem_(space.problem()), base_(base) {}
+
+const OpConfig& LiteralDraft::config(OpId op) const {
+    const auto changed = configs_.find(op);
+    return changed != configs_.end() ? changed->second : base_.config(op);
+}
+
+int LiteralDraft::micro_batches() const {
+    return policy_ ? policy_->micro_batches : base_.policy.micro_batches;
+}
+
+void LiteralDraft::set(OpId op, OpConfig config) {
+    configs_[op] = std::move(config);
+}
+
+void LiteralDraft::set_update(OpId op, plan::UpdateConfig update) {
+    updates_[op] = std::move(update);
+}
+
+void LiteralDraft::spread(OpId op) {
+    std::vector<OpId> reached{op};
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+        const OpId from = reached[i];
+        for (const Link& link : links_of(problem_, from)) {
+            const OpId to = link.producer == from ? link.reader : link.producer;
+            const bool known = std::find(reached.begin(), reached.end(), to) != reached.end();
+            if (known || !problem_.has_forward(to) || !space_.same_group(op, to)) continue;
+            set(to, follow(problem_, link, from, config(from), micro_batches()));
+            reached.push_back(to);
+        }
+    }
+}
+
+void LiteralDraft::repeat() {
+    std::vector<std::pair<OpId, OpConfig>> more;
+    for (const auto& [op, config] : configs_) {
+        for (const OpId twin : space_.repeats().twins(op)) {
+            if (configs_.contains(twin)) continue;
+            const OpConfig& own = base_.config(twin);
+            OpConfig changed = config;
+            if (own.devices != base_.config(op).devices) changed.devices = own.devices;
+            if (changed.devices.size() == config.devices.size()) {
+                more.emplace_back(twin, std::move(changed));
+            }
+        }
+    }
+    for (auto& [op, config] : more) set(op, std::move(config));
+}
+
+/// Sources that lie as this op needed them, or in a known way relative to that, stay so.
+void LiteralDraft::move_sources(OpId reader) {
+    for (const graph::TensorId t : problem_.graph().op(reader).inputs) {
+        if (!t.valid()) continue;
+        const OpId source = problem_.graph().tensor(t).producer;
+        if (!is_source(problem_.graph().op(source)) || configs_.contains(source) ||
+            leading_reader(problem_, source) != reader) {
+            continue;
+        }
+        const auto home = home_of(problem_, source, base_);
+        if (!home) continue;
+        const OpConfig read = as_read(problem_, source, config(reader), micro_batches());
+        auto kept = keep(problem_, source, read, *home, micro_batches());
+        if (!kept) kept = keep(problem_, source, read, Home::as_read, micro_batches());
+        if (*home == Home::as_read) {
+            kept->update.accumulate_locally = base_.update(source).accumulate_locally;
+        }
+        set(source, std::move(kept->config));
+        set_update(source, std::move(kept->update));
+    }
+}
+
+/// Outputs lie as they are made.
+void LiteralDraft::move_outputs(OpId producer) {
+    for (const Link& link : links_of(problem_, producer)) {
+        if (link.producer != producer || problem_.graph().op(link.reader).kind != OpKind::output) {
+            continue;
+        }
+        set(link.reader, follow(problem_, link, producer, config(producer), micro_batches()));
+    }
+}
+
+/// What must share the devices of a changed op goes onto them: split as it is where it has as many
+/// parts, and repeated otherwise.
+void LiteralDraft::move_partners() {
+    for (const auto& group : problem_.constraints().together) {
+        const auto changed = std::find_if(group.begin(), group.end(),
+                                          [&](OpId op) { return configs_.contains(op); });
+        if (changed == group.end()) continue;
+        const plan::DeviceSet devices = config(*changed).devices;
+        for (const OpId op : group) {
+            if (config(op).devices == devices) continue;
+            OpConfig moved{.degrees = config(op).degrees, .devices = devices};
+            if (config(op).devices.size() != devices.size()) {
+                moved.degrees.clear();
+                if (devices.size() > 1) moved.degrees = {{"*", devices.size()}};
+            }
+            set(op, std::move(moved));
+        }
+    }
+}
+
+/// Does the op, or one that reads it, take partial sums as they are?
+bool LiteralDraft::meets_summands(OpId op) const {
+    const auto takes = [&](OpId id) {
+        const auto& degrees = config(id).degrees;
+        return std::any_of(degrees.begin(), degrees.end(), [](const plan::FactorDegree& degree) {
+            return degree.factor.starts_with('+');
+        });
+    };
+    if (takes(op)) return true;
+    const std::vector<OpId> readers = problem_.graph().successors(op);
+    return std::any_of(readers.begin(), readers.end(), takes);
+}
+
+plan::Strategy LiteralDraft::applied() const {
+    plan::Strategy strategy = base_;
+    for (const auto& [op, config] : configs_) strategy.configs[op.index()] = config;
+    strategy.updates.resize(strategy.configs.size());
+    for (const auto& [op, update] : updates_) strategy.updates[op.index()] = update;
+    if (policy_) strategy.policy = *policy_;
+    return strategy;
+}
+
+bool LiteralDraft::is_legal() const {
+    const bool whole_check = policy_ || std::any_of(configs_.begin(), configs_.end(), [&](auto& c) {
+                                 return meets_summands(c.first);
+                             });
+    if (whole_check) {
+        plan::Strategy strategy = applied();
+        strategy.policy.schedule = {};  // what breaks a schedule is worse, not illegal
+        return !find_fault(problem_, strategy);
+    }
+    for (const auto& [op, config] : configs_) {
+        if (find_fault(problem_, op, config, micro_batches())) return false;
+    }
+    for (const auto& [op, update] : updates_) {
+        if (update.update.devices.empty()) continue;
+        if (find_fault(problem_, op, update.update, micro_batches())) return false;
+    }
+    for (const auto& group : problem_.constraints().together) {
+        for (const OpId op : group) {
+            if (!(config(op).devices == config(group.front()).devices)) return false;
+        }
+    }
+    return true;
+}
+
+std::optional<plan::Strategy> LiteralDraft::finish() {
+    move_partners();
+    std::vector<OpId> changed;
+    for (const auto& [op, config] : configs_) {
+        if (problem_.has_forward(op)) changed.push_back(op);
+    }
+    for (const OpId op : changed) {
+        move_sources(op);
+        move_outputs(op);
+    }
+    move_partners();  // sources may have partners too
+    std::erase_if(configs_, [&](const auto& c) { return c.second == base_.config(c.first); });
+    std::erase_if(updates_, [&](const auto& u) { return u.second == base_.update(u.first); });
+    if (policy_ && *policy_ == base_.policy) policy_.reset();
+    if ((configs_.empty() && updates_.empty() && !policy_) || !is_legal()) return std::nullopt;
+    return applied();
+}
+
+}  // namespace partita::search

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every move owes, and what each is for.
+#include "search/mcmc/moves/move.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/legality/config_legality.h"
+#include "plan/legality/stages.h"
+#include "plan/lowering/lower.h"
+#include "search/configs/layout_propagation.h"
+#include "search/configs/parameter_sharding.h"
+#include "search/hybrid_parallel/data_parallel.h"
+#include "search/hybrid_parallel/expert.h"
+#include "tests/plan/network_builder.h"
+#include "tests/plan/small_problems.h"
+#include "tests/search/enumeration.h"
+#include "tests/search/mcmc/moves/move_cases.h"
+#include "tests/support/random_graph.h"
+
+namespace partita::search {
+namespace {
+
+using graph::OpId;
+using graph::SoapClass;
+using plan::DeviceSet;
+using plan::OpConfig;
+using plan::Problem;
+using plan::ProblemOptions;
+using plan::Strategy;
+
+std::optional<Proposal> propose_from(Case& of, const Move& move, const Strategy& strategy,
+                                     Random& random) {
+    const State state(of.space.table(), strategy);
+    Draft draft(of.space);
+    Proposal proposal;
+    if (!propose(move, state, random, draft, proposal)) return std::nullopt;
+    return proposal;
+}
+
+Strategy applied(Case& of, Strategy strategy, const Changes& changes) {
+    apply(changes, of.space.table(), strategy);
+    return strategy;
+}
+
+class EveryMove : public testing::TestWithParam<std::string_view> {
+protected:
+    static const Move& move() { return *find_move(GetParam()); }
+};
+
+TEST_P(EveryMove, KeepsStrategiesLegalAndChangesThem) {
+    int proposals = 0;
+    for (const auto& of : cases()) {
+        for (Strategy state : starts(*of)) {
+            Random random(7);
+            for (int i = 0; i < 150; ++i) {
+                const auto proposal = propose_from(*of, move(), state, random);
+                if (!proposal) continue;
+                ++proposals;
+                EXPECT_TRUE(std::isfinite(proposal->log_ratio));
+                EXPECT_FALSE(proposal->changes.empty());
+                for (const auto& [op, config] : proposal->changes.configs) {
+                    EXPECT_NE(of->space.table().config(op, config), state.config(op));
+                }
+                Strategy next = applied(*of, state, proposal->changes);
+                Strategy unscheduled = next;
+                unscheduled.policy.schedule = {};
+                EXPECT_EQ(find_fault(of->problem, unscheduled), std::nullopt);
+                if (i % 2 == 0) state = std::move(next);  // wander
+            }
+        }
+    }
+    EXPECT_GT(proposals, 20);
+}
+
+TEST_P(EveryMove, ProposesTheSameForASeed) {
+    for (const auto& of : cases()) {
+        const Strategy state = of->data_parallel();
+        const auto texts = [&](SearchSpace& space) {
+            Random random(11);
+            const State interned(space.table(), state);
+            Draft draft(space);
+            Proposal proposal;
+            std::string text;
+            for (int i = 0; i < 40; ++i) {
+                if (!propose(move(), interned, random, draft, proposal)) continue;
+                for (const auto& [op, id] : proposal.changes.configs) {
+                    const OpConfig config = space.table().config(op, id);
+                    text += std::to_string(op.index()) + ":";
+                    for (const auto& degree : config.degrees) {
+                        text += degree.factor + std::to_string(degree.degree);
+                    }
+                    text += "@" + std::to_string(config.devices[0]) + " ";
+                }
+            }
+            return text;
+        };
+        SearchSpace fresh(of->groups);
+        EXPECT_EQ(texts(of->space), texts(fresh));
+    }
+}
+
+std::vector<std::string_view> names() {
+    std::vector<std::string_view> names;
+    for (const Move& move : move_table()) names.push_back(move.name);
+    return names;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string_view>& move) {
+    std::string name(move.param);
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Moves, EveryMove, testing::ValuesIn(names()), test_name);
+
+/// x [8 16] -> MatMul w -> y on four devices.
+graph::OpGraph one_product() {
+    plan::NetworkBuilder build;
+    const auto x = build.source("x", graph::TensorRole::input, {8, 16});
+    build.add("MatMul", {x, build.weight({16, 16})}, {{8, 16}});
+    build.add_outputs();
+    return std::move(build.graph);
+}
+
+/// How often a chain that only follows the ratio is at each config of the one op.
+std::map<std::string, int> visits(Case& of, const Move& move, int steps) {
+    Random random(5);
+    Strategy state = of.data_parallel();
+    const OpId op = of.space.computing().at(0);
+    std::map<std::string, int> visits;
+    for (int i = 0; i < steps; ++i) {
+        const auto proposal = propose_from(of, move, state, random);
+        if (proposal && std::log(1 - random.uniform()) <= proposal->log_ratio) {
+            state = applied(of, std::move(state), proposal->changes);
+        }
+        std::string text;
+        for (const auto& degree : state.config(op).degrees) {
+            text += degree.factor + std::to_string(degree.degree) + " ";
+        }
+        const DeviceSet& devices = state.config(op).devices;
+        ++visits[text + "@" + std::to_string(devices[0]) + "+" + std::to_string(devices.stride())];
+    }
+    return visits;
+}
+
+// Without the ratio configs with one axis would be visited more often than those with two.
+TEST(Moves, ChangeOfDegreesVisitsAllSplitsEvenly) {
+    Case of(one_product(), plan::switched_machine(4), training());
+    constexpr int kSteps = 60'000;
+    const auto seen = visits(of, *find_move("change-degrees"), kSteps);
+    ASSERT_EQ(seen.size(), of.space.table().degrees(of.space.computing()[0], 4).size());
+    for (const auto& [config, count] : seen) {
+        EXPECT_NEAR(count * static_cast<double>(seen.size()), kSteps, kSteps / 8.0) << config;
+    }
+}
+
+TEST(Moves, ChangeOfDevicesVisitsAllSplitsOfASetEvenly) {
+    Case of(one_product(), plan::switched_machine(4), training());
+    constexpr int kSteps = 200'000;
+    const auto seen = visits(of, *find_move("change-devices"), kSteps);
+    ConfigTable& table = of.space.table();
+    const OpId op = of.space.computing()[0];
+    std::size_t configs = 0;
+    for (const int size : table.sizes(op)) {
+        configs += table.degrees(op, size).size() * table.device_sets(op, size).size();
+    }
+    ASSERT_EQ(seen.size(), configs);
+    for (const auto& [config, count] : seen) {
+        EXPECT_NEAR(count * static_cast<double>(configs), kSteps, kSteps / 4.0) << config;
+    }
+}
+
+TEST(Moves, SymmetricOnesLeadBack) {
+    for (const char* name : {"swap-devices", "change-home", "change-micro-batches"}) {
+        ProblemOptions options = training(2);
+        options.constraints.most_micro_batches = 4;
+        options.constraints.free_schedule = true;
+        Case of(support::chain_network(6), plan::switched_machine(4), options);
+        Strategy start = of.data_parallel();
+        if (std::string_view(name) == "swap-devices") {
+            std::vector<int> devices;
+            for (std::size_t i = 0; i < of.graph.op_count(); ++i) {
+                devices.push_back(static_cast<int>(of.groups.groups().of[i] % 4));
+            }
+            start = plan::whole_ops(devices, of.problem.policy());
+        }
+        Random random(2);
+        std::optional<Proposal> there;
+        while (!there) there = propose_from(of, *find_move(name), start, random);
+        EXPECT_EQ(there->log_ratio, 0);
+        const Strategy state = applied(of, start, there->changes);
+        bool returned = false;
+        for (int i = 0; i < 2'000 && !returned; ++i) {
+            const auto back = propose_from(of, *find_move(name), state, random);
+            if (!back) continue;
+            const Strategy after = applied(of, state, back->changes);
+            returned = after.configs == start.configs && after.policy == start.policy;
+        }
+        EXPECT_TRUE(returned) << name;
+    }
+}
+
+TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
+    Case of(one_product(), plan::switched_machine(4), training());
+    Strategy state = of.data_parallel();
+    const OpId product = of.space.computing()[0];
+    const OpId weight = of.space.parameters().at(0);
+    const auto give = [&](const OpConfig& config) {
+        const State base(of.space.table(), state);
+        Draft draft(of.space);
+        draft.start(base);
+        draft.set(product, of.space.table().id(product, config));
+        Changes changes;
+        ASSERT_TRUE(draft.finish(changes));
+        state = applied(of, state, changes);
+    };
+    const DeviceSet all = DeviceSet::progression(0, 4, 1);
+    const auto& factors = of.problem.rule(product).factors;
+    const auto& of_weight = of.problem.rule(product).operands[1].dims;
+    const std::string columns = factors[static_cast<std::size_t>(of_weight[1].factors[0])].name;
+    EXPECT_EQ(home_of(of.problem, weight, state), Home::as_read);
+    give({.degrees = {{columns, 4}}, .devices = all});
+    EXPECT_THAT(state.config(weight).degrees, testing::ElementsAre(plan::FactorDegree{"d1", 4}));
+    // Back to the batch, then ZeRO-3, then over two devices: still ZeRO-3.
+    give(of.data_parallel().config(product));
+    const auto sharded =
+        keep(of.problem, weight, state.config(weight), Home::in_shards, /*micro_batches=*/1);
+    ASSERT_TRUE(sharded);
+    state.configs[weight.index()] = sharded->config;
+    state.updates.resize(of.graph.op_count());
+    state.updates[weight.index()] = sharded->update;
+    const std::string batch = of.data_parallel().config(product).degrees[0].factor;
+    give({.degrees = {{batch, 2}}, .devices = DeviceSet::progression(2, 2, 1)});
+    EXPECT_EQ(home_of(of.problem, weight, state), Home::in_shards);
+    EXPECT_EQ(state.config(weight).devices, DeviceSet::progression(2, 2, 1));
+    EXPECT_EQ(find_fault(of.problem, state), std::nullopt);
+}
+
+// A fused projection: each device has its columns of all three parts.
+TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
+    plan::NetworkBuilder build;
+    const auto x = build.source("x", graph::TensorRole::input, {8, 16});
+    const auto fused = build.add("MatMul", {x, build.weight({16, 48})}, {{8, 48}})[0];
+    const auto shape = build.source("shape", graph::TensorRole::constant, {3}, graph::DType::int64);
+    build.add("Reshape", {fused, shape}, {{8, 3, 16}});
+    build.add_outputs();
+    Case of(std::move(build.graph), plan::switched_machine(4), {});
+    const OpId product = of.op("MatMul1");
+    const OpId reshape = of.op("Reshape2");
+    const auto link = links_of(of.problem, reshape).at(0);
+    const DeviceSet all = DeviceSet::progression(0, 4, 1);
+    const auto columns = [&](const std::string& blocks) {
+        const auto& dims = of.problem.rule(product).results[0].dims;
+        const auto factor = static_cast<std::size_t>(dims[1].factors[0]);
+        return of.problem.rule(product).factors[factor].name + blocks;
+    };
+    const OpConfig config{.degrees = {{columns("/3"), 4}}, .devices = all};
+    const OpConfig followed = follow(of.problem, link, product, config, 1);
+    ASSERT_EQ(followed.degrees.size(), 1U);
+    EXPECT_EQ(followed.degrees[0].degree, 4);
+    EXPECT_NE(followed.degrees[0].factor, "*");
+    EXPECT_EQ(follow(of.problem, link, reshape, followed, 1), config);
+    // Then nothing moves between the two.
+    const Strategy start = of.data_parallel();
+    const auto tasks_with = [&](const OpConfig& reshaped) {
+        const State base(of.space.table(), start);
+        Draft draft(of.space);
+        draft.start(base);
+        draft.set(product, of.space.table().id(product, config));
+        draft.set(reshape, of.space.table().id(reshape, reshaped));
+        Changes changes;
+        if (!draft.finish(changes)) return std::size_t{0};
+        return lower(of.problem, applied(of, start, changes)).size();
+    };
+    const std::size_t tasks = tasks_with(followed);
+    EXPECT_GT(tasks, 0U);
+    EXPECT_LT(tasks, tasks_with({.degrees = {{"*", 4}}, .devices = all}));
+}
+
+TEST(Moves, ChangeOfRepeatsChangesAllBlocksAlike) {
+    Case of(support::chain_network(16), plan::switched_machine(4), training());
+    const Strategy state = of.data_parallel();
+    Random random(1);
+    const auto proposal = propose_from(of, *find_move("change-repeats"), state, random);
+    ASSERT_TRUE(proposal);
+    const Strategy next = applied(of, state, proposal->changes);
+    for (const OpId op : of.space.computing()) {
+        for (const OpId twin : of.space.repeats().twins(op)) {
+            EXPECT_EQ(next.config(op), next.config(twin));
+        }
+    }
+}
+
+TEST(Moves, AShiftedBorderKeepsAPipeline) {
+    ProblemOptions options = training(4);
+    options.policy.schedule = *plan::schedule_from_text("1f1b");
+    Case of(support::chain_network(16), plan::switched_machine(4), options);
+    Grids grids(of.groups);
+    const Strategy state = grids.strategy({.stages = 4, .groups = 1, .group_size = 1});
+    ASSERT_EQ(plan::find_schedule_fault(of.problem, state), std::nullopt);
+    Random random(3);
+    int kept = 0;
+    for (int i = 0; i < 60; ++i) {
+        const auto proposal = propose_from(of, *find_move("shift-border"), state, random);
+        if (!proposal) continue;
+        const Strategy next = applied(of, state, proposal->changes);
+        if (!plan::find_schedule_fault(of.problem, next)) ++kept;
+    }
+    EXPECT_GT(kept, 30);
+}
+
+}  // namespace
+}  // namespace partita::search

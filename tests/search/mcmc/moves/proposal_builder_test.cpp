@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is remembered by number equals what is asked anew.
+#include "search/mcmc/moves/proposal_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/legality/config_legality.h"
+#include "search/configs/parameter_sharding.h"
+#include "tests/search/mcmc/moves/literal_proposal.h"
+#include "tests/search/mcmc/moves/move_cases.h"
+
+namespace partita::search {
+namespace {
+
+using graph::OpId;
+using plan::OpConfig;
+using plan::Strategy;
+
+/// The same changes in a draft and in a literal one.
+class Pair {
+public:
+    Pair(Case& of, Draft& draft, const State& base, const Strategy& strategy)
+        : space_(of.space), draft_(draft), literal_(of.space, strategy) {
+        draft_.start(base);
+    }
+
+    void set(OpId op, const OpConfig& config) {
+        draft_.set(op, space_.table().id(op, config));
+        literal_.set(op, config);
+    }
+    void spread(OpId op) {
+        draft_.spread(op);
+        literal_.spread(op);
+    }
+    void repeat() {
+        draft_.repeat();
+        literal_.repeat();
+    }
+    void set_update(OpId op, const plan::UpdateConfig& update) {
+        draft_.set_update(op, space_.table().id(op, update));
+        literal_.set_update(op, update);
+    }
+    void set_policy(const plan::Policy& policy) {
+        draft_.set_policy(policy);
+        literal_.set_policy(policy);
+    }
+    bool finish(Changes& changes) { return draft_.finish(changes); }
+    [[nodiscard]] const LiteralDraft& literal() const { return literal_; }
+    std::optional<Strategy> finish_literally() { return literal_.finish(); }
+
+private:
+    SearchSpace& space_;
+    Draft& draft_;
+    LiteralDraft literal_;
+};
+
+class Editor {
+public:
+    Editor(Case& of, Random& random) : of_(of), table_(of.space.table()), random_(random) {}
+
+    void edit(Pair& pair) {
+        for (std::uint64_t left = 1 + random_.below(3); left > 0; --left) edit_once(pair);
+        if (random_.below(4) == 0) pair.repeat();
+    }
+
+private:
+    void edit_once(Pair& pair) {
+        const OpId op = of_.space.draw_op(random_);
+        switch (random_.below(6)) {
+        case 0: return pair.set(op, draw(op));
+        case 1: pair.set(op, draw(op)); return pair.spread(op);
+        case 2: return relocate(pair, OpId(random_.below(of_.graph.op_count())));
+        case 3: return pass_partial_sums(pair, op);
+        case 4: return change_home(pair);
+        default: return change_policy(pair);
+        }
+    }
+
+    OpConfig draw(OpId op) {
+        const DevicesId devices = table_.draw_devices(op, random_);
+        const int size = table_.sets().size(devices);
+        return table_.config(op, {table_.draw_degrees(op, size, random_), devices});
+    }
+
+    /// Maybe to where it may not be.
+    void relocate(Pair& pair, OpId op) {
+        OpConfig config = pair.literal().config(op);
+        const OpId other = of_.space.draw_op(random_);
+        const auto& sets = table_.device_sets(other, config.devices.size());
+        if (!sets.empty()) config.devices = sets[random_.below(sets.size())];
+        pair.set(op, config);
+    }
+
+    /// An op whose reduction is split, and a reader that takes the summands.
+    void pass_partial_sums(Pair& pair, OpId op) {
+        const plan::DeviceSet devices = pair.literal().config(op).devices;
+        for (const graph::Factor& factor : of_.problem.rule(op).factors) {
+            if (factor.reduction) {
+                pair.set(op, {.degrees = {{factor.name, devices.size()}}, .devices = devices});
+            }
+        }
+        for (const OpId reader : of_.graph.successors(op)) {
+            pair.set(reader, {.degrees = {{"+", devices.size()}}, .devices = devices});
+        }
+    }
+
+    void change_home(Pair& pair) {
+        const auto& all = of_.space.parameters();
+        if (all.empty()) return;
+        const OpId parameter = all[random_.below(all.size())];
+        const OpConfig& reader = pair.literal().config(leading_reader(of_.problem, parameter));
+        const int micro_batches = pair.literal().micro_batches();
+        const OpConfig read = as_read(of_.problem, parameter, reader, micro_batches);
+        const auto kept =
+            keep(of_.problem, parameter, read, kHomes[random_.below(kHomes.size())], micro_batches);
+        if (!kept) return;
+        pair.set(parameter, kept->config);
+        pair.set_update(parameter, kept->update);
+    }
+
+    void change_policy(Pair& pair) {
+        plan::Policy policy = pair.literal().base().policy;
+        policy.micro_batches = static_cast<int>(1 + random_.below(4));
+        if (random_.below(4) == 0) pair.set_policy(policy);
+    }
+
+    Case& of_;
+    ConfigTable& table_;
+    Random& random_;
+};
+
+TEST(Draft, EqualsTheLiteralOneAfterAnyEdits) {
+    int legal = 0;
+    int illegal = 0;
+    int summands = 0;
+    for (const auto& of : cases()) {
+        Draft draft(of->space);
+        Changes changes;
+        for (Strategy strategy : starts(*of)) {
+            Random random(5);
+            Editor editor(*of, random);
+            strategy.updates.resize(of->graph.op_count());
+            State state(of->space.table(), strategy);
+            for (int i = 0; i < 200; ++i) {
+                Pair pair(*of, draft, state, strategy);
+                editor.edit(pair);
+                const std::optional<Strategy> expected = pair.finish_literally();
+                ASSERT_EQ(pair.finish(changes), expected.has_value());
+                if (!expected) {
+                    ++illegal;
+                    continue;
+                }
+                ++legal;
+                Strategy changed = strategy;
+                apply(changes, of->space.table(), changed);
+                changed.updates.resize(of->graph.op_count());
+                ASSERT_EQ(changed, *expected);
+                for (const auto& [op, config] : changes.configs) {
+                    EXPECT_NE(config, state.config(op));
+                    if (of->space.table().degree_lists().takes_summands(op, config.degrees)) {
+                        ++summands;
+                    }
+                }
+                if (i % 3 != 0) continue;
+                state.apply(changes);  // wander
+                strategy = *expected;
+                ASSERT_EQ(state.strategy(), strategy);
+            }
+        }
+    }
+    EXPECT_GT(legal, 500);
+    EXPECT_GT(illegal, 500);
+    EXPECT_GT(summands, 20);
+}
+
+TEST(ConfigTable, GivesBackWhatItNumbers) {
+    for (const auto& of : cases()) {
+        for (const Strategy& strategy : starts(*of)) {
+            ConfigTable& table = of->space.table();
+            for (std::size_t i = 0; i < of->graph.op_count(); ++i) {
+                const OpConfig& config = strategy.configs[i];
+                const ConfigId id = table.id(OpId(i), config);
+                EXPECT_EQ(table.config(OpId(i), id), config);
+                EXPECT_EQ(table.id(OpId(i), config), id);
+            }
+        }
+    }
+}
+
+/// All configs of the table, and for each of the others whether it is legal.
+TEST(ConfigTable, KnowsWhatIsLegal) {
+    int legal = 0;
+    int illegal = 0;
+    for (const auto& of : cases()) {
+        ConfigTable& table = of->space.table();
+        for (const int micro_batches : {1, 2, 4}) {
+            const std::size_t phase = table.phase(micro_batches);
+            EXPECT_EQ(table.micro_batches(phase), micro_batches);
+            Random random(9);
+            for (int i = 0; i < 400; ++i) {
+                const OpId op(random.below(of->graph.op_count()));
+                const OpId other = of->space.draw_op(random);
+                const DevicesId devices = table.draw_devices(other, random);
+                const int size = table.sets().size(table.draw_devices(other, random));
+                const ConfigId own{table.draw_degrees(other, size, random), devices};
+                const OpConfig config = table.config(other, own);
+                const bool expected = !plan::find_fault(of->problem, op, config, micro_batches);
+                EXPECT_EQ(table.is_legal(op, table.id(op, config), phase), expected);
+                ++(expected ? legal : illegal);
+            }
+        }
+    }
+    EXPECT_GT(legal, 1'000);
+    EXPECT_GT(illegal, 1'000);
+}
+
+TEST(FollowTable, FollowsAsIfAskedAnew) {
+    for (const auto& of : cases()) {
+        ConfigTable& table = of->space.table();
+        FollowTable& table_of_follow = of->space.follow();
+        Random random(4);
+        for (int i = 0; i < 1'000; ++i) {
+            const OpId from = of->space.draw_op(random);
+            const DevicesId devices = table.draw_devices(from, random);
+            const ConfigId config{table.draw_degrees(from, table.sets().size(devices), random),
+                                  devices};
+            const int micro_batches = random.below(2) == 0 ? 1 : 4;
+            EndId end = table_of_follow.first_end(from);
+            for (const Link& link : links_of(of->problem, from)) {
+                const OpId to = link.producer == from ? link.reader : link.producer;
+                ASSERT_EQ(table_of_follow.end(end).to, to);
+                const ConfigId followed =
+                    table_of_follow.follow(end, config, table.phase(micro_batches));
+                EXPECT_EQ(
+                    table.config(to, followed),
+                    follow(of->problem, link, from, table.config(from, config), micro_batches));
+                ++end;
+            }
+        }
+    }
+}
+
+TEST(HomeTable, KeepsAndRecognizesAsIfAskedAnew) {
+    int homes = 0;
+    for (const auto& of : cases()) {
+        ConfigTable& table = of->space.table();
+        for (Strategy strategy : starts(*of)) {
+            strategy.updates.resize(of->graph.op_count());
+            const int micro_batches = strategy.policy.micro_batches;
+            for (const OpId parameter : of->space.parameters()) {
+                const OpId reader = leading_reader(of->problem, parameter);
+                const OpConfig read =
+                    as_read(of->problem, parameter, strategy.config(reader), micro_batches);
+                for (const Home home : kHomes) {
+                    const auto expected = keep(of->problem, parameter, read, home, micro_batches);
+                    const auto kept = of->space.homes().keep(parameter, table.id(parameter, read),
+                                                             home, table.phase(micro_batches));
+                    ASSERT_EQ(kept.has_value(), expected.has_value());
+                    if (!kept) continue;
+                    EXPECT_EQ(table.config(parameter, kept->config), expected->config);
+                    EXPECT_EQ(table.update(parameter, kept->update), expected->update);
+                    strategy.configs[parameter.index()] = expected->config;
+                    strategy.updates[parameter.index()] = expected->update;
+                    const State state(table, strategy);
+                    EXPECT_EQ(of->space.homes().home_of(*of->space.follow().leading_end(parameter),
+                                                        state),
+                              home_of(of->problem, parameter, strategy));
+                    ++homes;
+                }
+            }
+        }
+    }
+    EXPECT_GT(homes, 100);
+}
+
+}  // namespace
+}  // namespace partita::search

@@ -4,7 +4,7 @@
 # scripts/setup puts it. Gives
 #
 #     HiGHS_FOUND, HiGHS_VERSION
-#     HiGHS_LIBRARY       the shared library: opened when it is first used (search/highs.h), never linked
+#     HiGHS_LIBRARY       the shared library: opened when it is first used (search/max_load/exact/highs.h), never linked
 #     HiGHS::headers      its C header
 find_path(HiGHS_INCLUDE_DIR interfaces/highs_c_api.h
     PATHS "${PARTITA_CACHE}/highs-1.15.1" PATH_SUFFIXES include/highs)

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "search/calls/search.h"
-#include "search/contiguous.h"
 #include "search/core/engine.h"
-#include "search/exact.h"
-#include "search/loads/search.h"
+#include "search/max_load/contiguous/contiguous.h"
+#include "search/max_load/exact/exact.h"
+#include "search/max_load/local/load_search.h"
 #include "search/quick_searchers.h"
 #include "search/staged_search.h"
 

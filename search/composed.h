@@ -23,7 +23,7 @@
 #include <memory>
 
 #include "search/core/searcher.h"
-#include "search/exact.h"
+#include "search/max_load/exact/exact.h"
 #include "search/mcmc/mcmc.h"
 
 namespace partita::search {

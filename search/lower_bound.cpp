@@ -13,7 +13,7 @@
 #include "plan/evaluation/subgraph_latency.h"
 #include "search/calls/bound.h"
 #include "search/chain_bound.h"
-#include "search/loads/bound.h"
+#include "search/max_load/branch_and_bound/load_bound.h"
 #include "search/part_costs/micro_batch_costs.h"
 #include "search/part_costs/part_costs.h"
 #include "search/path_bound.h"

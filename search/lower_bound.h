@@ -38,7 +38,7 @@
 //    are as many as are needed, so of the others only the critical path holds.
 //
 // 7. Work and what must be sent for it (throughput of given costs): placements below a target, excluded by a
-//    small branch and bound (search/loads/bound.h).
+//    small branch and bound (search/max_load/branch_and_bound/load_bound.h).
 //
 // 8. Chains (timeline): few parts make a chain of ops long, many make work larger, different numbers of parts
 //    one after the other make elements move, and slow devices serve a chain as often as quick ones that hold

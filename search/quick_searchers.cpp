@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "plan/evaluation/max_load.h"
-#include "search/contiguous.h"
 #include "search/core/engine.h"
+#include "search/max_load/contiguous/contiguous.h"
 #include "search/searchers.h"
 #include "search/variable_elimination/elimination.h"
 

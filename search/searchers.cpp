@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "search/composed.h"
-#include "search/contiguous.h"
 #include "search/core/engine.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
@@ -23,6 +22,7 @@
 #include "search/list_scheduling/placer.h"
 #include "search/list_scheduling/random_search.h"
 #include "search/list_scheduling/single_device.h"
+#include "search/max_load/contiguous/contiguous.h"
 #include "search/variable_elimination/elimination.h"
 
 namespace partita::search {

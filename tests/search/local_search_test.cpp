@@ -14,7 +14,7 @@
 #include "search/search_run.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
-#include "tests/search/contiguous_cases.h"
+#include "tests/search/max_load/contiguous/contiguous_cases.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "search/calls/search.h"
+#include "search/call_latency/call_search.h"
 #include "search/core/engine.h"
 #include "search/max_load/contiguous/contiguous.h"
 #include "search/max_load/exact/exact.h"

@@ -11,7 +11,7 @@
 #include "graph/op_graph.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
-#include "search/calls/bound.h"
+#include "search/call_latency/call_bound.h"
 #include "search/chain_bound.h"
 #include "search/max_load/branch_and_bound/load_bound.h"
 #include "search/part_costs/micro_batch_costs.h"

@@ -34,7 +34,7 @@
 //    the last. Where micro-batches make paths short, this is what the slowest stage takes.
 //
 // 6. Calls along a path (subgraph latency): what ops of one path cost that must be cut into runs, each of
-//    which fits a device (search/calls/bound.h). There, calls of a device do not wait for each other and CPUs
+//    which fits a device (search/call_latency/call_bound.h). There, calls of a device do not wait for each other and CPUs
 //    are as many as are needed, so of the others only the critical path holds.
 //
 // 7. Work and what must be sent for it (throughput of given costs): placements below a target, excluded by a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/bound.h"
+#include "search/call_latency/call_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "search/lower_bound.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
-#include "tests/search/calls/cases.h"
+#include "tests/search/call_latency/call_cases.h"
 
 namespace partita::search {
 namespace {

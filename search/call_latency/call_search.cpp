@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/search.h"
+#include "search/call_latency/call_search.h"
 
 #include <algorithm>
 #include <cassert>

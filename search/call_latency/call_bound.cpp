@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/bound.h"
+#include "search/call_latency/call_bound.h"
 
 #include <algorithm>
 #include <array>

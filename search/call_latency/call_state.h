@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "plan/evaluation/subgraph_latency.h"
-#include "search/calls/space.h"
+#include "search/call_latency/call_space.h"
 
 namespace partita::search {
 

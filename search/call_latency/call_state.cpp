@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/state.h"
+#include "search/call_latency/call_state.h"
 
 #include <algorithm>
 

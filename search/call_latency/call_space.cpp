@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/space.h"
+#include "search/call_latency/call_space.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/moves.h"
+#include "search/call_latency/call_moves.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Annealing for the latency of subgraph calls (plan/evaluation/subgraph_latency.h). A few logical chains, each of which
-// goes through some cycles from hot to cold; the proposals are those of search/calls/moves.h:
+// goes through some cycles from hot to cold; the proposals are those of search/call_latency/call_moves.h:
 //
 //     cycle     0      1      2      3    ...
 //     chain 0   fresh  best   fresh  best       fresh: from a placement of its own, from as hot as makes it
@@ -22,9 +22,9 @@
 #include <memory>
 #include <vector>
 
-#include "search/calls/moves.h"
-#include "search/calls/space.h"
-#include "search/calls/state.h"
+#include "search/call_latency/call_moves.h"
+#include "search/call_latency/call_space.h"
+#include "search/call_latency/call_state.h"
 #include "search/core/searcher.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/search/calls/cases.h"
+#include "tests/search/call_latency/call_cases.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/calls/search.h"
+#include "search/call_latency/call_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include "search/searchers.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
-#include "tests/search/calls/cases.h"
+#include "tests/search/call_latency/call_cases.h"
 
 namespace partita::search {
 namespace {

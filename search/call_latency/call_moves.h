@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/calls/state.h"
+#include "search/call_latency/call_state.h"
 #include "search/support/random.h"
 
 namespace partita::search {

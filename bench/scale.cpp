@@ -23,8 +23,8 @@
 #include "plan/lowering/lower.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/peak_memory.h"
+#include "search/bounds/lower_bound.h"
 #include "search/search_run.h"
-#include "search/lower_bound.h"
 
 namespace partita::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/table.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"
-#include "search/lower_bound.h"
+#include "search/bounds/lower_bound.h"
 
 namespace partita::cli {
 namespace {

@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
+#include "search/bounds/lower_bound.h"
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
 #include "search/core/evaluator_pool.h"
 #include "search/learned.h"
-#include "search/lower_bound.h"
 #include "search/searchers.h"
 
 namespace partita::search {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A number that no plan of a workload can beat in latency (plan/evaluation/subgraph_latency.h): number 6 of
-// search/lower_bound.h. Along one path of the graph ops follow each other, whatever the plan is:
+// search/bounds/lower_bound.h. Along one path of the graph ops follow each other, whatever the plan is:
 //
 //     path      v1 ──▶ v2 ──▶ v3 ──▶ v4 ──▶ v5 ──▶ v6
 //     plan      ╰─ accelerator ─╯   CPU   ╰─ acc. ─╯       runs: stretches on one device

@@ -7,7 +7,7 @@
 //
 // What splitting costs shows in the sum over the parts: whoever lacks a factor that is split is read by every
 // part, sizes are rounded up, no task is shorter than a launch. So more parts make paths shorter and work
-// larger (search/chain_bound.h).
+// larger (search/bounds/chain_bound.h).
 //
 // Every way to give the factors degrees whose product is the number of parts is priced, up to 16 parts; replicas
 // and summands make no part smaller and are left out. Beyond that, and where shares have no price that is known

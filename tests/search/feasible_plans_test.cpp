@@ -16,7 +16,7 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "search/lower_bound.h"
+#include "search/bounds/lower_bound.h"
 #include "search/search_run.h"
 #include "search/searchers.h"
 #include "search/support/random.h"

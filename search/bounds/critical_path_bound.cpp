@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/path_bound.h"
+#include "search/bounds/critical_path_bound.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "search/even_reading.h"
+#include "search/bounds/uniform_reads.h"
 
 namespace partita::search {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Good weights for the linear program of search/lower_bound.h, number 2: an approximate solution of
+// Good weights for the linear program of search/bounds/lower_bound.h, number 2: an approximate solution of
 // its dual by multiplicative weights. Any weights give a sound bound; these give a tight one.
 //
 // Time and memory of every class are rows of one packing problem, row weights sum to 1:

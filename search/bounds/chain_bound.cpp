@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/chain_bound.h"
+#include "search/bounds/chain_bound.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
-#include "search/longest_chain.h"
+#include "search/bounds/longest_chain.h"
 
 namespace partita::search {
 

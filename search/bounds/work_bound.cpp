@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/work_bound.h"
+#include "search/bounds/work_bound.h"
 
 #include <fmt/format.h>
 

@@ -20,7 +20,7 @@
 //        T  >=  ( sum_u min_c (w[c] p[u][c] + z[c] b[u][c]) - sum_c z[c] m[c] C[c] ) / sum_c w[c] m[c]
 //
 //    so poor weights cost tightness, never soundness: they are chosen in floating point
-//    (search/work_weights.h), and the bound follows from them in 128-bit integers. The z terms are
+//    (search/bounds/dual_prices.h), and the bound follows from them in 128-bit integers. The z terms are
 //    what follows from memory: fast devices that cannot hold everything leave work to slower ones.
 //
 // 3. One unit: all its time on its best device, over the most parts it can have.
@@ -43,7 +43,7 @@
 // 8. Chains (timeline): few parts make a chain of ops long, many make work larger, different numbers of parts
 //    one after the other make elements move, and slow devices serve a chain as often as quick ones that hold
 //    as much of it. A mean of the chain's length and the work of all devices, the least over all splits, by
-//    dynamic programming along the longest chain (search/chain_bound.h).
+//    dynamic programming along the longest chain (search/bounds/chain_bound.h).
 //
 // What unavoidable communication amounts to in bytes (a factor of a matrix product that is split is missing from
 // one of its three tensors, which then has to be summed or repeated) never limits on the machines at hand: it

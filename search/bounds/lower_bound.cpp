@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/lower_bound.h"
+#include "search/bounds/lower_bound.h"
 
 #include <fmt/format.h>
 
@@ -11,13 +11,13 @@
 #include "graph/op_graph.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
+#include "search/bounds/chain_bound.h"
+#include "search/bounds/critical_path_bound.h"
+#include "search/bounds/work_bound.h"
 #include "search/call_latency/call_bound.h"
-#include "search/chain_bound.h"
 #include "search/max_load/branch_and_bound/load_bound.h"
 #include "search/part_costs/micro_batch_costs.h"
 #include "search/part_costs/part_costs.h"
-#include "search/path_bound.h"
-#include "search/work_bound.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/longest_chain.h"
+#include "search/bounds/longest_chain.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/op_graph.h"
-#include "search/even_reading.h"
+#include "search/bounds/uniform_reads.h"
 
 namespace partita::search {
 

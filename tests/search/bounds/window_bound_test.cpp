@@ -4,9 +4,9 @@
 // between their windows. What bounds count on must not be more than that.
 #include <gtest/gtest.h>
 
+#include "search/bounds/lower_bound.h"
 #include "search/coarsening/op_groups.h"
 #include "search/configs/search_space.h"
-#include "search/lower_bound.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/lower_bound.h"
+#include "search/bounds/lower_bound.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/even_reading.h"
+#include "search/bounds/uniform_reads.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The longest chain of tasks of one micro-batch of which each reads evenly (even_reading.h) what the one before
+// The longest chain of tasks of one micro-batch of which each reads evenly (uniform_reads.h) what the one before
 // gives, every task at its shortest: forwards, in training the loss that reads the last result, and backwards.
 //
 //     fwd a ─▶ fwd b ─▶ fwd c ─▶ loss ─▶ bwd c ─▶ bwd b ─▶ bwd a
@@ -10,8 +10,8 @@
 
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
+#include "search/bounds/work_bound.h"
 #include "search/part_costs/part_costs.h"
-#include "search/work_bound.h"
 
 namespace partita::search {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of the lower bound that follows from chains of ops that are split, each in its own way: number 8 of
-// search/lower_bound.h. Three things a plan can have only two of: short chains (many parts), little work (few
+// search/bounds/lower_bound.h. Three things a plan can have only two of: short chains (many parts), little work (few
 // parts, for parts read the same operands and none is shorter than a launch), no communication (neighbours
 // alike).
 //
@@ -9,7 +9,7 @@
 //                                                            └─┬─┘    └─┬─┘   what moves: at least 3/4
 //
 // Chains. Every element of a tensor is given by a part of its producer and read by a part of each consumer. If a
-// consumer reads its operand evenly (even_reading.h), and positions of op 1 are drawn at random, each equally likely, then
+// consumer reads its operand evenly (uniform_reads.h), and positions of op 1 are drawn at random, each equally likely, then
 // an element of its result, positions of op 2 that read it, and so on, then positions of each op are equally
 // likely, and the parts that hold them are a chain of tasks that wait for each other. The mean of the lengths of
 // such chains is a mean of lengths of paths, so it is no longer than the plan. In it
@@ -32,9 +32,9 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
+#include "search/bounds/work_bound.h"
 #include "search/part_costs/micro_batch_costs.h"
 #include "search/part_costs/part_costs.h"
-#include "search/work_bound.h"
 
 namespace partita::search {
 

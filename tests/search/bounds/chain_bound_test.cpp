@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/chain_bound.h"
+#include "search/bounds/chain_bound.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
 #include "plan/tensors/lowering_cache.h"
+#include "search/bounds/lower_bound.h"
+#include "search/bounds/uniform_reads.h"
 #include "search/coarsening/op_groups.h"
 #include "search/configs/search_space.h"
-#include "search/even_reading.h"
-#include "search/lower_bound.h"
 #include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"

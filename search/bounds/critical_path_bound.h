@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of the lower bound that follow from precedence: numbers 1, 4 and 5 of
-// search/lower_bound.h. Heads and tails of every task, each task at its best device:
+// search/bounds/lower_bound.h. Heads and tails of every task, each task at its best device:
 //
 //     head   no plan can start the task earlier      tail   what must follow after it has ended
 //
@@ -14,9 +14,9 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
+#include "search/bounds/work_bound.h"
 #include "search/part_costs/micro_batch_costs.h"
 #include "search/part_costs/part_costs.h"
-#include "search/work_bound.h"
 
 namespace partita::search {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of the lower bound that follow from work and memory: numbers 2 and 3 of
-// search/lower_bound.h, and the prices that number 4 needs.
+// search/bounds/lower_bound.h, and the prices that number 4 needs.
 //
 // Units share their time and their bytes among devices in the same proportions. They are
 //
@@ -29,8 +29,8 @@
 #include "base/units.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
+#include "search/bounds/dual_prices.h"
 #include "search/part_costs/micro_batch_costs.h"
-#include "search/work_weights.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/work_weights.h"
+#include "search/bounds/dual_prices.h"
 
 #include <algorithm>
 #include <cmath>

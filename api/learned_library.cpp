@@ -5,7 +5,7 @@
 
 #include "api/shared_library.h"
 #include "base/error.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::api {
 namespace {

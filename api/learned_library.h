@@ -17,7 +17,7 @@
 
 #include "api/outputs.h"
 #include "rl/rl.h"
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
 
 #include <partita/search.h>
 

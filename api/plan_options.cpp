@@ -12,7 +12,7 @@
 #include "api/names.h"
 #include "api/request.h"
 #include "base/error.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::api {
 namespace {

@@ -19,7 +19,7 @@
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::api {
 

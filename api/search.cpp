@@ -15,8 +15,8 @@
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "base/error.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita {
 namespace {

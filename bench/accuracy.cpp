@@ -44,8 +44,8 @@
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
 #include "search/configs/covering_strategies.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

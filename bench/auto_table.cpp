@@ -19,8 +19,8 @@
 #include "bench/case_models.h"
 #include "bench/run_main.h"
 #include "plan/problem/problem.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

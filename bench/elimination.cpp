@@ -30,7 +30,7 @@
 #include "plan/problem/problem.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/data_parallel.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "search/variable_elimination/elimination_space.h"
 #include "search/variable_elimination/variable_elimination.h"
 

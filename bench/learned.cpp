@@ -22,8 +22,8 @@
 #include "bench/learner_flags.h"
 #include "bench/run_main.h"
 #include "rl/rl_search.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "plan/problem/problem.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::bench {
 namespace {

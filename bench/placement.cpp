@@ -28,8 +28,8 @@
 #include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
 #include "plan/problem/problem.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

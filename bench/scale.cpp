@@ -24,7 +24,7 @@
 #include "plan/problem/problem.h"
 #include "plan/simulation/peak_memory.h"
 #include "search/bounds/lower_bound.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::bench {
 namespace {

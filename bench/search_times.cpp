@@ -42,8 +42,8 @@
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "search/hybrid_parallel/data_parallel.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

@@ -31,8 +31,8 @@
 #include "bench/run_main.h"
 #include "rl/learner_options.h"
 #include "rl/rl_search.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::bench {
 namespace {

@@ -18,8 +18,8 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/table.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {
 namespace {

@@ -21,7 +21,7 @@
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {
 namespace {

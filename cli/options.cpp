@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {
 namespace {

@@ -25,8 +25,8 @@
 #include "cli/progress.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "cli/exit_code.h"
 #include "cli/load.h"
 #include "cli/model_facts.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::cli {
 

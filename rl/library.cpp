@@ -15,7 +15,7 @@
 #include "rl/policy_file.h"
 #include "rl/rl.h"
 #include "rl/rl_search.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::rl {
 namespace {

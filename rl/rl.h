@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
 
 namespace partita::rl {
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "plan/simulation/simulate.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::api {

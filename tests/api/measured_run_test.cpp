@@ -12,8 +12,8 @@
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "cost/machine/machine_file.h"
-#include "search/search_run.h"
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::api {
 namespace {

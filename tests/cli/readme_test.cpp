@@ -16,8 +16,8 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/cli/program.h"
 
 namespace partita::tests {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "rl/rl.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/search/conformance.h"
 
 extern "C" partita::search::LearnedSearchers* partita_make_learned(

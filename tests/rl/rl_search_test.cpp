@@ -21,7 +21,7 @@
 #include "plan/files/plan_file.h"
 #include "rl/policy_file.h"
 #include "rl/rl.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/rl/rl_cases.h"
 #include "tests/support/temporary_folder.h"
 

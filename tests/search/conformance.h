@@ -15,8 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/problem/problem.h"
-#include "search/search_run.h"
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::search {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/search/conformance.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"

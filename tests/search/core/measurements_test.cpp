@@ -13,8 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "search/learned.h"
-#include "search/search_run.h"
+#include "search/portfolio/learned.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/lowering/lower.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 

@@ -10,7 +10,7 @@
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "search/coarsening/op_groups.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 

@@ -10,10 +10,10 @@
 
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/composed.h"
 #include "search/mcmc/mcmc.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/composed.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"

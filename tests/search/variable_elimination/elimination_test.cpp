@@ -15,7 +15,7 @@
 #include "plan/legality/config_legality.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/data_parallel.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"

@@ -12,7 +12,7 @@
 #include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "search/support/random.h"
 
 namespace partita::search {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/max_load/exact/exact.h"
-#include "search/composed.h"
+#include "search/portfolio/composed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "search/max_load/exact/highs.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/max_load/contiguous/contiguous_cases.h"

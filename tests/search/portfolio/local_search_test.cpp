@@ -11,7 +11,7 @@
 #include "cost/cost_model.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 #include "tests/plan/public_workload.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/max_load/contiguous/contiguous_cases.h"

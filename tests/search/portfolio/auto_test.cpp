@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/composed.h"
+#include "search/portfolio/composed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"

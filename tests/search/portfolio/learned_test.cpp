@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
 
 #include <atomic>
 #include <memory>
@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "search/search_run.h"
-#include "search/searchers.h"
+#include "search/portfolio/search_run.h"
+#include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::search {

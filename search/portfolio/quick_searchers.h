@@ -19,7 +19,7 @@
 
 #include <vector>
 
-#include "search/staged_search.h"
+#include "search/portfolio/staged_search.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/composed.h"
+#include "search/portfolio/composed.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,8 +11,8 @@
 #include "search/max_load/contiguous/contiguous.h"
 #include "search/max_load/exact/exact.h"
 #include "search/max_load/local/load_search.h"
-#include "search/quick_searchers.h"
-#include "search/staged_search.h"
+#include "search/portfolio/quick_searchers.h"
+#include "search/portfolio/staged_search.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/learned.h"
+#include "search/portfolio/learned.h"
 
 #include "base/error.h"
 #include "search/core/engine.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/search_run.h"
+#include "search/portfolio/search_run.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
 #include "search/core/evaluator_pool.h"
-#include "search/learned.h"
-#include "search/searchers.h"
+#include "search/portfolio/learned.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::search {
 

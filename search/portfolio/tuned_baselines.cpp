@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/tuned_baselines.h"
+#include "search/portfolio/tuned_baselines.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "search/hybrid_parallel/baselines.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/list_scheduling/single_device.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 namespace partita::search {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/staged_search.h"
+#include "search/portfolio/staged_search.h"
 
 #include <utility>
 

@@ -29,8 +29,8 @@
 #include "plan/strategy/strategy.h"
 #include "search/core/engine.h"
 #include "search/core/searcher.h"
+#include "search/portfolio/tuned_baselines.h"
 #include "search/support/clock.h"
-#include "search/tuned_baselines.h"
 
 namespace partita::search {
 

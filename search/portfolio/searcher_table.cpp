@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "search/composed.h"
 #include "search/core/engine.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
-#include "search/learned.h"
 #include "search/list_scheduling/batch_split.h"
 #include "search/list_scheduling/critical_path.h"
 #include "search/list_scheduling/dfs.h"
@@ -23,6 +21,8 @@
 #include "search/list_scheduling/random_search.h"
 #include "search/list_scheduling/single_device.h"
 #include "search/max_load/contiguous/contiguous.h"
+#include "search/portfolio/composed.h"
+#include "search/portfolio/learned.h"
 #include "search/variable_elimination/elimination.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/quick_searchers.h"
+#include "search/portfolio/quick_searchers.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "plan/evaluation/max_load.h"
 #include "search/core/engine.h"
 #include "search/max_load/contiguous/contiguous.h"
-#include "search/searchers.h"
+#include "search/portfolio/searcher_table.h"
 #include "search/variable_elimination/elimination.h"
 
 namespace partita::search {

@@ -17,7 +17,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::api {
 

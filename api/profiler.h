@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures into a profile database what plans of a model are made of. Parts are measured where they are
-// used: whole models run, split in one way after another (search/configs/covering_strategies.h), each until the median of its
+// used: whole models run, split in one way after another (search/profiling/covering_strategies.h), each until the median of its
 // iterations is stable. Copies and collectives come along, and by size from small programs of their own
 // (transfer_probes.h).
 //
@@ -31,7 +31,7 @@
 #include "cost/profile/profile_database.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::api {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::api {
 

@@ -43,9 +43,9 @@
 #include "bench/run_main.h"
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
-#include "search/configs/covering_strategies.h"
 #include "search/portfolio/search_run.h"
 #include "search/portfolio/searcher_table.h"
+#include "search/profiling/covering_strategies.h"
 
 namespace partita::bench {
 namespace {

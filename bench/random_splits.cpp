@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "search/configs/config_table.h"
-#include "search/configs/covering_strategies.h"
+#include "search/profiling/covering_strategies.h"
 #include "search/support/random.h"
 
 namespace partita::bench {

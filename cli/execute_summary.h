@@ -9,7 +9,7 @@
 #include "api/pricing.h"
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::cli {
 

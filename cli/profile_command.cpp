@@ -26,7 +26,7 @@
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
 #include "plan/files/verify.h"
-#include "search/configs/covering_strategies.h"
+#include "search/profiling/covering_strategies.h"
 
 namespace partita::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "api/profiler.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::cli {
 

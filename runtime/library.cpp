@@ -11,7 +11,7 @@
 #include "runtime/execute/devices.h"
 #include "runtime/execute/execute.h"
 #include "runtime/execute/ranks.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 namespace {

@@ -28,7 +28,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "runtime/execute/executor.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "graph/host_tensor.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 

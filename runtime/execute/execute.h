@@ -3,7 +3,7 @@
 // A whole execution: values, program, iterations, and the comparison with one device.
 #pragma once
 
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 

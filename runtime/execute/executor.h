@@ -30,7 +30,7 @@
 #include "runtime/execute/iteration.h"
 #include "runtime/execute/pieces.h"
 #include "runtime/execute/program.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 

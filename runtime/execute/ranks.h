@@ -22,7 +22,7 @@
 #include "runtime/communicate/processes.h"
 #include "runtime/execute/devices.h"
 #include "runtime/execute/exchange.h"
-#include "runtime/runtime.h"
+#include "runtime/interface/runtime.h"
 
 namespace partita::runtime {
 

@@ -22,7 +22,7 @@
 
 #include "graph/op_graph.h"
 #include "graph/operators/part.h"
-#include "runtime/source_options.h"
+#include "runtime/interface/source_options.h"
 
 namespace partita::runtime {
 

@@ -36,13 +36,13 @@ void CallSpace::find_slots() {
         capacity.push_back(std::numeric_limits<std::int64_t>::max());
         std::ranges::replace(slot_of_device_, -1, cpus);
     }
-    std::vector<std::pair<plan::TaskId, std::int32_t>> pairs;
+    std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
     for (std::size_t g = 0; g < size(); ++g) {
         std::int32_t cpu = -1;
         for (const int d : groups->devices(g)) {
             const std::int32_t slot = slot_of_device_[static_cast<std::size_t>(d)];
             if (slot == cpus && cpu < 0) cpu = d;
-            pairs.emplace_back(static_cast<plan::TaskId>(g), slot);
+            pairs.emplace_back(static_cast<std::int32_t>(g), slot);
         }
         cpu_of_.push_back(cpu);
     }
@@ -53,8 +53,8 @@ void CallSpace::find_slots() {
 }
 
 void CallSpace::connect() {
-    std::vector<std::pair<plan::TaskId, std::int32_t>> forth;
-    std::vector<std::pair<plan::TaskId, std::int32_t>> back;
+    std::vector<std::pair<std::int32_t, std::int32_t>> forth;
+    std::vector<std::pair<std::int32_t, std::int32_t>> back;
     const std::vector<std::int32_t>& group_of = groups->groups().of;
     for (std::size_t op = 0; op < costs.ops; ++op) {
         for (const std::int32_t next : costs.after[op]) {

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/csr.h"
 #include "plan/evaluation/call_costs.h"
-#include "plan/tasks/task_graph.h"
 #include "search/coarsening/group_graph.h"
 
 namespace partita::search {

@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
+#include "base/csr.h"
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
-#include "plan/tasks/task_graph.h"
 
 namespace partita::search {
 

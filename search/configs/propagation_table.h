@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/tasks/task_graph.h"
+#include "base/csr.h"
 #include "search/coarsening/op_groups.h"
 #include "search/configs/config_table.h"
 #include "search/configs/layout_propagation.h"

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/tasks/task_graph.h"
+#include "base/csr.h"
 #include "search/coarsening/group_graph.h"
 
 namespace partita::search {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/configs/covering_strategies.h"
+#include "search/profiling/covering_strategies.h"
 
 #include <algorithm>
 #include <utility>

@@ -31,7 +31,7 @@
 #include "plan/tasks/task_graph.h"
 #include "plan/tasks/task_run.h"
 #include "runtime/communicate/launch.h"
-#include "runtime/source_options.h"
+#include "runtime/interface/source_options.h"
 
 namespace partita::runtime {
 

@@ -28,7 +28,8 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     # Paths below the repository are hashed as relative ones: a fresh clone finds what another clone
     # of the same sources has compiled.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-        "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${CCACHE}")
+        "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+        "CCACHE_SLOPPINESS=pch_defines,time_macros" "${CCACHE}")
 endif()
 if(CCACHE AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
     # The sanitizer presets: their debug information names sources relative to the build folder.

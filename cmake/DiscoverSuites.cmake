@@ -16,7 +16,7 @@ foreach(line IN LISTS lines)
         set(suite "${CMAKE_MATCH_1}")
         string(APPEND text
             "add_test([==[${suite}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==])\n"
-            "set_tests_properties([==[${suite}]==] PROPERTIES TIMEOUT 600 LABELS [==[${LABEL}]==])\n")
+            "set_tests_properties([==[${suite}]==] PROPERTIES TIMEOUT 1800 LABELS [==[${LABEL}]==])\n")
     endif()
 endforeach()
 if(text STREQUAL "")

@@ -5,12 +5,10 @@
 #     partita_folder(graph SOURCES units.cpp ... LINK ...)      one folder of a shared library
 #     partita_program(SOURCES main.cpp ... LINK ...)            build/<preset>/partita
 #     partita_test(graph SOURCES units_test.cpp ... LINK ...)   build/<preset>/tests/graph_test
-#     partita_test(graph BY_SUITE SOURCES ...)                  the same, fewer entries for ctest
 #     partita_bench(simulate SOURCES ... LINK ...)              build/<preset>/bench/simulate_bench
 #     partita_fuzz(onnx SOURCES fuzz_onnx.cpp LINK ...)         build/<preset>/tests/onnx_fuzz
 #
 # Every list names its sources, and may be empty while a folder has none.
-include(GoogleTest)
 
 # How our own code is compiled; nothing else carries flags.
 add_library(partita_flags INTERFACE)
@@ -161,21 +159,21 @@ function(partita_program)
     install(TARGETS partita RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
-# One test program per folder; ctest runs each of its tests by itself, with the folder as label. With
-# BY_SUITE it runs each suite as one: for many short tests in a program that takes long to start.
+# One test program per folder; ctest runs each of its suites as one test, with the folder as label: a process for each
+# of 1,600 tests would take longer than most of them.
 # Its code may use these macros:
 #
 #     PARTITA_SOURCE_DIR   the repository
 #     PARTITA_NODE_TESTS   the ONNX conformance node tests: NAME/model.onnx, NAME/case.json, ...
 #     PARTITA_PROGRAM      the partita program, if there is one
 function(partita_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "BY_SUITE" "" "SOURCES;LINK")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
     if(NOT arg_SOURCES)
         return()
     endif()
     set(target ${name}_test)
     add_executable(${target} ${arg_SOURCES})
-    target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
+    target_link_libraries(${target} PRIVATE partita_test_support partita_lib partita_flags Threads::Threads
         GTest::gmock GTest::gtest_main rapidcheck ${arg_LINK})
     target_compile_definitions(${target} PRIVATE
         "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\""
@@ -189,14 +187,10 @@ function(partita_test name)
     partita_reuse_headers(${target} test ${arg_LINK})
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-    if(arg_BY_SUITE)
-        partita_discover_suites(${target} ${name})
-    else()
-        gtest_discover_tests(${target} DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 600 LABELS ${name})
-    endif()
+    partita_discover_suites(${target} ${name})
 endfunction()
 
-# What gtest_discover_tests does, suite by suite.
+# What gtest_discover_tests does test by test.
 function(partita_discover_suites target label)
     set(suites "${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake")
     set(script "${PROJECT_SOURCE_DIR}/cmake/DiscoverSuites.cmake")

@@ -15,7 +15,7 @@ using graph::OpId;
 using graph::OpKind;
 
 /// A quoted Graphviz string; a newline in a name would end a line of the label.
-std::string quoted(std::string_view text) {
+std::string dot_quoted(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') result += '\\';
@@ -80,7 +80,7 @@ std::string node_of(const ExportInput& input, OpId id) {
     if (parts > 1) label += fmt::format(" x{}", parts);
     const bool striped = parts > 1 && parts <= kMostStripes;
     return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"{}];\n", id.value,
-                       quoted(label), quoted(op.name + ' ' + place_of(input, config)),
+                       dot_quoted(label), dot_quoted(op.name + ' ' + place_of(input, config)),
                        end ? "ellipse" : "box", fill(config.devices),
                        !striped ? ""
                        : end    ? ", style=wedged"
@@ -90,8 +90,9 @@ std::string node_of(const ExportInput& input, OpId id) {
 std::string legend(const ExportInput& input, const std::set<int>& devices, bool has_grey) {
     std::string text = "    subgraph cluster_devices {\n    label=\"devices\";\n";
     for (const int device : devices) {
-        text += fmt::format("    device{} [label={}, shape=box, fillcolor=\"{}\"];\n", device,
-                            quoted(input.problem.machine().device(device).name), colour(device));
+        text +=
+            fmt::format("    device{} [label={}, shape=box, fillcolor=\"{}\"];\n", device,
+                        dot_quoted(input.problem.machine().device(device).name), colour(device));
     }
     if (has_grey) {
         text += fmt::format("    many [label=\"more than {} devices\", fillcolor=\"{}\"];\n",
@@ -123,7 +124,7 @@ std::string dot(const ExportInput& input) {
 
     std::string text = fmt::format(
         "digraph {} {{\n    rankdir=TB;\n    node [style=filled, fontname=\"Helvetica\"];\n",
-        quoted(graph.name));
+        dot_quoted(graph.name));
     text += legend(input, devices, has_grey);
     int cluster = 0;
     for (const auto& [block, nodes] : blocks) {
@@ -132,7 +133,7 @@ std::string dot(const ExportInput& input) {
             continue;
         }
         text += fmt::format("    subgraph cluster_{} {{\n    label={};\n{}    }}\n", cluster++,
-                            quoted(block), nodes);
+                            dot_quoted(block), nodes);
     }
     return text + edges + "}\n";
 }

@@ -9,6 +9,7 @@
 
 #include "api/pricing.h"
 #include "base/error.h"
+#include "base/statistics.h"
 
 namespace partita::api {
 namespace {
@@ -39,12 +40,6 @@ std::string hardware_of(const runtime::Runtime& runtime, const cost::Machine& ma
                         "--machine out to plan for this host.",
                         machine.name(), error.what()));
     }
-}
-
-Time median(std::vector<Time> times) {
-    const auto middle = times.begin() + (std::ssize(times) - 1) / 2;
-    std::ranges::nth_element(times, middle);
-    return *middle;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/statistics.h"
 #include "plan/tasks/task_measurements.h"
 
 namespace partita::api {
@@ -52,9 +53,7 @@ void add(std::map<Key, Pool<Row>>& pools, const Key& key, Row row) {
 
 Measurement pooled(std::vector<Measurement> all) {
     const auto middle = [&](Time Measurement::*member) {
-        const auto at = all.begin() + std::ssize(all) / 2;
-        std::ranges::nth_element(all, at, {}, member);
-        return (*at).*member;
+        return quantile(all, 0.5, member).*member;
     };
     Measurement one = all.front();
     one.median = middle(&Measurement::median);

@@ -39,6 +39,7 @@
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "api/transfer_probes.h"
+#include "base/statistics.h"
 #include "bench/random_splits.h"
 #include "bench/run_main.h"
 #include "cost/machine/machine_file.h"
@@ -135,11 +136,6 @@ double spearman(const std::vector<Row>& rows) {
         bb += (b[i] - mean) * (b[i] - mean);
     }
     return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0.0;
-}
-
-double quantile(std::vector<double> values, double share) {
-    std::ranges::sort(values);
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
 /// All for one model, mode and number of cores.

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.h"
 #include "bench/case_models.h"
 #include "bench/learner_flags.h"
 #include "bench/run_main.h"
@@ -175,12 +176,6 @@ Result transfer(const plan::Problem& problem, const std::shared_ptr<rl::PolicyNe
             .to_scratch = placements(scratch.last())};
 }
 
-double median(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
-}
-
-/// Of every member.
 Result medians(const std::vector<Result>& results) {
     Result medians;
     for (double Result::*const member : kMembers) {

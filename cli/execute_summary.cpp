@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/statistics.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 
@@ -107,13 +108,6 @@ std::string check_text(const runtime::ExecuteResult& result) {
 }
 
 }  // namespace
-
-Time quantile(std::vector<Time> times, double share) {
-    std::ranges::sort(times);
-    const auto rank =
-        static_cast<std::size_t>(std::ceil(share * static_cast<double>(times.size())));
-    return times[std::min(times.size(), std::max<std::size_t>(rank, 1)) - 1];
-}
 
 bool check_passed(const runtime::ExecuteResult& result) {
     return std::ranges::all_of(result.differences, &runtime::Difference::ok);

@@ -20,10 +20,6 @@ struct Executed {
     int warmup = 0;
 };
 
-/// Nearest rank: the smallest value that at least that share of all values do not exceed. `times` is not
-/// empty.
-Time quantile(std::vector<Time> times, double share);
-
 /// Do all differences stay within their tolerance? True when nothing was compared.
 bool check_passed(const runtime::ExecuteResult& result);
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/statistics.h"
 #include "cli/model_facts.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -46,12 +47,6 @@ Types types_of(const api::ProfileReport& report) {
         }
     }
     return types;
-}
-
-/// Sorts.
-double median(std::vector<double>& values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
 }
 
 std::string works_table(const api::ProfileReport& report) {

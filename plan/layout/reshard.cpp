@@ -186,14 +186,9 @@ bool ReshardPlanner::is_served_locally(std::int32_t t) const {
 /// New pieces that need something from elsewhere, joined where they need the same old piece; each
 /// group and the groups in rising order.
 void ReshardPlanner::find_groups() {
-    roots_.resize(from_->pieces.size());
-    std::iota(roots_.begin(), roots_.end(), 0);
-    const auto root = [this](std::int32_t i) {
-        while (roots_[static_cast<std::size_t>(i)] != i) {  // halves the way for who comes next
-            std::int32_t& next = roots_[static_cast<std::size_t>(i)];
-            i = next = roots_[static_cast<std::size_t>(next)];
-        }
-        return i;
+    needed_together_.reset(from_->pieces.size());
+    const auto root = [this](std::int32_t t) {
+        return needed_together_.root(static_cast<std::size_t>(needs(t)[0].source));
     };
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(to_->pieces.size()); ++t) {
         if (needs(t).empty()) continue;
@@ -205,14 +200,13 @@ void ReshardPlanner::find_groups() {
         }
         remote_.push_back(t);
         for (const Need& need : needs(t)) {
-            const std::int32_t a = root(needs(t)[0].source);
-            const std::int32_t b = root(need.source);
-            roots_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+            needed_together_.unite(static_cast<std::size_t>(needs(t)[0].source),
+                                   static_cast<std::size_t>(need.source));
         }
     }
     group_of_.assign(from_->pieces.size(), -1);
     for (const std::int32_t t : remote_) {
-        std::int32_t& group = group_of_[static_cast<std::size_t>(root(needs(t)[0].source))];
+        std::int32_t& group = group_of_[root(t)];
         if (group < 0) {
             group = static_cast<std::int32_t>(groups_.size());
             groups_.emplace_back();
@@ -227,7 +221,7 @@ void ReshardPlanner::find_groups() {
     }
     grouped_.resize(begin);
     for (const std::int32_t t : remote_) {
-        const std::int32_t group = group_of_[static_cast<std::size_t>(root(needs(t)[0].source))];
+        const std::int32_t group = group_of_[root(t)];
         grouped_[groups_[static_cast<std::size_t>(group)].end++] = t;
     }
 }

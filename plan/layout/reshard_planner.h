@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/union_find.h"
 #include "cost/machine/machine.h"
 #include "plan/layout/layout.h"
 #include "plan/layout/reshard.h"
@@ -96,7 +97,7 @@ private:
     std::vector<Run> needs_of_;        ///< per new piece
     std::vector<std::int32_t> order_;  ///< while something is sorted
     std::vector<std::int32_t> first_equal_;
-    std::vector<std::int32_t> roots_;     ///< per old piece, while groups are found
+    UnionFind needed_together_;           ///< old pieces, while groups are found
     std::vector<std::int32_t> group_of_;  ///< per old piece that is a root
     std::vector<std::int32_t> remote_;    ///< new pieces that need something from elsewhere
     std::vector<Run> groups_;             ///< of grouped_

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
+
+#include "base/union_find.h"
 
 namespace partita::plan {
 
@@ -25,32 +26,25 @@ namespace {
 std::vector<std::int32_t> stages_by_appearance(const Problem& problem,
                                                const DevicesOfOp& devices_of, int& stages) {
     const auto devices = static_cast<std::size_t>(problem.device_count());
-    std::vector<std::int32_t> root(devices);
-    std::iota(root.begin(), root.end(), 0);
-    const auto find = [&root](std::int32_t device) {
-        while (root[static_cast<std::size_t>(device)] != device) {
-            std::int32_t& parent = root[static_cast<std::size_t>(device)];
-            device = parent = root[static_cast<std::size_t>(parent)];
-        }
-        return device;
-    };
+    UnionFind shared(devices);
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
         const std::span<const std::int32_t> of = devices_of(OpId(i));
         for (const std::int32_t device : of.subspan(1)) {
-            root[static_cast<std::size_t>(find(device))] = find(of[0]);
+            shared.unite(static_cast<std::size_t>(device), static_cast<std::size_t>(of[0]));
         }
     }
     std::vector<std::int32_t> of_root(devices, -1);
     stages = 0;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         if (!is_staged(problem, OpId(i))) continue;
-        std::int32_t& stage = of_root[static_cast<std::size_t>(find(devices_of(OpId(i))[0]))];
+        std::int32_t& stage =
+            of_root[shared.root(static_cast<std::size_t>(devices_of(OpId(i))[0]))];
         if (stage < 0) stage = stages++;
     }
     std::vector<std::int32_t> of_device(devices);
     for (std::size_t d = 0; d < devices; ++d) {
-        of_device[d] = of_root[static_cast<std::size_t>(find(static_cast<std::int32_t>(d)))];
+        of_device[d] = of_root[shared.root(d)];
     }
     return of_device;
 }

@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
+#include "base/statistics.h"
 #include "cost/discovery/host.h"
 #include "plan/lowering/lower.h"
 #include "plan/simulation/peak_memory.h"

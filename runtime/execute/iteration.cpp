@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/statistics.h"
 #include "runtime/execute/lanes.h"
 
 namespace partita::runtime {
@@ -62,13 +63,6 @@ std::vector<Time> durations(std::span<const plan::TaskRun> runs, std::size_t tas
         longest = std::max(longest, run.end - run.start);
     }
     return durations;
-}
-
-Time quantile(std::vector<Time>& times, double share) {
-    const auto rank = static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
-    const auto at = times.begin() + std::min(rank, std::ssize(times) - 1);
-    std::nth_element(times.begin(), at, times.end());
-    return *at;
 }
 
 bool is_stable(std::span<const Iteration> iterations) {

@@ -34,9 +34,6 @@ std::vector<plan::TaskRun> task_runs(const Program& program,
 /// Per task, of its longest step.
 std::vector<Time> durations(std::span<const plan::TaskRun> runs, std::size_t tasks);
 
-/// The one that so large a share of them, 1 or more, reach at most. Sorts as far as it must.
-Time quantile(std::vector<Time>& times, double share);
-
 /// The median of the iterations, five or more, lies within 1 % of the true one, by the spread of their middle
 /// half: that of a median of n is about 1.25 deviations over the root of n, and a quartile lies 0.67
 /// deviations off.

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/union_find.h"
 #include "graph/op_graph.h"
 #include "plan/problem/op_costs.h"
 
@@ -124,28 +125,18 @@ std::uint32_t WorkBound::add_unit(Unit unit) {
 /// A unit for every op, and for those that must share a device, where none of them can be split.
 void WorkBound::join_ops(const Problem& problem) {
     const std::size_t ops = problem.graph().op_count();
-    std::vector<std::uint32_t> parent(ops);
-    std::iota(parent.begin(), parent.end(), 0U);
-    const auto root = [&](std::size_t op) {
-        auto r = static_cast<std::uint32_t>(op);
-        while (parent[r] != r) r = parent[r] = parent[parent[r]];
-        return r;
-    };
+    UnionFind joined(ops);
     const auto whole = [&](OpId op) { return problem.split_limit(op) == 1; };
     for (const auto& together : problem.constraints().together) {
         if (!std::ranges::all_of(together, whole)) continue;
-        for (const OpId op : together) {
-            const std::uint32_t a = root(op.index());
-            const std::uint32_t b = root(together[0].index());
-            parent[std::max(a, b)] = std::min(a, b);
-        }
+        for (const OpId op : together) joined.unite(op.index(), together[0].index());
     }
     unit_of_.resize(ops);
     for (std::size_t i = 0; i < ops; ++i) {
-        if (root(i) == i) {
+        if (joined.root(i) == i) {
             unit_of_[i] = add_unit({OpId(i), problem.split_limit(OpId(i)), 0});
         } else {
-            unit_of_[i] = unit_of_[root(i)];
+            unit_of_[i] = unit_of_[joined.root(i)];
         }
         units_[unit_of_[i]].tasks += 2;
     }

@@ -11,6 +11,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/union_find.h"
 #include "graph/op_graph.h"
 
 namespace partita::search {
@@ -76,8 +77,7 @@ private:
 class Grouper {
 public:
     explicit Grouper(const Problem& problem)
-        : problem_(problem), graph_(problem.graph()), sets_(problem), parent_(graph_.op_count()) {
-        std::iota(parent_.begin(), parent_.end(), 0U);
+        : problem_(problem), graph_(problem.graph()), sets_(problem), joined_(graph_.op_count()) {
         facts_.reserve(graph_.op_count());
         const std::vector<int>* last = nullptr;  // most ops share one vector: intern it once
         int last_id = 0;
@@ -108,18 +108,14 @@ private:
         int cheap = 0;
     };
 
-    std::uint32_t root(std::size_t op) {
-        auto at = static_cast<std::uint32_t>(op);
-        while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
-        return at;
-    }
+    std::uint32_t root(std::size_t op) { return joined_.root(op); }
+    /// Of two roots.
     void unite(std::uint32_t a, std::uint32_t b, int allowed) {
-        const auto [low, high] = std::minmax(a, b);
-        parent_[high] = low;
-        facts_[low] = {.kept = facts_[a].kept + facts_[b].kept,
-                       .allowed = allowed,
-                       .products = facts_[a].products + facts_[b].products,
-                       .cheap = facts_[a].cheap + facts_[b].cheap};
+        joined_.unite(a, b);
+        facts_[root(a)] = {.kept = facts_[a].kept + facts_[b].kept,
+                           .allowed = allowed,
+                           .products = facts_[a].products + facts_[b].products,
+                           .cheap = facts_[a].cheap + facts_[b].cheap};
     }
     /// Joins unless no device would be left or have room.
     void join_if_it_fits(OpId a, OpId b) {
@@ -145,7 +141,7 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     DeviceSets sets_;
-    std::vector<std::uint32_t> parent_;
+    UnionFind joined_;
     std::vector<Facts> facts_;  ///< of roots
     std::string conflict_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A searcher proposes strategies. The engine owns loop, budget, seed, threads, best-so-far and
-// statistics (contract 5); a searcher supplies step():
+// statistics (docs/architecture.md); a searcher supplies step():
 //
 //     while (searcher.step(engine) == Status::in_progress && !engine.exhausted()) {}
 //

@@ -196,7 +196,7 @@ public:
     /// For progress: how much of what a searcher does without a budget is done, 0 to 1.
     void set_done(double share) { done_ = share; }
 
-    // For searchers that price by changes (walker.h).
+    // For searchers that price by changes (chain_runner.h).
 
     /// How many of these evaluations the budget grants; they count as made.
     [[nodiscard]] std::int64_t grant(std::int64_t wanted);

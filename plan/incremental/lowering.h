@@ -158,7 +158,7 @@ private:
     Tensor& touch(std::size_t row);
     void settle();
 
-    // joins.cpp
+    // lowering_fusion.cpp
     void touch_joins(std::size_t row, const TensorTasks& tasks);
     void find_joins_around(std::size_t block);
     void put_joins(std::size_t block, std::vector<Joined> joins);
@@ -166,13 +166,13 @@ private:
     [[nodiscard]] std::vector<Joined> joins_of(const std::vector<Member>& members);
     [[nodiscard]] const Joined* join_at(std::size_t row, std::size_t task) const;
 
-    // schedule.cpp
+    // lowering_stages.cpp
     void find_moved_blocks();
     [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
     /// With the pending change.
     [[nodiscard]] const Turns& turns() const { return next_turns_ ? *next_turns_ : turns_; }
 
-    // slots.cpp
+    // lowering_slots.cpp
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);

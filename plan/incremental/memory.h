@@ -16,7 +16,7 @@
 // What each tensor's buffers are is kept while the tensor keeps its tasks. Devices on which everything that
 // is ever held would fit together are left out.
 //
-// Cost: proportional to the tasks; see docs/search.md. No allocation once lists have grown.
+// Cost: proportional to the tasks; see docs/search-design.md. No allocation once lists have grown.
 // Threads: one object per thread.
 #pragma once
 

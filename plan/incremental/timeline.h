@@ -143,13 +143,13 @@ private:
     void keep_occupied(std::int32_t from);
     void keep_ends_after();
 
-    // windows.cpp: what of it a change concerns first, and its state at any time
+    // timeline_windows.cpp: what of it a change concerns first, and its state at any time
     std::int64_t find_windows();
     [[nodiscard]] bool waits_alike(std::size_t index) const;
     [[nodiscard]] std::int32_t position_at(std::int64_t time) const;
     void find_running(std::int32_t position, std::int64_t time);
 
-    // splice.cpp: where it can be followed again
+    // timeline_splice.cpp: where it can be followed again
     enum class Splice : std::uint8_t { no, jumped, finished };
     Splice try_splice();
     [[nodiscard]] bool has_started_the_same(std::int32_t position);
@@ -157,7 +157,7 @@ private:
     [[nodiscard]] std::int64_t next_relevant(std::int32_t position) const;
     [[nodiscard]] std::int64_t ready_before(Slot slot, std::int64_t now) const;
 
-    // replay.cpp: simulating
+    // timeline_replay.cpp: simulating
     bool replay();
     void restart(std::int64_t relevant, std::int64_t shift);
     void find_rest();

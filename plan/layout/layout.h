@@ -132,8 +132,8 @@ graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
 /// fastest.
 class Parts {
 public:
-    /// `config` must be legal (find_fault() of config.h). `base`: the positions that are split, all
-    /// of them or those of a micro-batch.
+    /// `config` must be legal (plan::find_fault() of config_legality.h). `base`: the positions that
+    /// are split, all of them or those of a micro-batch.
     Parts(const graph::OpRule& rule, const OpConfig& config, graph::Box base);
 
     [[nodiscard]] int size() const { return size_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One lowering, private to lower*.cpp; everyone else calls lower(). It goes through the iteration op by
-// op, and puts between their parts what the tensors around them need at that point (TensorTasks).
+// One lowering, private to plan/lowering; everyone else calls lower(). It goes through the iteration
+// op by op, and puts between their parts what the tensors around them need at that point (TensorTasks).
 #pragma once
 
 #include <cstdint>
@@ -84,7 +84,7 @@ private:
     }
     void join_collectives();
 
-    // lower_fetches.cpp: parameters that are fetched for each use
+    // fetch_limits.cpp: parameters that are fetched for each use
     void note_fetch(graph::TensorId t, TaskRange tasks);
     void note_readers(const std::vector<TaskId>& tasks);
     void note_gradient(graph::TensorId t, TaskRange tasks);

@@ -10,7 +10,7 @@
 //     interleaved   F0 F1 f0 f1 F2 b0 F3 b1 ... two chunks (F, f) of the model on each device
 //
 // A schedule is one row of a table: its window, in blocks, says everything. What stages and chunks
-// are follows from the strategy (pipeline.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS
+// are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS
 // 2019; Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021, section 2.2; Zhuang et al.,
 // On Optimizing the Communication of Model Parallelism, MLSys 2023, section 4.
 #pragma once

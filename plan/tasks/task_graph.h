@@ -90,7 +90,7 @@ struct Task {
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
     std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
-    std::int32_t joined = 0;  ///< of a collective: so many more tensors move with it (join.h)
+    std::int32_t joined = 0;  ///< more tensors that move with the collective (fused_collectives.h)
     cost::Collective collective = cost::Collective::all_reduce;
     cost::Algorithm algorithm = cost::Algorithm::direct;
     cost::Protocol protocol = cost::Protocol::none;

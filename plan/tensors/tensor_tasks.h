@@ -63,7 +63,7 @@ struct TensorTasks {
     /// It belongs to the same block of a schedule as what it waits for, if that is of one.
     std::vector<char> in_block;
     /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits for them
-    /// and for nothing else; then it may be joined (join.h). -1: no such block.
+    /// and for nothing else; then it may be joined (fused_collectives.h). -1: no such block.
     std::vector<std::int32_t> joins;
     std::vector<std::uint32_t> joinable;   ///< those that may be joined
     std::vector<std::vector<int>> groups;  ///< devices in order of rank

@@ -5,9 +5,10 @@
 //
 //     threads   ranks are threads of one process, on CPUs or GPUs, also   thread_communicator.h
 //               several on one GPU
-//     MPI       ranks lie in several processes or hosts                   mpi_communicator.h
 //     NCCL      one GPU per rank                                          nccl_communicator.h
-//     mailbox   any ranks between which numbered messages pass            mailbox_communicator.h
+//     mailbox   any ranks between which numbered messages pass, by MPI    mailbox_communicator.h
+//               (mpi_mailbox.h) or a TCP store (store_mailbox.h) also in
+//               several processes or hosts
 //
 // Every rank of the group calls the same operations in the same order; nothing has a tag. Tensors
 // are contiguous, of one type on all ranks, and of any shape: only the order of their elements

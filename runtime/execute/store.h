@@ -4,7 +4,7 @@
 // needs it.
 //
 // Threads: a buffer is written by one task and read by tasks that come after it, so values need no lock;
-// who waits for a task (worker.h) sees what it wrote.
+// who waits for a task (task_board.h) sees what it wrote.
 #pragma once
 
 #include <cstddef>

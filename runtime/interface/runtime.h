@@ -5,7 +5,7 @@
 //
 //     plan ── tasks in the plan's order ──▶ execute() ──▶ times per task, memory, outputs
 //
-// Several processes may share a plan's devices (ranks.h).
+// Several processes may share a plan's devices (runtime/execute/ranks.h).
 //
 // Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for ops
 // without a kernel, both before anything is loaded; InputError for values that cannot be had; DeviceError

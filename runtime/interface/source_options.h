@@ -11,7 +11,7 @@
 
 namespace partita::runtime {
 
-/// Where the values of inputs, parameters and constants come from (execute/sources.h).
+/// Where the values of inputs, parameters and constants come from (runtime/execute/sources.h).
 struct SourceOptions {
     const graph::TensorSource* model = nullptr;       ///< absent: nothing is in the model
     std::optional<std::uint64_t> random_weights;      ///< seed

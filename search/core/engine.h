@@ -70,7 +70,7 @@ struct EngineOptions {
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::optional<Duration> time_limit;       ///< >= 0; none: no limit
     std::optional<std::int64_t> evaluations;  ///< >= 0; none: no limit
-    bool default_budget = false;  ///< the limits above are none, and the engine chooses; see above
+    bool default_budget = false;              ///< no limits above: those of search_run.h
     std::uint64_t seed = 1;
     int threads = 1;          ///< >= 1; 0 = one per core
     bool contiguous = false;  ///< the searchers propose contiguous plans only, bounds are of these
@@ -196,7 +196,7 @@ public:
     /// For progress: how much of what a searcher does without a budget is done, 0 to 1.
     void set_done(double share) { done_ = share; }
 
-    // For searchers that price by changes (walker.h).
+    // For searchers that price by changes (chain_runner.h).
 
     /// How many of these evaluations the budget grants; they count as made.
     [[nodiscard]] std::int64_t grant(std::int64_t wanted);

@@ -27,7 +27,7 @@ constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
 constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
 
 /// With more, mcmc goes on further from what the others find: the optimum if nothing overlaps is hard to
-/// leave by small changes (docs/search.md).
+/// leave by small changes (docs/search-design.md).
 constexpr std::int64_t kFewEvaluations = 200;
 
 bool wants_elimination(const Engine& engine) {

@@ -16,7 +16,7 @@
 // what does not fit the memory is repaired (search/list_scheduling/memory_repair.h), and may then be less contiguous.
 // Ends: when that is known. With given costs infeasible means that no contiguous plan was found that fits.
 // Random: none. The value does not depend on the order or the numbers of ops.
-// Time: as many pairs of ideals as make pieces within the limit, 20 ns each; memory: pieces/table.h.
+// Time: as many pairs of ideals as make pieces within the limit, 20 ns each; memory: piece_table.h.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated annealing of assignments to devices, for the least largest load (loads/graph.h).
+// Simulated annealing of assignments to devices, for the least largest load (load_graph.h).
 //
 // The largest load alone is a flat landscape: most moves leave it as it is. So what is annealed is the sum
 // over devices of what each has above a share of the target, the least largest load of the run so far:

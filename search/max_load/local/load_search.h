@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Local search for the throughput of given costs: the least largest load over all assignments, contiguous or
-// not. A few logical chains make runs of simulated annealing (loads/annealer.h), one after the other:
+// not. A few logical chains make runs of simulated annealing (load_annealer.h), one after the other:
 //
 //     chain 0, 2    from the best plan so far; its first run from the plan that the search began with
 //     chain 1, 3    from any plan (every second run from the one that the search began with)
@@ -12,7 +12,7 @@
 // then the best of them is priced as a plan and known to all.
 //
 // After all work, and whenever it has doubled since, what lies on two or three devices of the best plan is placed
-// anew among these by branch and bound, until that helps no more (loads/neighbourhoods.h).
+// anew among these by branch and bound, until that helps no more (neighbourhoods.h).
 //
 // Optimal: no; never worse than its start. Ends: after `work`, without a budget; else with the budget.
 // Threads: chains are logical, the result does not depend on the number of threads.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large-neighbourhood search in assignments to devices, for the least largest load (loads/graph.h): what lies on
-// the busiest device and one or two others is placed anew among these by branch and bound (loads/tree.h), so that
-// none of them has as much as the busiest had. Everything else stays (loads/part.h).
+// Large-neighbourhood search in assignments to devices, for the least largest load (load_graph.h):
+// what lies on the busiest device and one or two others is placed anew among these by branch and bound
+// (load_tree.h), so that none of them has as much as the busiest had. Everything else stays
+// (load_part.h).
 //
 //     loads   9 7 8 6     {9 6}: found 8 7     8 7 8 7     {8 7}: none, {8 7}: none, {8 8}: found 7 7 ...
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of a load problem (loads/graph.h): what lies on a few devices may move among these, everything else stays.
+// A part of a load problem (load_graph.h): what lies on a few devices may move among these, everything else stays.
 //
 //     whole    a: 1 2 3    b: 4 5    c: 6 7    d: 8          part {a, c}    a: 1 2 3    c: 6 7    elsewhere: x
 //

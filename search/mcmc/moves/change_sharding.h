@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change home: another way to keep a parameter and to update it (parameter_homes.h), for one parameter,
+// Change home: another way to keep a parameter and to update it (parameter_sharding.h), for one parameter,
 // for those at the same place of all repetitions, or for all. Training only.
 //
 // Ratio: 0. The way is drawn evenly, whatever the present one is.

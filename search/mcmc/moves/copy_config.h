@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copy a config: ops around a random one take over its config, so that nothing is resharded between
-// them (follow.h). Every other time that one gets new degrees first, on the same devices or on others,
-// and a part of the network, or all of it, changes over together: data parallelism is one such move
+// them (layout_propagation.h). Every other time that one gets new degrees first, on the same devices
+// or on others, and a part of the network, or all of it, changes over together: data parallelism is one such move
 // away from a single device.
 //
 //     a ─▶ b ─▶ c ─▶ d ─▶ e      from c forward, 2 ops: d, e;  around c, 3 ops: b, d, a

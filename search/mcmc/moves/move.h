@@ -5,12 +5,12 @@
 //     log ratio = ln( q(back) / q(there) )      q: probability of being drawn; 0 for symmetric moves
 //
 // Metropolis-Hastings multiplies its acceptance by that ratio, so that no config is favoured because
-// it is drawn more often. What follows a changed op (draft.h: its group, sources, outputs) had been
-// placed by following too, or else its former place is lost and no single draw leads back; the ratio
-// leaves that out. A search for the best plan does not need an exact distribution.
+// it is drawn more often. What follows a changed op (proposal_builder.h: its group, sources, outputs)
+// had been placed by following too, or else its former place is lost and no single draw leads back;
+// the ratio leaves that out. A search for the best plan does not need an exact distribution.
 //
-// Every move keeps strategies legal (draft.h), draws from the given generator alone, and is one row
-// of the table: a file pair and a row are the whole registration.
+// Every move keeps strategies legal (proposal_builder.h), draws from the given generator alone, and is one
+// row of the table: a file pair and a row are the whole registration.
 // Source: Hastings, Biometrika 57, 1970; Jia et al., MLSys 2019, section 6.
 #pragma once
 

@@ -30,7 +30,7 @@ ARROWS = {
     "plan/layout": "base cost/collectives cost/machine graph/operators plan/strategy",
     "plan/problem": "base cost cost/collectives cost/machine cost/profile graph graph/operators "
                     "plan/strategy",
-    "plan/legality": "plan/layout plan/problem plan/strategy",
+    "plan/legality": "base plan/layout plan/problem plan/strategy",
     "plan/tasks": "base cost/collectives cost/machine cost/profile graph graph/operators "
                   "plan/layout plan/problem plan/strategy",
     "plan/tensors": "base cost/collectives cost/machine graph graph/operators plan/layout "

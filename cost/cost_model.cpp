@@ -83,32 +83,6 @@ std::string FirstMatch::name() const {
     return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Scaled::Scaled(std::shared_ptr<const CostModel> model, std::int64_t numerator,
-               std::int64_t denominator)
-    : model_(std::move(model)), numerator_(numerator), denominator_(denominator) {
-    assert(numerator > 0 && denominator > 0);
-}
-
-std::optional<Price> Scaled::price(const Work& work, const Device& device) const {
-    auto price = model_->price(work, device);
-    if (!price) return price;
-    const Int128 scaled =
-        (static_cast<Int128>(price->time.raw()) * numerator_ + denominator_ - 1) / denominator_;
-    if (scaled > Time::max().raw()) detail::throw_overflow(detail::TimeTag::kName);
-    price->time = Time(static_cast<std::int64_t>(scaled));
-    return price;
-}
-
-Share Scaled::least_share(const Work& work, const Device& device) const {
-    const Share share = model_->least_share(work, device);
-    const Int128 scaled = static_cast<Int128>(share.raw) * numerator_ / denominator_;
-    return std::min(Share{}, Share{static_cast<std::int64_t>(std::min<Int128>(scaled, share.raw))});
-}
-
-std::string Scaled::name() const {
-    return fmt::format("{} x {}/{}", model_->name(), numerator_, denominator_);
-}
-
 std::shared_ptr<const CostModel> default_cost_model() {
     return std::make_shared<FirstMatch>(std::vector<std::shared_ptr<const CostModel>>{
         std::make_shared<GivenCostModel>(), std::make_shared<Roofline>()});

@@ -111,22 +111,6 @@ private:
     std::vector<std::shared_ptr<const CostModel>> models_;
 };
 
-/// Another model's times by a factor numerator/denominator > 0, rounded up.
-class Scaled final : public CostModel {
-public:
-    Scaled(std::shared_ptr<const CostModel> model, std::int64_t numerator,
-           std::int64_t denominator);
-    [[nodiscard]] std::optional<Price> price(const Work& work, const Device& device) const override;
-    [[nodiscard]] std::string name() const override;
-    [[nodiscard]] bool uses_signatures() const override { return model_->uses_signatures(); }
-    [[nodiscard]] Share least_share(const Work& work, const Device& device) const override;
-
-private:
-    std::shared_ptr<const CostModel> model_;
-    std::int64_t numerator_;
-    std::int64_t denominator_;
-};
-
 /// Given costs, then roofline: what `plan` uses when there is no profile.
 std::shared_ptr<const CostModel> default_cost_model();
 

@@ -2,10 +2,8 @@
 #include "plan/evaluation/evaluator.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
-#include "plan/evaluation/additive.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
 #include "plan/legality/stages.h"
@@ -52,7 +50,6 @@ public:
 
 protected:
     [[nodiscard]] const Problem& problem() const { return problem_; }
-    [[nodiscard]] LayoutCache& cache() { return cache_; }
 
 private:
     /// `evaluation` has the makespan as its value.
@@ -106,49 +103,18 @@ private:
     std::optional<SubgraphLatency> latency_;
 };
 
-/// Memory and busy times are those of the timeline.
-class AdditiveEvaluator final : public TimelineEvaluator {
-public:
-    using TimelineEvaluator::TimelineEvaluator;
-
-    Evaluation evaluate(const Strategy& strategy) override {
-        Evaluation evaluation = TimelineEvaluator::evaluate(strategy);
-        evaluation.value = additive_time(problem(), strategy, cache());
-        return evaluation;
-    }
-};
-
-template <class T>
-std::unique_ptr<Evaluator> make(const Problem& problem, Scheduler scheduler) {
-    return std::make_unique<T>(problem, scheduler);
-}
-
-constexpr std::array kEvaluators = {
-    EvaluatorRow{"timeline", "makespan of the simulated task graph: latency, step time",
-                 &make<TimelineEvaluator>},
-    EvaluatorRow{"max-load", "time per sample of a full pipeline: the busiest device or channel",
-                 &make<MaxLoadEvaluator>},
-    EvaluatorRow{"subgraph-latency",
-                 "latency under given costs, where accelerators are called with subgraphs",
-                 &make<SubgraphLatencyEvaluator>},
-    EvaluatorRow{"additive", "sum over ops and reshards, as if nothing overlapped",
-                 &make<AdditiveEvaluator>},
-};
-
 }  // namespace
-
-std::span<const EvaluatorRow> evaluator_table() {
-    return kEvaluators;
-}
 
 bool is_makespan(const Problem& problem) {
     return problem.objective() != Objective::throughput && !has_given_costs(problem);
 }
 
 std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler scheduler) {
-    if (is_makespan(problem)) return kEvaluators[0].make(problem, scheduler);
-    const bool is_load = problem.objective() == Objective::throughput;
-    return kEvaluators[is_load ? 1 : 2].make(problem, scheduler);
+    if (is_makespan(problem)) return std::make_unique<TimelineEvaluator>(problem, scheduler);
+    if (problem.objective() == Objective::throughput) {
+        return std::make_unique<MaxLoadEvaluator>(problem, scheduler);
+    }
+    return std::make_unique<SubgraphLatencyEvaluator>(problem, scheduler);
 }
 
 Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const Timeline& timeline) {

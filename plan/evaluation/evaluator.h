@@ -59,15 +59,6 @@ public:
     [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
 };
 
-using EvaluatorFactory = std::unique_ptr<Evaluator> (*)(const Problem&, Scheduler);
-
-struct EvaluatorRow {
-    std::string_view name;
-    std::string_view summary;
-    EvaluatorFactory make;
-};
-std::span<const EvaluatorRow> evaluator_table();
-
 /// Is the value the makespan of the simulated task graph? Not so for throughput, and under given costs.
 bool is_makespan(const Problem& problem);
 

@@ -100,7 +100,6 @@ Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
     find_batch();
     find_gradients();
     price_ops();
-    rank_ops();
     priorities_ = op_priorities(*this);
     if (const auto fault = find_batch_fault(*this, 1)) throw InputError(*fault + ".");
     if (const auto fault = find_batch_fault(*this, options_.policy.micro_batches)) {
@@ -298,50 +297,6 @@ Bytes Problem::persistent_bytes(OpId op) const {
     return 2 * tensor_bytes(t) + optimizer_state_bytes(graph_.tensor(t),
                                                        graph_.tensor(t).elements(),
                                                        options_.policy.optimizer);
-}
-
-void Problem::rank_ops() {
-    // Mean over the pairs of a sample of devices: ranks order ops, they need no exactness.
-    const int devices = machine_.device_count();
-    const int step = std::max(1, devices / 32);
-    std::int64_t pairs = 0;
-    Int128 latency = 0;
-    double seconds_per_byte = 0;
-    for (int a = 0; a < devices; a += step) {
-        for (int b = 0; b < devices; b += step) {
-            if (a == b) continue;
-            const cost::Route route = machine_.route(a, b);
-            latency += route.latency.raw();
-            seconds_per_byte += 1.0 / static_cast<double>(route.bandwidth);
-            ++pairs;
-        }
-    }
-    const auto mean_copy = [&](const graph::Op& op) {
-        if (op.given) return op.given->communication_time;
-        if (pairs == 0 || op.outputs.empty()) return Time{0};
-        Bytes bytes;
-        for (const TensorId t : op.outputs) {
-            if (!is_resident(t)) bytes += tensor_bytes(t);
-        }
-        const double mean = seconds_per_byte / static_cast<double>(pairs);
-        return Time(static_cast<std::int64_t>(latency / pairs)) +
-               time_from_seconds(static_cast<double>(bytes.raw()) * mean);
-    };
-    rank_.assign(graph_.op_count(), Time{0});
-    for (std::size_t i = graph_.op_count(); i-- > 0;) {
-        const graph::Op& op = graph_.ops()[i];
-        Time longest;
-        for (const TensorId t : op.outputs) {
-            for (const graph::Use use : graph_.uses(t)) {
-                longest = std::max(longest, rank_[use.op.index()]);
-            }
-        }
-        Int128 sum = 0;
-        for (const int device : class_device_) sum += total_time(OpId(i), device).raw();
-        const Time mean(static_cast<std::int64_t>(sum / class_count_));
-        const Time copy = longest > Time{0} ? mean_copy(op) : Time{0};
-        rank_[i] = mean + copy + longest;
-    }
 }
 
 std::string Problem::model_digest() const {

@@ -4,7 +4,7 @@
 // user's constraints; and what every searcher needs to know of them, computed once:
 //
 //     rules       of every op                          gradients   which ops have a backward task
-//     op costs    forward and backward, per device     ranks       op priorities, frozen
+//     op costs    forward and backward, per device     priorities  of ops, frozen
 //
 // Immutable after construction, so any number of threads may read it. `check()` is run by the
 // constructor: a Problem that exists is well formed (contract 1). It need not be feasible.
@@ -138,10 +138,6 @@ public:
     [[nodiscard]] Time least_forward_time(graph::OpId op, int device) const;
     [[nodiscard]] Time least_backward_time(graph::OpId op, int device) const;
     [[nodiscard]] Time least_update_time(graph::OpId op, int device) const;
-    [[nodiscard]] Time least_total_time(graph::OpId op, int device) const {
-        return least_forward_time(op, device) + least_backward_time(op, device) +
-               least_update_time(op, device);
-    }
     /// Of one more contribution to all of the gradient of `t`.
     [[nodiscard]] Time least_accumulate_time(graph::TensorId t, int device) const;
     /// No single task of these is shorter: the launch interval, or less where shorter ones were
@@ -206,12 +202,8 @@ public:
     /// Smallest possible time of all phases of the op over its allowed devices.
     [[nodiscard]] Time best_time(graph::OpId op) const { return best_time_[op.index()]; }
 
-    /// Frozen op priority: longest path to a sink by mean time (computation plus communication);
-    /// higher = more urgent. Independent of any strategy.
-    [[nodiscard]] Time rank(graph::OpId op) const { return rank_[op.index()]; }
-
-    /// The same for a forward or a backward as their place in one order (op_priorities.h); smaller =
-    /// more urgent.
+    /// Frozen priority of a forward or a backward, as its place in one order (op_priorities.h); smaller =
+    /// more urgent. Independent of any strategy.
     [[nodiscard]] std::int32_t priority(graph::OpId op, bool backward) const {
         return priorities_[2 * op.index() + (backward ? 1 : 0)];
     }
@@ -245,7 +237,6 @@ private:
     [[nodiscard]] bool is_never_cut(graph::OpId op) const;
     void find_gradients();
     void price_ops();
-    void rank_ops();
 
     const graph::OpGraph& graph_;
     const cost::Machine& machine_;
@@ -273,7 +264,6 @@ private:
     bool uses_signatures_ = false;
     bool measures_transfers_ = false;
     std::vector<Time> best_time_;
-    std::vector<Time> rank_;
     std::vector<std::int32_t> priorities_;
 };
 

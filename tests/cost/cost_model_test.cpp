@@ -131,16 +131,5 @@ TEST(FirstMatch, NeedsAModel) {
     EXPECT_THROW(FirstMatch({}), std::invalid_argument);
 }
 
-TEST(Scaled, MultipliesAndRoundsUp) {
-    const Scaled scaled(std::make_shared<Roofline>(), 3, 2);
-    EXPECT_EQ(scaled.price(work(0, 0), gpu())->time, nanoseconds(7'500));
-    Device device = gpu();
-    device.launch_interval = Time{1};
-    EXPECT_EQ(scaled.price(work(0, 0), device)->time, Time{2});
-    EXPECT_EQ(scaled.name(), "roofline x 3/2");
-    const Scaled unknown(std::make_shared<GivenCostModel>(), 3, 2);
-    EXPECT_EQ(unknown.price(work(0, 0), gpu()), std::nullopt);
-}
-
 }  // namespace
 }  // namespace partita::cost

@@ -196,19 +196,5 @@ TEST(Additive, SharesTheReshardsOfAParameterAmongItsReaders) {
     EXPECT_LE(value, makespan(problem, strategy) + Time{3});  // rounding
 }
 
-TEST(Additive, IsAnEvaluatorOfTheTable) {
-    const auto rows = evaluator_table();
-    const auto row = std::ranges::find(rows, "additive", &EvaluatorRow::name);
-    ASSERT_NE(row, rows.end());
-    const cost::Machine machine = switched_machine(4);
-    const graph::OpGraph graph = chain(2);
-    const Problem problem = make_problem(graph, machine, training());
-    const Strategy strategy =
-        search::data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1));
-    const Evaluation evaluation = row->make(problem, Scheduler::pct)->evaluate(strategy);
-    EXPECT_EQ(evaluation.value, additive(problem, strategy));
-    EXPECT_EQ(evaluation.devices.size(), 4U);
-}
-
 }  // namespace
 }  // namespace partita::plan

@@ -96,18 +96,5 @@ TEST(Evaluation, OverflowIsWhatIsAboveTheCapacity) {
     EXPECT_EQ(evaluator->evaluate(on_devices({0, 1})).overflow, Bytes{0});
 }
 
-TEST(EvaluatorTable, NamesAreDistinctAndEvaluatorsEvaluate) {
-    const graph::OpGraph graph = two_layers();
-    const cost::Machine machine = switched_machine(1);
-    const Problem problem = make_problem(graph, machine);
-    std::string last;
-    for (const EvaluatorRow& row : evaluator_table()) {
-        EXPECT_NE(row.name, last);
-        last = row.name;
-        const auto evaluator = row.make(problem, Scheduler::pct);
-        EXPECT_GT(evaluator->evaluate(on_devices(std::vector<int>(7, 0))).value, Time{0});
-    }
-}
-
 }  // namespace
 }  // namespace partita::plan

@@ -234,7 +234,7 @@ TEST(Problem, LookupsReadOnlyWhatTheyReturn) {
     }
 }
 
-TEST(Problem, RanksFallAlongEveryEdge) {
+TEST(Problem, ForwardsComeBeforeThoseThatReadThem) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);
     ProblemOptions options;
@@ -242,7 +242,7 @@ TEST(Problem, RanksFallAlongEveryEdge) {
     const Problem problem = make_problem(graph, machine, options);
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         for (const graph::OpId next : graph.successors(graph::OpId(i))) {
-            EXPECT_GE(problem.rank(graph::OpId(i)), problem.rank(next));
+            EXPECT_LT(problem.priority(graph::OpId(i), false), problem.priority(next, false));
         }
     }
 }

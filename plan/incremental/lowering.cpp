@@ -12,7 +12,6 @@ using graph::Op;
 using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
-using Kind = TensorEvent::Kind;
 
 namespace {
 
@@ -51,7 +50,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       lanes_(cache.lanes()),
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
-      finds_(2 * graph_.op_count() * static_cast<std::size_t>(rows().micro_batches())),
+      finds_(rows().blocks(graph_)),
       parts_(finds_.size(), 0),
       joined_(finds_.size()),
       slot_count_(first_slot(finds_.size())),
@@ -70,34 +69,28 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
 }
 
 void IncrementalLowering::number_events() {
+    const IterationScript& script = layouts_.script();
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
-        const TensorEvents& events = layouts_.events()[row];
-        for (std::size_t e = 0; e < events.events.size(); ++e) {
-            const TensorEvent& event = events.events[e];
-            const bool backward = is_backward(event);
-            // What is the same in all micro-batches goes backward after the last.
-            const bool own = problem_.is_batched(event.op) || !backward ||
-                             event.kind == Kind::fold || event.kind == Kind::parameter ||
-                             event.kind == Kind::update;
-            const int m = own ? event.micro_batch : rows().micro_batches() - 1;
-            const auto priority = problem_.priority(event.op, backward);
-            event_keys_[row].push_back(
-                keys_.of_event(priority, m, place_of(graph_.op(event.op), event)));
-            if (is_for_parts(event)) finds_[block_row(row, event.block)].push_back({row, e});
-        }
+        event_keys_[row].resize(layouts_.events()[row].events.size());
     }
-}
-
-PartBlock IncrementalLowering::block_at(std::size_t block) const {
-    const std::size_t row = block / 2;
-    const auto m = static_cast<std::size_t>(rows().micro_batches());
-    return {OpId(row / m), static_cast<std::int32_t>(row % m), block % 2 != 0};
+    for (const ScriptStep& step : script.steps) {
+        const auto priority = problem_.priority(step.op, step.pass);
+        for (std::uint32_t e = step.begin; e < step.end; ++e) {
+            const EventId id = script.events[e];
+            event_keys_[id.row][id.event] =
+                keys_.of_event(priority, step.micro_batch, e - step.begin);
+        }
+        if (!step.has_parts) continue;
+        const auto found = script.before_parts(step);
+        finds_[block_row({step.op, rows().own(step.op, step.micro_batch), step.pass})].assign(
+            found.begin(), found.end());
+    }
 }
 
 bool IncrementalLowering::exists(const PartBlock& block) const {
     if (rows().own(block.op, block.micro_batch) != block.micro_batch) return false;
     const OpKind kind = graph_.op(block.op).kind;
-    if (!block.backward) return kind == OpKind::compute;
+    if (block.pass == Pass::forward) return kind == OpKind::compute;
     return (kind == OpKind::compute || kind == OpKind::output) && problem_.has_backward(block.op);
 }
 
@@ -152,8 +145,8 @@ void IncrementalLowering::look_up() {
 void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
     for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
         const OpLayouts& layouts = layouts_.of(op, m);
-        const bool forward = exists({op, m, false});
-        const bool backward = exists({op, m, true});
+        const bool forward = exists({op, m, Pass::forward});
+        const bool backward = exists({op, m, Pass::backward});
         for (const std::int32_t device : layouts.devices) {
             const auto c = static_cast<std::size_t>(problem_.device_class(device));
             const auto row = static_cast<std::size_t>(compute_row(device));
@@ -191,8 +184,7 @@ void IncrementalLowering::change_op(OpId op) {
         }
         for (const TensorId t : of.outputs) rows_near_.add(rows().row(t, m));
         if (!rows().runs_in(op, m)) continue;
-        blocks_.add(block_row({op, m, false}));
-        blocks_.add(block_row({op, m, true}));
+        for (const Pass pass : kAllPasses) blocks_.add(block_row({op, m, pass}));
     }
 }
 

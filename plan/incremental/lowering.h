@@ -126,11 +126,6 @@ private:
         std::int64_t duration = 0;
         std::vector<Member> members;
     };
-    /// What one event of a tensor is for the parts of an op.
-    struct Find {
-        std::size_t row = 0;
-        std::size_t event = 0;
-    };
     /// Numbers, each once.
     struct Marked {
         std::vector<std::size_t> list;
@@ -183,10 +178,8 @@ private:
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
 
     [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }
-    [[nodiscard]] PartBlock block_at(std::size_t block) const;
-    [[nodiscard]] std::size_t block_row(const PartBlock& block) const {
-        return 2 * rows().row(block.op, block.micro_batch) + (block.backward ? 1 : 0);
-    }
+    [[nodiscard]] PartBlock block_at(std::size_t block) const { return rows().block(block); }
+    [[nodiscard]] std::size_t block_row(const PartBlock& block) const { return rows().row(block); }
     [[nodiscard]] std::size_t block_row(std::size_t row, std::int32_t block) const {
         return block_row(layouts_.events()[row].blocks[static_cast<std::size_t>(block)]);
     }
@@ -208,7 +201,7 @@ private:
     std::vector<Tensor> tensors_;  ///< by row
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
-    std::vector<std::vector<Find>> finds_;     ///< by block: what its parts find
+    std::vector<std::vector<EventId>> finds_;  ///< by block: what its parts find
     std::vector<int> parts_;                   ///< by block: so many have slots
     std::vector<std::vector<Joined>> joined_;  ///< by block
     std::vector<Slot> free_;

@@ -70,13 +70,14 @@ void IncrementalLowering::emit_block(std::size_t block) {
     const PartBlock of = block_at(block);
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
-    const std::int32_t turn = turns().of(of.op, of.micro_batch, of.backward);
-    const bool after_forward = of.backward && graph_.op(of.op).kind == graph::OpKind::compute;
+    const std::int32_t turn = turns().of(of.op, of.micro_batch, of.pass);
+    const bool backward = of.pass == Pass::backward;
+    const bool after_forward = backward && graph_.op(of.op).kind == graph::OpKind::compute;
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
-        for (const Find& find : finds_[block]) {
+        for (const EventId& find : finds_[block]) {
             const TensorTasks& tasks = *tensors_[find.row].tasks;
             const TensorStep& step = tasks.steps[find.event];
             if (!step.waits) continue;
@@ -85,11 +86,12 @@ void IncrementalLowering::emit_block(std::size_t block) {
             }
         }
         if (after_forward) {
-            gathered_.push_back(first_slot(block_row({of.op, of.micro_batch, false})) + part);
+            gathered_.push_back(first_slot(block_row({of.op, of.micro_batch, Pass::forward})) +
+                                part);
         }
         emit({.slot = first + part,
               .lane = device,
-              .duration = (of.backward ? layouts.backward : layouts.forward)[device_class].raw(),
+              .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
               .key = key_of_part(of, part),
               .predecessors = {}},
              turn);
@@ -99,9 +101,9 @@ void IncrementalLowering::emit_block(std::size_t block) {
 
 std::uint64_t IncrementalLowering::key_of_part(const PartBlock& block, int part) const {
     // What is the same in all micro-batches goes backward after the last.
-    const bool last = block.backward && !problem_.is_batched(block.op);
+    const bool last = block.pass == Pass::backward && !problem_.is_batched(block.op);
     const int m = last ? rows().micro_batches() - 1 : block.micro_batch;
-    return keys_.of_part(problem_.priority(block.op, block.backward), m, part);
+    return keys_.of_part(problem_.priority(block.op, block.pass), m, part);
 }
 
 }  // namespace partita::plan

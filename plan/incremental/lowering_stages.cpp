@@ -29,9 +29,9 @@ void IncrementalLowering::find_moved_blocks() {
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
         for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
-            for (const bool backward : {false, true}) {
-                if (next_turns_->of(op, m, backward) == turns_.of(op, m, backward)) continue;
-                blocks_.add(block_row({op, m, backward}));
+            for (const Pass pass : kAllPasses) {
+                if (next_turns_->of(op, m, pass) == turns_.of(op, m, pass)) continue;
+                blocks_.add(block_row({op, m, pass}));
             }
         }
     }

@@ -6,9 +6,6 @@
 
 namespace partita::plan {
 
-using graph::Op;
-using Kind = TensorEvent::Kind;
-
 namespace {
 
 constexpr int kKeyBits = 64;
@@ -19,30 +16,14 @@ int bits_for(std::size_t count) {
     return static_cast<int>(std::bit_width(std::max<std::size_t>(count, 1) - 1));
 }
 
-/// No place is that large.
-std::size_t places_of(const Op& op) {
-    return std::max<std::size_t>(2, op.inputs.size() + 2 * op.outputs.size());
-}
-
 }  // namespace
 
-std::size_t place_of(const Op& op, const TensorEvent& event) {
-    const auto operand = static_cast<std::size_t>(event.operand);
-    switch (event.kind) {
-    case Kind::backward_use: return op.outputs.size() + operand;
-    case Kind::result_use: return op.outputs.size() + op.inputs.size() + operand;
-    case Kind::update: return 1;
-    default: return operand;
-    }
-}
-
 std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& policy) {
-    std::size_t places = 1;
-    for (const Op& op : problem.graph().ops()) places = std::max(places, places_of(op));
+    const std::size_t places = most_events_of_a_step(problem.graph());
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
     keys.turns_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
-    const int priority_bits = bits_for(2 * problem.graph().op_count());
+    const int priority_bits = bits_for(kPasses * problem.graph().op_count());
     const int micro_batch_bits = bits_for(static_cast<std::size_t>(policy.micro_batches));
     const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.turns_)) - priority_bits -
                      micro_batch_bits - 1 - bits_for(places);

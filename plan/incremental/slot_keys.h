@@ -5,7 +5,8 @@
 //
 //     turn of the schedule | frozen priority of the op | micro-batch | 1 for parts | event of the op | task
 //
-// where all behind the priority is how lower() numbers the tasks of an op in one direction. Each field is
+// where all behind the priority is how lower() numbers the tasks of an op in one pass: the place of an event is that in
+// its step of the script. Each field is
 // as wide as the problem asks for, and tasks have what is left: 16 bits or more.
 #pragma once
 
@@ -15,7 +16,7 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "plan/tensors/tensor_events.h"
+#include "plan/tensors/iteration_script.h"
 
 namespace partita::plan {
 
@@ -73,8 +74,5 @@ private:
     int micro_batch_shift_ = 0;
     int event_shift_ = 0;
 };
-
-/// The place of an event among those of its op in one direction, as lower() visits them.
-std::size_t place_of(const graph::Op& op, const TensorEvent& event);
 
 }  // namespace partita::plan

@@ -30,24 +30,25 @@ Turns::Turns(const Problem& problem, const Policy& policy, Pipeline pipeline)
                               .training = problem.mode() == Mode::training};
     const std::size_t positions =
         static_cast<std::size_t>(pipeline_.stages) * static_cast<std::size_t>(schedule.chunks);
-    turns_.assign(2 * positions * static_cast<std::size_t>(micro_batches_), -1);
+    turns_.assign(kPasses * positions * static_cast<std::size_t>(micro_batches_), -1);
     for (int stage = 0; stage < pipeline_.stages; ++stage) {
         std::int32_t turn = 0;
         for (const Block& block : sequence_of(schedule, shape, stage)) {
             const int position = stage + pipeline_.stages * block.chunk;
-            turns_[index_of(position, block.micro_batch, block.backward)] = turn++;
+            turns_[index_of(position, block.micro_batch,
+                            block.backward ? Pass::backward : Pass::forward)] = turn++;
         }
     }
 }
 
-std::size_t Turns::index_of(int position, int micro_batch, bool backward) const {
+std::size_t Turns::index_of(int position, int micro_batch, Pass pass) const {
     const auto row = static_cast<std::size_t>(position) * static_cast<std::size_t>(micro_batches_);
-    return (row + static_cast<std::size_t>(micro_batch)) * 2 + (backward ? 1 : 0);
+    return pass_row(row + static_cast<std::size_t>(micro_batch), pass);
 }
 
-std::int32_t Turns::of(graph::OpId op, int micro_batch, bool backward) const {
+std::int32_t Turns::of(graph::OpId op, int micro_batch, Pass pass) const {
     if (turns_.empty() || !pipeline_.has(op)) return -1;
-    return turns_[index_of(pipeline_.position[op.index()], micro_batch, backward)];
+    return turns_[index_of(pipeline_.position[op.index()], micro_batch, pass)];
 }
 
 namespace {

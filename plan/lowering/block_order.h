@@ -29,14 +29,14 @@ public:
 
     [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
     /// -1: the op is in no block, or there is no schedule.
-    [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, bool backward) const;
+    [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, Pass pass) const;
 
 private:
-    [[nodiscard]] std::size_t index_of(int position, int micro_batch, bool backward) const;
+    [[nodiscard]] std::size_t index_of(int position, int micro_batch, Pass pass) const;
 
     int micro_batches_;
     Pipeline pipeline_;                ///< empty without a schedule
-    std::vector<std::int32_t> turns_;  ///< by position, micro-batch, direction
+    std::vector<std::int32_t> turns_;  ///< by position, micro-batch, pass
 };
 
 /// Adds the control edges. Every turn of a device must depend, if at all, on its earlier ones.

@@ -29,7 +29,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache
       layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
-      first_parts_(2 * graph_.op_count() * static_cast<std::size_t>(rows_.micro_batches()), -1) {
+      first_parts_(rows_.blocks(graph_), -1) {
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         if (layouts_.events()[row].events.empty()) continue;
         tensors_[row].events = &layouts_.events()[row];
@@ -38,14 +38,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache
 }
 
 TaskGraph Lowering::run() {
-    for (int m = 0; m < rows_.micro_batches(); ++m) {
-        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            if (rows_.runs_in(OpId(i), m)) lower_forward(OpId(i), m);
-        }
-    }
-    for (int m = 0; m < rows_.micro_batches() && problem_.mode() == Mode::training; ++m) {
-        for (std::size_t i = graph_.op_count(); i-- > 0;) lower_backward(OpId(i), m);
-    }
+    for (const ScriptStep& step : layouts_.script().steps) lower(step);
     for (const Tensor& tensor : tensors_) {
         if (tensor.tasks == nullptr) continue;
         for (const auto& [device, bytes] : tensor.tasks->persistent) {
@@ -59,87 +52,51 @@ TaskGraph Lowering::run() {
     return tasks;
 }
 
-void Lowering::lower_forward(OpId id, int micro_batch) {
-    const Op& op = graph_.op(id);
-    std::vector<Found> operands;
-    for (const TensorId t : op.inputs) {
-        if (t.valid()) operands.push_back(next(t, micro_batch));
+void Lowering::lower(const ScriptStep& step) {
+    const IterationScript& script = layouts_.script();
+    std::vector<Found> found;
+    for (const EventId event : script.before_parts(step)) found.push_back(lower(event));
+    if (step.has_parts)
+        add_parts({step.op, rows_.own(step.op, step.micro_batch), step.pass}, found);
+    const Op& op = graph_.op(step.op);
+    const bool views = step.pass == Pass::forward && problem_.rule(step.op).alias &&
+                       !op.inputs.empty() && op.inputs[0].valid();
+    for (const EventId event : script.after_parts(step)) {
+        const Found after = lower(event);
+        if (views) make_views(found[0], after);
     }
-    if (op.kind == OpKind::compute) {
-        for (const TaskId task :
-             add_parts(TaskKind::forward, {id, rows_.own(id, micro_batch), false}, operands)) {
-            if (op.given) build_.add_persistent(build_.task(task).device, op.given->memory);
-        }
-    }
-    const bool views = problem_.rule(id).alias && !op.inputs.empty() && op.inputs[0].valid();
-    add_results(id, micro_batch, views ? &operands[0] : nullptr);
 }
 
 /// A view keeps its operand's buffer alive instead of allocating one of its own.
-void Lowering::add_results(OpId id, int micro_batch, const Found* viewed) {
-    for (const TensorId t : graph_.op(id).outputs) {
-        const Tensor& tensor = *next(t, micro_batch).tensor;
-        if (viewed == nullptr) continue;
-        for (std::size_t part = 0; part < viewed->step->parts; ++part) {
-            const auto held = held_by(*viewed->tensor->tasks, *viewed->step, part);
-            if (held.size() != 1 || held[0].buffer < 0) continue;
-            const std::int32_t root =
-                viewed->tensor->buffers[static_cast<std::size_t>(held[0].buffer)];
-            if (build_.buffer(root).writer >= 0) build_.make_view(tensor.buffers[part], root);
-        }
+void Lowering::make_views(const Found& viewed, const Found& result) {
+    for (std::size_t part = 0; part < viewed.step->parts; ++part) {
+        const auto held = held_by(*viewed.tensor->tasks, *viewed.step, part);
+        if (held.size() != 1 || held[0].buffer < 0) continue;
+        const std::int32_t root = viewed.tensor->buffers[static_cast<std::size_t>(held[0].buffer)];
+        if (build_.buffer(root).writer >= 0) build_.make_view(result.tensor->buffers[part], root);
     }
 }
 
-void Lowering::lower_backward(OpId id, int micro_batch) {
-    const Op& op = graph_.op(id);
-    if (op.kind == OpKind::parameter) {
-        lower_parameter(id, micro_batch);
-        return;
-    }
-    if (!problem_.has_backward(id)) return;
-    if (!rows_.ends_in(id, micro_batch)) {
-        for (const TensorId t : op.outputs) {
-            if (problem_.has_gradient(t)) next(t, micro_batch);
-        }
-        return;
-    }
-    const graph::OpRule& rule = problem_.rule(id);
-    const bool loss = op.kind == OpKind::output;
-    std::vector<Found> found;
-    for (const TensorId t : op.outputs) {
-        if (problem_.has_gradient(t)) found.push_back(next(t, micro_batch));
-    }
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid() || (!loss && !saves_operand(rule, i))) continue;
-        found.push_back(next(op.inputs[i], micro_batch));
-    }
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        if (saves_result(rule, i)) found.push_back(next(op.outputs[i], micro_batch));
-    }
-    add_parts(loss ? TaskKind::loss : TaskKind::backward, {id, rows_.own(id, micro_batch), true},
-              found);
-    for (const TensorId t : op.inputs) {
-        if (t.valid() && (loss || problem_.has_gradient(t))) next(t, micro_batch);
-    }
+namespace {
+
+TaskKind kind_of(const Op& op, Pass pass) {
+    if (pass == Pass::forward) return TaskKind::forward;
+    return op.kind == OpKind::output ? TaskKind::loss : TaskKind::backward;
 }
 
-void Lowering::lower_parameter(OpId id, int micro_batch) {
-    const TensorId t = graph_.op(id).outputs[0];
-    if (!problem_.has_gradient(t)) return;
-    next(t, micro_batch);
-    if (strategy_.update(id).refetch) note_gradient(t, tensors_[rows_.row(t, micro_batch)].latest);
-    if (micro_batch + 1 == rows_.micro_batches()) next(t, micro_batch);
-}
+}  // namespace
 
-std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
-                                        const std::vector<Found>& found) {
+std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vector<Found>& found) {
+    const Op& op = graph_.op(block.op);
+    const TaskKind kind = kind_of(op, block.pass);
+    const bool backward = block.pass == Pass::backward;
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
-    first_parts_[block_row(block)] = build_.task_count();
+    first_parts_[rows_.row(block)] = build_.task_count();
     std::vector<TaskId> tasks;
     for (int part = 0; part < layouts.parts; ++part) {
         const int device = layouts.devices[static_cast<std::size_t>(part)];
         const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
-        const auto& sources = block.backward ? layouts.backward_sources : layouts.forward_sources;
+        const auto& sources = backward ? layouts.backward_sources : layouts.forward_sources;
         const TaskId task = build_.add_task(
             {.kind = kind,
              .source =
@@ -149,13 +106,14 @@ std::vector<TaskId> Lowering::add_parts(TaskKind kind, const PartBlock& block,
              .device = device,
              .part = layouts.parts > 1 ? part : -1,
              .micro_batch = rows_.label(block.op, block.micro_batch),
-             .turn = turns_.of(block.op, block.micro_batch, block.backward),
-             .rank = problem_.priority(block.op, block.backward),
-             .duration = (block.backward ? layouts.backward : layouts.forward)[device_class]});
+             .turn = turns_.of(block.op, block.micro_batch, block.pass),
+             .rank = problem_.priority(block.op, block.pass),
+             .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
         if (kind == TaskKind::backward) {
-            build_.add_edge(first_part({block.op, block.micro_batch, false}) + part, task);
+            build_.add_edge(first_part({block.op, block.micro_batch, Pass::forward}) + part, task);
         }
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
+        if (op.given && !backward) build_.add_persistent(device, op.given->memory);
         tasks.push_back(task);
     }
     note_readers(tasks);
@@ -170,13 +128,14 @@ void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
     }
 }
 
-/// Lowers what the tensor needs for its next event.
-Lowering::Found Lowering::next(TensorId t, int micro_batch) {
-    Tensor& tensor = tensors_[rows_.row(t, micro_batch)];
-    const TensorStep& step = tensor.tasks->steps[tensor.next++];
+/// Lowers what the tensor needs for the event; its events come in their order.
+Lowering::Found Lowering::lower(EventId id) {
+    Tensor& tensor = tensors_[id.row];
+    const TensorEvent& event = tensor.events->events[id.event];
+    const TensorStep& step = tensor.tasks->steps[id.event];
     tensor.latest.begin = build_.task_count();
     const std::size_t first = tensor.ids.size();
-    for (std::size_t i = first; i < step.tasks; ++i) add_local_task(tensor, i);
+    for (std::size_t i = first; i < step.tasks; ++i) add_local_task(tensor, i, event);
     tensor.latest.end = build_.task_count();
     for (std::size_t i = tensor.buffers.size(); i < step.buffers; ++i) add_local_buffer(tensor, i);
     for (std::size_t i = first; i < step.tasks; ++i) {
@@ -184,16 +143,18 @@ Lowering::Found Lowering::next(TensorId t, int micro_batch) {
             build_.add_read(tensor.ids[i], tensor.buffers[static_cast<std::size_t>(buffer)]);
         }
     }
-    if (step.fetched) note_fetch(t, tensor.latest);
+    if (step.fetched) note_fetch(tensor.events->tensor, tensor.latest);
+    if (event.kind == TensorEvent::Kind::parameter && strategy_.update(event.op).refetch) {
+        note_gradient(tensor.events->tensor, tensor.latest);
+    }
     return {&tensor, &step};
 }
 
-void Lowering::add_local_task(Tensor& tensor, std::size_t index) {
-    const TensorEvent& event = tensor.events->events[tensor.next - 1];
+void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEvent& event) {
     Task task = tensor.tasks->tasks[index];
     task.tensor = tensor.events->tensor;
     task.op = graph_.tensor(task.tensor).producer;
-    task.rank = problem_.priority(event.op, is_backward(event));
+    task.rank = problem_.priority(event.op, pass_of(event));
     if (tensor.tasks->in_block[index] != 0) task.turn = turn_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
                           ? build_.add_collective(
@@ -232,7 +193,7 @@ TaskId Lowering::resolved(const Tensor& tensor, TaskRef ref) const {
 }
 
 TaskId Lowering::first_part(const PartBlock& block) const {
-    const TaskId first = first_parts_[block_row(block)];
+    const TaskId first = first_parts_[rows_.row(block)];
     assert(first >= 0);
     return first;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One lowering, private to plan/lowering; everyone else calls lower(). It goes through the iteration
-// op by op, and puts between their parts what the tensors around them need at that point (TensorTasks).
+// One lowering, private to plan/lowering; everyone else calls lower(). It walks the iteration's script, and
+// puts between the parts of ops what the tensors around them need at that point (TensorTasks).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,6 @@ private:
     struct Tensor {
         const TensorEvents* events = nullptr;
         const TensorTasks* tasks = nullptr;
-        std::size_t next = 0;     ///< event
         TaskRange latest;         ///< tasks of the event before
         std::vector<TaskId> ids;  ///< of its tasks
         std::vector<std::int32_t> buffers;
@@ -66,22 +65,16 @@ private:
     using ByDevice = std::vector<std::pair<int, TaskId>>;  ///< rising
 
     // lower.cpp
-    void lower_forward(graph::OpId id, int micro_batch);
-    void lower_backward(graph::OpId id, int micro_batch);
-    void lower_parameter(graph::OpId id, int micro_batch);
-    std::vector<TaskId> add_parts(TaskKind kind, const PartBlock& block,
-                                  const std::vector<Found>& found);
+    void lower(const ScriptStep& step);
+    std::vector<TaskId> add_parts(const PartBlock& block, const std::vector<Found>& found);
     void connect(TaskId task, std::size_t part, const Found& found);
-    void add_results(graph::OpId id, int micro_batch, const Found* viewed);
-    Found next(graph::TensorId t, int micro_batch);
-    void add_local_task(Tensor& tensor, std::size_t index);
+    void make_views(const Found& viewed, const Found& result);
+    Found lower(EventId event);
+    void add_local_task(Tensor& tensor, std::size_t index, const TensorEvent& event);
     void add_local_buffer(Tensor& tensor, std::size_t index);
     [[nodiscard]] std::int32_t turn_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
     [[nodiscard]] TaskId first_part(const PartBlock& block) const;
-    [[nodiscard]] std::size_t block_row(const PartBlock& block) const {
-        return 2 * rows_.row(block.op, block.micro_batch) + (block.backward ? 1 : 0);
-    }
     void join_collectives();
 
     // fetch_limits.cpp: parameters that are fetched for each use
@@ -101,7 +94,7 @@ private:
     StrategyLayouts layouts_;
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
-    std::vector<TaskId> first_parts_;  ///< by block_row; -1: not lowered
+    std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block; -1: not lowered
     std::vector<Fetch> fetches_;       ///< in order of lowering
     std::size_t fetches_read_ = 0;     ///< those whose readers are known
 };

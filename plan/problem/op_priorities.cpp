@@ -23,34 +23,35 @@ Time update_path(const Problem& problem, OpId id, int device) {
     return problem.update_time(id, device) + sent;
 }
 
-/// By 2 * op + (backward ? 1 : 0).
+/// By pass_row().
 std::vector<Time> paths_to_end(const Problem& problem) {
     const graph::OpGraph& graph = problem.graph();
-    std::vector<Time> path(2 * graph.op_count());
+    std::vector<Time> path(kPasses * graph.op_count());
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.op(OpId(i));
         const int device = problem.allowed_devices(OpId(i))[0];
         if (op.kind == OpKind::parameter) {
-            path[2 * i + 1] = update_path(problem, OpId(i), device);
+            path[pass_row(i, Pass::backward)] = update_path(problem, OpId(i), device);
             continue;
         }
         if (!problem.has_backward(OpId(i))) continue;
         Time longest;
         for (const TensorId t : op.inputs) {
             if (!t.valid() || !problem.has_gradient(t)) continue;
-            longest = std::max(longest, path[2 * graph.tensor(t).producer.index() + 1]);
+            longest =
+                std::max(longest, path[pass_row(graph.tensor(t).producer.index(), Pass::backward)]);
         }
-        path[2 * i + 1] = problem.backward_time(OpId(i), device) + longest;
+        path[pass_row(i, Pass::backward)] = problem.backward_time(OpId(i), device) + longest;
     }
     for (std::size_t i = graph.op_count(); i-- > 0;) {
-        Time longest = path[2 * i + 1];
+        Time longest = path[pass_row(i, Pass::backward)];
         for (const TensorId t : graph.op(OpId(i)).outputs) {
             for (const graph::Use use : graph.uses(t)) {
-                longest = std::max(longest, path[2 * use.op.index()]);
+                longest = std::max(longest, path[pass_row(use.op.index(), Pass::forward)]);
             }
         }
         const int device = problem.allowed_devices(OpId(i))[0];
-        path[2 * i] = problem.forward_time(OpId(i), device) + longest;
+        path[pass_row(i, Pass::forward)] = problem.forward_time(OpId(i), device) + longest;
     }
     return path;
 }
@@ -62,8 +63,9 @@ std::vector<std::int32_t> op_priorities(const Problem& problem) {
     std::vector<std::size_t> order(path.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto key = [&](std::size_t i) {
-        const bool backward = i % 2 != 0;  // runs in the opposite order
-        const auto op = static_cast<std::int64_t>(i / 2);
+        // Runs in the opposite order.
+        const bool backward = i % kPasses == static_cast<std::size_t>(Pass::backward);
+        const auto op = static_cast<std::int64_t>(i / kPasses);
         return std::tuple(-path[i].raw(), backward, backward ? -op : op);
     };
     std::sort(order.begin(), order.end(),

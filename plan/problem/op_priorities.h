@@ -8,7 +8,7 @@ namespace partita::plan {
 
 class Problem;
 
-/// Frozen priorities: place of every op's forward (2 * op) and backward (2 * op + 1; of a parameter its
+/// Frozen priorities: by pass_row(), place of every op's forward and backward (of a parameter its
 /// update) in the order of their longest paths to the end of an iteration, by times of whole ops. Smaller
 /// = more urgent; no two are equal. Independent of any strategy, so that a change of one op changes the
 /// priority of no other. Source: Topcuoglu et al., HEFT, TPDS 2002 (upward rank).

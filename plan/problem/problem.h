@@ -24,6 +24,7 @@
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"
 #include "plan/problem/op_costs.h"
+#include "plan/strategy/pass.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {
@@ -204,8 +205,8 @@ public:
 
     /// Frozen priority of a forward or a backward, as its place in one order (op_priorities.h); smaller =
     /// more urgent. Independent of any strategy.
-    [[nodiscard]] std::int32_t priority(graph::OpId op, bool backward) const {
-        return priorities_[2 * op.index() + (backward ? 1 : 0)];
+    [[nodiscard]] std::int32_t priority(graph::OpId op, Pass pass) const {
+        return priorities_[pass_row(op.index(), pass)];
     }
 
     /// SHA-256 of the graph, for plan files (computed on demand).

@@ -128,14 +128,14 @@ bool LayoutCache::forget_if_large() {
     return true;
 }
 
-const std::vector<TensorEvents>& LayoutCache::events(int micro_batches) {
-    const auto known = events_.find(micro_batches);
-    if (known != events_.end()) return known->second;
-    return events_.emplace(micro_batches, tensor_events(problem_, micro_batches)).first->second;
+const IterationScript& LayoutCache::script(int micro_batches) {
+    const auto known = scripts_.find(micro_batches);
+    if (known != scripts_.end()) return known->second;
+    return scripts_.emplace(micro_batches, iteration_script(problem_, micro_batches)).first->second;
 }
 
 const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
-    const TensorEvents& events = this->events(key.micro_batches)[row];
+    const TensorEvents& events = script(key.micro_batches).tensors[row];
     const std::uint64_t hash = hash_of(events.alike, key);
     const std::int32_t known = tensor_index_.find(hash, [&](std::int32_t i) {
         const TensorEntry& entry = tensors_[static_cast<std::size_t>(i)];

@@ -22,6 +22,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/resource_sets.h"
+#include "plan/tensors/iteration_script.h"
 #include "plan/tensors/tensor_events.h"
 #include "plan/tensors/tensor_tasks.h"
 
@@ -93,9 +94,9 @@ public:
     /// `config` must be legal. Stays valid until forget_if_large().
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
 
-    /// By MicroBatchRows::row. Stays valid.
-    const std::vector<TensorEvents>& events(int micro_batches);
-    /// Of a row of events(key.micro_batches). Stays valid until forget_if_large().
+    /// Stays valid.
+    const IterationScript& script(int micro_batches);
+    /// Of a row of script(key.micro_batches). Stays valid until forget_if_large().
     const TensorTasks& tasks(std::size_t row, const TensorKey& key);
 
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
@@ -139,7 +140,7 @@ private:
     std::deque<TensorEntry> tensors_;  ///< the same
     HashIndex tensor_index_;
     std::size_t kept_tasks_ = 0;
-    std::map<int, std::vector<TensorEvents>> events_;  ///< by micro-batches
+    std::map<int, IterationScript> scripts_;  ///< by micro-batches
 };
 
 }  // namespace partita::plan

@@ -14,7 +14,7 @@ StrategyLayouts::StrategyLayouts(const Problem& problem, const Strategy& strateg
     : problem_(problem),
       cache_(cache),
       rows_(problem, strategy.policy.micro_batches),
-      events_(cache.events(strategy.policy.micro_batches)),
+      script_(cache.script(strategy.policy.micro_batches)),
       ops_(problem.graph().op_count() * static_cast<std::size_t>(rows_.micro_batches())),
       updates_(problem.graph().op_count()) {
     key_.micro_batches = strategy.policy.micro_batches;
@@ -89,7 +89,7 @@ std::int32_t StrategyLayouts::layout_at(const TensorEvent& event) const {
 }
 
 const TensorTasks& StrategyLayouts::tasks(std::size_t row) {
-    const TensorEvents& events = events_[row];
+    const TensorEvents& events = script_.tensors[row];
     const Update& update = updates_[problem_.graph().tensor(events.tensor).producer.index()];
     key_.refetch = update.refetch;
     key_.accumulate_locally = update.accumulate_locally;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/strategy/strategy.h"
+#include "plan/tensors/iteration_script.h"
 #include "plan/tensors/lowering_cache.h"
 #include "plan/tensors/tensor_events.h"
 
@@ -31,7 +32,8 @@ public:
     }
     /// Of a row of events. Looked up anew each time.
     [[nodiscard]] const TensorTasks& tasks(std::size_t row);
-    [[nodiscard]] const std::vector<TensorEvents>& events() const { return events_; }
+    [[nodiscard]] const IterationScript& script() const { return script_; }
+    [[nodiscard]] const std::vector<TensorEvents>& events() const { return script_.tensors; }
 
     void set(graph::OpId op, const OpConfig& config);
     void set_update(graph::OpId parameter, const UpdateConfig& update);
@@ -47,7 +49,7 @@ private:
     const Problem& problem_;
     LayoutCache& cache_;
     MicroBatchRows rows_;
-    const std::vector<TensorEvents>& events_;
+    const IterationScript& script_;
     std::vector<const OpLayouts*> ops_;  ///< by row
     std::vector<Update> updates_;        ///< by op
     TensorKey key_;                      ///< kept for its memory

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to a tensor in one iteration, in the order of lowering: who makes it, who reads it,
+// What happens to a tensor in one iteration, in order (iteration_script.h): who makes it, who reads it,
 // who gives and who takes its gradient. Follows from the graph alone; where all that happens is what
 // strategies say.
 //
@@ -15,14 +15,15 @@
 
 #include "graph/ids.h"
 #include "plan/problem/problem.h"
+#include "plan/strategy/pass.h"
 
 namespace partita::plan {
 
-/// All parts of an op in one direction of one micro-batch. A loss is the backward of an output.
+/// All parts of an op in one pass of one micro-batch. A loss is the backward of an output.
 struct PartBlock {
     graph::OpId op;
     std::int32_t micro_batch = 0;  ///< 0 of ops that are the same in all
-    bool backward = false;
+    Pass pass = Pass::forward;
     friend auto operator<=>(const PartBlock&, const PartBlock&) = default;
 };
 
@@ -45,9 +46,10 @@ struct TensorEvent {
     graph::OpId op;
 };
 
-/// Does it happen in the backward pass?
-constexpr bool is_backward(const TensorEvent& event) {
-    return event.kind != TensorEvent::Kind::home && event.kind != TensorEvent::Kind::forward_use;
+constexpr Pass pass_of(const TensorEvent& event) {
+    const bool forward =
+        event.kind == TensorEvent::Kind::home || event.kind == TensorEvent::Kind::forward_use;
+    return forward ? Pass::forward : Pass::backward;
 }
 
 struct TensorEvents {
@@ -60,7 +62,7 @@ struct TensorEvents {
     std::vector<TensorEvent> events;
 };
 
-/// Micro-batches of tensors and ops by number: row of the tensor in micro-batch m.
+/// Micro-batches of tensors and ops, and blocks of parts, by number: row of the tensor in micro-batch m.
 class MicroBatchRows {
 public:
     MicroBatchRows(const Problem& problem, int micro_batches)
@@ -89,13 +91,24 @@ public:
     }
     [[nodiscard]] int micro_batches() const { return micro_batches_; }
 
+    // By block: rows of ops, and the passes of each.
+    [[nodiscard]] std::size_t row(const PartBlock& block) const {
+        return pass_row(row(block.op, block.micro_batch), block.pass);
+    }
+    [[nodiscard]] PartBlock block(std::size_t row) const {
+        const auto m = static_cast<std::size_t>(micro_batches_);
+        const std::size_t op = row / kPasses;
+        return {graph::OpId(op / m), static_cast<std::int32_t>(op % m),
+                static_cast<Pass>(row % kPasses)};
+    }
+    [[nodiscard]] std::size_t blocks(const graph::OpGraph& graph) const {
+        return kPasses * graph.op_count() * static_cast<std::size_t>(micro_batches_);
+    }
+
 private:
     const Problem& problem_;
     int micro_batches_;
 };
-
-/// By row (MicroBatchRows::row); rows of later micro-batches of a tensor that has none are empty.
-std::vector<TensorEvents> tensor_events(const Problem& problem, int micro_batches);
 
 /// Does the backward of the op read this operand (or result)?
 bool saves_operand(const graph::OpRule& rule, std::size_t operand);

@@ -242,7 +242,8 @@ TEST(Problem, ForwardsComeBeforeThoseThatReadThem) {
     const Problem problem = make_problem(graph, machine, options);
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         for (const graph::OpId next : graph.successors(graph::OpId(i))) {
-            EXPECT_LT(problem.priority(graph::OpId(i), false), problem.priority(next, false));
+            EXPECT_LT(problem.priority(graph::OpId(i), Pass::forward),
+                      problem.priority(next, Pass::forward));
         }
     }
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensors/iteration_script.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace partita::plan {
+
+using graph::Op;
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using Kind = TensorEvent::Kind;
+
+namespace {
+
+class Writer {
+public:
+    Writer(const Problem& problem, int micro_batches)
+        : problem_(problem), graph_(problem.graph()), rows_(problem, micro_batches) {
+        script_.tensors.resize(graph_.tensor_count() * static_cast<std::size_t>(micro_batches));
+    }
+
+    IterationScript write() {
+        const bool training = problem_.mode() == Mode::training;
+        for (int m = 0; m < rows_.micro_batches(); ++m) {
+            for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+                if (rows_.runs_in(OpId(i), m)) forward(OpId(i), m);
+            }
+        }
+        for (int m = 0; m < rows_.micro_batches() && training; ++m) {
+            for (std::size_t i = graph_.op_count(); i-- > 0;) backward(OpId(i), m);
+        }
+        number_alike();
+        return std::move(script_);
+    }
+
+private:
+    void begin(OpId op, Pass pass, int micro_batch, bool has_parts) {
+        const auto at = static_cast<std::uint32_t>(script_.events.size());
+        script_.steps.push_back({.op = op,
+                                 .pass = pass,
+                                 .micro_batch = micro_batch,
+                                 .has_parts = has_parts,
+                                 .begin = at,
+                                 .parts = at,
+                                 .end = at});
+    }
+    /// Events so far are before the parts of the step, or there are no parts.
+    void parts_here() {
+        script_.steps.back().parts = static_cast<std::uint32_t>(script_.events.size());
+    }
+
+    void number_alike() {
+        std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+        for (TensorEvents& of : script_.tensors) {
+            if (of.events.empty()) continue;
+            const auto next = static_cast<std::int32_t>(numbers.size());
+            of.alike = numbers.emplace(traits_of(of), next).first->second;
+        }
+    }
+
+    /// All that its tasks depend on, beside layouts.
+    [[nodiscard]] std::vector<std::int64_t> traits_of(const TensorEvents& of) const {
+        const graph::Tensor& tensor = graph_.tensor(of.tensor);
+        const Op& producer = graph_.op(tensor.producer);
+        std::vector<std::int64_t> traits{static_cast<std::int64_t>(tensor.dtype),
+                                         static_cast<std::int64_t>(producer.kind),
+                                         // Given prices are of one op.
+                                         producer.given ? std::int64_t{tensor.producer.value} : -1,
+                                         problem_.is_resident(of.tensor) ? 1 : 0, of.label,
+                                         static_cast<std::int64_t>(tensor.shape.size())};
+        traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
+        for (const TensorEvent& event : of.events) {
+            const bool output = graph_.op(event.op).kind == OpKind::output;
+            traits.insert(traits.end(), {static_cast<std::int64_t>(event.kind), event.block,
+                                         event.operand, event.micro_batch, output ? 1 : 0});
+        }
+        return traits;
+    }
+
+    void add(TensorId t, Kind kind, std::size_t operand, OpId op, int micro_batch,
+             std::int32_t block) {
+        const std::size_t row = rows_.row(t, micro_batch);
+        TensorEvents& of = script_.tensors[row];
+        script_.events.push_back({row, of.events.size()});
+        script_.steps.back().end = static_cast<std::uint32_t>(script_.events.size());
+        of.tensor = t;
+        of.label = rows_.label(t, micro_batch);
+        of.events.push_back({.kind = kind,
+                             .block = block,
+                             .operand = static_cast<std::int32_t>(operand),
+                             .micro_batch = micro_batch,
+                             .op = op});
+    }
+
+    /// Of the step at hand, as `t` numbers it.
+    std::int32_t block(TensorId t, int micro_batch) {
+        std::vector<PartBlock>& blocks = script_.tensors[rows_.row(t, micro_batch)].blocks;
+        const ScriptStep& step = script_.steps.back();
+        const PartBlock block{step.op, rows_.own(step.op, micro_batch), step.pass};
+        // All that a block does with a tensor follows each other.
+        if (blocks.empty() || blocks.back() != block) blocks.push_back(block);
+        return static_cast<std::int32_t>(blocks.size()) - 1;
+    }
+
+    void forward(OpId id, int m) {
+        const Op& op = graph_.op(id);
+        const bool computes = op.kind == OpKind::compute;
+        begin(id, Pass::forward, m, computes);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid()) continue;
+            add(t, Kind::forward_use, i, id, m, computes ? block(t, m) : -1);
+        }
+        parts_here();
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            const TensorId t = op.outputs[i];
+            add(t, Kind::home, i, id, m, computes ? block(t, m) : -1);
+        }
+    }
+
+    void backward(OpId id, int m) {
+        const Op& op = graph_.op(id);
+        if (op.kind == OpKind::parameter) {
+            parameter(id, m);
+        } else if (!problem_.has_backward(id)) {
+            return;
+        } else if (!rows_.ends_in(id, m)) {
+            begin(id, Pass::backward, m, false);
+            for (const TensorId t : op.outputs) {
+                if (problem_.has_gradient(t)) add(t, Kind::fold, 0, id, m, -1);
+            }
+        } else if (op.kind == OpKind::output) {
+            begin(id, Pass::backward, m, true);
+            uses_and_gives(id, m, true);
+        } else {
+            const int own = rows_.own(id, m);
+            begin(id, Pass::backward, m, true);
+            for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+                const TensorId t = op.outputs[i];
+                if (!problem_.has_gradient(t)) continue;
+                add(t, Kind::take, i, id, own, block(t, own));
+            }
+            uses_and_gives(id, own, false);
+        }
+    }
+
+    void uses_and_gives(OpId id, int m, bool loss) {
+        const Op& op = graph_.op(id);
+        const graph::OpRule& rule = problem_.rule(id);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid() || (!loss && !saves_operand(rule, i))) continue;
+            add(t, Kind::backward_use, i, id, m, block(t, m));
+        }
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            if (!saves_result(rule, i)) continue;
+            const TensorId t = op.outputs[i];
+            add(t, Kind::result_use, i, id, m, block(t, m));
+        }
+        parts_here();
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid() || (!loss && !problem_.has_gradient(t))) continue;
+            add(t, Kind::give, i, id, m, block(t, m));
+        }
+    }
+
+    void parameter(OpId id, int m) {
+        const TensorId t = graph_.op(id).outputs[0];
+        if (!problem_.has_gradient(t)) return;
+        begin(id, Pass::backward, m, false);
+        add(t, Kind::parameter, 0, id, m, -1);
+        if (m + 1 == rows_.micro_batches()) add(t, Kind::update, 0, id, m, -1);
+    }
+
+    const Problem& problem_;
+    const graph::OpGraph& graph_;
+    MicroBatchRows rows_;
+    IterationScript script_;
+};
+
+}  // namespace
+
+IterationScript iteration_script(const Problem& problem, int micro_batches) {
+    return Writer(problem, micro_batches).write();
+}
+
+std::size_t most_events_of_a_step(const graph::OpGraph& graph) {
+    std::size_t most = 2;  // of a parameter
+    for (const Op& op : graph.ops()) {
+        most = std::max(most, 2 * (op.inputs.size() + op.outputs.size()));
+    }
+    return most;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of an iteration, stated once: which op is visited when, what happens to the tensors around its parts before
+// they run, and what after. Lowering walks it, and what is lowered a change at a time is numbered by it.
+//
+//     forward X, micro-batch 0     forward_use of its operands  │ parts │  home of its results
+//     ...                          for all micro-batches, ops in order
+//     backward X, micro-batch 0    take of its results' gradients,
+//                                  backward_use, result_use     │ parts │  give of its operands' gradients
+//     ...                          for all micro-batches, ops against their order; parameters come to their turn with
+//                                  parameter, and after the last micro-batch update
+//
+// An op that is the same in all micro-batches goes forward in the first and backward in the last one; until then gradients
+// of its results are added up between micro-batches (fold). Source: RULES.md 10-17.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/ids.h"
+#include "plan/problem/problem.h"
+#include "plan/strategy/pass.h"
+#include "plan/tensors/tensor_events.h"
+
+namespace partita::plan {
+
+/// Of IterationScript::tensors.
+struct EventId {
+    std::size_t row = 0;
+    std::size_t event = 0;
+};
+
+/// A visit of an op.
+struct ScriptStep {
+    graph::OpId op;
+    Pass pass = Pass::forward;
+    std::int32_t micro_batch =
+        0;  ///< of the iteration; an op that is the same in all has parts of micro-batch 0
+    bool has_parts = false;
+    std::uint32_t begin = 0;  ///< of IterationScript::events, those before the parts
+    std::uint32_t parts = 0;  ///< end of these, and begin of those after
+    std::uint32_t end = 0;
+};
+
+struct IterationScript {
+    std::vector<ScriptStep> steps;
+    std::vector<EventId> events;  ///< of all steps
+    /// By row (MicroBatchRows::row); rows of later micro-batches of a tensor that has none are empty.
+    std::vector<TensorEvents> tensors;
+
+    /// What parts of the step find, in the order of operands and results.
+    [[nodiscard]] std::span<const EventId> before_parts(const ScriptStep& step) const {
+        return {events.data() + step.begin, events.data() + step.parts};
+    }
+    [[nodiscard]] std::span<const EventId> after_parts(const ScriptStep& step) const {
+        return {events.data() + step.parts, events.data() + step.end};
+    }
+};
+
+IterationScript iteration_script(const Problem& problem, int micro_batches);
+
+/// No step has more events.
+std::size_t most_events_of_a_step(const graph::OpGraph& graph);
+
+}  // namespace partita::plan

@@ -70,8 +70,8 @@ TEST_P(Script, RunsPartsOncePerPassAfterWhatTheyFind) {
         for (const ScriptStep& step : script.steps) {
             for (const EventId id : script.before_parts(step)) {
                 const TensorEvent& event = script.tensors[id.row].events[id.event];
-                if (step.has_parts)
-                    EXPECT_TRUE(event.kind != Kind::home && event.kind != Kind::give);
+                if (!step.has_parts) continue;
+                EXPECT_TRUE(event.kind != Kind::home && event.kind != Kind::give);
             }
             if (!step.has_parts) continue;
             const PartBlock block{step.op, rows.own(step.op, step.micro_batch), step.pass};

@@ -10,7 +10,7 @@
 
 #include "cost/machine/machine_file.h"
 #include "plan/tasks/resource_sets.h"
-#include "small_problems.h"
+#include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 namespace {

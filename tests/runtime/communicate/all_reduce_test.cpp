@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "conformance.h"
-#include "ranks.h"
+#include "tests/runtime/communicate/conformance.h"
+#include "tests/runtime/communicate/ranks.h"
 
 namespace partita::runtime {
 namespace {

@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "conformance.h"
-#include "ranks.h"
 #include "runtime/communicate/all_reduce.h"
 #include "runtime/communicate/mailbox_communicator.h"
 #include "runtime/communicate/thread_mailbox.h"
+#include "tests/runtime/communicate/conformance.h"
+#include "tests/runtime/communicate/ranks.h"
 
 namespace partita::runtime {
 namespace {

@@ -13,10 +13,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "conformance.h"
 #include "runtime/communicate/all_reduce.h"
 #include "runtime/communicate/mailbox_communicator.h"
 #include "runtime/communicate/processes.h"
+#include "tests/runtime/communicate/conformance.h"
 
 namespace partita::runtime {
 namespace {

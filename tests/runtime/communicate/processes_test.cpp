@@ -16,8 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ranks.h"
 #include "runtime/communicate/message_pieces.h"
+#include "tests/runtime/communicate/ranks.h"
 #include "tests/support/process.h"
 
 namespace partita::runtime {

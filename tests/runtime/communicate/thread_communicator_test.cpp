@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "conformance.h"
-#include "on_device.h"
-#include "ranks.h"
+#include "tests/runtime/communicate/conformance.h"
+#include "tests/runtime/communicate/on_device.h"
+#include "tests/runtime/communicate/ranks.h"
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {

@@ -63,7 +63,7 @@ if(PARTITA_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         LINK fmt::fmt Boost::headers)
     # Programs are compiled with -fPIE; options of a precompiled header are those of its users.
     partita_precompiled_headers(program HEADERS ${standard_headers} ${format_headers}
-        LINK fmt::fmt Boost::headers OPTIONS -fPIE)
+        LINK fmt::fmt OPTIONS -fPIE)
     partita_precompiled_headers(onnx HEADERS ${standard_headers} ${format_headers} <onnx/onnx_pb.h>
         LINK fmt::fmt partita_onnx_headers)
     if(PARTITA_BUILD_TESTS)

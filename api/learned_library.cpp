@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "api/option_table.h"
 #include "api/shared_library.h"
 #include "base/error.h"
 #include "search/portfolio/searcher_table.h"
@@ -10,25 +11,24 @@
 namespace partita::api {
 namespace {
 
-/// An option that was given; "": none.
-const char* given(const LearningOptions& options) {
-    if (options.reward) return "--reward";
-    if (!options.load_policy.empty()) return "--load-policy";
-    if (!options.save_policy.empty()) return "--save-policy";
-    if (options.zero_shot) return "--zero-shot";
-    return options.curve.empty() ? "" : "--learning-curve";
+/// The first option of learning that was given; "": none.
+std::string given(const PlanOptions& options) {
+    for (const OptionRow& row : option_table()) {
+        if (row.set == OptionSet::learning && row.write(options)) return std::string(row.option);
+    }
+    return "";
 }
 
 }  // namespace
 
-void check_learning(const LearningOptions& options, std::span<const std::string> searchers) {
+void check_learning(const PlanOptions& options, std::span<const std::string> searchers) {
     const std::string option = given(options);
     if (option.empty()) return;
     if (!search::any_learned(searchers)) {
         throw UsageError(fmt::format(
             "{}: none of the searchers learns. Add --searcher rl or rl-hierarchical.", option));
     }
-    if (options.measured() && !search::any_learned(searchers.last(1))) {
+    if (options.reward == Reward::measured && !search::any_learned(searchers.last(1))) {
         throw UsageError(
             fmt::format("--reward measured: searcher {} goes by predicted times. Name rl or "
                         "rl-hierarchical last.",
@@ -45,11 +45,11 @@ void check_learning(const LearningOptions& options, std::span<const std::string>
             "out, "
             "or --zero-shot.");
     }
-    if (!options.curve.empty() && options.curve.extension() != ".csv") {
+    if (!options.learning_curve.empty() && options.learning_curve.extension() != ".csv") {
         throw UsageError(
             fmt::format("--learning-curve {}: expected a name that ends in .csv; a picture is "
                         "written beside it, with .svg in its place.",
-                        options.curve.string()));
+                        options.learning_curve.string()));
     }
 }
 

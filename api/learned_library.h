@@ -10,7 +10,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,14 +22,8 @@
 
 namespace partita::api {
 
-struct LearningOptions : rl::LearnOptions {
-    std::optional<Reward> reward;  ///< not given: simulated
-
-    [[nodiscard]] bool measured() const { return reward == Reward::measured; }
-};
-
 /// Throws UsageError for options that no searcher of these would read, and that do not fit together.
-void check_learning(const LearningOptions& options, std::span<const std::string> searchers);
+void check_learning(const PlanOptions& options, std::span<const std::string> searchers);
 
 /// What will be written. Learning may go on in the file that is loaded.
 std::vector<Output> outputs_of(const rl::LearnOptions& options);

@@ -54,6 +54,15 @@ Status to_public(search::Status status) {
     fail("Status");
 }
 
+ExactEngine to_public(search::ExactEngine engine) {
+    switch (engine) {
+    case search::ExactEngine::own: return ExactEngine::own;
+    case search::ExactEngine::highs: return ExactEngine::highs;
+    case search::ExactEngine::both: return ExactEngine::both;
+    }
+    fail("ExactEngine");
+}
+
 plan::Mode to_internal(Mode mode) {
     switch (mode) {
     case Mode::inference: return plan::Mode::inference;
@@ -125,6 +134,14 @@ search::ExactEngine to_internal(ExactEngine engine) {
     case ExactEngine::both: return search::ExactEngine::both;
     }
     fail("ExactEngine");
+}
+
+std::string_view name_of(Reward reward) {
+    switch (reward) {
+    case Reward::simulated: return "simulated";
+    case Reward::measured: return "measured";
+    }
+    fail("Reward");
 }
 
 }  // namespace partita::api

@@ -2,73 +2,21 @@
 #include "api/plan_options.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <vector>
+#include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "api/constraints.h"
+#include "api/constraints_file.h"
 #include "api/names.h"
+#include "api/option_table.h"
 #include "api/request.h"
 #include "base/error.h"
 #include "search/portfolio/searcher_table.h"
 
 namespace partita::api {
 namespace {
-
-template <class Number>
-void check_range(const char* option, Number value, Number least, Number most) {
-    if (value >= least && value <= most) return;
-    throw UsageError(
-        fmt::format("{} {}: expected a number from {} to {}.", option, value, least, most));
-}
-
-std::optional<plan::Schedule> schedule_of(const PlanOptions& options) {
-    const bool interleaved = options.schedule == Schedule::interleaved;
-    check_range("chunks", options.chunks, interleaved ? 2 : 1, interleaved ? plan::kMostChunks : 1);
-    if (!options.schedule) return std::nullopt;
-    return plan::Schedule{.kind = to_internal(*options.schedule), .chunks = options.chunks};
-}
-
-TrainingOptions training_of(const PlanOptions& options) {
-    if (options.micro_batches) {
-        check_range("--micro-batches", *options.micro_batches, 1, plan::kMostMicroBatches);
-    }
-    TrainingOptions training;
-    training.mode = to_internal(options.mode);
-    if (options.optimizer) training.optimizer = to_internal(*options.optimizer);
-    if (options.loss) training.loss = to_internal(*options.loss);
-    if (options.gradient_sync) training.gradient_sync = to_internal(*options.gradient_sync);
-    if (!options.loss_output.empty() && !options.loss) {
-        throw UsageError(
-            fmt::format("loss_output '{}': says of what, but not which loss. Give `loss` too.",
-                        options.loss_output));
-    }
-    training.loss_output = options.loss_output;
-    training.micro_batches = options.micro_batches;
-    training.schedule = schedule_of(options);
-    return training;
-}
-
-GoalOptions goal_of(const PlanOptions& options) {
-    GoalOptions goal;
-    goal.training = training_of(options);
-    goal.fix = options.fix;
-    goal.memory_limit = options.memory_limit;
-    if (goal.memory_limit && *goal.memory_limit <= Bytes{0}) {
-        throw UsageError(fmt::format("--memory-limit {}: expected an amount of bytes above 0.",
-                                     goal.memory_limit->raw()));
-    }
-    using graph::SoapClass;
-    const Splits& splits = options.splits;
-    if (!splits.sample) goal.unsplit.push_back(SoapClass::sample);
-    if (!splits.attribute) goal.unsplit.push_back(SoapClass::attribute);
-    if (!splits.parameter) goal.unsplit.push_back(SoapClass::parameter);
-    if (!splits.reduction) goal.unsplit.push_back(SoapClass::reduction);
-    goal.whole_ops = !splits.sample && !splits.attribute && !splits.parameter && !splits.reduction;
-    return goal;
-}
 
 std::vector<graph::OpId> ops_of(const char* option, const std::string& glob,
                                 const LoadedModel& model) {
@@ -85,7 +33,9 @@ void add_placements(const PlanOptions& options, const LoadedModel& model,
                     const cost::Machine& machine, plan::Constraints& constraints) {
     for (const Placement& placement : options.placements) {
         for (const int device : placement.devices) {
-            check_range("placements: device", device, 0, machine.device_count() - 1);
+            if (device >= 0 && device < machine.device_count()) continue;
+            throw UsageError(fmt::format("placements: device {}: expected a number from 0 to {}.",
+                                         device, machine.device_count() - 1));
         }
         if (placement.devices.empty()) {
             throw UsageError(
@@ -112,60 +62,121 @@ void add_placements(const PlanOptions& options, const LoadedModel& model,
 
 }  // namespace
 
-search::EngineOptions engine_options(const PlanOptions& options) {
-    constexpr double kMostSeconds = 1e9;  // 30 years
-    constexpr int kMostThreads = 1024;
-    SearchOptions search;
-    search.scheduler = to_internal(options.scheduler);
-    if (options.time_limit) {
-        search.time_limit_seconds = options.time_limit->count();
-        check_range("--time-limit", *search.time_limit_seconds, 0.0, kMostSeconds);
+void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& policy) {
+    if (options.mode) mode = to_internal(*options.mode);
+    if (mode != plan::Mode::training) {
+        for (const OptionRow& row : option_table()) {
+            if (!row.says_how_to_train || !row.write(options)) continue;
+            throw UsageError(fmt::format(
+                "{}: says how to train, but nothing is trained. Add --mode training.", row.option));
+        }
     }
-    search.evaluations = options.evaluations;
-    if (search.evaluations && *search.evaluations < 1) {
+    if (options.optimizer) policy.optimizer = to_internal(*options.optimizer);
+    if (options.gradient_sync) policy.gradient_sync = to_internal(*options.gradient_sync);
+    if (options.micro_batches) policy.micro_batches = *options.micro_batches;
+    if (options.schedule) {
+        policy.schedule = {.kind = to_internal(*options.schedule), .chunks = options.chunks};
+    }
+    if (options.loss) {
+        policy.loss = to_internal(*options.loss);
+        policy.loss_output = options.loss_output;
+    }
+}
+
+void apply_objective(const PlanOptions& options, const LoadedModel& model,
+                     plan::ProblemOptions& problem) {
+    problem.objective = options.objective ? to_internal(*options.objective)
+                                          : default_objective(problem.mode, model);
+    check_objective(problem.objective, problem.mode);
+    if (options.contiguous && problem.objective != plan::Objective::throughput) {
         throw UsageError(
-            fmt::format("--evaluations {}: expected a whole number >= 1.", *search.evaluations));
+            "--contiguous: pieces that each sample passes once are for throughput. Add "
+            "--objective throughput.");
     }
-    search.seed = options.seed;
-    check_range("--threads", options.threads, 0, kMostThreads);
-    search.threads = options.threads;
-    search.exact_engine = to_internal(options.exact_engine);
-    search.groups = options.groups;
-    if (options.searchers.empty()) {
-        throw UsageError("--searcher: expected at least one, e.g. auto.");
+}
+
+std::vector<std::string> apply_constraints(const PlanOptions& options, const LoadedModel& model,
+                                           const cost::Machine& machine,
+                                           plan::Constraints& constraints) {
+    using graph::SoapClass;
+    const Splits& splits = options.splits;
+    constraints.together = model.together;
+    constraints.memory_limit = options.memory_limit;
+    constraints.unsplit.clear();
+    if (!splits.sample) constraints.unsplit.push_back(SoapClass::sample);
+    if (!splits.attribute) constraints.unsplit.push_back(SoapClass::attribute);
+    if (!splits.parameter) constraints.unsplit.push_back(SoapClass::parameter);
+    if (!splits.reduction) constraints.unsplit.push_back(SoapClass::reduction);
+    constraints.whole_ops =
+        !splits.sample && !splits.attribute && !splits.parameter && !splits.reduction;
+    std::vector<std::string> notes;
+    if (!options.fix.empty()) {
+        notes = read_constraints(options.fix, model.graph, machine, constraints);
     }
-    search::EngineOptions engine = search.engine_options();
+    add_placements(options, model, machine, constraints);
+    return notes;
+}
+
+void open_pipeline(const PlanOptions& options, plan::ProblemOptions& problem) {
+    if (problem.objective != plan::Objective::step_time) return;
+    if (!options.micro_batches) {
+        problem.constraints.most_micro_batches = plan::kMostChosenMicroBatches;
+    }
+    problem.constraints.free_schedule = !options.schedule;
+}
+
+plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,
+                                     const cost::Machine& machine) {
+    plan::ProblemOptions problem;
+    apply_training(options, problem.mode, problem.policy);
+    apply_objective(options, model, problem);
+    apply_constraints(options, model, machine, problem.constraints);
+    open_pipeline(options, problem);
+    return problem;
+}
+
+search::EngineOptions engine_options(const PlanOptions& options) {
+    search::EngineOptions engine;
     engine.searchers.clear();
     for (const std::string& list : options.searchers) {
         for (std::string& name : search::parse_searchers(list)) {
             engine.searchers.push_back(std::move(name));
         }
     }
+    if (options.contiguous) engine.searchers = {"contiguous"};
+    engine.scheduler = to_internal(options.scheduler);
+    if (options.time_limit) {
+        engine.time_limit = std::chrono::duration_cast<search::Duration>(*options.time_limit);
+    }
+    engine.evaluations = options.evaluations;
+    engine.default_budget = !options.time_limit && !options.evaluations;
+    engine.seed = options.seed;
+    engine.threads = options.threads;
+    engine.exact_engine = to_internal(options.exact_engine);
+    engine.group = options.groups;
+    engine.contiguous = options.contiguous;
     return engine;
 }
 
-LearningOptions learning_options(const PlanOptions& options) {
-    LearningOptions learning{{.load_policy = options.load_policy,
-                              .save_policy = options.save_policy,
-                              .zero_shot = options.zero_shot,
-                              .curve = options.learning_curve},
-                             std::nullopt};
-    if (options.reward != Reward::simulated) learning.reward = options.reward;
-    return learning;
+void check_contiguous(const PlanOptions& options, bool starts) {
+    if (!options.contiguous) return;
+    const std::string names = fmt::format("{}", fmt::join(options.searchers, ","));
+    if (names != "auto" && names != "contiguous") {
+        throw UsageError(fmt::format(
+            "--contiguous: searcher {} places ops anywhere. Leave --searcher out.", names));
+    }
+    if (starts) {
+        throw UsageError(
+            "--contiguous: a plan to start from may not be contiguous. Leave "
+            "--import-plan out.");
+    }
 }
 
-plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,
-                                     const cost::Machine& machine) {
-    const GoalOptions goal = goal_of(options);
-    plan::ProblemOptions problem;
-    goal.training.apply(problem.mode, problem.policy);
-    problem.objective = options.objective ? to_internal(*options.objective)
-                                          : default_objective(problem.mode, model);
-    check_objective(problem.objective, problem.mode);
-    goal.apply(model, machine, problem.constraints);
-    goal.training.open(problem);
-    add_placements(options, model, machine, problem.constraints);
-    return problem;
+rl::LearnOptions learn_options(const PlanOptions& options) {
+    return {.load_policy = options.load_policy,
+            .save_policy = options.save_policy,
+            .zero_shot = options.zero_shot,
+            .curve = options.learning_curve};
 }
 
 }  // namespace partita::api

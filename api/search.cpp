@@ -11,6 +11,7 @@
 #include "api/learned_library.h"
 #include "api/measured_reward.h"
 #include "api/names.h"
+#include "api/option_table.h"
 #include "api/plan_options.h"
 #include "api/request.h"
 #include "api/runtime_library.h"
@@ -79,9 +80,11 @@ const Plan& SearchResult::plan() const {
 }
 
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
+    api::check_options(options);
+    api::check_contiguous(options, options.start.has_value());
     search::EngineOptions engine = api::engine_options(options);
-    const api::LearningOptions learn = api::learning_options(options);
-    api::check_learning(learn, engine.searchers);
+    api::check_learning(options, engine.searchers);
+    const rl::LearnOptions learn = api::learn_options(options);
     api::check_outputs(api::outputs_of(learn), {options.fix, options.profile, learn.load_policy});
     const cost::Machine& hardware = machine.impl().machine;
     const api::Costs costs = api::load_costs(options.profile, hardware);
@@ -95,7 +98,7 @@ SearchResult find_plan(const Model& model, const Machine& machine, const PlanOpt
         };
     }
     std::optional<api::MeasuredReward> reward;
-    if (learn.measured()) {
+    if (options.reward == Reward::measured) {
         reward.emplace(api::load_runtime(), problem, model.impl().loaded.source.get(),
                        engine.scheduler);
         engine.measure = [&reward](const plan::Strategy& each) { return reward->time(each); };

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "api/request.h"
+#include "api/plan_options.h"
 #include "bench/networks.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
@@ -45,7 +45,7 @@ std::function<CaseModel()> workload(const char* file) {
 plan::Problem make_problem(const Case& of, const CaseModel& model) {
     plan::ProblemOptions kind{.mode = of.mode, .objective = of.objective};
     kind.constraints.together = model.together;
-    api::TrainingOptions{}.open(kind);
+    api::open_pipeline({}, kind);
     return plan::Problem(model.graph, model.machine, cost::default_cost_model(), kind);
 }
 

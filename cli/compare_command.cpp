@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/learned_library.h"
+#include "api/plan_options.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
 #include "cli/options.h"
@@ -51,22 +52,25 @@ public:
         add_model_options(app, model_);
         add_machine_option(app, machine_);
         add_what_if_options(app, what_if_);
-        add_goal_options(app, goal_);
+        using api::OptionSet;
+        add_plan_options(
+            app, asked_,
+            {OptionSet::training, OptionSet::objective, OptionSet::constraints, OptionSet::costs});
         app.add_option("--searchers", searchers_, "default: all that are cheap")
             ->type_name("A,B,...")
             ->group("Search");
-        add_budget_options(app, search_);
+        add_plan_options(app, asked_, {OptionSet::budget});
     }
 
     ExitCode run(Console& console) override {
         const auto names =
             searchers_.empty() ? cheap_searchers() : search::parse_searchers(searchers_);
-        const auto loaded = load_problem(model_, machine_, what_if_, goal_, console);
+        const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
         const Interrupt interrupt;
         std::vector<Row> rows;
         for (const std::string& name : names) {
             if (interrupt.flag()) break;
-            search::EngineOptions options = search_.engine_options();
+            search::EngineOptions options = api::engine_options(asked_);
             options.searchers = {name};
             const auto learned = api::load_learned({}, options.searchers);
             options.learned = learned.get();
@@ -146,8 +150,7 @@ private:
     ModelOptions model_;
     std::string machine_;
     cost::WhatIf what_if_;
-    GoalOptions goal_;
-    SearchOptions search_;
+    PlanOptions asked_;
     std::string searchers_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "api/plan_options.h"
 #include "api/request.h"
 #include "cost/discovery/discover.h"
 #include "cost/machine/machine_file.h"
@@ -67,22 +68,22 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
 }
 
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const std::string& machine,
-                                     const cost::WhatIf& changes, const GoalOptions& goal,
+                                     const cost::WhatIf& changes, const PlanOptions& asked,
                                      Console& console) {
     plan::ProblemOptions options;
-    goal.training.apply(options.mode, options.policy);
+    api::apply_training(asked, options.mode, options.policy);
     LoadedModel model = load_model(model_options);
     console.detail(fmt::format("read {}: {} ops with sources and outputs", model.file.string(),
                                model.graph.op_count()));
-    options.objective = goal.objective.value_or(api::default_objective(options.mode, model));
-    api::check_objective(options.objective, options.mode);
+    api::apply_objective(asked, model, options);
     cost::Machine chosen = machine_for(machine, model, console);
     if (!changes.empty()) chosen = cost::changed(chosen, changes);
-    for (const std::string& note : goal.apply(model, chosen, options.constraints)) {
+    for (const std::string& note :
+         api::apply_constraints(asked, model, chosen, options.constraints)) {
         console.note(note);
     }
-    goal.training.open(options);
-    return make_loaded(std::move(model), std::move(chosen), goal.profile, std::move(options),
+    api::open_pipeline(asked, options);
+    return make_loaded(std::move(model), std::move(chosen), asked.profile, std::move(options),
                        console);
 }
 

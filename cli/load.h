@@ -35,7 +35,7 @@ LoadedModel load_model(const ModelOptions& options);
 
 /// For `plan` and `compare`. An empty `machine` means the default one.
 std::unique_ptr<Loaded> load_problem(const ModelOptions& model, const std::string& machine,
-                                     const cost::WhatIf& changes, const GoalOptions& goal,
+                                     const cost::WhatIf& changes, const PlanOptions& asked,
                                      Console& console);
 
 /// Puts the parts in their place and makes the problem. `profile`: "" for none.

@@ -12,13 +12,13 @@
 #include "api/learned_library.h"
 #include "api/measured_reward.h"
 #include "api/outputs.h"
+#include "api/plan_options.h"
 #include "api/pricing.h"
 #include "api/request.h"
 #include "api/runtime_library.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/interrupt.h"
-#include "cli/learning_options.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/plan_summary.h"
@@ -26,7 +26,6 @@
 #include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
 #include "search/portfolio/search_run.h"
-#include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {
 namespace {
@@ -56,12 +55,14 @@ public:
         add_model_options(app, model_);
         add_machine_option(app, machine_);
         add_what_if_options(app, what_if_);
-        add_goal_options(app, goal_);
-        add_search_options(app, search_);
+        using api::OptionSet;
+        add_plan_options(app, asked_,
+                         {OptionSet::training, OptionSet::objective, OptionSet::constraints,
+                          OptionSet::costs, OptionSet::searchers, OptionSet::budget});
         app.add_option("--import-plan", start_, "start the search from this plan")
             ->type_name("FILE")
             ->group("Search");
-        add_learning_options(app, learn_);
+        add_plan_options(app, asked_, {OptionSet::learning});
         output_ = app.add_option("-o,--output", plan_file_,
                                  "the plan (default plan.json, if that is no other model's)")
                       ->type_name("FILE")
@@ -75,19 +76,15 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        search::EngineOptions options = search_.engine_options();
-        options.searchers = searchers();
-        api::check_learning(learn_, options.searchers);
-        api::check_outputs(outputs(), {model_.file, machine_, goal_.fix, goal_.profile, start_,
-                                       learn_.load_policy});
-        const auto loaded = load_problem(model_, machine_, what_if_, goal_, console);
+        api::check_contiguous(asked_, !start_.empty());
+        search::EngineOptions options = api::engine_options(asked_);
+        api::check_learning(asked_, options.searchers);
+        const rl::LearnOptions learn = api::learn_options(asked_);
+        api::check_outputs(outputs(learn), {model_.file, machine_, asked_.fix, asked_.profile,
+                                            start_, learn.load_policy});
+        const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
         const plan::Problem& problem = *loaded->problem;
         if (default_output()) check_holds_no_other_plan(plan_file_, problem);
-        if (search_.contiguous && problem.objective() != plan::Objective::throughput) {
-            throw UsageError(
-                "--contiguous: pieces that each sample passes once are for throughput. Add "
-                "--objective throughput.");
-        }
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
                 "--trace: a plan of given costs has loads and no timeline. Leave it out; --report "
@@ -97,13 +94,13 @@ public:
             options.start = plan::strategy_of(plan::read_plan(start_), problem);
         }
         std::optional<api::MeasuredReward> reward;
-        if (learn_.measured()) {
+        if (asked_.reward == Reward::measured) {
             reward.emplace(api::load_runtime(), problem, loaded->model.source.get(),
                            options.scheduler);
             options.measure = [&reward](const plan::Strategy& each) { return reward->time(each); };
             console.detail(fmt::format("candidates run on {}", reward->hardware()));
         }
-        const auto learned = api::load_learned(learn_, options.searchers);
+        const auto learned = api::load_learned(learn, options.searchers);
         options.learned = learned.get();
 
         const Interrupt interrupt;
@@ -135,27 +132,11 @@ public:
 private:
     [[nodiscard]] bool default_output() const { return output_->count() == 0; }
 
-    [[nodiscard]] std::vector<api::Output> outputs() const {
-        std::vector<api::Output> outputs = api::outputs_of(learn_);
+    [[nodiscard]] std::vector<api::Output> outputs(const rl::LearnOptions& learn) const {
+        std::vector<api::Output> outputs = api::outputs_of(learn);
         outputs.insert(outputs.begin(),
                        {{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}});
         return outputs;
-    }
-
-    /// Those of --searcher; with --contiguous there is only one.
-    [[nodiscard]] std::vector<std::string> searchers() const {
-        if (!search_.contiguous) return search::parse_searchers(search_.searcher);
-        if (search_.searcher != "auto" && search_.searcher != "contiguous") {
-            throw UsageError(
-                fmt::format("--contiguous: searcher {} places ops anywhere. Leave --searcher out.",
-                            search_.searcher));
-        }
-        if (!start_.empty()) {
-            throw UsageError(
-                "--contiguous: a plan to start from may not be contiguous. Leave "
-                "--import-plan out.");
-        }
-        return {"contiguous"};
     }
 
     static search::SearchResult run_search(const plan::Problem& problem,
@@ -189,9 +170,7 @@ private:
     ModelOptions model_;
     std::string machine_;
     cost::WhatIf what_if_;
-    GoalOptions goal_;
-    SearchOptions search_;
-    api::LearningOptions learn_;
+    PlanOptions asked_;
     std::filesystem::path start_;
     CLI::Option* output_ = nullptr;
     std::filesystem::path plan_file_ = "plan.json";

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "api/plan_options.h"
 #include "api/request.h"
 #include "base/error.h"
 #include "cost/machine/machine_file.h"
@@ -42,7 +43,7 @@ void add_planned_options(CLI::App& app, PlannedOptions& options) {
     app.add_option("--machine", options.machine, "another machine than the plan's")->type_name("M");
     app.add_flag("--ignore-digest", options.ignore_digest,
                  "accept a plan of another version of model, machine or costs");
-    add_profile_option(app, options.goal);
+    add_plan_options(app, options.asked, {api::OptionSet::costs});
 }
 
 Planned load_planned(const PlannedOptions& options, Console& console) {
@@ -64,17 +65,18 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     if (!options.what_if.empty()) machine = cost::changed(machine, options.what_if);
 
     plan::ProblemOptions problem = api::problem_options(plan);
-    options.goal.training.apply(problem.mode, problem.policy);
+    api::apply_training(options.asked, problem.mode, problem.policy);
     if (problem.mode != plan.mode && problem.objective != plan::Objective::throughput) {
         problem.objective = api::default_objective(problem.mode, model);
     }
-    for (const std::string& note : options.goal.apply(model, machine, problem.constraints)) {
+    for (const std::string& note :
+         api::apply_constraints(options.asked, model, machine, problem.constraints)) {
         console.note(note);
     }
     const bool as_planned = problem.mode == plan.mode && problem.policy == plan.policy;
     try {
         api::check_objective(problem.objective, problem.mode);
-        planned.loaded = make_loaded(std::move(model), std::move(machine), options.goal.profile,
+        planned.loaded = make_loaded(std::move(model), std::move(machine), options.asked.profile,
                                      std::move(problem), console);
     } catch (const UsageError& error) {
         // Nothing else was asked for than what the file says.

@@ -20,7 +20,7 @@ struct PlannedOptions {
     ModelOptions model;
     std::string machine;  ///< "": the plan's
     cost::WhatIf what_if;
-    GoalOptions goal;  ///< training and constraints, where the command has them
+    PlanOptions asked;  ///< training and constraints, where the command has them
     bool ignore_digest = false;
 };
 

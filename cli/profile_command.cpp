@@ -36,7 +36,7 @@ public:
     void add_options(CLI::App& app) override {
         add_model_options(app, model_);
         add_machine_option(app, machine_);
-        add_training_options(app, goal_.training);
+        add_plan_options(app, asked_, {api::OptionSet::training});
         app.add_option("--plan", plan_, "measure only what this plan needs, on its machine")
             ->type_name("PLAN");
         app.add_option("--device", device_,
@@ -136,13 +136,12 @@ private:
 
     Subject load(Console& console) const {
         if (plan_.empty()) {
-            GoalOptions goal = goal_;
-            return {.loaded = load_problem(model_, machine_, {}, goal, console),
+            return {.loaded = load_problem(model_, machine_, {}, asked_, console),
                     .strategy = {},
                     .priced = {}};
         }
         Planned planned = load_planned(
-            {.plan = plan_, .model = model_, .machine = machine_, .goal = {}}, console);
+            {.plan = plan_, .model = model_, .machine = machine_, .asked = {}}, console);
         const auto findings =
             plan::verify(*planned.loaded->problem, planned.plan,
                          {.ignore_digests = !machine_.empty(), .ignore_costs = true});
@@ -158,7 +157,7 @@ private:
 
     ModelOptions model_;
     std::string machine_;
-    GoalOptions goal_;
+    PlanOptions asked_;
     std::filesystem::path plan_;
     std::string device_;
     std::filesystem::path database_ = "profile.sqlite";

@@ -5,9 +5,9 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
+#include "api/names.h"
 #include "api/outputs.h"
 #include "api/pricing.h"
 #include "base/error.h"
@@ -29,8 +29,10 @@ public:
     void add_options(CLI::App& app) override {
         add_planned_options(app, options_);
         add_what_if_options(app, options_.what_if);
-        add_training_options(app, options_.goal.training);
-        add_scheduler_option(app, scheduler_);
+        add_plan_options(app, options_.asked, {api::OptionSet::training});
+        scheduler_ = add_plan_option(
+            app, options_.asked, "scheduler",
+            "order the tasks anew by fifo, rank, pct or msr; default: the plan's order");
         app.add_option("--trace", trace_file_, "the timeline for ui.perfetto.dev")
             ->type_name("FILE")
             ->group("Output");
@@ -38,7 +40,7 @@ public:
 
     ExitCode run(Console& console) override {
         api::check_outputs({{"--trace", trace_file_}}, {options_.plan, options_.model.file,
-                                                        options_.machine, options_.goal.profile});
+                                                        options_.machine, options_.asked.profile});
         const Planned planned = load_planned(options_, console);
         note_costs(planned, console);
         const plan::Problem& problem = *planned.loaded->problem;
@@ -71,7 +73,7 @@ public:
 private:
     void note_costs(const Planned& planned, Console& console) const {
         const std::string measured = api::measured_costs_of(planned.plan);
-        if (measured.empty() || !options_.goal.profile.empty()) return;
+        if (measured.empty() || !options_.asked.profile.empty()) return;
         console.note(fmt::format(
             "the plan was made with measured costs of {}. Give --profile to price it by them.",
             measured));
@@ -89,7 +91,9 @@ private:
     api::Priced price(const Planned& planned, const plan::Strategy& strategy,
                       Console& console) const {
         const plan::Problem& problem = *planned.loaded->problem;
-        if (scheduler_) return api::price_anew(problem, strategy, *scheduler_);
+        if (scheduler_->count() > 0) {
+            return api::price_anew(problem, strategy, api::to_internal(options_.asked.scheduler));
+        }
         const auto named = plan::scheduler_from_name(planned.plan.scheduler);
         if (problem.mode() != planned.plan.mode && named) {
             console.note(fmt::format("--mode {}: the plan is for {}, its tasks are ordered anew.",
@@ -164,7 +168,7 @@ private:
     }
 
     PlannedOptions options_;
-    std::optional<plan::Scheduler> scheduler_;
+    CLI::Option* scheduler_ = nullptr;
     std::filesystem::path trace_file_;
 };
 

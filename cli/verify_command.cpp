@@ -20,7 +20,7 @@ class VerifyCommand final : public Command {
 public:
     void add_options(CLI::App& app) override {
         add_planned_options(app, options_);
-        add_constraint_options(app, options_.goal);
+        add_plan_options(app, options_.asked, {api::OptionSet::constraints});
     }
 
     ExitCode run(Console& console) override {

@@ -81,7 +81,7 @@ struct Progress {
 };
 
 struct PlanOptions {
-    Mode mode = Mode::inference;
+    std::optional<Mode> mode;  ///< empty: inference
     /// Empty: latency of inference, step time of training, throughput of workloads.
     std::optional<Objective> objective;
 
@@ -118,7 +118,10 @@ struct PlanOptions {
     std::uint64_t seed = 1;                   ///< of everything random
     int threads = 0;                          ///< 0 = one per core; at most 1024
     ExactEngine exact_engine = ExactEngine::both;
-    bool groups = true;         ///< false: ops may part that make no sense apart (`--no-groups`)
+    bool groups = true;  ///< false: ops may part that make no sense apart (`--no-groups`)
+    /// Of Objective::throughput: each device gets one contiguous piece of the graph. Without `start`, and
+    /// with no other searchers than "auto" or "contiguous".
+    bool contiguous = false;
     std::optional<Plan> start;  ///< the search starts from it
 
     // Of searchers that learn, `rl` and `rl-hierarchical`; UsageError if given without one of them.
@@ -127,8 +130,8 @@ struct PlanOptions {
     bool zero_shot = false;                ///< sample only, learn nothing; with load_policy
     std::filesystem::path learning_curve;  ///< FILE.csv, and a picture FILE.svg; empty: none
     /// measured: every candidate runs here, on devices like the machine's, so results vary. The best is the
-    /// one that took the least time. The last searcher must be one that learns.
-    Reward reward = Reward::simulated;
+    /// one that took the least time. The last searcher must be one that learns. Empty: simulated.
+    std::optional<Reward> reward;
 
     /// Called after each batch of evaluations, from the thread that called find_plan(). What it
     /// throws ends the search and reaches the caller.

@@ -163,10 +163,19 @@ const SearcherRow* find_searcher(std::string_view name) {
 }
 
 ExactEngine parse_exact_engine(std::string_view name) {
-    if (name == "own") return ExactEngine::own;
-    if (name == "highs") return ExactEngine::highs;
-    if (name == "both") return ExactEngine::both;
+    for (const ExactEngine engine : {ExactEngine::own, ExactEngine::highs, ExactEngine::both}) {
+        if (name_of(engine) == name) return engine;
+    }
     throw UsageError(fmt::format("--engine {}: expected own, highs or both.", name));
+}
+
+std::string_view name_of(ExactEngine engine) {
+    switch (engine) {
+    case ExactEngine::own: return "own";
+    case ExactEngine::highs: return "highs";
+    case ExactEngine::both: return "both";
+    }
+    return {};
 }
 
 bool any_learned(std::span<const std::string> names) {

@@ -28,5 +28,6 @@ std::vector<std::string> parse_searchers(std::string_view list);
 
 /// "own", "highs" or "both" as given to --engine. Throws UsageError.
 ExactEngine parse_exact_engine(std::string_view name);
+std::string_view name_of(ExactEngine engine);
 
 }  // namespace partita::search

@@ -83,6 +83,8 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
               program({"--searcher", "mcmc", "--scheduler", "rank"}));
     EXPECT_EQ(planned({.objective = Objective::throughput}),
               program({"--objective", "throughput"}));
+    EXPECT_EQ(planned({.objective = Objective::throughput, .contiguous = true}),
+              program({"--objective", "throughput", "--contiguous"}));
 }
 
 TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {
@@ -141,7 +143,7 @@ TEST_F(PlanOptionsTest, NoKindOfSplitMeansWholeOps) {
 
 TEST_F(PlanOptionsTest, WrongOnesAreNamed) {
     EXPECT_EQ(complaint([](PlanOptions& o) { o.micro_batches = 0; }),
-              "--micro-batches 0: expected a number from 1 to 4096.");
+              "--micro-batches 0: expected a whole number from 1 to 4096.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.schedule = Schedule::interleaved; }),
               "chunks 1: expected a number from 2 to 64.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.chunks = 2; }),
@@ -155,11 +157,20 @@ TEST_F(PlanOptionsTest, WrongOnesAreNamed) {
     EXPECT_EQ(complaint([](PlanOptions& o) { o.evaluations = 0; }),
               "--evaluations 0: expected a whole number >= 1.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.time_limit = std::chrono::seconds(-1); }),
-              "--time-limit -1: expected a number from 0 to 1000000000.");
+              "--time-limit -1: expected seconds, a number from 0 to 1e9.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.threads = -1; }),
-              "--threads -1: expected a number from 0 to 1024.");
+              "--threads -1: expected a whole number from 1 to 1024.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.memory_limit = Bytes{0}; }),
-              "--memory-limit 0: expected an amount of bytes above 0.");
+              "--memory-limit 0: expected an amount of bytes, e.g. 8000000000, 8GB or 8GiB.");
+    EXPECT_EQ(complaint([](PlanOptions& o) { o.seed = ~std::uint64_t{0}; }),
+              "--seed 18446744073709551615: expected a whole number >= 0.");
+    EXPECT_THAT(complaint([](PlanOptions& o) { o.contiguous = true; }),
+                HasSubstr("--contiguous: pieces that each sample passes once are for throughput"));
+    EXPECT_EQ(complaint([](PlanOptions& o) {
+                  o.searchers = {"heft", "mcmc"};
+                  o.contiguous = true;
+              }),
+              "--contiguous: searcher heft,mcmc places ops anywhere. Leave --searcher out.");
     EXPECT_EQ(complaint([](PlanOptions& o) { o.searchers.clear(); }),
               "--searcher: expected at least one, e.g. auto.");
     EXPECT_THAT(complaint([](PlanOptions& o) { o.searchers = {"magic"}; }),

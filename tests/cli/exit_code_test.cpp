@@ -119,7 +119,8 @@ TEST_F(ExitCode, IsTwoForSplitsAndMicroBatchesThatCannotBe) {
     expect(2, "Add O", plan_mlp({"--dims", "S,P"}));
     expect(2, "separated by commas, got 'SO'", plan_mlp({"--dims", "SO"}));
     expect(2, "separated by commas, got 'P'", plan_mlp({"--dims", "O,P,P"}));
-    expect(2, "not in range", plan_mlp({"--micro-batches", "0"}));
+    expect(2, "--micro-batches 0: expected a whole number from 1 to 4096",
+           plan_mlp({"--micro-batches", "0"}));
     expect(2, "a batch of 8 cannot be cut into 9 micro-batches",
            plan_mlp({"--micro-batches", "9"}));
     expect(2, "--gradient-sync: says how to train, but nothing is trained",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/local_search.h"
+#include "search/portfolio/composed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

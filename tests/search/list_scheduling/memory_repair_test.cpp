@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "search/portfolio/search_run.h"
 #include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"

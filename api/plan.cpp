@@ -36,10 +36,10 @@ std::vector<int> devices_of(const plan::OpConfig& config) {
 OpPlan to_public(const plan::PlannedOp& op) {
     return {.name = op.name,
             .type = op.type,
-            .degrees = degrees_of(op.config),
-            .devices = devices_of(op.config),
-            .update_degrees = degrees_of(op.update.update),
-            .update_devices = devices_of(op.update.update)};
+            .degrees = degrees_of(op.decision.config),
+            .devices = devices_of(op.decision.config),
+            .update_degrees = degrees_of(op.decision.update.update),
+            .update_devices = devices_of(op.decision.update.update)};
 }
 
 plan::Problem problem_of(const plan::Plan& plan, const Model& model,

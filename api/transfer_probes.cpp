@@ -115,11 +115,11 @@ plan::Strategy strategy_of(const plan::Problem& problem, const Chains& chains,
         const TensorId x = problem.graph().op(a).inputs[0];
         const OpId source = problem.graph().tensor(x).producer;
         const OpId output = problem.graph().uses(problem.graph().op(b).outputs[0]).front().op;
-        strategy.configs[a.index()] = config_of(problem, a, pattern.a, devices);
-        strategy.configs[b.index()] = config_of(problem, b, pattern.b, devices);
-        strategy.configs[source.index()] =
+        strategy.ops[a.index()].config = config_of(problem, a, pattern.a, devices);
+        strategy.ops[b.index()].config = config_of(problem, b, pattern.b, devices);
+        strategy.ops[source.index()].config =
             search::as_read(problem, source, strategy.config(a), /*micro_batches=*/1);
-        strategy.configs[output.index()] = config_of(problem, output, pattern.b, devices);
+        strategy.ops[output.index()].config = config_of(problem, output, pattern.b, devices);
     }
     return strategy;
 }

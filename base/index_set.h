@@ -44,6 +44,18 @@ public:
         }
     }
 
+    /// The numbers of either of two sets of the same bound, in rising order.
+    template <class Visit>
+    friend void for_each_of_either(const IndexSet& a, const IndexSet& b, Visit visit) {
+        const std::size_t end = std::max(a.end_, b.end_);
+        for (std::size_t word = std::min(a.begin_, b.begin_); word < end; ++word) {
+            for (std::uint64_t left = a.words_[word] | b.words_[word]; left != 0;
+                 left &= left - 1) {
+                visit(word * 64 + static_cast<std::size_t>(std::countr_zero(left)));
+            }
+        }
+    }
+
 private:
     std::vector<std::uint64_t> words_;
     std::size_t begin_;  ///< of the words that may have members

@@ -107,7 +107,7 @@ void propose(benchmark::State& state) {
         const search::Changes* drawn = of.draw(move, random);
         if (drawn == nullptr) return;
         ++proposals;
-        changes += static_cast<std::int64_t>(drawn->configs.size() + drawn->updates.size());
+        changes += std::ssize(drawn->ops);
     };
     for (int i = 0; i < 20'000; ++i) draw();  // tables fill themselves
     proposals = 0;

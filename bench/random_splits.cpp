@@ -22,7 +22,7 @@ plan::Strategy random_splits(const plan::Problem& problem, double share, std::ui
         const search::ConfigId config{.degrees = table.draw_degrees(op, size, random),
                                       .devices = devices};
         if (table.is_legal(op, config, table.phase(problem.policy().micro_batches))) {
-            strategy.configs[i] = table.config(op, config);
+            strategy.ops[i].config = table.config(op, config);
         }
     }
     search::place_sources(problem, strategy);

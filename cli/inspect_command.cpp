@@ -57,9 +57,8 @@ PlanFacts facts_of(const plan::Plan& plan) {
     for (const plan::PlannedOp& op : plan.ops) {
         ++facts.types[op.type];
         std::set<int> devices;
-        for (int part = 0; part < op.config.devices.size(); ++part) {
-            devices.insert(op.config.devices[part]);
-        }
+        const plan::DeviceSet& own = op.decision.config.devices;
+        for (int part = 0; part < own.size(); ++part) devices.insert(own[part]);
         for (const int device : devices) ++facts.devices[device];
     }
     return facts;

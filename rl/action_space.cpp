@@ -14,7 +14,6 @@ namespace partita::rl {
 using graph::OpId;
 using plan::DeviceSet;
 using plan::Problem;
-using search::ConfigChange;
 using search::DegreesId;
 using Degrees = search::ConfigTable::Degrees;
 
@@ -169,11 +168,11 @@ std::size_t ActionSpace::place_of(std::size_t decision, std::int32_t option) con
     return static_cast<std::size_t>(at - places.begin());
 }
 
-const std::vector<ConfigChange>& ActionSpace::configs(std::size_t decision, std::size_t option,
+const std::vector<OptionConfig>& ActionSpace::configs(std::size_t decision, std::size_t option,
                                                       std::size_t iteration) {
     OfDecision& of = of_[decision];
     const std::size_t phase = phases_[iteration];
-    std::vector<ConfigChange>& known = of.configs[option * phase_count_ + phase];
+    std::vector<OptionConfig>& known = of.configs[option * phase_count_ + phase];
     if (known.empty()) {
         const search::DevicesId devices = block_of(decision, option).id;
         const Option& own = of.options[option];
@@ -185,17 +184,17 @@ const std::vector<ConfigChange>& ActionSpace::configs(std::size_t decision, std:
 plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std::int32_t> options) {
     plan::Strategy strategy;
     strategy.policy = iterations_[iteration].policy;
-    strategy.configs.resize(decisions_.of_op.size());
+    strategy.ops.resize(decisions_.of_op.size());
     for (std::size_t d = 0; d < size(); ++d) {
-        for (const ConfigChange& change :
+        for (const OptionConfig& own :
              configs(d, static_cast<std::size_t>(options[d]), iteration)) {
-            strategy.configs[change.op.index()] = space_.table().config(change.op, change.config);
+            strategy.ops[own.op.index()].config = space_.table().config(own.op, own.config);
         }
     }
     for (std::size_t i = 0; i < decisions_.of_op.size(); ++i) {
         if (decisions_.of_op[i] >= 0) continue;
         const int device = problem().allowed_devices(OpId(i)).front();
-        strategy.configs[i] = {.degrees = {}, .devices = DeviceSet::single(device)};
+        strategy.ops[i].config = {.degrees = {}, .devices = DeviceSet::single(device)};
     }
     keep_parameters(iterations_[iteration], strategy);
     assert(!plan::find_fault(problem(), strategy) ||
@@ -210,17 +209,15 @@ void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& st
     const int count = iteration.policy.micro_batches;
     if ((as_read && count == 1) || space_.parameters().empty()) return;
     const std::size_t phase = space_.table().phase(count);
-    strategy.updates.resize(strategy.configs.size());
     for (const OpId op : space_.parameters()) {
-        plan::UpdateConfig& update = strategy.updates[op.index()];
-        update.accumulate_locally = count > 1;
-        if (as_read || !space_.partners(op).empty() || strategy.config(op).devices.size() == 1)
+        plan::OpDecision& decision = strategy.ops[op.index()];
+        decision.update.accumulate_locally = count > 1;
+        if (as_read || !space_.partners(op).empty() || decision.config.devices.size() == 1)
             continue;
-        const search::ConfigId read = space_.table().id(op, strategy.config(op));
+        const search::ConfigId read = space_.table().id(op, decision.config);
         const auto kept = space_.homes().keep(op, read, iteration.home, phase);
         if (!kept) continue;
-        strategy.configs[op.index()] = space_.table().config(op, kept->config);
-        update = space_.table().update(op, kept->update);
+        decision = space_.table().decision(op, *kept);
     }
 }
 
@@ -233,7 +230,7 @@ std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
         if (!(iterations_[i].policy == strategy.policy)) continue;
         const plan::Strategy own = this->strategy(i, options);
         const std::ptrdiff_t alike = std::ranges::count_if(space_.parameters(), [&](OpId op) {
-            return own.config(op) == strategy.config(op) && own.update(op) == strategy.update(op);
+            return own.ops[op.index()] == strategy.ops[op.index()];
         });
         if (alike <= most) continue;
         most = alike;

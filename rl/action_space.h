@@ -107,8 +107,8 @@ public:
     }
 
     /// The configs of all ops of the decision, by op, rising. The reference stays valid.
-    const std::vector<search::ConfigChange>& configs(std::size_t decision, std::size_t option,
-                                                     std::size_t iteration);
+    const std::vector<OptionConfig>& configs(std::size_t decision, std::size_t option,
+                                             std::size_t iteration);
     /// `options`: one per decision, legal in that iteration.
     plan::Strategy strategy(std::size_t iteration, std::span<const std::int32_t> options);
 
@@ -131,7 +131,7 @@ private:
         std::vector<Option> options;     ///< by block
         std::vector<Place> places;
         /// By option and phase; empty: not found yet.
-        std::vector<std::vector<search::ConfigChange>> configs;
+        std::vector<std::vector<OptionConfig>> configs;
     };
 
     void find_iterations();

@@ -11,7 +11,6 @@ namespace partita::rl {
 
 using graph::OpId;
 using graph::OpKind;
-using search::ConfigChange;
 using search::ConfigId;
 using search::DegreesId;
 using Degrees = search::ConfigTable::Degrees;
@@ -19,7 +18,7 @@ using Degrees = search::ConfigTable::Degrees;
 OptionConfigs::OptionConfigs(search::SearchSpace& space, const Decisions& decisions)
     : space_(space), decisions_(decisions), found_(space.problem().graph().op_count()) {}
 
-std::vector<ConfigChange> OptionConfigs::find(std::size_t decision, const LeadConfig& lead,
+std::vector<OptionConfig> OptionConfigs::find(std::size_t decision, const LeadConfig& lead,
                                               std::size_t phase) {
     search::ConfigTable& table = space_.table();
     for (const OpId op : decisions_.ops[decision]) {
@@ -29,7 +28,7 @@ std::vector<ConfigChange> OptionConfigs::find(std::size_t decision, const LeadCo
         split_groups(decision, lead, phase);
         split_ends(decision, phase);
     }
-    std::vector<ConfigChange> configs;
+    std::vector<OptionConfig> configs;
     configs.reserve(decisions_.ops[decision].size());
     for (const OpId op : decisions_.ops[decision]) configs.push_back({op, found_[op.index()]});
     return configs;

@@ -15,7 +15,6 @@
 #include "rl/decisions.h"
 #include "rl/split_kind.h"
 #include "search/configs/search_space.h"
-#include "search/configs/state_change.h"
 
 namespace partita::rl {
 
@@ -26,14 +25,19 @@ struct LeadConfig {
     Kind kind;
 };
 
+/// What an option makes of one op.
+struct OptionConfig {
+    graph::OpId op;
+    search::ConfigId config;
+};
+
 class OptionConfigs {
 public:
     /// Both must outlive it.
     OptionConfigs(search::SearchSpace& space, const Decisions& decisions);
 
     /// Of all ops of the decision, by op, rising. `phase`: of the config table.
-    std::vector<search::ConfigChange> find(std::size_t decision, const LeadConfig& lead,
-                                           std::size_t phase);
+    std::vector<OptionConfig> find(std::size_t decision, const LeadConfig& lead, std::size_t phase);
 
 private:
     void split_groups(std::size_t decision, const LeadConfig& lead, std::size_t phase);

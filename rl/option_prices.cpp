@@ -113,19 +113,19 @@ OptionPrice OptionPrices::price_whole(std::size_t decision, int device) const {
 OptionPrice OptionPrices::price_split(std::size_t decision, std::size_t option) {
     const int size = space_.block_of(decision, option).size();
     OptionPrice price{.bytes = of_[decision].saved / size};
-    for (const search::ConfigChange& change : space_.configs(decision, option, 0)) {
-        const plan::OpLayouts& own = layouts(change.op, decision, option);
-        price.compute += to_seconds(prices_->op_time(change.op, own));
-        const OpKind kind = problem_.graph().op(change.op).kind;
+    const search::DegreeLists& lists = space_.space().table().degree_lists();
+    for (const auto& [op, config] : space_.configs(decision, option, 0)) {
+        const plan::OpLayouts& own = layouts(op, decision, option);
+        price.compute += to_seconds(prices_->op_time(op, own));
+        const OpKind kind = problem_.graph().op(op).kind;
         if (kind == OpKind::compute || kind == OpKind::output) continue;
-        price.sync += sync_of(change.op, own, decision, option);
+        price.sync += sync_of(op, own, decision, option);
         // A share of it where its dims are split, all of it where it is repeated.
-        const plan::OpConfig config = space_.space().table().config(change.op, change.config);
         double parts = 1;
-        for (const plan::FactorDegree& axis : config.degrees) {
+        for (const plan::FactorDegree& axis : lists.degrees(op, config.degrees)) {
             if (axis.factor != "*") parts *= axis.degree;
         }
-        price.bytes += static_cast<double>(problem_.persistent_bytes(change.op).raw()) / parts;
+        price.bytes += static_cast<double>(problem_.persistent_bytes(op).raw()) / parts;
     }
     return price;
 }
@@ -146,7 +146,7 @@ double OptionPrices::sync_of(OpId source, const plan::OpLayouts& home, std::size
 
 const plan::OpLayouts& OptionPrices::layouts(OpId op, std::size_t decision, std::size_t option) {
     const auto& configs = space_.configs(decision, option, 0);
-    const auto at = std::ranges::lower_bound(configs, op, {}, &search::ConfigChange::op);
+    const auto at = std::ranges::lower_bound(configs, op, {}, &OptionConfig::op);
     return cache_->of(op, space_.space().table().config(op, at->config),
                       problem_.policy().micro_batches, 0);
 }

@@ -27,10 +27,9 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.mode = problem.mode();
     plan.objective = problem.objective();
     plan.policy = strategy.policy;
-    for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         const graph::Op& op = problem.graph().ops()[i];
-        plan.ops.push_back(
-            {op.name, op.type, strategy.configs[i], strategy.update(graph::OpId(i))});
+        plan.ops.push_back({op.name, op.type, strategy.ops[i]});
     }
     const TaskGraph tasks = lower(problem, strategy);
     plan.task_graph_digest = digest(tasks);
@@ -64,7 +63,7 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
     for (std::size_t i = 0; i < graph.op_count(); ++i) ids.emplace(graph.ops()[i].name, i);
     Strategy strategy;
     strategy.policy = plan.policy;
-    strategy.configs.resize(graph.op_count());
+    strategy.ops.resize(graph.op_count());
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
         const PlannedOp& planned = plan.ops[i];
         const auto where = [&] {
@@ -79,20 +78,17 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
             throw InputError(fmt::format("{}, type: expected \"{}\", got \"{}\". Plan again.",
                                          where(), op.type, planned.type));
         }
-        OpConfig& config = strategy.configs[at->second];
-        if (!config.devices.empty()) {
+        OpDecision& decision = strategy.ops[at->second];
+        if (!decision.config.devices.empty()) {
             throw InputError(where() + ": placed twice. Remove one of the two.");
         }
-        config = planned.config;
-        if (planned.update == UpdateConfig{}) continue;
-        if (op.kind != graph::OpKind::parameter) {
+        if (op.kind != graph::OpKind::parameter && planned.decision.update != UpdateConfig{}) {
             throw InputError(where() + ", update: the op is no parameter. Plan again.");
         }
-        strategy.updates.resize(graph.op_count());
-        strategy.updates[at->second] = planned.update;
+        decision = planned.decision;
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (!strategy.configs[i].devices.empty()) continue;
+        if (!strategy.ops[i].config.devices.empty()) continue;
         throw InputError(fmt::format("{}: ops: '{}' ({}) is missing. Plan again.", plan.source,
                                      graph.ops()[i].name, graph.ops()[i].type));
     }

@@ -25,8 +25,7 @@ namespace partita::plan {
 struct PlannedOp {
     std::string name;
     std::string type;
-    OpConfig config;
-    UpdateConfig update;  ///< of parameters
+    OpDecision decision;
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
 };
 

@@ -107,9 +107,9 @@ PlannedOp planned_op(const JsonField& field, int machine_devices) {
     op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
     op.type = field["type"].text({.what = "an operator"});
     const JsonField called = field.called("'" + op.name + "'");
-    op.config = op_config(called, machine_devices);
+    op.decision.config = op_config(called, machine_devices);
     if (const JsonField update = called["update"]; update.present()) {
-        op.update = update_config(update, machine_devices);
+        op.decision.update = update_config(update, machine_devices);
     }
     return op;
 }

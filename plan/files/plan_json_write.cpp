@@ -55,8 +55,8 @@ std::string to_json(const UpdateConfig& update) {
 
 std::string to_json(const PlannedOp& op) {
     return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}{}}})",
-                       json_quoted(op.name), json_quoted(op.type), degrees_json(op.config),
-                       to_json(op.config.devices), to_json(op.update));
+                       json_quoted(op.name), json_quoted(op.type), degrees_json(op.decision.config),
+                       to_json(op.decision.config.devices), to_json(op.decision.update));
 }
 
 std::string to_json(const PlannedCollective& collective) {

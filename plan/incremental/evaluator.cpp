@@ -35,27 +35,21 @@ Score IncrementalEvaluator::start(const Strategy& strategy) {
 /// As one change of the strategy before, if that is no more work. False: it is not there.
 bool IncrementalEvaluator::go_to(const Strategy& strategy) {
     if (!lowering_ || cache_.is_large() || strategy.policy != strategy_.policy) return false;
-    differing_configs_.clear();
-    differing_updates_.clear();
-    const graph::OpGraph& graph = problem_.graph();
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const graph::OpId op(i);
-        if (strategy.config(op) != strategy_.config(op)) {
-            differing_configs_.emplace_back(op, strategy.config(op));
-        }
-        if (graph.op(op).kind != graph::OpKind::parameter) continue;
-        if (strategy.update(op).refetch) return false;
-        if (strategy.update(op) != strategy_.update(op)) {
-            differing_updates_.emplace_back(op, strategy.update(op));
-        }
+    differing_.clear();
+    std::size_t configs = 0;  // that differ; other updates are little work
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        const OpDecision& decision = strategy.ops[i];
+        if (decision.update.refetch) return false;
+        if (decision == strategy_.ops[i]) continue;
+        differing_.push_back({graph::OpId(i), decision});
+        if (decision.config != strategy_.ops[i].config) ++configs;
     }
-    if (2 * differing_configs_.size() > graph.op_count()) return false;
-    change_ = {differing_configs_, differing_updates_};
+    if (2 * configs > strategy.ops.size()) return false;
+    change_ = {.ops = differing_};
     is_whole_ = false;
     pending_ = evaluate_incrementally(kAny);
     if (!pending_) return false;
     accept();
-    strategy_ = strategy;  // lists that say the same may differ
     return true;
 }
 
@@ -97,8 +91,9 @@ std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change
     if (cache_.is_large()) lower();
     change_ = change;
     // What is fetched again for each use, and another policy, are no matter of a few ops.
-    const bool refetches = std::any_of(change.updates.begin(), change.updates.end(),
-                                       [](const auto& update) { return update.second.refetch; });
+    const bool refetches =
+        std::any_of(change.ops.begin(), change.ops.end(),
+                    [](const OpChange& of) { return of.decision.update.refetch; });
     is_whole_ =
         lowering_ == nullptr || !limit.keeps_schedule || refetches || change.policy != nullptr;
     pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);

@@ -90,8 +90,7 @@ private:
     std::unique_ptr<IncrementalMemory> memory_;
     // Scratch.
     std::vector<Slot> order_;
-    std::vector<std::pair<graph::OpId, OpConfig>> differing_configs_;
-    std::vector<std::pair<graph::OpId, UpdateConfig>> differing_updates_;
+    std::vector<OpChange> differing_;
     // The pending change.
     StrategyChange change_;
     std::optional<Score> pending_;

@@ -18,16 +18,14 @@ namespace {
 constexpr std::size_t kMostSlots = 8'000'000;
 
 bool has_refetch(const Strategy& strategy) {
-    return std::any_of(strategy.updates.begin(), strategy.updates.end(),
-                       [](const UpdateConfig& update) { return update.refetch; });
+    return std::any_of(strategy.ops.begin(), strategy.ops.end(),
+                       [](const OpDecision& decision) { return decision.update.refetch; });
 }
 
 }  // namespace
 
 void apply(Strategy& strategy, const StrategyChange& change) {
-    for (const auto& [op, config] : change.configs) strategy.configs[op.index()] = config;
-    if (!change.updates.empty()) strategy.updates.resize(strategy.configs.size());
-    for (const auto& [op, update] : change.updates) strategy.updates[op.index()] = update;
+    for (const auto& [op, decision] : change.ops) strategy.ops[op.index()] = decision;
     if (change.policy != nullptr) strategy.policy = *change.policy;
 }
 
@@ -113,16 +111,18 @@ void IncrementalLowering::begin(const StrategyChange& change) {
     least_loads_before_ = least_loads_;
     most_bytes_before_ = most_bytes_;
     work_before_ = work_;
-    for (const auto& [op, config] : change.configs) {
+    for (const auto& [op, decision] : change.ops) {
+        if (layouts_.of(op, 0).config == decision.config) continue;
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
-        layouts_.set(op, config);
+        layouts_.set(op, decision.config);
         if (is_staged(problem_, op) && layouts_.of(op, 0).devices != before) stages_differ_ = true;
         add_parts(op, 1);
         change_op(op);
     }
-    for (const auto& [op, update] : change.updates) {
-        layouts_.set_update(op, update);
+    for (const auto& [op, decision] : change.ops) {
+        if (graph_.op(op).kind != OpKind::parameter) continue;
+        if (!layouts_.set_update(op, decision.update)) continue;
         rows_near_.add(rows().row(graph_.op(op).outputs[0], 0));
     }
     for (const std::size_t row : rows_near_.list) {

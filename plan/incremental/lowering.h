@@ -43,10 +43,14 @@
 
 namespace partita::plan {
 
+struct OpChange {
+    graph::OpId op;
+    OpDecision decision;
+};
+
 /// What differs from the strategy before. What comes out must be legal.
 struct StrategyChange {
-    std::span<const std::pair<graph::OpId, OpConfig>> configs;
-    std::span<const std::pair<graph::OpId, UpdateConfig>> updates;
+    std::span<const OpChange> ops;   ///< each once
     const Policy* policy = nullptr;  ///< null: as it is
 };
 

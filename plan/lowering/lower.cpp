@@ -229,20 +229,20 @@ void Lowering::join_collectives() {
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
-    assert(strategy.configs.size() == problem.graph().op_count());
+    assert(strategy.ops.size() == problem.graph().op_count());
     cache.forget_if_large();
     return Lowering(problem, strategy, cache).run();
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
-    assert(strategy.configs.size() == problem.graph().op_count());
+    assert(strategy.ops.size() == problem.graph().op_count());
     LayoutCache cache(problem);
     return Lowering(problem, strategy, cache).run();
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned) {
-    assert(strategy.configs.size() == problem.graph().op_count());
+    assert(strategy.ops.size() == problem.graph().op_count());
     LayoutCache cache(problem);
     return Lowering(problem, strategy, cache, &planned).run();
 }

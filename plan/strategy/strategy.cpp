@@ -59,17 +59,12 @@ std::string_view name_of(GradientSync sync) {
     return {};
 }
 
-const UpdateConfig& Strategy::update(graph::OpId op) const {
-    static const UpdateConfig kDefault;
-    return op.index() < updates.size() ? updates[op.index()] : kDefault;
-}
-
 Strategy whole_ops(const std::vector<int>& devices, Policy policy) {
     Strategy strategy;
     strategy.policy = std::move(policy);
-    strategy.configs.resize(devices.size());
+    strategy.ops.resize(devices.size());
     for (std::size_t i = 0; i < devices.size(); ++i) {
-        strategy.configs[i].devices = DeviceSet::single(devices[i]);
+        strategy.ops[i].config.devices = DeviceSet::single(devices[i]);
     }
     return strategy;
 }

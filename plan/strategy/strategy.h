@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: one op config per op, plus the training policy. A config is an ordered list of (factor,
-// degree), major to minor, mapped onto a device set; the empty list is a whole op on one device.
+// Strategy: one decision per op, plus the training policy. What is decided of an op is its config, and of
+// a trained parameter also how it is updated. A config is an ordered list of (factor, degree), major to
+// minor, mapped onto a device set; the empty list is a whole op on one device.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +65,13 @@ struct UpdateConfig {
     friend bool operator==(const UpdateConfig&, const UpdateConfig&) = default;
 };
 
+/// All that is decided of one op.
+struct OpDecision {
+    OpConfig config;
+    UpdateConfig update;  ///< of a parameter; the default one for all others
+    friend bool operator==(const OpDecision&, const OpDecision&) = default;
+};
+
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class LossKind : std::uint8_t { sum, mse, cross_entropy };
 enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
@@ -87,15 +95,16 @@ struct Policy {
 };
 
 struct Strategy {
-    std::vector<OpConfig> configs;  ///< indexed by OpId
+    std::vector<OpDecision> ops;  ///< indexed by OpId
     Policy policy;
-    std::vector<UpdateConfig> updates;  ///< indexed by OpId; may be shorter: the rest is default
     friend bool operator==(const Strategy&, const Strategy&) = default;
 
-    [[nodiscard]] const OpConfig& config(graph::OpId op) const { return configs[op.index()]; }
-    [[nodiscard]] const UpdateConfig& update(graph::OpId op) const;
+    [[nodiscard]] const OpConfig& config(graph::OpId op) const { return ops[op.index()].config; }
+    [[nodiscard]] const UpdateConfig& update(graph::OpId op) const {
+        return ops[op.index()].update;
+    }
     /// The device of a whole op, the first of a split one.
-    [[nodiscard]] int device_of(graph::OpId op) const { return configs[op.index()].devices[0]; }
+    [[nodiscard]] int device_of(graph::OpId op) const { return config(op).devices[0]; }
 };
 
 /// All ops on one device each: `devices` indexed by OpId.

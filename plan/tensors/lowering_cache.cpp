@@ -165,10 +165,10 @@ const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batc
     const std::int32_t known = entry_index_.find(hash, [&](std::int32_t i) {
         const Entry& entry = entries_[static_cast<std::size_t>(i)];
         return entry.op == op && entry.micro_batches == micro_batches &&
-               entry.micro_batch == micro_batch && entry.config == config;
+               entry.micro_batch == micro_batch && entry.layouts.config == config;
     });
     if (known >= 0) return entries_[static_cast<std::size_t>(known)].layouts;
-    Entry entry{op, config, micro_batches, micro_batch, {}};
+    Entry entry{op, micro_batches, micro_batch, {.config = config}};
     fill(entry);
     entries_.push_back(std::move(entry));
     entry_index_.add(hash, static_cast<std::int32_t>(entries_.size()) - 1);
@@ -185,28 +185,28 @@ std::int32_t LayoutCache::whole_layout(TensorId t, int device) {
 void LayoutCache::fill(Entry& entry) {
     const Op& op = problem_.graph().op(entry.op);
     const graph::OpRule& rule = problem_.rule(entry.op);
-    const bool whole = entry.config.degrees.empty() && entry.micro_batches == 1;
+    OpLayouts& of = entry.layouts;
+    const OpConfig& config = of.config;
+    const bool whole = config.degrees.empty() && entry.micro_batches == 1;
     const Parts parts(
-        rule, entry.config,
+        rule, config,
         whole ? graph::whole_box(rule)
               : micro_batch_box(problem_, entry.op, entry.micro_batches, entry.micro_batch));
-    OpLayouts& of = entry.layouts;
     of.parts = parts.size();
-    for (int p = 0; p < of.parts; ++p) of.devices.push_back(entry.config.devices[p]);
+    for (int p = 0; p < of.parts; ++p) of.devices.push_back(config.devices[p]);
     const auto add = [&](Side side, std::size_t i, TensorId t, const graph::TensorRule& tensor,
                          std::vector<std::int32_t>& values, std::vector<std::int32_t>& gradients) {
         if (!t.valid()) {
             values.push_back(-1);
             gradients.push_back(-1);
         } else if (whole && !has_window(tensor)) {
-            values.push_back(whole_layout(t, entry.config.devices[0]));
+            values.push_back(whole_layout(t, config.devices[0]));
             gradients.push_back(values.back());
         } else {
             const std::vector<std::int32_t> regions =
                 regions_of_parts(rule, tensor, parts, problem_.graph().tensor(t).shape, *regions_);
             const auto layout = [&](Side which) {
-                return layouts_.intern(
-                    layout_of(rule, parts, entry.config.devices, which, i, regions));
+                return layouts_.intern(layout_of(rule, parts, config.devices, which, i, regions));
             };
             values.push_back(layout(side));
             gradients.push_back(

@@ -58,6 +58,7 @@ private:
 
 /// An op under a config in one micro-batch. Layouts by number; -1: there is no such operand.
 struct OpLayouts {
+    OpConfig config;
     int parts = 1;
     std::vector<std::int32_t> devices;  ///< per part
     std::vector<std::int32_t> operands;
@@ -111,7 +112,6 @@ public:
 private:
     struct Entry {
         graph::OpId op;
-        OpConfig config;
         int micro_batches = 1;
         int micro_batch = 0;
         OpLayouts layouts;

@@ -53,19 +53,21 @@ void StrategyLayouts::set(OpId op, const OpConfig& config) {
     if (problem_.graph().op(op).kind == OpKind::parameter) follow_home(op);
 }
 
-void StrategyLayouts::set_update(OpId parameter, const UpdateConfig& update) {
+bool StrategyLayouts::set_update(OpId parameter, const UpdateConfig& update) {
     Update& known = updates_[parameter.index()];
+    if (known.config == update) return false;
     updates_before_.emplace_back(parameter.index(), known);
-    known = {update.update, nullptr, update.accumulate_locally, update.refetch};
+    known = {update, nullptr};
     if (!update.update.devices.empty()) {
         known.layouts = &cache_.of(parameter, update.update, rows_.micro_batches(), 0);
     }
     follow_home(parameter);
+    return true;
 }
 
 void StrategyLayouts::follow_home(OpId parameter) {
     Update& update = updates_[parameter.index()];
-    if (!update.config.devices.empty()) return;
+    if (!update.config.update.devices.empty()) return;
     updates_before_.emplace_back(parameter.index(), update);
     update.layouts = &of(parameter, 0);
 }
@@ -91,8 +93,8 @@ std::int32_t StrategyLayouts::layout_at(const TensorEvent& event) const {
 const TensorTasks& StrategyLayouts::tasks(std::size_t row) {
     const TensorEvents& events = script_.tensors[row];
     const Update& update = updates_[problem_.graph().tensor(events.tensor).producer.index()];
-    key_.refetch = update.refetch;
-    key_.accumulate_locally = update.accumulate_locally;
+    key_.refetch = update.config.refetch;
+    key_.accumulate_locally = update.config.accumulate_locally;
     key_.layouts.clear();
     for (const TensorEvent& event : events.events) key_.layouts.push_back(layout_at(event));
     return cache_.tasks(row, key_);

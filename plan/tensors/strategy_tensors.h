@@ -14,12 +14,10 @@ namespace partita::plan {
 /// The layouts of all ops under a strategy, and the tasks of every tensor that follow.
 class StrategyLayouts {
 public:
-    /// How a parameter is updated.
+    /// How a parameter is updated, and the layouts of that: as it is kept, where no devices are given.
     struct Update {
-        OpConfig config;  ///< without devices: as it is kept
+        UpdateConfig config;
         const OpLayouts* layouts = nullptr;
-        bool accumulate_locally = false;
-        bool refetch = false;
     };
 
     /// Problem and cache must outlive it; the cache must not forget in between.
@@ -36,7 +34,8 @@ public:
     [[nodiscard]] const std::vector<TensorEvents>& events() const { return script_.tensors; }
 
     void set(graph::OpId op, const OpConfig& config);
-    void set_update(graph::OpId parameter, const UpdateConfig& update);
+    /// False: that is how it is updated already.
+    bool set_update(graph::OpId parameter, const UpdateConfig& update);
     /// Takes back all that was set since the latest settle().
     void undo();
     void settle();

@@ -27,4 +27,11 @@ struct UpdateId {
     friend bool operator==(UpdateId, UpdateId) = default;
 };
 
+/// An OpDecision.
+struct DecisionId {
+    ConfigId config;
+    UpdateId update;
+    friend bool operator==(const DecisionId&, const DecisionId&) = default;
+};
+
 }  // namespace partita::search

@@ -330,6 +330,10 @@ UpdateId ConfigTable::id(OpId op, const plan::UpdateConfig& update) {
     return {id(op, update.update), update.accumulate_locally, update.refetch};
 }
 
+DecisionId ConfigTable::id(OpId op, const plan::OpDecision& decision) {
+    return {id(op, decision.config), id(op, decision.update)};
+}
+
 plan::OpConfig ConfigTable::config(OpId op, ConfigId id) const {
     return {.degrees = degree_lists_.degrees(op, id.degrees), .devices = sets_[id.devices]};
 }
@@ -338,6 +342,10 @@ plan::UpdateConfig ConfigTable::update(OpId op, UpdateId id) const {
     return {.update = config(op, id.update),
             .accumulate_locally = id.accumulate_locally,
             .refetch = id.refetch};
+}
+
+plan::OpDecision ConfigTable::decision(OpId op, DecisionId id) const {
+    return {config(op, id.config), update(op, id.update)};
 }
 
 }  // namespace partita::search

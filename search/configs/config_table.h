@@ -73,8 +73,10 @@ public:
 
     ConfigId id(graph::OpId op, const plan::OpConfig& config);
     UpdateId id(graph::OpId op, const plan::UpdateConfig& update);
+    DecisionId id(graph::OpId op, const plan::OpDecision& decision);
     [[nodiscard]] plan::OpConfig config(graph::OpId op, ConfigId id) const;
     [[nodiscard]] plan::UpdateConfig update(graph::OpId op, UpdateId id) const;
+    [[nodiscard]] plan::OpDecision decision(graph::OpId op, DecisionId id) const;
     [[nodiscard]] DegreeLists& degree_lists() { return degree_lists_; }
     [[nodiscard]] const DegreeLists& degree_lists() const { return degree_lists_; }
     [[nodiscard]] const DeviceSets& sets() const { return sets_; }

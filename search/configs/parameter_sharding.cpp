@@ -13,6 +13,7 @@ namespace partita::search {
 using graph::OpId;
 using plan::FactorDegree;
 using plan::OpConfig;
+using plan::OpDecision;
 using plan::Problem;
 
 namespace {
@@ -59,23 +60,24 @@ OpConfig as_read(const Problem& problem, OpId source, const OpConfig& config, in
     return follow(problem, {source, 0, use.op, use.operand}, use.op, config, micro_batches);
 }
 
-std::optional<Kept> keep(const Problem& problem, OpId source, const OpConfig& read, Home home,
-                         int micro_batches) {
+std::optional<OpDecision> keep(const Problem& problem, OpId source, const OpConfig& read, Home home,
+                               int micro_batches) {
     const bool trained = is_trained(problem, source);
     if (home == Home::as_read) {
-        return Kept{read, {.accumulate_locally = trained && micro_batches > 1}};
+        return OpDecision{read, {.accumulate_locally = trained && micro_batches > 1}};
     }
     if (!trained || read.devices.size() == 1) return std::nullopt;
     if (home == Home::on_one_device) {
         // In turn, so that no device serves them all.
         const int part = static_cast<int>(source.index()) % read.devices.size();
-        return Kept{on_one_device(problem, source, plan::DeviceSet::single(read.devices[part])),
-                    {.accumulate_locally = micro_batches > 1}};
+        return OpDecision{
+            on_one_device(problem, source, plan::DeviceSet::single(read.devices[part])),
+            {.accumulate_locally = micro_batches > 1}};
     }
     const auto shards = in_shards(problem, source, read, micro_batches);
     if (!shards) return std::nullopt;
-    if (home == Home::updates_in_shards) return Kept{read, {.update = *shards}};
-    return Kept{*shards, {.refetch = true}};
+    if (home == Home::updates_in_shards) return OpDecision{read, {.update = *shards}};
+    return OpDecision{*shards, {.refetch = true}};
 }
 
 std::optional<Home> home_of(const Problem& problem, OpId source, const plan::Strategy& strategy) {

@@ -26,11 +26,6 @@ enum class Home : std::uint8_t { as_read, updates_in_shards, in_shards, on_one_d
 inline constexpr std::array kHomes = {Home::as_read, Home::updates_in_shards, Home::in_shards,
                                       Home::on_one_device};
 
-struct Kept {
-    plan::OpConfig config;
-    plan::UpdateConfig update;
-};
-
 /// Does the op hold a parameter with a gradient?
 bool is_trained(const plan::Problem& problem, graph::OpId op);
 
@@ -48,8 +43,8 @@ plan::OpConfig as_read(const plan::Problem& problem, graph::OpId source,
 
 /// A source in one of these ways, its reader needing it as `read`. nullopt: it cannot be kept so, or
 /// that would be the same as as_read. Ways beyond as_read are for parameters with gradients.
-std::optional<Kept> keep(const plan::Problem& problem, graph::OpId source,
-                         const plan::OpConfig& read, Home home, int micro_batches);
+std::optional<plan::OpDecision> keep(const plan::Problem& problem, graph::OpId source,
+                                     const plan::OpConfig& read, Home home, int micro_batches);
 
 /// The way in which the strategy keeps a source now; nullopt: another one.
 std::optional<Home> home_of(const plan::Problem& problem, graph::OpId source,

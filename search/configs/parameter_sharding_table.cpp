@@ -14,17 +14,18 @@ HomeTable::HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTab
     }
 }
 
-std::optional<KeptId> HomeTable::keep(OpId source, ConfigId read, Home home, std::size_t phase) {
+std::optional<DecisionId> HomeTable::keep(OpId source, ConfigId read, Home home,
+                                          std::size_t phase) {
     const bool trained = trained_[source.index()] != 0;
     const bool several = table_.micro_batches(phase) > 1;
-    if (home == Home::as_read) return KeptId{read, {.accumulate_locally = trained && several}};
+    if (home == Home::as_read) return DecisionId{read, {.accumulate_locally = trained && several}};
     const DeviceSets& sets = table_.sets();
     const int devices = sets.size(read.devices);
     if (!trained || devices == 1) return std::nullopt;
     if (home == Home::on_one_device) {
         const int device = sets[read.devices][static_cast<int>(source.index()) % devices];
-        return KeptId{table_.on_one_device(source, DeviceSets::single(device)),
-                      {.accumulate_locally = several}};
+        return DecisionId{table_.on_one_device(source, DeviceSets::single(device)),
+                          {.accumulate_locally = several}};
     }
     if (phase >= shards_.size()) shards_.resize(phase + 1);
     if (shards_[phase].empty()) shards_[phase].resize(trained_.size());
@@ -34,8 +35,8 @@ std::optional<KeptId> HomeTable::keep(OpId source, ConfigId read, Home home, std
     if (known[at] == kUnknown) known[at] = find_shards(source, read, phase);
     if (known[at] == kNone || !table_.may_use(source, read.devices)) return std::nullopt;
     const ConfigId shards{known[at], read.devices};
-    if (home == Home::updates_in_shards) return KeptId{read, {.update = shards}};
-    return KeptId{shards, {.refetch = true}};
+    if (home == Home::updates_in_shards) return DecisionId{read, {.update = shards}};
+    return DecisionId{shards, {.refetch = true}};
 }
 
 /// Of the degrees; the devices do not matter.

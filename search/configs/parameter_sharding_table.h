@@ -14,18 +14,13 @@
 
 namespace partita::search {
 
-struct KeptId {
-    ConfigId config;
-    UpdateId update;
-};
-
 class HomeTable {
 public:
     /// Both must outlive it.
     HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTable& follow);
 
     /// As keep() of parameter_sharding.h; `read` as the source's leading reader needs it.
-    std::optional<KeptId> keep(graph::OpId source, ConfigId read, Home home, std::size_t phase);
+    std::optional<DecisionId> keep(graph::OpId source, ConfigId read, Home home, std::size_t phase);
     /// As home_of() there, of the source to which its leading reader leads by this end.
     std::optional<Home> home_of(EndId leading, const State& state);
 

@@ -96,7 +96,8 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
         if (common.empty()) continue;
         const bool may = std::binary_search(common.begin(), common.end(), preferred);
         const DeviceSet one = DeviceSet::single(may ? preferred : common.front());
-        for (const OpId op : group) strategy.configs[op.index()] = {.degrees = {}, .devices = one};
+        for (const OpId op : group)
+            strategy.ops[op.index()].config = {.degrees = {}, .devices = one};
     }
 }
 
@@ -115,10 +116,9 @@ plan::Policy policy_with(const Problem& problem, int micro_batches) {
 
 void accumulate_locally(const Problem& problem, Strategy& strategy) {
     if (strategy.policy.micro_batches == 1) return;
-    strategy.updates.resize(problem.graph().op_count());
-    for (std::size_t i = 0; i < strategy.updates.size(); ++i) {
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         if (problem.graph().ops()[i].kind == graph::OpKind::parameter) {
-            strategy.updates[i].accumulate_locally = true;
+            strategy.ops[i].update.accumulate_locally = true;
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strategy whose configs are numbers of a config table: what moves look at, and what a chain is in.
+// A strategy whose decisions are numbers of a config table: what moves look at, and what a chain is in.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,13 @@ public:
     /// `table` must outlive it.
     State(ConfigTable& table, const plan::Strategy& strategy);
 
-    [[nodiscard]] ConfigId config(graph::OpId op) const { return configs_[op.index()]; }
-    [[nodiscard]] UpdateId update(graph::OpId op) const { return updates_[op.index()]; }
+    [[nodiscard]] const DecisionId& decision(graph::OpId op) const { return ops_[op.index()]; }
+    [[nodiscard]] ConfigId config(graph::OpId op) const { return ops_[op.index()].config; }
+    [[nodiscard]] UpdateId update(graph::OpId op) const { return ops_[op.index()].update; }
     [[nodiscard]] const plan::Policy& policy() const { return policy_; }
     /// ConfigTable::phase() of its number of micro-batches.
     [[nodiscard]] std::size_t phase() const { return phase_; }
-    [[nodiscard]] std::size_t op_count() const { return configs_.size(); }
+    [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
 
     /// O(changes).
     void apply(const Changes& changes);
@@ -30,8 +31,7 @@ public:
 
 private:
     ConfigTable* table_;
-    std::vector<ConfigId> configs_;
-    std::vector<UpdateId> updates_;
+    std::vector<DecisionId> ops_;  ///< indexed by OpId
     plan::Policy policy_;
     std::size_t phase_ = 0;
 };

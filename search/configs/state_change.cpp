@@ -6,12 +6,8 @@
 namespace partita::search {
 
 void apply(const Changes& changes, const ConfigTable& table, plan::Strategy& strategy) {
-    for (const auto& [op, config] : changes.configs) {
-        strategy.configs[op.index()] = table.config(op, config);
-    }
-    if (!changes.updates.empty()) strategy.updates.resize(strategy.configs.size());
-    for (const auto& [op, update] : changes.updates) {
-        strategy.updates[op.index()] = table.update(op, update);
+    for (const auto& [op, decision] : changes.ops) {
+        strategy.ops[op.index()] = table.decision(op, decision);
     }
     if (changes.policy) strategy.policy = *changes.policy;
 }

@@ -14,30 +14,22 @@ namespace partita::search {
 
 class ConfigTable;
 
-struct ConfigChange {
+struct DecisionChange {
     graph::OpId op;
-    ConfigId config;
-    friend bool operator==(const ConfigChange&, const ConfigChange&) = default;
-};
-
-struct UpdateChange {
-    graph::OpId op;
-    UpdateId update;
-    friend bool operator==(const UpdateChange&, const UpdateChange&) = default;
+    DecisionId decision;
+    friend bool operator==(const DecisionChange&, const DecisionChange&) = default;
 };
 
 struct Changes {
     /// By op, rising, each once; all differ from the base.
-    std::vector<ConfigChange> configs;
-    std::vector<UpdateChange> updates;
+    std::vector<DecisionChange> ops;
     std::optional<plan::Policy> policy;
     friend bool operator==(const Changes&, const Changes&) = default;
 
-    [[nodiscard]] bool empty() const { return configs.empty() && updates.empty() && !policy; }
+    [[nodiscard]] bool empty() const { return ops.empty() && !policy; }
     /// Keeps the memory for the next ones.
     void clear() {
-        configs.clear();
-        updates.clear();
+        ops.clear();
         policy.reset();
     }
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/core/measurements.h"
 
-#include <cstdint>
-
 #include "base/sha256.h"
 
 namespace partita::search {
@@ -13,6 +11,13 @@ void add(Sha256& sha, const plan::OpConfig& config) {
     for (const plan::FactorDegree& each : config.degrees) sha.add(each.factor).add(each.degree);
     sha.add(config.devices.size());
     for (int part = 0; part < config.devices.size(); ++part) sha.add(config.devices[part]);
+}
+
+void add(Sha256& sha, const plan::OpDecision& decision) {
+    add(sha, decision.config);
+    const plan::UpdateConfig& update = decision.update;
+    add(sha, update.update);
+    sha.add(update.accumulate_locally ? 1 : 0).add(update.refetch ? 1 : 0);
 }
 
 void add(Sha256& sha, const plan::Policy& policy) {
@@ -32,15 +37,8 @@ std::optional<Time> Measurements::time(const plan::Strategy& strategy) {
 std::string digest(const plan::Strategy& strategy) {
     Sha256 sha;
     add(sha, strategy.policy);
-    sha.add(std::ssize(strategy.configs));
-    for (const plan::OpConfig& config : strategy.configs) add(sha, config);
-    for (std::size_t op = 0; op < strategy.updates.size(); ++op) {
-        const plan::UpdateConfig& update = strategy.updates[op];
-        if (update == plan::UpdateConfig{}) continue;
-        sha.add(static_cast<std::int64_t>(op));
-        add(sha, update.update);
-        sha.add(update.accumulate_locally ? 1 : 0).add(update.refetch ? 1 : 0);
-    }
+    sha.add(std::ssize(strategy.ops));
+    for (const plan::OpDecision& decision : strategy.ops) add(sha, decision);
     return sha.finish();
 }
 

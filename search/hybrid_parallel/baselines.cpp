@@ -19,9 +19,10 @@ namespace {
 
 int devices_used(const Problem& problem, const Strategy& strategy) {
     std::vector<char> used(static_cast<std::size_t>(problem.device_count()), 0);
-    for (const plan::OpConfig& config : strategy.configs) {
-        for (int part = 0; part < config.devices.size(); ++part) {
-            used[static_cast<std::size_t>(config.devices[part])] = 1;
+    for (const plan::OpDecision& op : strategy.ops) {
+        const plan::DeviceSet& devices = op.config.devices;
+        for (int part = 0; part < devices.size(); ++part) {
+            used[static_cast<std::size_t>(devices[part])] = 1;
         }
     }
     return static_cast<int>(std::ranges::count(used, 1));

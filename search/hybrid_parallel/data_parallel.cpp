@@ -49,7 +49,7 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
     });
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         const int device = devices[static_cast<int>(i) % devices.size()];
-        strategy.configs[parameters[i].index()] =
+        strategy.ops[parameters[i].index()].config =
             on_one_device(problem, parameters[i], DeviceSet::single(device));
     }
 }
@@ -65,17 +65,17 @@ std::optional<OpConfig> shards_of(const Problem& problem, OpId op, const DeviceS
 
 void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding sharding,
                       Strategy& strategy) {
-    strategy.updates.resize(problem.graph().op_count());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const graph::Op& source = problem.graph().ops()[i];
         if (source.kind != OpKind::parameter || !problem.has_gradient(source.outputs[0])) continue;
         const auto shards = shards_of(problem, op, devices);
         if (!shards) continue;
-        strategy.updates[i] = {.update = *shards};
-        if (sharding != Sharding::parameters) continue;
-        strategy.configs[i] = *shards;
-        strategy.updates[i] = {.refetch = true};
+        if (sharding == Sharding::parameters) {
+            strategy.ops[i] = {*shards, {.refetch = true}};
+        } else {
+            strategy.ops[i].update = {.update = *shards};
+        }
     }
 }
 
@@ -111,7 +111,8 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
     Strategy strategy;
     strategy.policy = policy;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        strategy.configs.push_back(config_of(problem, OpId(i), devices, policy.micro_batches));
+        strategy.ops.push_back(
+            {.config = config_of(problem, OpId(i), devices, policy.micro_batches)});
     }
     accumulate_locally(problem, strategy);
     if (policy.gradient_sync == plan::GradientSync::parameter_server) {

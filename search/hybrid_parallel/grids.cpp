@@ -158,7 +158,7 @@ Strategy Grids::strategy(const Grid& grid) {
     strategy.policy = policy_;
     for (std::size_t i = 0; i < slot.size(); ++i) {
         const auto stage = static_cast<std::size_t>(slot[i] % grid.stages);
-        strategy.configs.push_back(stage_config(problem_, OpId(i), blocks[stage], axes[i]));
+        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), blocks[stage], axes[i])});
     }
     accumulate_locally(problem_, strategy);
     join_groups(problem_, devices_[0], strategy);

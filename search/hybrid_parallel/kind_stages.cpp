@@ -175,7 +175,7 @@ Strategy KindStages::strategy(const Candidate& candidate) {
                                .group_size = size,
                                .micro_batches = candidate.micro_batches};
         const plan::FactorDegree& own = split(kind, candidate.micro_batches).axes[i];
-        strategy.configs.push_back(stage_config(problem_, OpId(i), block, own));
+        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), block, own)});
     }
     accumulate_locally(problem_, strategy);
     join_groups(problem_, kinds_.back().front(), strategy);

@@ -5,25 +5,25 @@ namespace partita::search {
 
 namespace {
 
-/// Visits the numbers that the changes consist of, configs first, until one is refused.
+/// Visits the numbers that the changes consist of until one is refused. Default updates, which most are,
+/// are left out: all others begin with a negative number, as no op does.
 template <class Visit>
 bool all_words(const Changes& changes, Visit visit) {
-    const auto of_config = [&](graph::OpId op, ConfigId config) {
-        return visit(static_cast<std::int32_t>(op.value)) && visit(config.degrees) &&
-               visit(config.devices);
+    const auto of_config = [&](ConfigId config) {
+        return visit(config.degrees) && visit(config.devices);
     };
-    for (const auto& [op, config] : changes.configs) {
-        if (!of_config(op, config)) return false;
-    }
-    for (const auto& [op, update] : changes.updates) {
+    for (const auto& [op, decision] : changes.ops) {
+        const auto& [config, update] = decision;
+        if (!visit(static_cast<std::int32_t>(op.value)) || !of_config(config)) return false;
+        if (update == UpdateId{}) continue;
         const int flags = (update.accumulate_locally ? 1 : 0) + (update.refetch ? 2 : 0);
-        if (!of_config(op, update.update) || !visit(flags)) return false;
+        if (!visit(~flags) || !of_config(update.update)) return false;
     }
     return true;
 }
 
 std::uint64_t hash_of(const Changes& changes) {
-    std::uint64_t hash = changes.configs.size();
+    std::uint64_t hash = changes.ops.size();
     all_words(changes, [&](std::int32_t word) {
         hash = (hash ^ static_cast<std::uint32_t>(word)) * 0x9e3779b97f4a7c15;
         hash ^= hash >> 32;
@@ -42,11 +42,10 @@ std::optional<bool> Rejections::Known::accepted_by(const plan::Score& limit) con
 }
 
 bool Rejections::is_same(const Entry& entry, const Changes& changes) const {
-    if (entry.configs != changes.configs.size() || entry.updates != changes.updates.size()) {
-        return false;
-    }
     std::size_t at = entry.begin;
-    return all_words(changes, [&](std::int32_t word) { return words_[at++] == word; });
+    const bool equal = all_words(
+        changes, [&](std::int32_t word) { return at < entry.end && words_[at++] == word; });
+    return equal && at == entry.end;
 }
 
 /// Where it is, or would be.
@@ -74,15 +73,12 @@ void Rejections::remember(const Changes& changes, const Known& known) {
         entries_[slots_[slot] - 1].known = known;
         return;
     }
-    entries_.push_back({.hash = hash,
-                        .begin = words_.size(),
-                        .configs = changes.configs.size(),
-                        .updates = changes.updates.size(),
-                        .known = known});
+    const std::size_t begin = words_.size();
     all_words(changes, [&](std::int32_t word) {
         words_.push_back(word);
         return true;
     });
+    entries_.push_back({.hash = hash, .begin = begin, .end = words_.size(), .known = known});
     slots_[slot] = static_cast<std::uint32_t>(entries_.size());
     used_.push_back(static_cast<std::uint32_t>(slot));
 }

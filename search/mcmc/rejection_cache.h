@@ -51,9 +51,8 @@ private:
 
     struct Entry {
         std::uint64_t hash = 0;
-        std::size_t begin = 0;  ///< of its configs, then its updates
-        std::size_t configs = 0;
-        std::size_t updates = 0;
+        std::size_t begin = 0;  ///< of its words
+        std::size_t end = 0;
         Known known;
     };
 

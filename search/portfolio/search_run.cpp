@@ -55,10 +55,9 @@ std::string shortage_of(const Problem& problem, const Strategy& strategy,
 }
 
 void check_start(const Problem& problem, const Strategy& start) {
-    const auto& configs = start.configs;
-    if (configs.size() != problem.graph().op_count()) {
+    if (start.ops.size() != problem.graph().op_count()) {
         throw UsageError(fmt::format("the start plan places {} ops, the model has {}",
-                                     configs.size(), problem.graph().op_count()));
+                                     start.ops.size(), problem.graph().op_count()));
     }
     const plan::Policy& policy = start.policy;
     if (!problem.allows(policy)) {

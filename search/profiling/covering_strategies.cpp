@@ -50,7 +50,7 @@ void place_sources(const Problem& problem, Strategy& strategy) {
         if (!is_source(problem.graph().op(op))) continue;
         const OpId reader = leading_reader(problem, op);
         if (!reader.valid()) continue;
-        strategy.configs[i] =
+        strategy.ops[i].config =
             as_read(problem, op, strategy.config(reader), problem.policy().micro_batches);
     }
 }
@@ -70,7 +70,7 @@ std::vector<Strategy> covering_strategies(const Problem& problem) {
     for (std::size_t n = 0; n < most; ++n) {
         strategies[n].policy = problem.policy();
         for (const auto& of_op : configs) {
-            strategies[n].configs.push_back(of_op[n < of_op.size() ? n : 0]);
+            strategies[n].ops.push_back({.config = of_op[n < of_op.size() ? n : 0]});
         }
         place_sources(problem, strategies[n]);
         join_groups(problem, 0, strategies[n]);

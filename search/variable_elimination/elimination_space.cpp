@@ -16,6 +16,7 @@ using graph::OpKind;
 using graph::TensorId;
 using plan::DeviceSet;
 using plan::OpConfig;
+using plan::OpDecision;
 using plan::OpLayouts;
 using plan::Problem;
 
@@ -112,8 +113,7 @@ std::size_t EliminationSpace::list_of_op(OpId op) {
 
 void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
     const OpLayouts& own = layouts(op, config);
-    Choice choice{.config = std::move(config),
-                  .update = {},
+    Choice choice{.decision = {.config = std::move(config)},
                   .layouts = &own,
                   .updated = nullptr,
                   .time = prices_.op_time(op, own).raw(),
@@ -122,7 +122,7 @@ void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
     if (list.parameter) {
         const TensorId t = problem_.graph().op(op).outputs[0];
         choice.updated = &own;
-        choice.update.accumulate_locally = policy_.micro_batches > 1;
+        choice.decision.update.accumulate_locally = policy_.micro_batches > 1;
         choice.time = prices_.update_time(t, own, own).raw();
         choice.bytes = source_bytes(t, own, &own);
     }
@@ -135,7 +135,7 @@ void EliminationSpace::add_choice(OpId op, OpConfig config, ChoiceList& list) {
 /// A source that several ops read: all the ways in which one of them could want it.
 void EliminationSpace::list_source(OpId source, ChoiceList& list) {
     const TensorId t = problem_.graph().op(source).outputs[0];
-    std::vector<Kept> ways;
+    std::vector<OpDecision> ways;
     std::vector<std::pair<std::size_t, std::uint32_t>> seen;  // lists and operands
     for (const graph::Use& use : problem_.graph().uses(t)) {
         if (variables_.of(use.op) < 0) continue;
@@ -145,20 +145,18 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
         for (const Choice& reader : lists_[alike.first].choices) {
             const Link link{source, 0, use.op, use.operand};
             const OpConfig read =
-                follow(problem_, link, use.op, reader.config, policy_.micro_batches);
-            for (Kept& kept : kept_ways(source, read)) {
-                const bool known = std::ranges::any_of(ways, [&](const Kept& other) {
-                    return other.config == kept.config && other.update == kept.update;
-                });
+                follow(problem_, link, use.op, reader.decision.config, policy_.micro_batches);
+            for (OpDecision& kept : kept_ways(source, read)) {
+                const bool known = std::ranges::find(ways, kept) != ways.end();
                 if (!known) ways.push_back(std::move(kept));
             }
         }
     }
     if (ways.empty()) ways.push_back({on_one_device(problem_, source, configs_.all_devices()), {}});
-    for (Kept& kept : ways) {
+    for (OpDecision& kept : ways) {
         const OpLayouts& own = layouts(source, kept.config);
         const OpLayouts* updated = nullptr;
-        Choice choice{.config = kept.config, .update = kept.update, .layouts = &own};
+        Choice choice{.decision = kept, .layouts = &own};
         if (list.parameter) {
             updated =
                 kept.update.update.devices.empty() ? &own : &layouts(source, kept.update.update);
@@ -170,8 +168,8 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
     }
 }
 
-std::vector<Kept> EliminationSpace::kept_ways(OpId source, const OpConfig& read) const {
-    std::vector<Kept> ways;
+std::vector<OpDecision> EliminationSpace::kept_ways(OpId source, const OpConfig& read) const {
+    std::vector<OpDecision> ways;
     for (const Home home : kWays) {
         auto kept = keep(problem_, source, read, home, policy_.micro_batches);
         if (kept) ways.push_back(std::move(*kept));
@@ -184,7 +182,7 @@ std::vector<EliminationSpace::Way> EliminationSpace::ways_of(OpId op, std::uint3
     const TensorId t = problem_.graph().op(op).inputs[operand];
     const OpId source = problem_.graph().tensor(t).producer;
     const graph::Use use{op, operand};
-    const OpConfig read = as_read(problem_, source, reader.config, policy_.micro_batches);
+    const OpConfig read = as_read(problem_, source, reader.decision.config, policy_.micro_batches);
     std::vector<Way> ways;
     for (const Home home : kWays) {
         const auto kept = keep(problem_, source, read, home, policy_.micro_batches);
@@ -280,10 +278,11 @@ void EliminationSpace::fill(Table& table, TensorId t, graph::Use use, const Choi
     table.costs.reserve(from.choices.size() * to.choices.size());
     for (const Choice& home : from.choices) {
         for (const Choice& reader : to.choices) {
-            const Time time = from.parameter
-                                  ? prices_.parameter_use_time(t, use, *home.layouts, *home.updated,
-                                                               home.update.refetch, *reader.layouts)
-                                  : prices_.use_time(t, use, *home.layouts, *reader.layouts);
+            const Time time =
+                from.parameter
+                    ? prices_.parameter_use_time(t, use, *home.layouts, *home.updated,
+                                                 home.decision.update.refetch, *reader.layouts)
+                    : prices_.use_time(t, use, *home.layouts, *reader.layouts);
             table.costs.push_back(time.raw());
         }
     }
@@ -336,8 +335,7 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
     const graph::OpGraph& graph = problem_.graph();
     plan::Strategy strategy;
     strategy.policy = policy_;
-    strategy.configs.resize(graph.op_count());
-    strategy.updates.resize(graph.op_count());
+    strategy.ops.resize(graph.op_count());
     const auto chosen = [&](OpId op) -> const Choice& {
         const auto variable = static_cast<std::size_t>(variables_.of(op));
         return lists_[list_of_[op.index()]].choices[static_cast<std::size_t>(choices[variable])];
@@ -346,23 +344,22 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
         const OpId op(i);
         if (variables_.of(OpId(i)) < 0) continue;
         const Choice& choice = chosen(op);
-        strategy.configs[i] = choice.config;
-        strategy.updates[i] = choice.update;
+        strategy.ops[i] = choice.decision;
         const std::vector<std::uint32_t>& folded = lists_[list_of_[i]].folded;
         for (std::size_t f = 0; f < folded.size(); ++f) {
             const OpId source = graph.tensor(graph.op(op).inputs[folded[f]]).producer;
-            const OpConfig read = as_read(problem_, source, choice.config, policy_.micro_batches);
+            const OpConfig read =
+                as_read(problem_, source, choice.decision.config, policy_.micro_batches);
             const Home home = best_way(choice.sources[f], weights).home;
-            Kept kept = *keep(problem_, source, read, home, policy_.micro_batches);
-            strategy.configs[source.index()] = std::move(kept.config);
-            strategy.updates[source.index()] = std::move(kept.update);
+            strategy.ops[source.index()] =
+                *keep(problem_, source, read, home, policy_.micro_batches);
         }
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (!strategy.configs[i].devices.empty()) continue;
+        if (!strategy.ops[i].config.devices.empty()) continue;
         const OpId source(i);
         const OpId reader = leading_reader(problem_, source);
-        strategy.configs[i] =
+        strategy.ops[i].config =
             reader.valid()
                 ? as_read(problem_, source, strategy.config(reader), policy_.micro_batches)
                 : on_one_device(problem_, source, configs_.all_devices());

@@ -69,8 +69,7 @@ private:
         std::int64_t bytes = 0;
     };
     struct Choice {
-        plan::OpConfig config;
-        plan::UpdateConfig update;
+        plan::OpDecision decision;
         const plan::OpLayouts* layouts = nullptr;
         const plan::OpLayouts* updated = nullptr;  ///< null but of trained parameters
         std::int64_t time = 0;
@@ -99,7 +98,8 @@ private:
     void list_source(graph::OpId source, ChoiceList& list);
     void add_choice(graph::OpId op, plan::OpConfig config, ChoiceList& list);
     std::vector<Way> ways_of(graph::OpId op, std::uint32_t operand, const Choice& reader);
-    [[nodiscard]] std::vector<Kept> kept_ways(graph::OpId source, const plan::OpConfig& read) const;
+    [[nodiscard]] std::vector<plan::OpDecision> kept_ways(graph::OpId source,
+                                                          const plan::OpConfig& read) const;
     [[nodiscard]] std::int64_t bytes_of(graph::OpId op, const plan::OpLayouts& layouts);
     [[nodiscard]] std::int64_t source_bytes(graph::TensorId t, const plan::OpLayouts& home,
                                             const plan::OpLayouts* updated);

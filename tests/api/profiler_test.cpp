@@ -191,7 +191,7 @@ TEST_F(ProfilerTest, CoveringStrategiesAreLegalAndHaveAllThatOthersHave) {
     for (std::size_t op = 0; op < graph_.op_count(); ++op) {
         for (const plan::Strategy& other : strategies) {
             plan::Strategy mixed = one;
-            mixed.configs[op] = other.configs[op];
+            mixed.ops[op] = other.ops[op];
             for (const std::string& text : texts_of(first, {mixed})) {
                 EXPECT_TRUE(covered.contains(text)) << text;
             }

@@ -88,7 +88,7 @@ protected:
                 for (const FactorDegree& axis : split->second) parts *= axis.degree;
                 config.devices = DeviceSet::progression(0, parts, 1);
             }
-            strategy.configs.push_back(config);
+            strategy.ops.push_back({.config = config});
         }
         return strategy;
     }

@@ -214,7 +214,7 @@ void draw_summand_axis(Random& random, const Problem& problem, OpId op, Strategy
         if (!reader.inputs[i].valid()) continue;
         const int summands = summands_of(problem, strategy, reader.inputs[i]);
         if (summands == 1 || draw(random, 4) == 0) continue;
-        OpConfig& config = strategy.configs[op.index()];
+        OpConfig& config = strategy.ops[op.index()].config;
         const OpConfig before = config;
         const std::string name = draw(random, 2) == 0 ? "+" : "+" + std::to_string(i);
         config = {.degrees = {{name, summands}},
@@ -249,7 +249,7 @@ std::string text_of(const Problem& problem, const Strategy& strategy) {
             text += text.back() == '(' ? "" : ", ";
             text += t.valid() ? problem.graph().tensor(t).name : "-";
         }
-        text += ")" + text_of(strategy.configs[i]);
+        text += ")" + text_of(strategy.ops[i].config);
         const UpdateConfig& update = strategy.update(OpId(i));
         if (!update.update.devices.empty()) text += ", updated" + text_of(update.update);
         if (update.accumulate_locally) text += ", accumulated locally";
@@ -274,7 +274,7 @@ OpGraph random_network(Random& random, int layers, Layers kind) {
 }
 
 Strategy without_refetch(Strategy strategy) {
-    for (UpdateConfig& update : strategy.updates) update.refetch = false;
+    for (OpDecision& decision : strategy.ops) decision.update.refetch = false;
     return strategy;
 }
 
@@ -284,11 +284,10 @@ Strategy random_strategy(Random& random, const Problem& problem, int micro_batch
     strategy.policy.micro_batches = micro_batches;
     for (std::size_t i = 0; i < ops; ++i) {
         const OpId op(i);
-        strategy.configs[i] = random_config(random, problem, op, micro_batches);
+        strategy.ops[i].config = random_config(random, problem, op, micro_batches);
         if (draw(random, 2) == 0) draw_summand_axis(random, problem, op, strategy);
-        strategy.updates.emplace_back();
         if (problem.graph().ops()[i].kind != graph::OpKind::parameter) continue;
-        UpdateConfig& update = strategy.updates.back();
+        UpdateConfig& update = strategy.ops[i].update;
         if (draw(random, 2) == 0) update.update = random_config(random, problem, op, micro_batches);
         update.accumulate_locally = draw(random, 2) == 0;
         update.refetch = draw(random, 2) == 0;
@@ -296,22 +295,20 @@ Strategy random_strategy(Random& random, const Problem& problem, int micro_batch
     return strategy;
 }
 
-RandomChange random_change(Random& random, const Problem& problem, int micro_batches) {
-    const Strategy other = random_strategy(random, problem, micro_batches);
-    RandomChange change;
+std::vector<OpChange> random_change(Random& random, const Problem& problem, const Strategy& base) {
+    const Strategy other = random_strategy(random, problem, base.policy.micro_batches);
+    std::vector<OpChange> changes;
     const int ops = static_cast<int>(problem.graph().op_count());
     const int first = draw(random, ops);
     const int count = 1 + draw(random, 3);
     for (int i = first; i < std::min(ops, first + count); ++i) {
         const OpId op(static_cast<std::size_t>(i));
         const bool parameter = problem.graph().op(op).kind == graph::OpKind::parameter;
-        if (parameter && draw(random, 3) == 0) {
-            change.updates.emplace_back(op, other.update(op));
-        } else {
-            change.configs.emplace_back(op, other.config(op));
-        }
+        const bool updates = parameter && draw(random, 3) == 0;
+        changes.push_back({op, updates ? OpDecision{base.config(op), other.update(op)}
+                                       : OpDecision{other.config(op), base.update(op)}});
     }
-    return change;
+    return changes;
 }
 
 }  // namespace partita::plan

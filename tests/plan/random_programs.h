@@ -5,10 +5,10 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "plan/incremental/lowering.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/support/random.h"
@@ -29,14 +29,10 @@ Strategy random_strategy(search::Random& random, const Problem& problem, int mic
 /// No parameter is fetched again for each use.
 Strategy without_refetch(Strategy strategy);
 
-/// What differs between two strategies.
-struct RandomChange {
-    std::vector<std::pair<graph::OpId, OpConfig>> configs;
-    std::vector<std::pair<graph::OpId, UpdateConfig>> updates;
-};
-
-/// A few ops that follow each other as they are in another random strategy. What comes out may be illegal.
-RandomChange random_change(search::Random& random, const Problem& problem, int micro_batches);
+/// A few ops that follow each other get the config, or parameters the update, that they have in another
+/// random strategy. What comes out may be illegal.
+std::vector<OpChange> random_change(search::Random& random, const Problem& problem,
+                                    const Strategy& base);
 
 /// A line per op: "Add5(MatMul1.y0, w3) m:2 *:2 on 0 4 1 2".
 std::string text_of(const Problem& problem, const Strategy& strategy);

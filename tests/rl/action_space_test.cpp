@@ -58,10 +58,7 @@ TEST(ActionSpace, FindsItsOwnStrategiesAgain) {
             const plan::Strategy strategy = f.space.strategy(choices.iteration, choices.options);
             const Choices again = f.space.nearest(strategy);
             const plan::Strategy same = f.space.strategy(again.iteration, again.options);
-            EXPECT_TRUE(same.configs == strategy.configs) << "seed " << seed << ", " << i;
-            for (const OpId op : f.space.space().parameters()) {
-                EXPECT_TRUE(same.update(op) == strategy.update(op));
-            }
+            EXPECT_TRUE(same.ops == strategy.ops) << "seed " << seed << ", " << i;
         }
     }
 }

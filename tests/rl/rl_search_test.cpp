@@ -52,8 +52,8 @@ protected:
     }
     /// Every plan takes 321 ms, but one on one device fails.
     static std::optional<Time> measure(const plan::Strategy& strategy) {
-        const bool one = std::ranges::all_of(strategy.configs, [&](const plan::OpConfig& config) {
-            return config.devices == strategy.configs.front().devices;
+        const bool one = std::ranges::all_of(strategy.ops, [&](const plan::OpDecision& op) {
+            return op.config.devices == strategy.ops.front().config.devices;
         });
         return one ? std::nullopt : std::optional(microseconds(321'000));
     }

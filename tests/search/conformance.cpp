@@ -48,7 +48,7 @@ void EverySearcher::expect_sound(const Problem& problem, const SearchResult& res
         EXPECT_NE(result.shortage, "");
         return;
     }
-    EXPECT_EQ(result.strategy.configs.size(), problem.graph().op_count());
+    EXPECT_EQ(result.strategy.ops.size(), problem.graph().op_count());
     EXPECT_GE(result.evaluation.value, result.lower_bound);
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
     if (result.status == Status::optimal && result.lower_bound > Time{0}) {
@@ -228,7 +228,7 @@ TEST_P(EverySearcher, PlansAHundredThousandOps) {
     const Problem problem = plan::make_problem(graph, machine);
     const SearchResult result = run(problem, options(/*evaluations=*/2));
     ASSERT_NE(result.status, Status::infeasible) << result.shortage;
-    EXPECT_EQ(result.strategy.configs.size(), graph.op_count());
+    EXPECT_EQ(result.strategy.ops.size(), graph.op_count());
     EXPECT_GE(result.evaluation.value, result.lower_bound);
 }
 

@@ -24,7 +24,7 @@ public:
                                 space.problem().policy())),
           state_(space.table(), base_),
           draft_(space),
-          chosen_(base_.configs.size()) {}
+          chosen_(base_.ops.size()) {}
 
     Enumerated run() {
         choose(0);

@@ -150,9 +150,7 @@ std::optional<Drawn> draw_plan(Random& random, const Problem& problem, int micro
             strategy = plan::random_strategy(random, problem, micro_batches);
         } else {
             strategy = best->strategy;
-            const auto change = plan::random_change(random, problem, micro_batches);
-            for (const auto& [op, config] : change.configs) strategy.configs[op.index()] = config;
-            for (const auto& [op, update] : change.updates) strategy.updates[op.index()] = update;
+            plan::apply(strategy, {.ops = plan::random_change(random, problem, best->strategy)});
         }
         if (plan::find_fault(problem, strategy)) continue;
         plan::Evaluation evaluation = evaluator->evaluate(strategy);
@@ -299,8 +297,8 @@ TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
     const auto& factors = problem.rule(graph::OpId(product)).factors;
     const auto samples = std::ranges::find(factors, 3, &graph::Factor::extent);
     ASSERT_NE(samples, factors.end());
-    strategy.configs[product] = {.degrees = {{samples->name, 2}},
-                                 .devices = plan::DeviceSet::progression(0, 2, 1)};
+    strategy.ops[product].config = {.degrees = {{samples->name, 2}},
+                                    .devices = plan::DeviceSet::progression(0, 2, 1)};
     ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
     const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
     const plan::Evaluation evaluation = evaluator->evaluate(strategy);
@@ -363,7 +361,7 @@ TEST(LowerBound, KnowsThatNobodyWaitsForPadding) {
     Strategy strategy = plan::whole_ops({0, 0, 1, 1, 1, 1}, {});
     ASSERT_EQ(build.graph.ops()[2].type, "Pad");
     const std::string& factor = problem.rule(graph::OpId(std::size_t{2})).factors[0].name;
-    strategy.configs[2] = {.degrees = {{factor, 2}}, .devices = plan::DeviceSet::list({1, 0})};
+    strategy.ops[2].config = {.degrees = {{factor, 2}}, .devices = plan::DeviceSet::list({1, 0})};
     expect_bound_below(problem, strategy);
 }
 

@@ -17,8 +17,7 @@ Draft::Draft(SearchSpace& space)
       table_(space.table()),
       changed_(problem_.graph().op_count()),
       updated_(problem_.graph().op_count()),
-      configs_(problem_.graph().op_count()),
-      updates_(problem_.graph().op_count()),
+      decisions_(problem_.graph().op_count()),
       marks_(problem_.graph().op_count()),
       together_(problem_.constraints().together.size()) {}
 
@@ -47,7 +46,7 @@ void Draft::repeat() {
     found_.clear();
     changed_.for_each([&](std::size_t i) {
         const OpId op(i);
-        const ConfigId drafted = configs_[i];
+        const ConfigId drafted = decisions_[i].config;
         const int size = table_.sets().size(drafted.devices);
         for (const OpId twin : space_.repeats().twins(op)) {
             if (changed_.contains(twin.index())) continue;
@@ -56,7 +55,7 @@ void Draft::repeat() {
             const DevicesId devices = elsewhere ? own : drafted.devices;
             if (table_.sets().size(devices) != size) continue;
             const DegreesId degrees = table_.degree_lists().translated(op, drafted.degrees, twin);
-            found_.push_back({twin, {degrees, devices}});
+            found_.emplace_back(twin, ConfigId{degrees, devices});
         }
     });
     for (const auto& [op, config] : found_) set(op, config);
@@ -155,7 +154,9 @@ bool Draft::is_legal_batch(const Changes& changes) {
 bool Draft::shares_devices(const Changes& changes) {
     const auto& together = problem_.constraints().together;
     if (together.empty()) return true;
-    for (const ConfigChange& change : changes.configs) mark_partners(change.op);
+    for (const DecisionChange& change : changes.ops) {
+        if (has_other_config(change)) mark_partners(change.op);
+    }
     bool all = true;
     together_.for_each([&](std::size_t group) {
         for (const OpId op : together[group]) {
@@ -169,42 +170,39 @@ bool Draft::shares_devices(const Changes& changes) {
 bool Draft::is_legal(const Changes& changes) {
     const bool summands =
         table_.degree_lists().any_summands() &&
-        (policy_ || std::any_of(changes.configs.begin(), changes.configs.end(),
-                                [&](const ConfigChange& c) { return meets_summands(c.op); }));
+        (policy_ || std::any_of(changes.ops.begin(), changes.ops.end(), [&](const auto& change) {
+             return has_other_config(change) && meets_summands(change.op);
+         }));
     if (summands) return is_legal_strategy(changes);
     if (policy_) return is_legal_batch(changes);
-    for (const auto& [op, config] : changes.configs) {
-        if (!table_.is_legal(op, config, phase_)) return false;
-    }
-    for (const auto& [op, update] : changes.updates) {
-        if (update.update.devices == 0) continue;
-        if (!table_.is_legal(op, update.update, phase_)) return false;
+    for (const DecisionChange& change : changes.ops) {
+        const auto& [config, update] = change.decision;
+        if (has_other_config(change) && !table_.is_legal(change.op, config, phase_)) return false;
+        if (update.update.devices == 0 || update == base_->update(change.op)) continue;
+        if (!table_.is_legal(change.op, update.update, phase_)) return false;
     }
     return shares_devices(changes);
 }
 
 void Draft::collect(Changes& changes) const {
     changes.clear();
-    changed_.for_each([&](std::size_t i) {
-        if (configs_[i] != base_->config(OpId(i)))
-            changes.configs.push_back({OpId(i), configs_[i]});
-    });
-    updated_.for_each([&](std::size_t i) {
-        if (updates_[i] != base_->update(OpId(i)))
-            changes.updates.push_back({OpId(i), updates_[i]});
+    for_each_of_either(changed_, updated_, [&](std::size_t i) {
+        const OpId op(i);
+        const DecisionId decision{config(op), update(op)};
+        if (decision != base_->decision(op)) changes.ops.push_back({op, decision});
     });
     if (policy_ && *policy_ != base_->policy()) changes.policy = policy_;
 }
 
 bool Draft::finish(Changes& changes) {
     move_partners();
-    found_.clear();
+    computing_.clear();
     changed_.for_each([&](std::size_t i) {
-        if (problem_.has_forward(OpId(i))) found_.push_back({OpId(i), configs_[i]});
+        if (problem_.has_forward(OpId(i))) computing_.emplace_back(i);
     });
-    for (const ConfigChange& computing : found_) {
-        move_sources(computing.op);
-        move_outputs(computing.op);
+    for (const OpId op : computing_) {
+        move_sources(op);
+        move_outputs(op);
     }
     move_partners();  // sources may have partners too
     collect(changes);

@@ -39,20 +39,20 @@ public:
     [[nodiscard]] const State& base() const { return *base_; }
     /// As drafted so far.
     [[nodiscard]] ConfigId config(graph::OpId op) const {
-        return changed_.contains(op.index()) ? configs_[op.index()] : base_->config(op);
+        return changed_.contains(op.index()) ? decisions_[op.index()].config : base_->config(op);
     }
     [[nodiscard]] UpdateId update(graph::OpId op) const {
-        return updated_.contains(op.index()) ? updates_[op.index()] : base_->update(op);
+        return updated_.contains(op.index()) ? decisions_[op.index()].update : base_->update(op);
     }
     /// ConfigTable::phase() of its number of micro-batches.
     [[nodiscard]] std::size_t phase() const { return phase_; }
 
     void set(graph::OpId op, ConfigId config) {
-        configs_[op.index()] = config;
+        decisions_[op.index()].config = config;
         changed_.insert(op.index());
     }
     void set_update(graph::OpId op, UpdateId update) {
-        updates_[op.index()] = update;
+        decisions_[op.index()].update = update;
         updated_.insert(op.index());
     }
     void set_policy(plan::Policy policy);
@@ -80,6 +80,10 @@ private:
     [[nodiscard]] bool is_legal_batch(const Changes& changes);
     [[nodiscard]] bool shares_devices(const Changes& changes);
     [[nodiscard]] bool meets_summands(graph::OpId op) const;
+    /// Has the op another config than in the base? Else it is another update that changes.
+    [[nodiscard]] bool has_other_config(const DecisionChange& change) const {
+        return change.decision.config != base_->config(change.op);
+    }
     [[nodiscard]] bool is_legal_strategy(const Changes& changes) const;
 
     SearchSpace& space_;
@@ -88,14 +92,15 @@ private:
     const State* base_ = nullptr;
     std::size_t phase_ = 0;
     IndexSet changed_;  ///< ops with a config of their own
-    IndexSet updated_;
-    std::vector<ConfigId> configs_;  ///< per op, of the changed ones
-    std::vector<UpdateId> updates_;
+    IndexSet updated_;  ///< ops with an update of their own, which moves nothing else
+    /// Per op: the config of the changed ones, the update of the updated ones.
+    std::vector<DecisionId> decisions_;
     std::optional<plan::Policy> policy_;
     IndexSet marks_;
     std::vector<graph::OpId> reached_;
     IndexSet together_;  ///< of Constraints::together
-    std::vector<ConfigChange> found_;
+    std::vector<std::pair<graph::OpId, ConfigId>> found_;
+    std::vector<graph::OpId> computing_;
 };
 
 }  // namespace partita::search

@@ -92,7 +92,7 @@ Strategy split_alike(const Problem& problem, const std::vector<std::string>& fac
                 if (factor.name == name) config.degrees = {{name, parts}};
             }
         }
-        strategy.configs.push_back(config);
+        strategy.ops.push_back({.config = config});
     }
     return strategy;
 }
@@ -169,8 +169,8 @@ TEST(Additive, IsASumOfTermsOfNeighbours) {
         if (a == b || neighbours) continue;
         const auto with = [&](bool of_a, bool of_b) {
             Strategy strategy = base;
-            if (of_a) strategy.configs[a.index()] = other.config(a);
-            if (of_b) strategy.configs[b.index()] = other.config(b);
+            if (of_a) strategy.ops[a.index()].config = other.config(a);
+            if (of_b) strategy.ops[b.index()].config = other.config(b);
             return additive(problem, strategy);
         };
         EXPECT_EQ(with(true, true) + with(false, false), with(true, false) + with(false, true))

@@ -95,7 +95,7 @@ void MergedNetwork::split(Strategy& strategy, const std::string& op,
         std::iota(devices.begin(), devices.end(), 0);
     }
     const graph::OpId id = *graph_.find_op(op);
-    strategy.configs[id.index()] = {std::move(degrees), DeviceSet::list(std::move(devices))};
+    strategy.ops[id.index()].config = {std::move(degrees), DeviceSet::list(std::move(devices))};
     EXPECT_EQ(find_fault(problem_, id, strategy.config(id), 1), std::nullopt) << op;
 }
 
@@ -109,8 +109,8 @@ Strategy MergedNetwork::reviewed() const {
     split(strategy, "sum", {{factor("sum", 0), 2}, {"+", 2}});
     split(strategy, "fc", {{"k", 2}, {"n", 3}}, {5, 4, 3, 2, 1, 0});
     split(strategy, "c", {{"*", 4}}, {4, 5, 6, 7});
-    strategy.updates.resize(graph_.op_count());
-    strategy.updates[graph_.find_op("c")->index()].update = {{{"d0", 2}}, DeviceSet::list({6, 7})};
+    strategy.ops[graph_.find_op("c")->index()].update.update = {{{"d0", 2}},
+                                                                DeviceSet::list({6, 7})};
     const graph::OpRule& most = problem_.rule(*graph_.find_op("most"));
     for (const graph::Factor& axis : most.factors) {
         if (axis.reduction) split(strategy, "most", {{axis.name, 2}}, {7, 0});

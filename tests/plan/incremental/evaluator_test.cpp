@@ -53,8 +53,10 @@ public:
         EXPECT_EQ(evaluator_.start(strategy_), score_of(whole_->evaluate(strategy_)));
     }
 
-    void step(const RandomChange& drawn, Counts& counts) {
-        const StrategyChange change{drawn.configs, drawn.updates};
+    [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+
+    void step(const std::vector<OpChange>& drawn, Counts& counts) {
+        const StrategyChange change{.ops = drawn};
         Strategy next = strategy_;
         apply(next, change);
         Strategy unscheduled = next;
@@ -83,20 +85,20 @@ public:
         } else {
             evaluator_.reject();
         }
-        ASSERT_EQ(evaluator_.strategy().configs, strategy_.configs);
+        ASSERT_EQ(evaluator_.strategy(), strategy_);
     }
 
     /// Goes on from another strategy.
     void restart(const Strategy& next) {
         if (find_fault(problem_, next)) return;
         ASSERT_EQ(evaluator_.start(next), score_of(whole_->evaluate(next)));
-        ASSERT_EQ(evaluator_.strategy().configs, next.configs);
+        ASSERT_EQ(evaluator_.strategy(), next);
         strategy_ = next;
     }
     /// From one that differs by this.
-    void restart(const RandomChange& drawn) {
+    void restart(const std::vector<OpChange>& drawn) {
         Strategy next = strategy_;
-        apply(next, {drawn.configs, drawn.updates});
+        apply(next, {.ops = drawn});
         restart(next);
     }
 
@@ -136,8 +138,8 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
         }
         Comparison comparison(random, problem, start, limits);
         for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
-            RandomChange drawn = random_change(random, problem, 1);
-            for (auto& [op, update] : drawn.updates) update.refetch = false;
+            std::vector<OpChange> drawn = random_change(random, problem, comparison.strategy());
+            for (OpChange& of : drawn) of.decision.update.refetch = false;
             comparison.step(drawn, counts);
         }
         comparison.count(counts);
@@ -168,8 +170,8 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
         const Strategy start = random_strategy(random, problem, micro_batches);
         Comparison comparison(random, problem, refetches ? start : without_refetch(start));
         for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
-            RandomChange drawn = random_change(random, problem, micro_batches);
-            for (auto& [op, update] : drawn.updates) update.refetch &= refetches;
+            std::vector<OpChange> drawn = random_change(random, problem, comparison.strategy());
+            for (OpChange& of : drawn) of.decision.update.refetch &= refetches;
             comparison.step(drawn, counts);
             if (i % 10 == 7) comparison.restart(drawn);
             if (i == 20) {
@@ -213,8 +215,8 @@ TEST(IncrementalEvaluator, CountsMemoryThatIsGiven) {
         const auto bit = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(i)));
         devices[bit] = 1 - devices[bit];
         const Strategy next = on_devices(devices);
-        const std::vector configs{std::pair(graph::OpId(bit), next.configs[bit])};
-        ASSERT_EQ(evaluator.evaluate({.configs = configs}, any), score_of(whole->evaluate(next)));
+        const std::vector<OpChange> moved{{graph::OpId(bit), next.ops[bit]}};
+        ASSERT_EQ(evaluator.evaluate({.ops = moved}, any), score_of(whole->evaluate(next)));
         evaluator.accept();
         fitted = fitted || evaluator.score().overflow == Bytes{0};
     }
@@ -241,8 +243,11 @@ TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
         if (!start) continue;
         Comparison comparison(random, problem, *start);
         for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
-            comparison.step(random_pipeline_change(random, problem, stages), counts);
-            if (i % 10 == 7) comparison.restart(random_pipeline_change(random, problem, stages));
+            comparison.step(random_pipeline_change(random, problem, comparison.strategy(), stages),
+                            counts);
+            if (i % 10 == 7)
+                comparison.restart(
+                    random_pipeline_change(random, problem, comparison.strategy(), stages));
         }
         if (HasFatalFailure()) return;
         comparison.count(counts);

@@ -59,8 +59,8 @@ public:
         lowering_.keep();
     }
 
-    void step(const RandomChange& drawn) {
-        const StrategyChange change{drawn.configs, drawn.updates};
+    void step(const std::vector<OpChange>& drawn) {
+        const StrategyChange change{.ops = drawn};
         Strategy next = strategy_;
         apply(next, change);
         Strategy unscheduled = next;
@@ -196,9 +196,9 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
                           without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
-            RandomChange change = random_change(random, problem, micro_batches);
-            for (auto& [op, update] : change.updates) update.refetch = false;
-            changing.step(change);
+            std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
+            for (OpChange& of : drawn) of.decision.update.refetch = false;
+            changing.step(drawn);
             if (i % 4 == 0) changing.expect_equal();
         }
         changing.expect_equal();
@@ -228,7 +228,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         Changing changing(random, problem, *start);
         changing.expect_equal();
         for (int i = 0; i < 60 && !HasFailure(); ++i) {
-            changing.step(random_pipeline_change(random, problem, stages));
+            changing.step(random_pipeline_change(random, problem, changing.strategy(), stages));
             if (i % 4 == 0) changing.expect_equal();
         }
         changing.expect_equal();

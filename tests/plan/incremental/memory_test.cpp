@@ -67,9 +67,9 @@ public:
     }
 
     void step() {
-        RandomChange drawn = random_change(random_, problem_, micro_batches_);
-        for (auto& [op, update] : drawn.updates) update.refetch = false;
-        const StrategyChange change{drawn.configs, drawn.updates};
+        std::vector<OpChange> drawn = random_change(random_, problem_, strategy_);
+        for (OpChange& of : drawn) of.decision.update.refetch = false;
+        const StrategyChange change{.ops = drawn};
         Strategy next = strategy_;
         apply(next, change);
         if (find_fault(problem_, next)) return;

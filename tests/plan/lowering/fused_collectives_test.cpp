@@ -77,12 +77,13 @@ struct Recommender {
     }
     void on_device(int ops, int device) {
         for (int i = 0; i < ops; ++i) {
-            strategy.configs.push_back({.degrees = {}, .devices = DeviceSet::single(device)});
+            strategy.ops.push_back(
+                {.config = {.degrees = {}, .devices = DeviceSet::single(device)}});
         }
     }
     void split(std::vector<FactorDegree> degrees) {
-        strategy.configs.push_back(
-            {.degrees = std::move(degrees), .devices = DeviceSet::progression(0, kDevices, 1)});
+        strategy.ops.push_back({.config = {.degrees = std::move(degrees),
+                                           .devices = DeviceSet::progression(0, kDevices, 1)}});
     }
 
     OpGraph graph;
@@ -114,13 +115,13 @@ TEST(Joins, TheGradientsOfOneLayerAreOneAllReduce) {
     const TensorId b = add_source(graph, "b", TensorRole::parameter, {10});
     graph.add_output("y", add_compute(graph, "fc", "Gemm", {x, w, b}, {kBatch, 10}));
     const Problem problem = make_problem(graph, machine, training());
-    const auto config = [](std::vector<FactorDegree> degrees) {
-        return OpConfig{.degrees = std::move(degrees),
-                        .devices = DeviceSet::progression(0, kDevices, 1)};
+    const auto split = [](std::vector<FactorDegree> degrees) {
+        return OpDecision{.config = {.degrees = std::move(degrees),
+                                     .devices = DeviceSet::progression(0, kDevices, 1)}};
     };
     Strategy strategy;
-    strategy.configs = {config({{"d0", 4}}), config({{"*", 4}}), config({{"*", 4}}),
-                        config({{"m", 4}}), config({{"d0", 4}})};
+    strategy.ops = {split({{"d0", 4}}), split({{"*", 4}}), split({{"*", 4}}), split({{"m", 4}}),
+                    split({{"d0", 4}})};
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     EXPECT_THAT(collectives(problem, strategy), ElementsAre("all-reduce b.grad +1 gpu0"));
     expect_same_as_one_device(problem, strategy);
@@ -130,17 +131,17 @@ TEST(Joins, TheGradientsOfOneLayerAreOneAllReduce) {
 TEST(Joins, NothingIsJoinedForALatencyThatHardlyCounts) {
     OpGraph graph;
     const cost::Machine machine = switched_machine(kDevices);
-    const auto config = [](std::vector<FactorDegree> degrees) {
-        return OpConfig{.degrees = std::move(degrees),
-                        .devices = DeviceSet::progression(0, kDevices, 1)};
+    const auto split = [](std::vector<FactorDegree> degrees) {
+        return OpDecision{.config = {.degrees = std::move(degrees),
+                                     .devices = DeviceSet::progression(0, kDevices, 1)}};
     };
     const TensorId x = add_source(graph, "x", TensorRole::input, {4096, 4096});
     const TensorId a = add_compute(graph, "a", "Relu", {x}, {4096, 4096});
     const TensorId b = add_compute(graph, "b", "Tanh", {x}, {4096, 4096});
     graph.add_output("y", add_compute(graph, "add", "Add", {a, b}, {4096, 4096}));
     Strategy strategy;
-    strategy.configs = {config({{"d0", 4}}), config({{"d0", 4}}), config({{"d0", 4}}),
-                        config({{"*", 4}}), config({{"*", 4}})};
+    strategy.ops = {split({{"d0", 4}}), split({{"d0", 4}}), split({{"d0", 4}}), split({{"*", 4}}),
+                    split({{"*", 4}})};
     const Problem problem = make_problem(graph, machine);
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     EXPECT_THAT(collectives(problem, strategy),

@@ -177,8 +177,8 @@ TEST(Lower, AddendsInUnevenNodesAreReducedRankByRank) {
     const Problem problem = make_problem(graph, machine);
     Strategy strategy = on_devices(std::vector<int>(7, 0));
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
-    strategy.configs[graph.find_op("mul1")->index()] = {{{"k", 2}, {"*", 2}}, all};
-    strategy.configs[graph.find_op("relu")->index()] = {{{"*", 4}}, all};
+    strategy.ops[graph.find_op("mul1")->index()].config = {{{"k", 2}, {"*", 2}}, all};
+    strategy.ops[graph.find_op("relu")->index()].config = {{{"*", 4}}, all};
     const TaskGraph tasks = lower(problem, strategy);
     std::vector<std::vector<int>> groups;
     for (const Task& task : tasks.tasks) {

@@ -155,8 +155,8 @@ protected:
         const auto b = add_source(graph_, "b", graph::TensorRole::parameter, {10});
         graph_.add_output("y", add_compute(graph_, "fc", "Gemm", {x, w, b}, {8, 10}));
         for (const char* factor : {"d0", "*", "*", "m", "d0"}) {
-            strategy_.configs.push_back(
-                {.degrees = {{factor, 4}}, .devices = DeviceSet::progression(0, 4, 1)});
+            strategy_.ops.push_back(
+                {.config = {.degrees = {{factor, 4}}, .devices = DeviceSet::progression(0, 4, 1)}});
         }
     }
     [[nodiscard]] Problem problem(Joins joins, const cost::Machine& machine) const {
@@ -222,7 +222,7 @@ TEST_F(TwoGradients, AreThoseOfThePlanOnAnotherMachine) {
 
 // That is no plan, but anybody may write such a file.
 TEST_F(TwoGradients, OfAPlanWhoseMachineLacksDevicesAreNotItsOwn) {
-    for (OpConfig& config : strategy_.configs) config.devices = DeviceSet::list({3, 2, 1, 0});
+    for (OpDecision& op : strategy_.ops) op.config.devices = DeviceSet::list({3, 2, 1, 0});
     const Problem dear = problem(Joins::dear);
     Plan plan = make_plan(dear, strategy_, {.searcher = "hand"});
     EXPECT_THAT(collectives(dear, plan),

@@ -61,7 +61,7 @@ protected:
     [[nodiscard]] Strategy strategy(int micro_batches = 1) const {
         Strategy strategy = on_devices(std::vector<int>(net_.graph.op_count(), 0));
         strategy.policy.micro_batches = micro_batches;
-        for (const auto& [op, config] : configs_) strategy.configs[op] = config;
+        for (const auto& [op, config] : configs_) strategy.ops[op].config = config;
         return strategy;
     }
     [[nodiscard]] std::optional<std::string> fault(int micro_batches = 1) const {
@@ -313,8 +313,7 @@ TEST_F(Rules, TheAccumulatorsLayoutTellsWhenGradientsAreReduced) {
     split(y, {{"m", 2}});
     for (const bool local : {false, true}) {
         Strategy zero = strategy(/*micro_batches=*/2);
-        zero.updates.resize(net_.graph.op_count());
-        UpdateConfig& update = zero.updates[net_.graph.tensor(w).producer.index()];
+        UpdateConfig& update = zero.ops[net_.graph.tensor(w).producer.index()].update;
         update = {.update = {{{"d0", 2}}, DeviceSet::progression(0, 2, 1)},
                   .accumulate_locally = local};
         const Problem of = problem();

@@ -56,13 +56,11 @@ struct Program {
 /// Does some op have an axis with this character in its name: '+', a partial tensor passes through;
 /// '/', blocks?
 bool has_axis(const Strategy& strategy, char mark) {
-    return std::any_of(
-        strategy.configs.begin(), strategy.configs.end(), [&](const OpConfig& config) {
-            return std::any_of(config.degrees.begin(), config.degrees.end(),
-                               [&](const FactorDegree& axis) {
-                                   return axis.factor.find(mark) != std::string::npos;
-                               });
-        });
+    return std::any_of(strategy.ops.begin(), strategy.ops.end(), [&](const OpDecision& op) {
+        return std::any_of(
+            op.config.degrees.begin(), op.config.degrees.end(),
+            [&](const FactorDegree& axis) { return axis.factor.find(mark) != std::string::npos; });
+    });
 }
 
 bool has_join(const Program& program) {
@@ -142,11 +140,11 @@ Strategy staged(const Program& program, int stages, Schedule schedule) {
         if (config.devices.size() > kStageDevices) config = {{}, DeviceSet::single(0)};
         config.devices = DeviceSet::progression(kStageDevices * stage, config.devices.size(), 1);
     };
-    for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         const int stage =
-            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.configs.size());
-        move(strategy.configs[i], stage);
-        OpConfig& update = strategy.updates[i].update;
+            static_cast<int>(i * static_cast<std::size_t>(stages) / strategy.ops.size());
+        move(strategy.ops[i].config, stage);
+        OpConfig& update = strategy.ops[i].update.update;
         if (!update.devices.empty()) move(update, stage);
     }
     return strategy;

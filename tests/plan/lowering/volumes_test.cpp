@@ -133,7 +133,7 @@ TEST_F(Layers, GatheringCountsTheShareOfItsRoot) {
     build({kIn, kOut});
     Strategy outside = strategy({{"x", {{"d0", 2}}}, {"mul1", {{"m", 2}}}, {"y", {}}});
     EXPECT_THAT(volumes(outside), testing::Contains(Pair("gather mul1.out", kBatch * kOut)));
-    outside.configs.back().devices = DeviceSet::single(3);
+    outside.ops.back().config.devices = DeviceSet::single(3);
     EXPECT_THAT(volumes(outside),
                 testing::Contains(Pair("gather mul1.out", 3 * kBatch / 2 * kOut)));
 }

@@ -32,10 +32,9 @@ protected:
                                             {"w1", parameter},
                                             {"w2", parameter},
                                             {"y", {{"d0", 4}}}});
-        for (const graph::Op& op : graph_.ops()) {
-            strategy.updates.emplace_back();
-            if (op.kind != graph::OpKind::parameter) continue;
-            strategy.updates.back() = {
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            if (graph_.ops()[i].kind != graph::OpKind::parameter) continue;
+            strategy.ops[i].update = {
                 .update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)},
                 .accumulate_locally = accumulate_locally,
                 .refetch = refetch};
@@ -81,8 +80,7 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
         Strategy strategy = this->strategy(
             {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", parameter}, {"y", {{"d0", 4}}}});
         strategy.policy = options.policy;
-        strategy.updates.resize(graph_.op_count());
-        UpdateConfig& update = strategy.updates[graph_.find_op("w1")->index()];
+        UpdateConfig& update = strategy.ops[graph_.find_op("w1")->index()].update;
         if (sharded) update.update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)};
         update.accumulate_locally = local;
         const std::int64_t inputs = kBatch / kDevices * 64 * 2;
@@ -108,9 +106,8 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
         degrees["w" + std::to_string(i)] = {{"d0", 4}};
     }
     Strategy strategy = this->strategy(degrees);
-    for (const graph::Op& op : graph_.ops()) {
-        strategy.updates.emplace_back();
-        strategy.updates.back().refetch = op.kind == graph::OpKind::parameter;
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        strategy.ops[i].update.refetch = graph_.ops()[i].kind == graph::OpKind::parameter;
     }
     const TaskGraph tasks = lower(problem, strategy);
     const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
@@ -128,8 +125,7 @@ TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
     Strategy strategy =
         this->strategy({{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}});
     strategy.policy = options.policy;
-    strategy.updates.resize(graph_.op_count());
-    strategy.updates[graph_.find_op("w1")->index()].accumulate_locally = true;
+    strategy.ops[graph_.find_op("w1")->index()].update.accumulate_locally = true;
     const TaskGraph tasks = lower(problem, strategy);
     std::map<std::int32_t, std::int64_t> bytes;  // per micro-batch, of what backward tasks give
     for (const Buffer& buffer : tasks.buffers) {

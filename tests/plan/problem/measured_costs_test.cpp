@@ -62,8 +62,8 @@ TEST(MeasuredCosts, OfAPartAreTheTimeOfItsTasks) {
     const Problem problem = support::with_profile(
         analytic, profile_of_part(analytic, rows, 4, 3, microseconds(77)), {});
     Strategy strategy = on_devices(std::vector<int>(graph.op_count(), 0));
-    strategy.configs[kProduct.index()] = {.degrees = {{rows, 4}},
-                                          .devices = DeviceSet::progression(0, 4, 1)};
+    strategy.ops[kProduct.index()].config = {.degrees = {{rows, 4}},
+                                             .devices = DeviceSet::progression(0, 4, 1)};
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     int parts = 0;
     for (const Task& task : lower(problem, strategy).tasks) {
@@ -112,9 +112,9 @@ TEST(MeasuredCosts, AreTheSameIncrementally) {
         IncrementalEvaluator evaluator(problem);
         ASSERT_EQ(evaluator.start(strategy), score_of(whole->evaluate(strategy)));
         for (int i = 0; i < 20; ++i) {
-            RandomChange drawn = random_change(random, problem, 1);
-            for (auto& [op, update] : drawn.updates) update.refetch = false;
-            const StrategyChange change{drawn.configs, drawn.updates};
+            std::vector<OpChange> drawn = random_change(random, problem, strategy);
+            for (OpChange& of : drawn) of.decision.update.refetch = false;
+            const StrategyChange change{.ops = drawn};
             Strategy next = strategy;
             apply(next, change);
             if (find_fault(problem, next)) continue;

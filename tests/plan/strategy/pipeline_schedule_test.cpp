@@ -336,12 +336,12 @@ protected:
         Strategy strategy = chain.strategy();
         strategy.policy.schedule = schedule(text);
         std::size_t next = 0;
-        for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+        for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
             const graph::Op& op = chain.problem().graph().ops()[i];
             if (op.type == "Relu") {
-                strategy.configs[i].devices = DeviceSet::single(relus[next++]);
+                strategy.ops[i].config.devices = DeviceSet::single(relus[next++]);
             } else if (op.kind == graph::OpKind::output) {
-                strategy.configs[i].devices = DeviceSet::single(relus.back());
+                strategy.ops[i].config.devices = DeviceSet::single(relus.back());
             }
         }
         return find_fault(chain.problem(), strategy).value_or("");

@@ -39,10 +39,10 @@ void move_to(Random& random, const Problem& problem, int stages, int stage, OpCo
 
 Strategy any_pipeline(Random& random, const Problem& problem, const RandomStages& stages) {
     Strategy strategy = random_strategy(random, problem, problem.policy().micro_batches);
-    for (std::size_t i = 0; i < strategy.configs.size(); ++i) {
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         const int stage = static_cast<int>(position_of(stages, i)) % stages.stages;
-        move_to(random, problem, stages.stages, stage, strategy.configs[i]);
-        UpdateConfig& update = strategy.updates[i];
+        move_to(random, problem, stages.stages, stage, strategy.ops[i].config);
+        UpdateConfig& update = strategy.ops[i].update;
         update.refetch = false;
         if (!update.update.devices.empty()) {
             move_to(random, problem, stages.stages, draw(random, stages.stages), update.update);
@@ -92,8 +92,8 @@ std::optional<Strategy> random_pipeline(Random& random, const Problem& problem,
     return std::nullopt;
 }
 
-RandomChange random_pipeline_change(Random& random, const Problem& problem,
-                                    const RandomStages& stages) {
+std::vector<OpChange> random_pipeline_change(Random& random, const Problem& problem,
+                                             const Strategy& base, const RandomStages& stages) {
     RandomStages others = stages;
     const bool same = draw(random, 3) != 0;
     if (!same) {
@@ -108,17 +108,17 @@ RandomChange random_pipeline_change(Random& random, const Problem& problem,
     const int ops = static_cast<int>(problem.graph().op_count());
     const int first = draw(random, ops);
     const int count = 1 + draw(random, 3);
-    RandomChange change;
+    std::vector<OpChange> changes;
     for (int i = 0; i < ops; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const bool moves = !same && position_of(stages, at) != position_of(others, at);
         if (!whole && !moves && (i < first || i >= first + count)) continue;
         const OpId op(at);
-        change.configs.emplace_back(op, other.config(op));
         const bool parameter = problem.graph().op(op).kind == graph::OpKind::parameter;
-        if (parameter && draw(random, 2) == 0) change.updates.emplace_back(op, other.update(op));
+        const bool updates = parameter && draw(random, 2) == 0;
+        changes.push_back({op, {other.config(op), updates ? other.update(op) : base.update(op)}});
     }
-    return change;
+    return changes;
 }
 
 }  // namespace partita::plan

@@ -10,6 +10,7 @@
 
 #include "cost/machine/machine.h"
 #include "graph/op_graph.h"
+#include "plan/incremental/lowering.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/support/random.h"
@@ -44,7 +45,7 @@ std::optional<Strategy> random_pipeline(search::Random& random, const Problem& p
 
 /// A few ops as they are in another random pipeline, with the same borders or with others; or all ops.
 /// What comes out may be illegal.
-RandomChange random_pipeline_change(search::Random& random, const Problem& problem,
-                                    const RandomStages& stages);
+std::vector<OpChange> random_pipeline_change(search::Random& random, const Problem& problem,
+                                             const Strategy& base, const RandomStages& stages);
 
 }  // namespace partita::plan

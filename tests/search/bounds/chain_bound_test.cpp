@@ -92,16 +92,13 @@ void expect_bound_below_a_climb(std::uint64_t seed, int steps) {
     const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
     plan::Strategy best =
         plan::whole_ops(std::vector<int>(of.graph.op_count(), 0), of.options.policy);
-    best.updates.resize(of.graph.op_count());
     Time value = evaluator->evaluate(best).value;
     for (int step = 0; step < steps; ++step) {
         plan::Strategy next = best;
         if (step % 8 == 0) {
             next = plan::random_strategy(random, problem, micro_batches);
         } else {
-            const auto change = plan::random_change(random, problem, micro_batches);
-            for (const auto& [op, config] : change.configs) next.configs[op.index()] = config;
-            for (const auto& [op, update] : change.updates) next.updates[op.index()] = update;
+            plan::apply(next, {.ops = plan::random_change(random, problem, best)});
         }
         if (plan::find_fault(problem, next)) continue;
         const Time here = evaluator->evaluate(next).value;
@@ -149,11 +146,9 @@ TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     EXPECT_LT(bound.work, Time(bound.chain.raw() * 4 / 5));
     // The two quick ones alone reach it.
     plan::Strategy strategy = plan::whole_ops(std::vector<int>(build.graph.op_count(), 0), {});
-    for (plan::OpConfig& config : strategy.configs) {
-        config = {{{"a", 2}}, plan::DeviceSet::progression(0, 2, 1)};
-    }
     for (std::size_t i = 0; i < build.graph.op_count(); ++i) {
-        strategy.configs[i].degrees[0].factor = problem.rule(OpId(i)).factors[0].name;
+        strategy.ops[i].config = {{{problem.rule(OpId(i)).factors[0].name, 2}},
+                                  plan::DeviceSet::progression(0, 2, 1)};
     }
     ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
     const Time value =
@@ -281,7 +276,7 @@ TEST(PartTimes, HaveARowForEveryConfig) {
         const plan::Strategy strategy = plan::random_strategy(random, problem, micro_batches);
         for (std::size_t i = 0; i < of.graph.op_count(); ++i) {
             const OpId op(i);
-            const plan::OpConfig& config = strategy.configs[i];
+            const plan::OpConfig& config = strategy.ops[i].config;
             if (!problem.has_forward(op)) continue;
             if (plan::find_fault(problem, op, config, micro_batches)) continue;
             std::int64_t parts = 1;

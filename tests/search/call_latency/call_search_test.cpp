@@ -132,7 +132,7 @@ TEST(CallSearch, StaysWithinItsEvaluations) {
     for (const std::int64_t evaluations : {0, 1, 3, 20, 1'000}) {
         const SearchResult result = searched(of.problem(), budget(evaluations));
         EXPECT_LE(result.evaluations, std::max<std::int64_t>(1, evaluations));
-        EXPECT_EQ(result.strategy.configs.size(), of.problem().graph().op_count());
+        EXPECT_EQ(result.strategy.ops.size(), of.problem().graph().op_count());
     }
 }
 

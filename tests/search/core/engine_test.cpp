@@ -421,7 +421,7 @@ TEST(Engine, TooLittleMemoryIsInfeasibleAndSaysHowMuch) {
     EXPECT_EQ(fixed_result.status, Status::infeasible);
     EXPECT_THAT(fixed_result.shortage, HasSubstr("gpu0 needs 1.37 KiB (1400 bytes)"));
     EXPECT_THAT(fixed_result.shortage, HasSubstr("400 bytes short"));
-    EXPECT_EQ(fixed_result.strategy.configs.size(), 2U);
+    EXPECT_EQ(fixed_result.strategy.ops.size(), 2U);
 }
 
 TEST(Engine, SingleDeviceFallsBackToASlowerDeviceThatHoldsEverything) {

@@ -92,7 +92,7 @@ TEST(KindStages, AreLegalPipelinesWhoseStagesAreKinds) {
         counts.insert(strategy.policy.micro_batches);
         std::set<std::pair<int, int>> flows;  // from kind to kind
         for (std::size_t i = 0; i < graph.op_count(); ++i) {
-            const int kind = kind_of(strategy.configs[i]);
+            const int kind = kind_of(strategy.ops[i].config);
             ASSERT_GE(kind, 0) << graph.ops()[i].name;
             for (const OpId next : graph.successors(OpId(i))) {
                 flows.emplace(kind, kind_of(strategy.config(next)));
@@ -131,7 +131,7 @@ TEST(KindStages, LetExpertUseSlowDevicesToo) {
     EXPECT_LT(with.evaluation.value / without.evaluation.value, 0.9);
     EXPECT_THAT(plan::verify(often, make_plan(often, with)), testing::IsEmpty());
     std::set<int> kinds;
-    for (const plan::OpConfig& config : with.strategy.configs) kinds.insert(kind_of(config));
+    for (const plan::OpDecision& op : with.strategy.ops) kinds.insert(kind_of(op.config));
     EXPECT_EQ(kinds, (std::set{0, 1}));
 }
 

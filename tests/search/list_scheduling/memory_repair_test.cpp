@@ -128,7 +128,7 @@ TEST_F(Repair, GivesUpAndSaysWhatIsShort) {
     const SearchResult result = with_limit(2200, plan::Mode::inference);
     EXPECT_EQ(result.status, Status::infeasible);
     EXPECT_NE(result.shortage.find("bytes short in all"), std::string::npos) << result.shortage;
-    EXPECT_EQ(result.strategy.configs.size(), graph_.op_count());
+    EXPECT_EQ(result.strategy.ops.size(), graph_.op_count());
 }
 
 TEST_F(Repair, StopsWithTheBudget) {

@@ -24,7 +24,7 @@ Score score(std::int64_t value, std::int64_t overflow = 0) {
 
 Changes change(std::uint32_t op, DegreesId degrees, DevicesId devices) {
     Changes changes;
-    changes.configs.push_back({OpId(op), {degrees, devices}});
+    changes.ops.push_back({OpId(op), {.config = {degrees, devices}}});
     return changes;
 }
 
@@ -50,10 +50,10 @@ TEST(Rejections, TellProposalsApartByAllTheirChanges) {
         EXPECT_EQ(rejections.find(other), nullptr);
     }
     Changes updated = first;
-    updated.updates.push_back({OpId(3U), {.refetch = true}});
+    updated.ops[0].decision.update = {.refetch = true};
     EXPECT_EQ(rejections.find(updated), nullptr);
     rejections.remember(updated, {score(8), score(0)});
-    updated.updates[0].update = {.accumulate_locally = true};
+    updated.ops[0].decision.update = {.accumulate_locally = true};
     EXPECT_EQ(rejections.find(updated), nullptr);
     rejections.clear();
     EXPECT_EQ(rejections.find(first), nullptr);
@@ -113,7 +113,7 @@ Trace run(Case& of, Memory memory, int steps) {
         }
         trace.values.push_back(chain.score().value);
     }
-    EXPECT_EQ(chain.state().strategy().configs, trace.last.configs);
+    EXPECT_EQ(chain.state().strategy(), trace.last);
     return trace;
 }
 
@@ -144,7 +144,7 @@ TEST(Chain, ForgetsWhereItWasWhenItRestarts) {
     EXPECT_NE(chain.known(), nullptr);
     chain.restart(next, score_of(evaluator->evaluate(next)));
     EXPECT_EQ(chain.known(), nullptr);
-    EXPECT_EQ(chain.state().strategy().configs, next.configs);
+    EXPECT_EQ(chain.state().strategy(), next);
 }
 
 }  // namespace

@@ -135,8 +135,8 @@ TEST(Mcmc, PlacesWholeOpsWhereOpsStayWhole) {
     options.constraints.whole_ops = true;
     const Problem problem = plan::make_problem(graph, machine, options);
     const SearchResult result = search(problem, budget(500));
-    for (const plan::OpConfig& config : result.strategy.configs) {
-        EXPECT_EQ(config.devices.size(), 1);
+    for (const plan::OpDecision& op : result.strategy.ops) {
+        EXPECT_EQ(op.config.devices.size(), 1);
     }
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
 }
@@ -155,7 +155,7 @@ TEST(Mcmc, SplitsNoClassThatDimsLeaveOut) {
     int splits = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const graph::OpRule& rule = problem.rule(OpId(i));
-        for (const plan::FactorDegree& degree : result.strategy.configs[i].degrees) {
+        for (const plan::FactorDegree& degree : result.strategy.ops[i].config.degrees) {
             if (degree.factor == "*") continue;
             const auto at = std::ranges::find(rule.factors, degree.factor, &graph::Factor::name);
             const auto factor = static_cast<std::size_t>(at - rule.factors.begin());
@@ -299,7 +299,7 @@ TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
     EXPECT_LT(result.acceptance_rate, 0.5);
     for (std::size_t i = 0; i < model.graph.op_count(); ++i) {
         const graph::Op& op = model.graph.ops()[i];
-        const std::vector<plan::FactorDegree>& degrees = result.strategy.configs[i].degrees;
+        const std::vector<plan::FactorDegree>& degrees = result.strategy.ops[i].config.degrees;
         if (op.type == "Conv") {
             EXPECT_THAT(degrees, testing::ElementsAre(plan::FactorDegree{"n", 16})) << op.name;
         } else if (op.type == "Gemm") {

@@ -269,8 +269,8 @@ TEST(EliminationSearch, KeepsOpsWholeWhereTheyMustBe) {
     kind.constraints.whole_ops = true;
     const Problem problem = plan::make_problem(graph, machine, kind);
     const SearchResult result = search(problem, options());
-    for (const plan::OpConfig& config : result.strategy.configs) {
-        EXPECT_TRUE(config.degrees.empty());
+    for (const plan::OpDecision& op : result.strategy.ops) {
+        EXPECT_TRUE(op.config.degrees.empty());
     }
 }
 

@@ -140,9 +140,8 @@ bool LiteralDraft::meets_summands(OpId op) const {
 
 plan::Strategy LiteralDraft::applied() const {
     plan::Strategy strategy = base_;
-    for (const auto& [op, config] : configs_) strategy.configs[op.index()] = config;
-    strategy.updates.resize(strategy.configs.size());
-    for (const auto& [op, update] : updates_) strategy.updates[op.index()] = update;
+    for (const auto& [op, config] : configs_) strategy.ops[op.index()].config = config;
+    for (const auto& [op, update] : updates_) strategy.ops[op.index()].update = update;
     if (policy_) strategy.policy = *policy_;
     return strategy;
 }

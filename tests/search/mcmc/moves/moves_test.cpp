@@ -68,8 +68,8 @@ TEST_P(EveryMove, KeepsStrategiesLegalAndChangesThem) {
                 ++proposals;
                 EXPECT_TRUE(std::isfinite(proposal->log_ratio));
                 EXPECT_FALSE(proposal->changes.empty());
-                for (const auto& [op, config] : proposal->changes.configs) {
-                    EXPECT_NE(of->space.table().config(op, config), state.config(op));
+                for (const auto& [op, decision] : proposal->changes.ops) {
+                    EXPECT_NE(of->space.table().decision(op, decision), state.ops[op.index()]);
                 }
                 Strategy next = applied(*of, state, proposal->changes);
                 Strategy unscheduled = next;
@@ -93,8 +93,8 @@ TEST_P(EveryMove, ProposesTheSameForASeed) {
             std::string text;
             for (int i = 0; i < 40; ++i) {
                 if (!propose(move(), interned, random, draft, proposal)) continue;
-                for (const auto& [op, id] : proposal.changes.configs) {
-                    const OpConfig config = space.table().config(op, id);
+                for (const auto& [op, id] : proposal.changes.ops) {
+                    const OpConfig config = space.table().config(op, id.config);
                     text += std::to_string(op.index()) + ":";
                     for (const auto& degree : config.degrees) {
                         text += degree.factor + std::to_string(degree.degree);
@@ -205,7 +205,7 @@ TEST(Moves, SymmetricOnesLeadBack) {
             const auto back = propose_from(of, *find_move(name), state, random);
             if (!back) continue;
             const Strategy after = applied(of, state, back->changes);
-            returned = after.configs == start.configs && after.policy == start.policy;
+            returned = after == start;
         }
         EXPECT_TRUE(returned) << name;
     }
@@ -237,9 +237,7 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     const auto sharded =
         keep(of.problem, weight, state.config(weight), Home::in_shards, /*micro_batches=*/1);
     ASSERT_TRUE(sharded);
-    state.configs[weight.index()] = sharded->config;
-    state.updates.resize(of.graph.op_count());
-    state.updates[weight.index()] = sharded->update;
+    state.ops[weight.index()] = *sharded;
     const std::string batch = of.data_parallel().config(product).degrees[0].factor;
     give({.degrees = {{batch, 2}}, .devices = DeviceSet::progression(2, 2, 1)});
     EXPECT_EQ(home_of(of.problem, weight, state), Home::in_shards);

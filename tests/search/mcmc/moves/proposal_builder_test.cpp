@@ -144,7 +144,6 @@ TEST(Draft, EqualsTheLiteralOneAfterAnyEdits) {
         for (Strategy strategy : starts(*of)) {
             Random random(5);
             Editor editor(*of, random);
-            strategy.updates.resize(of->graph.op_count());
             State state(of->space.table(), strategy);
             for (int i = 0; i < 200; ++i) {
                 Pair pair(*of, draft, state, strategy);
@@ -158,13 +157,14 @@ TEST(Draft, EqualsTheLiteralOneAfterAnyEdits) {
                 ++legal;
                 Strategy changed = strategy;
                 apply(changes, of->space.table(), changed);
-                changed.updates.resize(of->graph.op_count());
                 ASSERT_EQ(changed, *expected);
-                for (const auto& [op, config] : changes.configs) {
-                    EXPECT_NE(config, state.config(op));
-                    if (of->space.table().degree_lists().takes_summands(op, config.degrees)) {
-                        ++summands;
-                    }
+                const auto& lists = of->space.table().degree_lists();
+                std::optional<OpId> before;
+                for (const auto& [op, decision] : changes.ops) {
+                    EXPECT_TRUE(!before || *before < op);
+                    before = op;
+                    EXPECT_NE(decision, state.decision(op));
+                    if (lists.takes_summands(op, decision.config.degrees)) ++summands;
                 }
                 if (i % 3 != 0) continue;
                 state.apply(changes);  // wander
@@ -183,10 +183,10 @@ TEST(ConfigTable, GivesBackWhatItNumbers) {
         for (const Strategy& strategy : starts(*of)) {
             ConfigTable& table = of->space.table();
             for (std::size_t i = 0; i < of->graph.op_count(); ++i) {
-                const OpConfig& config = strategy.configs[i];
-                const ConfigId id = table.id(OpId(i), config);
-                EXPECT_EQ(table.config(OpId(i), id), config);
-                EXPECT_EQ(table.id(OpId(i), config), id);
+                const plan::OpDecision& decision = strategy.ops[i];
+                const DecisionId id = table.id(OpId(i), decision);
+                EXPECT_EQ(table.decision(OpId(i), id), decision);
+                EXPECT_EQ(table.id(OpId(i), decision), id);
             }
         }
     }
@@ -250,7 +250,6 @@ TEST(HomeTable, KeepsAndRecognizesAsIfAskedAnew) {
     for (const auto& of : cases()) {
         ConfigTable& table = of->space.table();
         for (Strategy strategy : starts(*of)) {
-            strategy.updates.resize(of->graph.op_count());
             const int micro_batches = strategy.policy.micro_batches;
             for (const OpId parameter : of->space.parameters()) {
                 const OpId reader = leading_reader(of->problem, parameter);
@@ -262,10 +261,8 @@ TEST(HomeTable, KeepsAndRecognizesAsIfAskedAnew) {
                                                              home, table.phase(micro_batches));
                     ASSERT_EQ(kept.has_value(), expected.has_value());
                     if (!kept) continue;
-                    EXPECT_EQ(table.config(parameter, kept->config), expected->config);
-                    EXPECT_EQ(table.update(parameter, kept->update), expected->update);
-                    strategy.configs[parameter.index()] = expected->config;
-                    strategy.updates[parameter.index()] = expected->update;
+                    EXPECT_EQ(table.decision(parameter, *kept), *expected);
+                    strategy.ops[parameter.index()] = *expected;
                     const State state(table, strategy);
                     EXPECT_EQ(of->space.homes().home_of(*of->space.follow().leading_end(parameter),
                                                         state),

@@ -20,7 +20,7 @@ std::vector<std::size_t> members(const IndexSet& set) {
 TEST(IndexSet, IsAnOrderedSetOverAndOver) {
     constexpr std::size_t kBound = 300;
     IndexSet set(kBound);
-    Random random(1);
+    search::Random random(1);
     for (int round = 0; round < 200; ++round) {
         std::set<std::size_t> expected;
         for (std::uint64_t left = random.below(20); left > 0; --left) {

@@ -128,13 +128,13 @@ CLI::Option* add_plan_option(CLI::App& app, PlanOptions& options, std::string_vi
     const std::string text(help.empty() ? row.help : help);
     const std::string group(api::title_of(row.set));
     if (row.field.form == api::OptionForm::flag) {
-        return app
-            .add_flag_function(
-                option,
-                [&row, &options](std::int64_t times) {
-                    row.read(options, times > 0 ? "true" : "false");
-                },
-                text)
+        return app.add_flag(option, text)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+            ->each([&row, &options](const std::string& given) {
+                bool value = true;  // --no-groups=off is one of CLI11's spellings
+                const bool known = CLI::detail::lexical_cast(given, value);
+                row.read(options, !known ? given : value ? "true" : "false");
+            })
             ->group(group);
     }
     return app

@@ -9,9 +9,13 @@
 //     const partita::SearchResult result = partita::find_plan(model, machine, options);
 //     if (result.feasible()) result.plan().save("plan.json");
 //
-// Options are those of `partita plan`, with its defaults. The same seed and number of evaluations
-// give the same plan with any number of threads; a time limit or a stop cut the search at a moment
-// that depends on the host.
+// Options are those of `partita plan`, with its defaults. They can be given as its text too, or as JSON:
+//
+//     options.set("micro-batches", "8");
+//     options = partita::PlanOptions::parse(R"({"mode": "training", "micro-batches": 8})");
+//
+// The same seed and number of evaluations give the same plan with any number of threads; a time limit
+// or a stop cut the search at a moment that depends on the host.
 //
 // Threads: any number of searches may run at once. A stop may be requested from any thread, also
 // from within the progress callback; the search then ends after the evaluations that are under way,
@@ -137,7 +141,30 @@ struct PlanOptions {
     /// throws ends the search and reaches the caller.
     std::function<void(const Progress&)> progress;
     std::stop_token stop;  ///< ends the search early
+
+    /// Sets what the program's option of that name sets, without its dashes: `set("loss", "mse:y")`; a
+    /// flag is "true" or "false". All but placements, together, start, progress and stop have one. Throws
+    /// UsageError as the program does.
+    void set(std::string_view option, std::string_view text);
+    /// What set() takes; none: not given. Throws UsageError for a field that no text means.
+    [[nodiscard]] std::optional<std::string> text(std::string_view option) const;
+
+    /// An object of the options that differ from the default: {"mode": "training", "micro-batches": 8}.
+    /// Errors: as text().
+    [[nodiscard]] std::string json() const;
+    /// Text, numbers and flags as set() takes them. Throws InputError for what is no such object, which it
+    /// calls `called`, and UsageError as set().
+    [[nodiscard]] static PlanOptions parse(std::string_view json,
+                                           const std::string& called = "options");
 };
+
+struct OptionInfo {
+    std::string name;   ///< what PlanOptions::set() takes, e.g. "micro-batches"
+    std::string value;  ///< what stands for the text in the program's help; "": a flag
+    std::string help;
+};
+/// All of PlanOptions that can be given as text.
+[[nodiscard]] std::vector<OptionInfo> plan_options();
 
 enum class Status : std::uint8_t {
     optimal,           ///< proven: no legal plan is better

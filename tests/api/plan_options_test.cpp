@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every option of PlanOptions means what it means to `partita plan`.
+// Every option of PlanOptions means what it means to `partita plan`: the table of options is walked, as
+// typed fields, as text, as JSON and by the program.
+#include <cstddef>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/option_table.h"
+#include "base/error.h"
 #include "cost/profile/profile_database.h"
 #include "tests/api/networks.h"
 #include "tests/cli/program.h"
@@ -20,6 +27,42 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+/// Converts to any field, to count how many an aggregate has.
+struct AnyField {
+    template <class T>
+    operator T() const;
+};
+
+template <class Aggregate, class... Fields>
+constexpr std::size_t field_count() {
+    if constexpr (requires { Aggregate{Fields{}..., AnyField{}}; }) {
+        return field_count<Aggregate, Fields..., AnyField>();
+    } else {
+        return sizeof...(Fields);
+    }
+}
+
+/// The texts of all rows.
+std::vector<std::optional<std::string>> texts_of(const PlanOptions& options) {
+    std::vector<std::optional<std::string>> texts;
+    for (const api::OptionRow& row : api::option_table()) texts.push_back(row.write(options));
+    return texts;
+}
+
+/// What `act` refuses, of either kind; "": nothing.
+std::string refused(const std::function<void()>& act) {
+    try {
+        act();
+    } catch (const UsageError& error) {
+        return error.what();
+    } catch (const InputError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+const std::string kNoText = "no-text";
 
 struct PlanOptionsTest : tests::ProgramTest {
     const std::string file = tests::example("runnable/convnet/model.onnx");
@@ -38,6 +81,15 @@ struct PlanOptionsTest : tests::ProgramTest {
         const tests::Outcome outcome = run(all);
         EXPECT_EQ(outcome.code, 0) << outcome.err;
         return read("plan.json");
+    }
+
+    /// The plan that the program writes, or what it says.
+    std::string planned_or_refused(const std::vector<std::string>& options) {
+        std::vector<std::string> all{
+            "plan", file, "--batch", "32", "--machine", "p100-cluster:2x2", "--quiet"};
+        all.insert(all.end(), options.begin(), options.end());
+        const tests::Outcome outcome = run(all);
+        return outcome.code == 0 ? read("plan.json") : outcome.err;
     }
 
     std::string complaint(const std::function<void(PlanOptions&)>& spoil) {
@@ -85,6 +137,119 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
               program({"--objective", "throughput"}));
     EXPECT_EQ(planned({.objective = Objective::throughput, .contiguous = true}),
               program({"--objective", "throughput", "--contiguous"}));
+}
+
+// placements, together, start, progress and stop have no option; loss_output and chunks are in the text
+// of another one.
+TEST_F(PlanOptionsTest, EveryFieldIsInARow) {
+    EXPECT_EQ(field_count<PlanOptions>() - 5 - 2, api::option_table().size());
+}
+
+TEST_F(PlanOptionsTest, EachRowHasAFieldOfItsOwn) {
+    std::set<std::string_view> names;
+    const auto defaults = texts_of({});
+    for (std::size_t i = 0; i < defaults.size(); ++i) {
+        const api::OptionRow& row = api::option_table()[i];
+        EXPECT_TRUE(names.insert(row.name()).second) << row.name();
+        PlanOptions options;
+        options.set(row.name(), row.field.example);
+        auto texts = texts_of(options);
+        EXPECT_NE(texts[i], defaults[i]) << row.name();
+        texts[i] = defaults[i];
+        EXPECT_EQ(texts, defaults) << row.name();
+    }
+}
+
+TEST_F(PlanOptionsTest, WhatIsWrittenIsRead) {
+    for (const api::OptionRow& row : api::option_table()) {
+        PlanOptions options;
+        if (const auto text = options.text(row.name())) options.set(row.name(), *text);
+        EXPECT_EQ(texts_of(options), texts_of({})) << row.name();
+        options.set(row.name(), row.field.example);
+        PlanOptions again;
+        again.set(row.name(), options.text(row.name()).value());
+        EXPECT_EQ(texts_of(again), texts_of(options)) << row.name();
+        again = PlanOptions::parse(options.json());
+        EXPECT_EQ(texts_of(again), texts_of(options)) << options.json();
+    }
+}
+
+TEST_F(PlanOptionsTest, EveryRowIsInTheHelp) {
+    const std::string help = run({"plan", "--help"}).out;
+    for (const OptionInfo& info : plan_options()) {
+        const std::string line =
+            "\n  --" + info.name + (info.value.empty() ? "" : " ") + info.value;
+        EXPECT_THAT(help, HasSubstr(line + (line.size() < 26 ? " " : "\n")));
+        EXPECT_THAT(help, HasSubstr(info.help.substr(0, 20)));
+    }
+}
+
+TEST_F(PlanOptionsTest, EachRowMeansTheSameToTheProgram) {
+    for (const api::OptionRow& row : api::option_table()) {
+        const std::string example(row.field.example);
+        const bool flag = row.field.form == api::OptionForm::flag;
+        std::vector<std::string> arguments{std::string(row.option)};
+        if (!flag) arguments.push_back(example);
+        PlanOptions options;
+        options.set(row.name(), example);
+        if (row.name() != "evaluations") {
+            arguments.insert(arguments.end(), {"--evaluations", "20"});
+            options.evaluations = 20;
+        }
+        if (row.says_how_to_train) {
+            arguments.insert(arguments.end(), {"--mode", "training"});
+            options.mode = Mode::training;
+        }
+        std::string plan;
+        const std::string refusal =
+            refused([&] { plan = find_plan(model, machine, options).plan().json(); });
+        const std::string by_program = planned_or_refused(arguments);
+        EXPECT_EQ(by_program, refusal.empty() ? plan : "partita: " + refusal + "\n") << row.name();
+    }
+}
+
+TEST_F(PlanOptionsTest, BadTextIsRefusedWithTheSameWords) {
+    for (const api::OptionRow& row : api::option_table()) {
+        PlanOptions options;
+        const std::string said = refused([&] { options.set(row.name(), kNoText); });
+        if (said.empty()) continue;  // a path
+        EXPECT_THAT(said, HasSubstr(row.option));
+        EXPECT_THAT(said, HasSubstr(kNoText));
+        EXPECT_EQ(planned_or_refused({std::string(row.option) + "=" + kNoText}),
+                  "partita: " + said + "\n");
+    }
+}
+
+TEST_F(PlanOptionsTest, JsonHoldsWhatIsNotTheDefault) {
+    EXPECT_EQ(PlanOptions{}.json(), "{}");
+    const PlanOptions options{.mode = Mode::training,
+                              .micro_batches = 8,
+                              .schedule = Schedule::interleaved,
+                              .chunks = 2,
+                              .time_limit = std::chrono::milliseconds(1'500),
+                              .seed = 9'007'199'254'740'993,
+                              .groups = false};
+    EXPECT_EQ(options.json(),
+              R"({"mode": "training", "micro-batches": 8, "schedule": "interleaved:2", )"
+              R"("time-limit": 1.5, "seed": 9007199254740993, "no-groups": true})");
+    EXPECT_EQ(PlanOptions::parse(options.json()).json(), options.json());
+    EXPECT_EQ(PlanOptions::parse(R"({"memory-limit": "1KiB", "dims": "S,O"})").json(),
+              R"({"dims": "O,S", "memory-limit": 1024})");
+}
+
+TEST_F(PlanOptionsTest, BadJsonIsNamed) {
+    const auto refusal = [](const std::string& json) {
+        return refused([&] { static_cast<void>(PlanOptions::parse(json, "mine.json")); });
+    };
+    EXPECT_THAT(refusal("{"), HasSubstr("mine.json"));
+    EXPECT_EQ(refusal(R"({"seed": [1]})"),
+              "mine.json: seed: expected a text or a number, got [1]. Write it as on the command "
+              "line.");
+    EXPECT_THAT(refusal(R"({"no-groups": 1})"), HasSubstr("no-groups: expected true or false"));
+    EXPECT_EQ(refusal(R"({"threads": 2.5})"),
+              "--threads 2.5: expected a whole number from 1 to 1024.");
+    EXPECT_THAT(refusal(R"({"thread": 2})"),
+                HasSubstr("thread: no option of plans. There is: mode, optimizer, loss, "));
 }
 
 TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {

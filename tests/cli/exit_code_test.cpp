@@ -92,6 +92,12 @@ TEST_F(ExitCode, IsTwoForContiguousPiecesWithoutThroughput) {
                      "--import-plan", "plan.json"}));
 }
 
+TEST_F(ExitCode, IsTwoForAFlagWithAValueThatIsNone) {
+    for (const std::string flag : {"--contiguous", "--no-groups", "--zero-shot"}) {
+        expect(2, flag + " abc: expected true or false", plan_mlp({flag + "=abc"}));
+    }
+}
+
 TEST_F(ExitCode, IsTwoForAnEngineThatDoesNotExist) {
     expect(2, "--engine scip: expected own, highs or both", plan_mlp({"--engine", "scip"}));
 }

@@ -31,8 +31,8 @@
 #include "plan/incremental/evaluator.h"
 #include "plan/strategy/pipeline_schedule.h"
 #include "search/configs/written_change.h"
-#include "search/core/engine.h"
 #include "search/mcmc/chain.h"
+#include "search/portfolio/search_run.h"
 
 namespace partita::bench {
 namespace {

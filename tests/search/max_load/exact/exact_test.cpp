@@ -57,10 +57,10 @@ SearchResult for_operations(const Problem& problem, std::int64_t operations,
                             ExactEngine engine = ExactEngine::own) {
     static std::int64_t budget;
     budget = operations;
-    const SearcherRow row{
-        .name = "exact", .summary = "", .options = "", .make = [](Engine& engine) {
-            return make_exact(engine, {.operations = budget, .highs_operations = budget});
-        }};
+    const SearcherRow row{.name = "exact", .summary = "", .options = "", .make = [](Engine& of) {
+                              return make_exact(of,
+                                                {.operations = budget, .highs_operations = budget});
+                          }};
     return search(problem, exact(1, engine), std::span(&row, 1));
 }
 

@@ -76,7 +76,9 @@ std::string_view to_text(Status status) {
 
 const Plan& SearchResult::plan() const {
     if (best) return *best;
-    throw UsageError(fmt::format("infeasible: {}", shortage));
+    const bool none_found = status == Status::none_found;
+    throw UsageError(search::why_no_plan(
+        none_found ? search::Status::none_found : search::Status::infeasible, shortage));
 }
 
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {

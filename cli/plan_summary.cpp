@@ -262,15 +262,13 @@ std::string PlanSummary::page(const api::Priced& priced) const {
 }
 
 ExitCode report_no_plan(const search::SearchResult& result, bool interrupted, Console& console) {
-    const bool infeasible = result.status == search::Status::infeasible;
-    console.err() << fmt::format(
-        "partita: {}: {}{}\n",
-        infeasible    ? "infeasible"
-        : interrupted ? "interrupted"
-                      : "the budget is spent",
-        printable(result.shortage),
-        infeasible || interrupted ? "" : " More time may help too: --time-limit or --evaluations.");
-    return infeasible || !interrupted ? ExitCode::infeasible : ExitCode::interrupted;
+    const std::string shortage = printable(result.shortage);
+    if (interrupted && result.status != search::Status::infeasible) {
+        console.err() << fmt::format("partita: interrupted: {}\n", shortage);
+        return ExitCode::interrupted;
+    }
+    console.err() << fmt::format("partita: {}\n", search::why_no_plan(result.status, shortage));
+    return ExitCode::infeasible;
 }
 
 }  // namespace partita::cli

@@ -182,6 +182,12 @@ SearchResult infeasible(const EngineOptions& options, std::string why, Duration 
 
 }  // namespace
 
+std::string why_no_plan(Status status, std::string_view shortage) {
+    if (status == Status::infeasible) return fmt::format("infeasible: {}", shortage);
+    return fmt::format(
+        "the budget is spent: {} More time may help too: --time-limit or --evaluations.", shortage);
+}
+
 SearchResult search(const Problem& problem, EngineOptions options) {
     std::vector<SearcherRow> rows;
     check(problem, options);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -67,6 +68,9 @@ struct SearchResult {
         return status != Status::infeasible && status != Status::none_found;
     }
 };
+
+/// Why a result has no plan, for people: "infeasible: ..." where nothing can fit, or that the budget ran out first.
+std::string why_no_plan(Status status, std::string_view shortage);
 
 /// By the searchers that the options name.
 SearchResult search(const plan::Problem& problem, EngineOptions options);

@@ -43,8 +43,11 @@ std::optional<bool> Rejections::Known::accepted_by(const plan::Score& limit) con
 
 bool Rejections::is_same(const Entry& entry, const Changes& changes) const {
     std::size_t at = entry.begin;
-    const bool equal = all_words(
-        changes, [&](std::int32_t word) { return at < entry.end && words_[at++] == word; });
+    const bool equal = all_words(changes, [&](std::int32_t word) {
+        if (at == entry.end || words_[at] != word) return false;
+        ++at;
+        return true;
+    });
     return equal && at == entry.end;
 }
 

@@ -159,8 +159,7 @@ function(partita_program)
     install(TARGETS partita RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
-# One test program per folder; ctest runs each of its suites as one test, with the folder as label: a process for each
-# of 1,600 tests would take longer than most of them.
+# One test program per folder; ctest runs each of its suites as one test, with the folder as label.
 # Its code may use these macros:
 #
 #     PARTITA_SOURCE_DIR   the repository

@@ -11,8 +11,8 @@
 // of them hold. `together` may also be a list of such lists, each for a device of its own.
 //
 // Throws InputError naming the entry: an unknown key or device, a glob that matches no op, entries
-// that leave an op no device. `degrees` and `max_degree` speak of splits, which this version does
-// not make; they are refused.
+// that leave an op no device. `degrees` and `max_degree` would fix how ops are split, which this
+// version cannot; they are refused.
 #pragma once
 
 #include <filesystem>

@@ -130,8 +130,10 @@ public:
     [[nodiscard]] Status run(const SearcherRow& row);
     /// No clock but this one, for who asked for no budget: it ends the search, and is no budget to plan with.
     void set_guard(Duration guard) { guard_ = guard; }
-    /// The guard ended the search.
-    [[nodiscard]] bool was_cut() const { return guard_ && elapsed() >= *guard_; }
+    /// The guard, if it is over.
+    [[nodiscard]] std::optional<Duration> cut_after() const {
+        return guard_ && elapsed() >= *guard_ ? guard_ : std::nullopt;
+    }
     [[nodiscard]] bool proven() const;
     [[nodiscard]] Duration elapsed() const;
 

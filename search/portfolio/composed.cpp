@@ -43,10 +43,9 @@ public:
 
     Turns operator()(Engine& engine, int round) {
         const bool asked = engine.spent().has_value();
-        if (LoadSearch::applies(engine) || CallSearch::applies(engine)) {
-            return round == 0 ? of_given_costs(engine, asked) : Turns{};
-        }
-        if (round > 0 && (asked || !goes_on(engine, round))) return {};
+        const bool given = LoadSearch::applies(engine) || CallSearch::applies(engine);
+        if (round > 0 && (given || asked || !goes_on(engine))) return {};
+        if (given) return of_given_costs(engine, asked);
         const std::optional<McmcOptions> mcmc = mcmc_options(engine);
         if (!mcmc) return {};
         round_begin_ = engine.evaluations();
@@ -81,10 +80,9 @@ private:
     }
 
     /// The last round was still improving the best plan.
-    [[nodiscard]] bool goes_on(const Engine& engine, int round) const {
+    [[nodiscard]] bool goes_on(const Engine& engine) const {
         const std::int64_t end = engine.evaluations();
-        return round < options_.most_rounds &&
-               engine.improved_since(end - (end - round_begin_) / 4);
+        return engine.improved_since(end - (end - round_begin_) / 4);
     }
 
     AutoOptions options_;
@@ -97,8 +95,8 @@ std::unique_ptr<Searcher> local_search_for(const Engine& engine) {
     return std::make_unique<Mcmc>(McmcOptions{.shakes = kShakes});
 }
 
-Turns local_search_round(Engine& engine, int round) {
-    return round == 0 ? one("local-search", local_search_for(engine)) : Turns{};
+Turns local_search_round(Engine& engine, int /*round*/) {
+    return one("local-search", local_search_for(engine));
 }
 
 Turns say_what_exact_leaves_out(Engine& engine, int /*round*/) {
@@ -107,16 +105,15 @@ Turns say_what_exact_leaves_out(Engine& engine, int /*round*/) {
 }
 
 std::vector<Stage> proving_stages(const ExactOptions& options) {
-    const auto contiguous = [](Engine& /*engine*/, int round) {
-        return round == 0 ? one("exact", std::make_unique<Contiguous>()) : Turns{};
+    const auto contiguous = [](Engine& /*engine*/, int /*round*/) {
+        return one("exact", std::make_unique<Contiguous>());
     };
-    const auto anneal = [](Engine& /*engine*/, int round) {
-        if (round > 0) return Turns{};
+    const auto anneal = [](Engine& /*engine*/, int /*round*/) {
         return one("exact", std::make_unique<LoadSearch>(
                                 LoadSearchOptions{.most_work = kExactMoves, .own_budget = true}));
     };
-    const auto prove = [options](Engine& /*engine*/, int round) {
-        return round == 0 ? one("exact", std::make_unique<Exact>(options)) : Turns{};
+    const auto prove = [options](Engine& /*engine*/, int /*round*/) {
+        return one("exact", std::make_unique<Exact>(options));
     };
     return {{.round = contiguous}, {.round = anneal}, {.round = prove}};
 }
@@ -124,12 +121,12 @@ std::vector<Stage> proving_stages(const ExactOptions& options) {
 }  // namespace
 
 std::unique_ptr<Searcher> make_auto(const AutoOptions& options) {
-    return after_quick_searchers({.round = RestOfAuto(options)});
+    return after_quick_searchers({.round = RestOfAuto(options), .rounds = options.most_rounds});
 }
 
 std::unique_ptr<Searcher> make_mcmc(const McmcOptions& options) {
-    return after_quick_searchers({.round = [options](Engine& /*engine*/, int round) {
-        return round == 0 ? one("mcmc", std::make_unique<Mcmc>(options)) : Turns{};
+    return after_quick_searchers({.round = [options](Engine& /*engine*/, int /*round*/) {
+        return one("mcmc", std::make_unique<Mcmc>(options));
     }});
 }
 

@@ -40,9 +40,8 @@ bool wants_elimination(const Engine& engine) {
 
 using Turns = std::vector<NamedSearcher>;
 
-Turns splitters(Engine& engine, int round) {
+Turns splitters(Engine& engine, int /*round*/) {
     Turns turns;
-    if (round > 0) return turns;
     for (const std::string_view name : kFirst) {
         turns.push_back({name, find_searcher(name)->make(engine)});
     }
@@ -52,16 +51,15 @@ Turns splitters(Engine& engine, int round) {
     return turns;
 }
 
-Turns eliminators(Engine& engine, int round) {
+Turns eliminators(Engine& engine, int /*round*/) {
     Turns turns;
-    if (round > 0 || !wants_elimination(engine)) return turns;
+    if (!wants_elimination(engine)) return turns;
     turns.push_back({"elimination", std::make_unique<EliminationSearch>(kQuickElimination)});
     return turns;
 }
 
-Turns placers(Engine& engine, int round) {
+Turns placers(Engine& engine, int /*round*/) {
     Turns turns;
-    if (round > 0) return turns;
     for (const SearcherRow& row : searcher_table()) {
         const bool named = std::ranges::find(kFirst, row.name) != kFirst.end();
         if (row.in_auto && !named) turns.push_back({row.name, row.make(engine)});

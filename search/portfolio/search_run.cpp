@@ -160,12 +160,12 @@ SearchResult facts_of(const Engine& engine, Status status) {
     result.improving = engine.improved_since(engine.evaluations() - engine.evaluations() / 4);
     result.acceptance_rate = engine.acceptance_rate();
     result.measurements = engine.measurements();
-    if (status == Status::budget_exhausted && engine.was_cut()) {
+    const std::optional<Duration> cut_after = engine.cut_after();
+    if (status == Status::budget_exhausted && cut_after) {
         result.notes.push_back(fmt::format(
             "cut by the clock after {:.0f} s, so that another host may find another plan: "
             "--time-limit goes on, --evaluations {} gives the same everywhere.",
-            std::chrono::duration<double>(*default_limits({}).guard).count(),
-            engine.evaluations()));
+            std::chrono::duration<double>(*cut_after).count(), engine.evaluations()));
     }
     return result;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of searchers: adding a row is the whole registration. It feeds `--searcher`, `--help`,
+// The table of searchers: adding a row is the whole registration. What auto, mcmc, local-search and exact run stands in
+// composed.h. It feeds `--searcher`, `--help`,
 // the README's table and the conformance test.
 #pragma once
 

@@ -23,7 +23,7 @@ Status StagedSearch::begin_round(Engine& engine) {
         const Stage& stage = stages_[stage_];
         const bool late =
             engine.best() != nullptr && engine.spent().value_or(0) >= stage.begins_below;
-        if (late) continue;
+        if (late || round_ >= stage.rounds) continue;
         turns_ = stage.round(engine, round_++);
         next_ = 0;
         if (!turns_.empty()) return Status::in_progress;

@@ -32,6 +32,7 @@ struct NamedSearcher {
 struct Stage {
     /// Who takes turns in round 0, 1, ... of the stage; nobody: the stage has ended.
     std::function<std::vector<NamedSearcher>(Engine& engine, int round)> round;
+    int rounds = 1;  ///< at most
     // Shares of the engine's budget; without a budget all have their turn.
     double begins_below =
         std::numeric_limits<double>::infinity();  ///< where more is spent, it is left out

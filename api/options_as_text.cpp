@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "api/option_table.h"
+#include "base/error.h"
 #include "base/json.h"
 
 #include <partita/search.h>
@@ -62,8 +63,12 @@ PlanOptions PlanOptions::parse(std::string_view json, const std::string& called)
     const JsonField root = file.root();
     PlanOptions options;
     for (const std::string& name : root.keys()) {
-        const api::OptionRow& row = api::option_of(name);
-        row.read(options, text_of(row.field.form, root[name]));
+        try {
+            const api::OptionRow& row = api::option_of(name);
+            row.read(options, text_of(row.field.form, root[name]));
+        } catch (const UsageError& error) {
+            throw UsageError(fmt::format("{}: {}", called, error.what()));
+        }
     }
     return options;
 }

@@ -152,8 +152,8 @@ struct PlanOptions {
     /// An object of the options that differ from the default: {"mode": "training", "micro-batches": 8}.
     /// Errors: as text().
     [[nodiscard]] std::string json() const;
-    /// Text, numbers and flags as set() takes them. Throws InputError for what is no such object, which it
-    /// calls `called`, and UsageError as set().
+    /// Text, numbers and flags as set() takes them. Throws InputError for what is no such object and
+    /// UsageError as set(), both with `called` before what they say.
     [[nodiscard]] static PlanOptions parse(std::string_view json,
                                            const std::string& called = "options");
 };

@@ -24,9 +24,11 @@
 namespace partita {
 namespace {
 
+using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 /// Converts to any field, to count how many an aggregate has.
 struct AnyField {
@@ -247,9 +249,10 @@ TEST_F(PlanOptionsTest, BadJsonIsNamed) {
               "line.");
     EXPECT_THAT(refusal(R"({"no-groups": 1})"), HasSubstr("no-groups: expected true or false"));
     EXPECT_EQ(refusal(R"({"threads": 2.5})"),
-              "--threads 2.5: expected a whole number from 1 to 1024.");
+              "mine.json: --threads 2.5: expected a whole number from 1 to 1024.");
     EXPECT_THAT(refusal(R"({"thread": 2})"),
-                HasSubstr("thread: no option of plans. There is: mode, optimizer, loss, "));
+                AllOf(StartsWith("mine.json: "),
+                      HasSubstr("thread: no option of plans. There is: mode, optimizer, loss, ")));
 }
 
 TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {

@@ -48,5 +48,25 @@ TEST(IndexSet, VisitsWhatIsAddedAheadOfTheVisit) {
     EXPECT_EQ(visited, (std::vector<std::size_t>{5, 63, 121, 179, 237}));
 }
 
+TEST(IndexSet, GivesTheMembersOfEitherOnceAndInOrder) {
+    search::Random random(2);
+    for (int round = 0; round < 100; ++round) {
+        constexpr std::size_t kBound = 200;
+        IndexSet a(kBound);
+        IndexSet b(kBound);
+        std::set<std::size_t> either;
+        for (IndexSet* const set : {&a, &b}) {
+            for (std::uint64_t left = random.below(6); left > 0; --left) {
+                const std::size_t index = random.below(kBound);
+                set->insert(index);
+                either.insert(index);
+            }
+        }
+        std::vector<std::size_t> visited;
+        for_each_of_either(a, b, [&](std::size_t index) { visited.push_back(index); });
+        EXPECT_EQ(visited, std::vector<std::size_t>(either.begin(), either.end()));
+    }
+}
+
 }  // namespace
 }  // namespace partita

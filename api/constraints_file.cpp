@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/constraints.h"
+#include "api/constraint_globs.h"
 #include "base/files.h"
 #include "base/json.h"
 

@@ -6,9 +6,9 @@
 //      "together": ["/emb*", "/head"]}                             all matched ops on one device
 //
 // `match` and the entries of `together` are globs over op names, or over blocks (layers) as
-// `inspect --ops` lists them: `*` stands for any text, `?` for
-// one character. Devices are numbers or names of the machine. Where several entries match an op, all
-// of them hold. `together` may also be a list of such lists, each for a device of its own.
+// `inspect --ops` lists them: `*` stands for any text, `?` for one character. Devices are numbers
+// or names of the machine. Where several entries match an op, all of them hold. `together` may also
+// be a list of such lists, each for a device of its own.
 //
 // Throws InputError naming the entry: an unknown key or device, a glob that matches no op, entries
 // that leave an op no device. `degrees` and `max_degree` would fix how ops are split, which this

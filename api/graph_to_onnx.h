@@ -6,8 +6,8 @@
 //     constants              Constant nodes, the same way unless their values are known
 //     the dim of the batch   denotation DATA_BATCH
 //
-// The metadata key kExactRoles (onnx_importer.h) makes the importer take roles and batch dims as they
-// are said, instead of guessing.
+// The metadata key kExactRoles (onnx_importer.h) makes the importer take roles and batch dims as
+// they are said, instead of guessing.
 #pragma once
 
 #include <string>

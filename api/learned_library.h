@@ -22,15 +22,16 @@
 
 namespace partita::api {
 
-/// Throws UsageError for options that no searcher of these would read, and that do not fit together.
+/// Throws UsageError for options that no searcher of these would read, and that do not fit
+/// together.
 void check_learning(const PlanOptions& options, std::span<const std::string> searchers);
 
 /// What will be written. Learning may go on in the file that is loaded.
 std::vector<Output> outputs_of(const rl::LearnOptions& options);
 
-/// For one search, from libpartita_rl beside this library, which is loaded when first asked for. Null when
-/// none of the searchers learns. Throws UsageError when there is no such library, saying why and what to
-/// do; InputError for a policy that cannot be read.
+/// For one search, from libpartita_rl beside this library, which is loaded when first asked for.
+/// Null when none of the searchers learns. Throws UsageError when there is no such library, saying
+/// why and what to do; InputError for a policy that cannot be read.
 std::unique_ptr<search::LearnedSearchers> load_learned(const rl::LearnOptions& options,
                                                        std::span<const std::string> searchers);
 

@@ -4,15 +4,17 @@
 //
 //     strategy ─▶ tasks and order that its plan would have ─▶ Runtime::execute() ─▶ median of iterations
 //
-// Each runs twice to warm up, then until the median is stable, ten times at most. One fails when a device
-// does, when this host has not enough memory for it, or when an iteration takes longer than
+// Each runs twice to warm up, then until the median is stable, ten times at most. One fails when a
+// device does, when this host has not enough memory for it, or when an iteration takes longer than
 //
 //     20 x the best median so far, at least a second; a minute before there is one
 //
-// so that a bad candidate costs little. A task that has begun is not interrupted. Values that the model does
-// not have are made up. What else runs on this host disturbs the times, and so the search.
+// so that a bad candidate costs little. A task that has begun is not interrupted. Values that the
+// model does not have are made up. What else runs on this host disturbs the times, and so the
+// search.
 //
-// Threads: one. Errors: UsageError for an op without a kernel, InputError for values that cannot be had.
+// Threads: one. Errors: UsageError for an op without a kernel, InputError for values that cannot be
+// had.
 #pragma once
 
 #include <chrono>
@@ -31,8 +33,8 @@ namespace partita::api {
 
 class MeasuredReward {
 public:
-    /// `values`: of the model; all must outlive it. Throws UsageError for a problem of which iterations say
-    /// nothing, and for devices that this host does not have.
+    /// `values`: of the model; all must outlive it. Throws UsageError for a problem of which
+    /// iterations say nothing, and for devices that this host does not have.
     MeasuredReward(runtime::Runtime& runtime, const plan::Problem& problem,
                    const graph::TensorSource* values, plan::Scheduler scheduler);
 

@@ -69,7 +69,7 @@ Measurement pooled(std::vector<Measurement> all) {
 
 std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std::string& versions,
                                                std::int64_t seconds) {
-    const plan::TaskWorks works(run.problem, run.strategy, run.tasks);
+    const plan::TaskMeasurements works(run.problem, run.strategy, run.tasks);
     Measurement time;
     time.repetitions = std::ssize(run.result.iterations);
     time.versions = versions;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the times that tasks took to rows of a profile database (plan/tasks/task_measurements.h says which).
+// From the times that tasks took to rows of a profile database (plan/tasks/task_measurements.h says
+// which).
 //
 //     execute ─▶ times per task ─▶ rows: tasks that are measurements of one thing make one row
 //
@@ -32,7 +33,8 @@ struct MeasuredRun {
 std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std::string& versions,
                                                std::int64_t seconds);
 
-/// Of several measurements of one thing the median of their medians, and of their quartiles; not empty.
+/// Of several measurements of one thing the median of their medians, and of their quartiles; not
+/// empty.
 cost::Measurement pooled(std::vector<cost::Measurement> all);
 
 struct RowCount {

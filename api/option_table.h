@@ -7,8 +7,8 @@
 //     {"micro-batches": 8} ──JSON──┘          ▲
 //     options.micro_batches = 8 ──────────────┘ check_options(): written as text, and read
 //
-// So an option means the same however it was given, and is refused with the same words. Parser, help,
-// API, JSON and tests/api/plan_options_test.cpp read the table. What an option does is for
+// So an option means the same however it was given, and is refused with the same words. Parser,
+// help, API, JSON and tests/api/plan_options_test.cpp read the table. What an option does is for
 // api/plan_options.h.
 //
 // No option: PlanOptions::placements and together (of a file: --fix), start, progress and stop.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits until this host is as fast as it has been. Other programs, and other guests of a virtual machine's
-// host, make everything take half as long again for seconds at a time; what is measured then is not what the
-// machine is.
+// Waits until this host is as fast as it has been. Other programs, and other guests of a virtual
+// machine's host, make everything take half as long again for seconds at a time; what is measured
+// then is not what the machine is.
 //
 //     wait()   a probe of about a millisecond on every core; slower than the best one so far by more than a
 //              sixth: again, a tenth of a second later, and so on for some seconds
 //
-// A host that has become slower for good is not waited for forever: after half a minute in all, no more.
+// A host that has become slower for good is not waited for forever: after half a minute in all, no
+// more.
 // Threads: one.
 #pragma once
 

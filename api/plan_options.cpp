@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "api/constraints.h"
+#include "api/constraint_globs.h"
 #include "api/constraints_file.h"
 #include "api/names.h"
 #include "api/option_table.h"

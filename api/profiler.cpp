@@ -100,7 +100,7 @@ void Profiler::run(std::size_t number, const plan::Problem& problem, const plan:
 bool Profiler::is_known(const plan::Problem& problem, const plan::Strategy& strategy,
                         const plan::TaskGraph& tasks) {
     const runtime::Hardware hardware = runtime_.hardware(options_.devices, problem.machine());
-    const plan::TaskWorks works(problem, strategy, tasks);
+    const plan::TaskMeasurements works(problem, strategy, tasks);
     for (std::size_t t = 0; t < tasks.size(); ++t) {
         const auto task = static_cast<plan::TaskId>(t);
         std::string text;

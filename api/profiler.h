@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures into a profile database what plans of a model are made of. Parts are measured where they are
-// used: whole models run, split in one way after another (search/profiling/covering_strategies.h), each until the median of its
-// iterations is stable. Copies and collectives come along, and by size from small programs of their own
+// Measures into a profile database what plans of a model are made of. Parts are measured where they
+// are used: whole models run, split in one way after another
+// (search/profiling/covering_strategies.h), each until the median of its iterations is stable.
+// Copies and collectives come along, and by size from small programs of their own
 // (transfer_probes.h).
 //
 //     strategies ─▶ those with unknown parts ─▶ run ─▶ rows ─▶ database, after every run
 //
 // Only what the database lacks is measured, so an interrupted call goes on where it was.
 //
-// Other programs, and other guests of a host, slow runs down for seconds at a time. So all runs can be
-// repeated in rounds: of the same run the quickest round counts, of a part that several runs have the median
-// of these. Before each run it waits for such a spell to end (pace.h).
+// Other programs, and other guests of a host, slow runs down for seconds at a time. So all runs can
+// be repeated in rounds: of the same run the quickest round counts, of a part that several runs
+// have the median of these. Before each run it waits for such a spell to end (pace.h).
 //
 // Threads: one. Errors: what Runtime::execute() and ProfileDatabase throw.
 #pragma once

@@ -42,8 +42,8 @@ void sort_by_row(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size
     }
 }
 
-/// Rows 0..rows-1 of (row, item) pairs, each sorted and without repetitions. Rows are short, so counting
-/// into rows and sorting these is quicker than sorting all pairs.
+/// Rows 0..rows-1 of (row, item) pairs, each sorted and without repetitions. Rows are short, so
+/// counting into rows and sorting these is quicker than sorting all pairs.
 template <class T>
 void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
             CsrScratch<T>& scratch, Csr<T>& csr) {

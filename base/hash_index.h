@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers found by hash: open addressing with linear probing, at most half full. What has a number lies
-// in the caller's arrays, and the caller says whether it is what he looks for:
+// Numbers found by hash: open addressing with linear probing, at most half full. What has a number
+// lies in the caller's arrays, and the caller says whether it is what he looks for:
 //
 //     const std::int32_t known = index.find(hash, [&](std::int32_t i) { return items[i] == item; });
 //     if (known < 0) index.add(hash, size of items);

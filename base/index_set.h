@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A set of small numbers that is filled, read in rising order and emptied over and over: one bit each.
+// A set of small numbers that is filled, read in rising order and emptied over and over: one bit
+// each.
 //
 // Time: insertion and look-up O(1), reading and clearing O(members + (largest - smallest) / 64).
 #pragma once

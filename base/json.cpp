@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::size_t kMostLevels = 32;
 constexpr std::size_t kMostGotCharacters = 60;
-/// Two bytes of text may be a value, and a value takes 40 bytes: without a limit 1 GiB would take 20.
+/// Two bytes of text may be a value, and a value takes 40 bytes: without a limit 1 GiB would take
+/// 20.
 constexpr std::size_t kMostValues = std::size_t{1} << 24;
 
 /// Receives the events of nlohmann's parser and builds a JsonNode.

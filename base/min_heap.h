@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Queues of the smallest in a vector: the algorithms of the standard library keep the largest on top.
+// Queues of the smallest in a vector: the algorithms of the standard library keep the largest on
+// top.
 #pragma once
 
 #include <algorithm>

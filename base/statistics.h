@@ -10,8 +10,9 @@
 
 namespace partita {
 
-/// The smallest of the values that a share of them does not exceed, at least: always one of the values, and of an even
-/// number the lower of the two in the middle for a half. `values`: one or more. `share`: in [0, 1].
+/// The smallest of the values that a share of them does not exceed, at least: always one of the
+/// values, and of an even number the lower of the two in the middle for a half. `values`: one or
+/// more. `share`: in [0, 1].
 /// Source: Hyndman, Fan, The American Statistician 50(4), 1996, definition 1.
 template <class T, class Projection = std::identity>
 T quantile(std::vector<T> values, double share, Projection projection = {}) {

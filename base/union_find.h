@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Disjoint sets of 0, 1, ..., n - 1. The representative of a set is its smallest member, so that nothing depends on the
-// order in which sets were united.
+// Disjoint sets of 0, 1, ..., n - 1. The representative of a set is its smallest member, so that
+// nothing depends on the order in which sets were united.
 //
-// Time: O(log n) amortised for each call (path halving, no ranks). Source: Tarjan, van Leeuwen, JACM 31(2), 1984.
+// Time: O(log n) amortised for each call (path halving, no ranks). Source: Tarjan, van Leeuwen,
+// JACM 31(2), 1984.
 #pragma once
 
 #include <algorithm>

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Do predictions hold? Profiles models on this host's cores, predicts strategies by the profile and runs
-// them:
+// Do predictions hold? Profiles models on this host's cores, predicts strategies by the profile and
+// runs them:
 //
 //     accuracy_bench                        all models, one core and two, to a table
 //     accuracy_bench --only resnet50 --csv rows.csv
 //
-// Strategies on two cores: every placer and searcher, mcmc with several budgets, random placements, and
-// random splits of one op in ten, one in three, and all ops, each in one, two and four micro-batches. On one
-// core, where an op has one config: up to 64 micro-batches, and orders. In training, optimizers too.
+// Strategies on two cores: every placer and searcher, mcmc with several budgets, random placements,
+// and random splits of one op in ten, one in three, and all ops, each in one, two and four
+// micro-batches. On one core, where an op has one config: up to 64 micro-batches, and orders. In
+// training, optimizers too.
 //
-// Profile and strategies are measured in rounds, all of them in turn, and the quickest round counts: other
-// guests of the host slow a machine down for seconds at a time. Runs wait while that is so (api/pace.h).
+// Profile and strategies are measured in rounds, all of them in turn, and the quickest round
+// counts: other guests of the host slow a machine down for seconds at a time. Runs wait while that
+// is so (api/pace.h).
 //
-// Per model it prints the median and the 90th percentile of |predicted / measured - 1|, Spearman's rank
-// correlation, and the noise: the median over the strategies of half of what their rounds differ by.
+// Per model it prints the median and the 90th percentile of |predicted / measured - 1|, Spearman's
+// rank correlation, and the noise: the median over the strategies of half of what their rounds
+// differ by.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

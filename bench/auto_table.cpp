@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is `auto` as good as the best searcher that one could have chosen? Eight fixed cases, every searcher
-// alone and auto with the same budget:
+// Is `auto` as good as the best searcher that one could have chosen? Eight fixed cases, every
+// searcher alone and auto with the same budget:
 //
 //     auto_table_bench --seconds 5             the same time for each
 //     auto_table_bench --evaluations 400       the same plans on every host

@@ -10,8 +10,9 @@
 //     mixed   from a random state, at 0.2 % of the value
 //     hot     from a random state, at 0.2 % of its value there: the chain stays among such states
 //
-// A proposal is another config of a random op. One that was rejected in the same state before is neither
-// evaluated nor counted. Time is that of evaluating and accepting; drawing is printed apart.
+// A proposal is another config of a random op. One that was rejected in the same state before is
+// neither evaluated nor counted. Time is that of evaluating and accepting; drawing is printed
+// apart.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -48,8 +49,8 @@ struct Options {
     std::string chain;  ///< the same of chains
 };
 
-/// FlexFlow's simulator of July 2018 (scripts/simulator.cc): full simulations a second on one core of a machine with
-/// two under Debian 12, of as many ops on 8 workers. Not published.
+/// FlexFlow's simulator of July 2018 (scripts/simulator.cc): full simulations a second on one core
+/// of a machine with two under Debian 12, of as many ops on 8 workers. Not published.
 struct Row {
     const char* network;
     double flexflow;

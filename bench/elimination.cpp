@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long `elimination` takes, and how good it is: networks in training on one node of P100, or more,
-// beside OptCNN's published times.
+// How long `elimination` takes, and how good it is: networks in training on one node of P100, or
+// more, beside OptCNN's published times.
 //
 //     elimination_bench                                   the published networks, 4 GPUs, batch 32 a GPU
 //     elimination_bench --networks resnet-50,nmt --devices 16 --mcmc 4000
 //
-// CPU seconds of this thread: "space" prices all configs and pairs, "solve" eliminates once, "search" is
-// all of it in an engine: space, three eliminations, their evaluations, bound and baselines. Values in
-// ms: in the additive evaluator, and as step times of the timeline.
+// CPU seconds of this thread: "space" prices all configs and pairs, "solve" eliminates once,
+// "search" is all of it in an engine: space, three eliminations, their evaluations, bound and
+// baselines. Values in ms: in the additive evaluator, and as step times of the timeline.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -79,7 +79,7 @@ void print_row(const std::string& name, const Options& options) {
     const search::SearchResult found = run(problem, "elimination", 0);
     const double searched = cpu_seconds();
 
-    plan::LayoutCache cache(problem);
+    plan::LoweringCache cache(problem);
     const plan::Strategy data_parallel = search::data_parallel_strategy(
         problem, plan::DeviceSet::progression(0, options.devices, 1));
     const auto published =

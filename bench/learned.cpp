@@ -4,8 +4,8 @@
 //
 //     learned_bench --searcher rl,rl-hierarchical,mcmc --seconds 300 --seeds 3 --csv FILE
 //
-// Prints value, gap to the lower bound, placements per minute. With --csv a table that was interrupted goes on where it
-// stopped. Further options change how `rl` learns, for ablations.
+// Prints value, gap to the lower bound, placements per minute. With --csv a table that was
+// interrupted goes on where it stopped. Further options change how `rl` learns, for ablations.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -123,7 +123,7 @@ Row run(const plan::Problem& problem, const std::string& searcher, const Options
     if (options.verbose) watch(engine, options.budget.seconds / 8);
     std::vector<search::SearcherRow> rows;
     if (!options.before.empty()) rows.push_back(*search::find_searcher(options.before));
-    rows.push_back({.name = "rl", .summary = "", .options = "", .make = make_rl});
+    rows.push_back({.name = "rl", .summary = "", .make = make_rl});
     const auto result =
         learns ? search::search(problem, engine, rows) : search::search(problem, engine);
     learner_options().net.groups = groups_asked;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three products of a layer on one core, GFLOP/s: oneDNN's, which the kernels take where it pays, beside
-// MKL's, which ATen takes (runtime/kernels/matrix_product.h).
+// The three products of a layer on one core, GFLOP/s: oneDNN's, which the kernels take where it
+// pays, beside MKL's, which ATen takes (runtime/kernels/matrix_product.h).
 //
 //     matrix_product_bench
 #include <benchmark/benchmark.h>

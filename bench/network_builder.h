@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds inference graphs layer by layer, as an importer would leave them: real operators, weights as
-// parameters, biases in the ops that have them. What follows a convolution elementwise (batch
+// Builds inference graphs layer by layer, as an importer would leave them: real operators, weights
+// as parameters, biases in the ops that have them. What follows a convolution elementwise (batch
 // normalization, ReLU) is taken as part of it, as a fusing runtime does.
 //
 //     NetworkBuilder net("alexnet");

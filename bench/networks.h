@@ -15,8 +15,8 @@
 //     language-model               2 LSTM layers of 2048, one op per step and layer
 //     translator                   nmt with one op per step and layer
 //
-// The recurrent ones have 40 steps. The paper does not give their vocabularies: 10,000 words for the
-// language model (Penn Treebank), 32,320 on both sides of a translation, as in examples/models.
+// The recurrent ones have 40 steps. The paper does not give their vocabularies: 10,000 words for
+// the language model (Penn Treebank), 32,320 on both sides of a translation, as in examples/models.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ const NetworkRow& find_network(std::string_view name);
 /// `batch`: samples of one iteration on all devices together, >= 1.
 graph::OpGraph make_network(std::string_view name, std::int64_t batch);
 
-/// Ops that compute: neither sources, outputs nor the views (Squeeze) that ONNX needs after an LSTM.
+/// Ops that compute: neither sources, outputs nor the views (Squeeze) that ONNX needs after an
+/// LSTM.
 int computing_ops(const graph::OpGraph& graph);
 
 graph::OpGraph make_lenet_5(std::int64_t batch);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public workloads with given costs beside what is known of them (REFERENCES 8): every searcher of the
-// list on every workload, for the throughput objective, and for latency on those made for it.
+// The public workloads with given costs beside what is known of them (REFERENCES 8): every searcher
+// of the list on every workload, for the throughput objective, and for latency on those made for
+// it.
 //
 //     placement_bench                                      contiguous, auto and local-search
 //     placement_bench --searcher contiguous,mcmc --seconds 10 --threads 2 --only bert
 //
-// Prints objective, value, the best known plan of any kind, value by that and by the best known contiguous
-// plan, the gap (value by the engine's lower bound - 1), CPU seconds of all threads and the largest resident
-// memory, which starts from that of the program itself (some ten MB). A value below the best known one, by
-// more than that one is rounded, is called a record.
+// Prints objective, value, the best known plan of any kind, value by that and by the best known
+// contiguous plan, the gap (value by the engine's lower bound - 1), CPU seconds of all threads and
+// the largest resident memory, which starts from that of the program itself (some ten MB). A value
+// below the best known one, by more than that one is rounded, is called a record.
 #include <sys/resource.h>
 
 #include <fmt/format.h>
@@ -44,8 +45,8 @@ struct Options {
     std::string only;
 };
 
-/// Milliseconds, REFERENCES 8: the contiguous optimum (for latency, the split of the published dynamic program
-/// for throughput) and the best known plan.
+/// Milliseconds, REFERENCES 8: the contiguous optimum (for latency, the split of the published
+/// dynamic program for throughput) and the best known plan.
 struct Case {
     std::string_view file;
     double contiguous;

@@ -43,11 +43,11 @@ public:
           space_(groups_),
           state_(space_.table(), search::data_parallel_strategy(
                                      problem_, search::data_parallel_devices(problem_)[0])),
-          draft_(space_) {}
+          builder_(space_) {}
 
     /// Null: the move proposes nothing this time. Valid until the next draw.
     const search::Changes* draw(const search::Move& move, search::Random& random) {
-        return propose(move, state_, random, draft_, proposal_) ? &proposal_.changes : nullptr;
+        return propose(move, state_, random, builder_, proposal_) ? &proposal_.changes : nullptr;
     }
 
     /// Ops and groups one by one, so that few lie alike.
@@ -67,7 +67,7 @@ private:
     search::GroupGraph groups_;
     search::SearchSpace space_;
     search::State state_;
-    search::Draft draft_;
+    search::ProposalBuilder builder_;
     search::Proposal proposal_;
 };
 

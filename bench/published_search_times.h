@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seconds that published searches took: FlexFlow's end to end, mean of ten random starts (Jia, Zaharia, Aiken,
-// MLSys 2019, table 5; REFERENCES.md 6.7), and OptCNN's.
+// Seconds that published searches took: FlexFlow's end to end, mean of ten random starts (Jia,
+// Zaharia, Aiken, MLSys 2019, table 5; REFERENCES.md 6.7), and OptCNN's.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ inline constexpr std::array kPublishedSearchTimes = {
         "translator", "NMT", {{{40, 16}, {178, 65}, {998, 328}, {2'698, 701}, {8'982, 2'190}}}},
 };
 
-/// Seconds that OptCNN's elimination and a depth-first search took on 4 GPUs: Jia, Lin, Qi, Aiken, ICML 2018
-/// (REFERENCES.md 6.9); its batch is 32 a GPU. None: more than a day.
+/// Seconds that OptCNN's elimination and a depth-first search took on 4 GPUs: Jia, Lin, Qi, Aiken,
+/// ICML 2018 (REFERENCES.md 6.9); its batch is 32 a GPU. None: more than a day.
 struct PublishedElimination {
     std::string_view network;
     double elimination = 0;

@@ -21,7 +21,7 @@ plan::Strategy random_splits(const plan::Problem& problem, double share, std::ui
         const int size = table.sets().size(devices);
         const search::ConfigId config{.degrees = table.draw_degrees(op, size, random),
                                       .devices = devices};
-        if (table.is_legal(op, config, table.phase(problem.policy().micro_batches))) {
+        if (table.is_legal(op, config, table.micro_batches_id(problem.policy().micro_batches))) {
             strategy.ops[i].config = table.config(op, config);
         }
     }

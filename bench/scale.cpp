@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Large graphs: a workload file and an ONNX file of 100,000 nodes from text to plan with
-// critical-path, time per phase and peak memory of the process so far; and what one task costs to lower and to simulate.
+// critical-path, time per phase and peak memory of the process so far; and what one task costs to
+// lower and to simulate.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/resource.h>

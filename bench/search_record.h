@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What search_times measured, one search per line of a CSV file. Files are added to and kept: the best
-// value of a case is the best that any search in any file of the folder ever found.
+// What search_times measured, one search per line of a CSV file. Files are added to and kept: the
+// best value of a case is the best that any search in any file of the folder ever found.
 //
 //     date,network,devices,samples_per_gpu,searcher,seed,threads,seconds,...,problem,...,trajectory
 //     2026-11-22,alexnet,16,256,mcmc,1,1,60,...,9f31c2...,...,0.021:52140000 1.310:41770000

@@ -7,14 +7,14 @@
 //     search_times_bench --networks alexnet --devices 4,8 --evaluations 200      a short proof
 //     search_times_bench --samples 16                           smaller batches: more to gain
 //
-// Each search adds a line to results/search_times-DATE.csv at once; what a file of the folder has is
-// not done again, so an interrupted run goes on where it was. "best" is the best that any search in
-// the folder ever found for the case; "to 1 %" the median time over the searches of this kind until
-// the plan was at most 1 % above that, and how many of them came so far.
+// Each search adds a line to results/search_times-DATE.csv at once; what a file of the folder has
+// is not done again, so an interrupted run goes on where it was. "best" is the best that any search
+// in the folder ever found for the case; "to 1 %" the median time over the searches of this kind
+// until the plan was at most 1 % above that, and how many of them came so far.
 //
-// FlexFlow's simulator knows no memory, and a parameter read by 40 steps has 40 gradients before they
-// are added: GPUs have --memory-gib 64 here. Its ResNet is ResNet-101; its translator and language
-// model have vocabularies that it does not state.
+// FlexFlow's simulator knows no memory, and a parameter read by 40 steps has 40 gradients before
+// they are added: GPUs have --memory-gib 64 here. Its ResNet is ResNet-101; its translator and
+// language model have vocabularies that it does not state.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 

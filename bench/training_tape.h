@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds training graphs at the level of ops, as TensorFlow 1 does: forward, backward and update are
-// nodes of one graph, and a variable shares a device with its update.
+// Builds training graphs at the level of ops, as TensorFlow 1 does: forward, backward and update
+// are nodes of one graph, and a variable shares a device with its update.
 //
 //     x ─▶ MatMul ─▶ Sigmoid ─▶ ... ─▶ loss         every forward op leaves on the tape how its
 //     w ───▲ ▲                           │          gradient is made; backward() plays it in

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a policy that learned on some models is worth on others. It learns on one model of each of three families in
-// turn, a few rounds; then, on models that it has not seen, all on 4 P100 in training:
+// What a policy that learned on some models is worth on others. It learns on one model of each of
+// three families in turn, a few rounds; then, on models that it has not seen, all on 4 P100 in
+// training:
 //
 //     first weights, zero shot     256 placements of a policy that has learned nothing: what its prior knows
 //     trained, zero shot           256 placements of the trained one, whose weights stay as they are
@@ -117,8 +118,7 @@ Course run(const plan::Problem& problem, std::shared_ptr<rl::PolicyNet> policy, 
             course.falls.emplace_back(progress.evaluations, *progress.best);
         }
     };
-    const std::array rows = {
-        search::SearcherRow{.name = "rl", .summary = "", .options = "", .make = make_rl}};
+    const std::array rows = {search::SearcherRow{.name = "rl", .summary = "", .make = make_rl}};
     static_cast<void>(search::search(problem, engine, rows));
     return course;
 }

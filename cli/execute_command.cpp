@@ -65,7 +65,8 @@ std::vector<std::string> names_of(const graph::OpGraph& graph, OpKind kind) {
     return names;
 }
 
-/// Of tasks, edges and lanes. What they cost is for rank 0 to predict: others may know other prices.
+/// Of tasks, edges and resource sets. What they cost is for rank 0 to predict: others may know
+/// other prices.
 std::string digest_without_prices(plan::TaskGraph tasks) {
     for (plan::Task& task : tasks.tasks) task.duration = Time{};
     return plan::digest(tasks);
@@ -140,7 +141,8 @@ public:
     }
 
 private:
-    /// With the other processes; null when this one is alone. What fails from then on they are told.
+    /// With the other processes; null when this one is alone. What fails from then on they are
+    /// told.
     runtime::Ranks* join(Console& console) const {
         const runtime::Launch launch = runtime::read_launch();
         if (launch.size == 1) return nullptr;
@@ -173,7 +175,8 @@ private:
                              options_.model.inputs.empty() ? "made up" : "given")}};
     }
 
-    /// The plan says which model it is of; a data set binds dims only where the plan was made with it.
+    /// The plan says which model it is of; a data set binds dims only where the plan was made with
+    /// it.
     Planned load(Console& console) const {
         PlannedOptions without = options_;
         without.model.inputs.clear();

@@ -16,7 +16,7 @@
 #include "cli/load.h"
 #include "cli/machine_facts.h"
 #include "cli/model_report.h"
-#include "cli/options.h"
+#include "cli/shared_options.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cost/machine/machine_file.h"

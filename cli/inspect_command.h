@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// partita inspect MODEL|PLAN|MACHINE: what is in a file. Told apart by content: a .json is a plan, a
-// machine or a workload; what is no file is a machine preset.
+// partita inspect MODEL|PLAN|MACHINE: what is in a file. Told apart by content: a .json is a plan,
+// a machine or a workload; what is no file is a machine preset.
 #pragma once
 
 #include <memory>

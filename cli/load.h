@@ -14,7 +14,7 @@
 #include "api/costs.h"
 #include "api/loaded_model.h"
 #include "cli/console.h"
-#include "cli/options.h"
+#include "cli/shared_options.h"
 #include "cost/machine/machine.h"
 #include "plan/problem/problem.h"
 

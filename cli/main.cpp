@@ -20,7 +20,7 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
+#include "cli/shared_options.h"
 #include "search/portfolio/searcher_table.h"
 
 namespace partita::cli {

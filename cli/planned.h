@@ -10,7 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/load.h"
-#include "cli/options.h"
+#include "cli/shared_options.h"
 #include "plan/files/plan_file.h"
 
 namespace partita::cli {
@@ -32,8 +32,8 @@ struct Planned {
     std::unique_ptr<Loaded> loaded;
 };
 
-/// The plan and its problem. Dims are bound as in the plan unless the options bind them anew. Throws
-/// MismatchError when the plan was made for another model, unless --ignore-digest.
+/// The plan and its problem. Dims are bound as in the plan unless the options bind them anew.
+/// Throws MismatchError when the plan was made for another model, unless --ignore-digest.
 Planned load_planned(const PlannedOptions& options, Console& console);
 
 }  // namespace partita::cli

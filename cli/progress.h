@@ -14,8 +14,8 @@ namespace partita::cli {
 
 class ProgressBar {
 public:
-    /// Shows the share of the larger of time and evaluations that is spent, where they are limited, and else how
-    /// far the searcher is.
+    /// Shows the share of the larger of time and evaluations that is spent, where they are limited,
+    /// and else how far the searcher is.
     ProgressBar(Console& console, const search::EngineOptions& budget);
 
     void show(const search::Progress& progress);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress bar on stderr: one line that is written over and wiped at the end. Only on a terminal, and
-// not with --quiet.
+// The progress bar on stderr: one line that is written over and wiped at the end. Only on a
+// terminal, and not with --quiet.
 #pragma once
 
 #include <iosfwd>

@@ -16,6 +16,7 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "cli/timeline_picture.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/exporters/exporter.h"
 #include "plan/legality/config_legality.h"
 
@@ -66,7 +67,7 @@ public:
         if (!trace_file_.empty()) console.print(fmt::format("wrote {}\n", trace_file_.string()));
         if (priced.evaluation.feasible()) return ExitCode::done;
         console.err() << fmt::format("partita: infeasible: {}\n",
-                                     shortage_of(problem, priced.evaluation));
+                                     plan::why_infeasible(problem, strategy, priced.evaluation));
         return ExitCode::infeasible;
     }
 

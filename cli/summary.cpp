@@ -185,27 +185,6 @@ std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts) {
     return measured ? fmt::format("{} tasks ({})", text, loaded.costs.measured) : text;
 }
 
-std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation) {
-    constexpr std::size_t kMaxNamed = 4;
-    std::string text;
-    std::size_t named = 0;
-    std::size_t more = 0;
-    for (std::size_t d = 0; d < evaluation.devices.size(); ++d) {
-        const Bytes needed = evaluation.devices[d].memory;
-        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
-        if (needed <= capacity) continue;
-        if (++named > kMaxNamed) {
-            ++more;
-            continue;
-        }
-        text += fmt::format("{}{} needs {} of {} ({} short)", text.empty() ? "" : ", ",
-                            problem.machine().device(static_cast<int>(d)).name, to_text(needed),
-                            to_text(capacity), to_text(needed - capacity));
-    }
-    if (more > 0) text += fmt::format(", {} more devices", more);
-    return text;
-}
-
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem) {
     std::vector<graph::OpRule> rules;
     rules.reserve(problem.graph().op_count());

@@ -48,9 +48,6 @@ std::vector<std::pair<std::string_view, std::int64_t>> named_counts(const plan::
 /// "412 measured, 31 interpolated, 7 analytic tasks (profile.sqlite 2026-11-22)", "9 ops analytic".
 std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts);
 
-/// What is short, per device that is: "gpu0 needs 3.2 GiB of 2 GiB (1.2 GiB short)"; "" if nothing.
-std::string shortage_of(const plan::Problem& problem, const plan::Evaluation& evaluation);
-
 /// The rules of all ops of a problem.
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem);
 

@@ -12,8 +12,8 @@ namespace partita::cost {
 
 namespace {
 
-/// Of one family whether or not other cores are at work: neighbours that were measured otherwise say more
-/// than a roofline.
+/// Of one family whether or not other cores are at work: neighbours that were measured otherwise
+/// say more than a roofline.
 WorkSignature signature_of(const std::string& prefix, const graph::PartSignature& part,
                            int beside) {
     WorkSignature signature{.family = prefix + part.family, .text = prefix + part.text};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tensor with its contents, in the host's memory: what test-data-set files hold, what goes into an
-// execution and comes out of it.
+// A tensor with its contents, in the host's memory: what test-data-set files hold, what goes into
+// an execution and comes out of it.
 #pragma once
 
 #include <cstddef>

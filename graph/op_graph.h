@@ -5,10 +5,10 @@
 //     input ──▶ MatMul ──▶ Relu ──▶ output       inputs, parameters and constants are source ops
 //     parameter ──▲                              with one result, outputs sink ops with one operand
 //
-// Ops and tensors have dense ids in order of insertion. Operands must exist before their user, so
-// a graph built through add_op() cannot have a cycle; formats that list nodes in any order (workload
-// JSON) are sorted by their importer. An op may carry bodies (If, Loop, Scan): nested OpGraphs whose
-// inputs are bound by position, and whose outer operands are listed among the op's own.
+// Ops and tensors have dense ids in order of insertion. Operands must exist before their user, so a
+// graph built through add_op() cannot have a cycle; formats that list nodes in any order (workload
+// JSON) are sorted by their importer. An op may carry bodies (If, Loop, Scan): nested OpGraphs
+// whose inputs are bound by position, and whose outer operands are listed among the op's own.
 //
 // Threads: const access from any number of threads. Errors: none here; see check().
 #pragma once

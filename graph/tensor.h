@@ -35,7 +35,8 @@ struct Tensor {
     OpId producer;  ///< every tensor has one: sources are ops too
     /// Bit i: dim i (< 64) is an upper bound.
     std::uint64_t upper_bound_dims = 0;
-    /// Its value when it is known, integral and small (shape targets, axes, index lists), row-major.
+    /// Its value when it is known, integral and small (shape targets, axes, index lists),
+    /// row-major.
     std::optional<std::vector<std::int64_t>> known_integers;
     /// Bytes given by a workload file instead of shape and dtype.
     std::optional<Bytes> given_bytes;

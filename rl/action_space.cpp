@@ -38,8 +38,8 @@ ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions op
     for (std::size_t d = 0; d < size(); ++d) find_options(d);
 }
 
-/// The problem's own first; then every number of micro-batches, in the order it comes in and one after the
-/// other (1F1B), with every home of parameters, as far as the search may choose.
+/// The problem's own first; then every number of micro-batches, in the order it comes in and one
+/// after the other (1F1B), with every sharding of parameters, as far as the search may choose.
 void ActionSpace::find_iterations() {
     std::vector<plan::Policy> policies{problem().policy()};
     for (const int count : problem().micro_batch_choices()) {
@@ -53,16 +53,20 @@ void ActionSpace::find_iterations() {
         }
     }
     const bool splits = std::ranges::any_of(blocks_, [](const Block& of) { return of.size() > 1; });
-    for (const search::Home home :
-         {search::Home::as_read, search::Home::updates_in_shards, search::Home::in_shards}) {
-        if (home != search::Home::as_read && (space_.parameters().empty() || !splits)) continue;
+    for (const search::ParameterSharding sharding :
+         {search::ParameterSharding::as_read, search::ParameterSharding::updates_in_shards,
+          search::ParameterSharding::in_shards}) {
+        if (sharding != search::ParameterSharding::as_read &&
+            (space_.parameters().empty() || !splits))
+            continue;
         for (const plan::Policy& policy : policies) {
-            if (iterations_.size() < kMostIterations) iterations_.push_back({policy, home});
+            if (iterations_.size() < kMostIterations) iterations_.push_back({policy, sharding});
         }
     }
     for (const Iteration& iteration : iterations_) {
-        phases_.push_back(space_.table().phase(iteration.policy.micro_batches));
-        phase_count_ = std::max(phase_count_, phases_.back() + 1);
+        micro_batches_ids_.push_back(
+            space_.table().micro_batches_id(iteration.policy.micro_batches));
+        micro_batches_id_count_ = std::max(micro_batches_id_count_, micro_batches_ids_.back() + 1);
     }
 }
 
@@ -81,7 +85,8 @@ std::int32_t ActionSpace::block(const DeviceSet& devices) {
     return block_of_[id];
 }
 
-/// One device each, then larger sets; where these are too many, as many of each size, the first ones.
+/// One device each, then larger sets; where these are too many, as many of each size, the first
+/// ones.
 std::vector<DeviceSet> ActionSpace::device_sets(std::size_t decision) {
     const std::uint32_t group = decisions_.groups[decision].front();
     const std::vector<int>& allowed = space_.groups().devices(group);
@@ -122,7 +127,7 @@ void ActionSpace::find_lead(std::size_t decision) {
 void ActionSpace::find_options(std::size_t decision) {
     OfDecision& of = of_[decision];
     for (const std::int32_t block : of.sets) add_place(of, block);
-    of.configs.resize(of.options.size() * phase_count_);
+    of.configs.resize(of.options.size() * micro_batches_id_count_);
 }
 
 void ActionSpace::add_place(OfDecision& of, std::int32_t block) {
@@ -156,7 +161,8 @@ std::vector<Option> ActionSpace::kinds(OpId op, int size, std::int32_t block) {
 std::uint64_t ActionSpace::legal_iterations(OpId op, DegreesId degrees) {
     std::uint64_t legal = 0;
     for (std::size_t p = 0; p < iterations_.size(); ++p) {
-        if (space_.table().is_legal_split(op, degrees, phases_[p])) legal |= std::uint64_t{1} << p;
+        if (space_.table().is_legal_split(op, degrees, micro_batches_ids_[p]))
+            legal |= std::uint64_t{1} << p;
     }
     return legal;
 }
@@ -171,12 +177,14 @@ std::size_t ActionSpace::place_of(std::size_t decision, std::int32_t option) con
 const std::vector<OptionConfig>& ActionSpace::configs(std::size_t decision, std::size_t option,
                                                       std::size_t iteration) {
     OfDecision& of = of_[decision];
-    const std::size_t phase = phases_[iteration];
-    std::vector<OptionConfig>& known = of.configs[option * phase_count_ + phase];
+    const std::size_t micro_batches_id = micro_batches_ids_[iteration];
+    std::vector<OptionConfig>& known =
+        of.configs[option * micro_batches_id_count_ + micro_batches_id];
     if (known.empty()) {
         const search::DevicesId devices = block_of(decision, option).id;
         const Option& own = of.options[option];
-        known = option_configs_.find(decision, {of.lead, {own.degrees, devices}, own.kind}, phase);
+        known = option_configs_.find(decision, {of.lead, {own.degrees, devices}, own.kind},
+                                     micro_batches_id);
     }
     return known;
 }
@@ -202,26 +210,28 @@ plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std:
     return strategy;
 }
 
-/// Parameters lie as they are read so far. The gradients of several micro-batches add up where they arise,
-/// unless updates are in shards.
+/// Parameters lie as they are read so far. The gradients of several micro-batches add up where they
+/// arise, unless updates are in shards.
 void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& strategy) {
-    const bool as_read = iteration.home == search::Home::as_read;
+    const bool as_read = iteration.sharding == search::ParameterSharding::as_read;
     const int count = iteration.policy.micro_batches;
     if ((as_read && count == 1) || space_.parameters().empty()) return;
-    const std::size_t phase = space_.table().phase(count);
+    const std::size_t micro_batches_id = space_.table().micro_batches_id(count);
     for (const OpId op : space_.parameters()) {
         plan::OpDecision& decision = strategy.ops[op.index()];
         decision.update.accumulate_locally = count > 1;
         if (as_read || !space_.partners(op).empty() || decision.config.devices.size() == 1)
             continue;
         const search::ConfigId read = space_.table().id(op, decision.config);
-        const auto kept = space_.homes().keep(op, read, iteration.home, phase);
-        if (!kept) continue;
-        decision = space_.table().decision(op, *kept);
+        const auto sharded =
+            space_.parameter_shardings().sharded(op, read, iteration.sharding, micro_batches_id);
+        if (!sharded) continue;
+        decision = space_.table().decision(op, *sharded);
     }
 }
 
-/// Of the iterations that go as the strategy's, the one that keeps most parameters as it does; ties: the first.
+/// Of the iterations that go as the strategy's, the one that keeps most parameters as it does;
+/// ties: the first.
 std::size_t ActionSpace::nearest_iteration(const plan::Strategy& strategy,
                                            std::span<const std::int32_t> options) {
     std::size_t best = 0;

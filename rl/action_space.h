@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a policy chooses among. First how an iteration goes (micro-batches, their order, where parameters are
-// kept, as far as the search may choose), then for every decision (decisions.h) a block of devices and a kind of split:
+// What a policy chooses among. First how an iteration goes (micro-batches, their order, where
+// parameters are kept, as far as the search may choose), then for every decision (decisions.h) a
+// block of devices and a kind of split:
 //
 //     block   device 2     devices 0..3     every other one         the config table's sets
 //     kind    sample x 4   parameter x 4    sample x 2, reduction x 2    classes of graph/operators/soap.h
 //
-// A kind says nothing about factors' names, so a policy that learned on one graph can name it on another.
-// What that means for each op: option_configs.h.
+// A kind says nothing about factors' names, so a policy that learned on one graph can name it on
+// another. What that means for each op: option_configs.h.
 //
-// Every combination of choices is a legal strategy (plan/legality/config_legality.h); whether it fits the memory, or is a
-// pipeline, is the evaluator's matter.
+// Every combination of choices is a legal strategy (plan/legality/config_legality.h); whether it
+// fits the memory, or is a pipeline, is the evaluator's matter.
 //
 // Extends: Mirhoseini et al. 2017 and 2018, which choose a device per group.
 // Threads: fills itself, one thread at a time.
@@ -44,9 +45,9 @@ struct Block {
 /// How an iteration goes.
 struct Iteration {
     plan::Policy policy;
-    /// Of the trained parameters: whole where they are read, updated in shards (ZeRO-1), or kept in shards
-    /// (ZeRO-3), as far as copies of them allow.
-    search::Home home = search::Home::as_read;
+    /// Of the trained parameters: whole where they are read, updated in shards (ZeRO-1), or kept in
+    /// shards (ZeRO-3), as far as copies of them allow.
+    search::ParameterSharding sharding = search::ParameterSharding::as_read;
     friend bool operator==(const Iteration&, const Iteration&) = default;
 };
 
@@ -118,8 +119,8 @@ public:
         std::vector<std::int32_t> options;  ///< per decision
     };
     Choices nearest(const plan::Strategy& strategy);
-    /// Of the decision's legal options the one most like that: number of devices, then devices, then degrees, then
-    /// kind count. `degrees`: of its lead op, or -1.
+    /// Of the decision's legal options the one most like that: number of devices, then devices,
+    /// then degrees, then kind count. `degrees`: of its lead op, or -1.
     [[nodiscard]] std::int32_t option_like(std::size_t decision, const plan::DeviceSet& devices,
                                            const Kind& kind, search::DegreesId degrees,
                                            std::size_t iteration) const;
@@ -130,7 +131,7 @@ private:
         std::vector<std::int32_t> sets;  ///< blocks that it may have
         std::vector<Option> options;     ///< by block
         std::vector<Place> places;
-        /// By option and phase; empty: not found yet.
+        /// By option and number of micro-batches; empty: not found yet.
         std::vector<std::vector<OptionConfig>> configs;
     };
 
@@ -151,8 +152,8 @@ private:
     Decisions decisions_;
     OptionConfigs option_configs_;
     std::vector<Iteration> iterations_;
-    std::vector<std::size_t> phases_;  ///< per iteration
-    std::size_t phase_count_ = 1;
+    std::vector<std::size_t> micro_batches_ids_;  ///< per iteration
+    std::size_t micro_batches_id_count_ = 1;
     std::vector<Block> blocks_;
     std::vector<std::int32_t> block_of_;  ///< by DevicesId; -1: none
     std::vector<OfDecision> of_;

@@ -79,7 +79,7 @@ void add_lone_ops(const SearchSpace& space, std::size_t group, double all, Decis
 }
 
 void share_out(const SearchSpace& space, std::size_t most, Decisions& decisions) {
-    const search::Groups& groups = space.groups().groups();
+    const search::OpGroups& groups = space.groups().groups();
     std::vector<std::uint32_t> deciding;
     double total = 0;
     for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -106,18 +106,19 @@ void share_out(const SearchSpace& space, std::size_t most, Decisions& decisions)
     }
 }
 
-/// Sources go with their leading reader, outputs with what they show, unless they must share a device.
+/// Sources go with their leading reader, outputs with what they show, unless they must share a
+/// device.
 std::int32_t decision_of(SearchSpace& space, const Decisions& decisions, OpId op) {
-    const search::Groups& groups = space.groups().groups();
+    const search::OpGroups& groups = space.groups().groups();
     const auto of = [&](OpId id) {
         const std::int32_t lone = decisions.of_op[id.index()];
         return lone >= 0 ? lone
                          : decisions.of_group[static_cast<std::size_t>(groups.of[id.index()])];
     };
     if (space.problem().has_forward(op) || !space.partners(op).empty()) return of(op);
-    const auto reader = space.follow().leading_end(op);
+    const auto reader = space.propagation().leading_end(op);
     if (reader) {
-        const search::End& end = space.follow().end(*reader);
+        const search::End& end = space.propagation().end(*reader);
         return of(end.from == op ? end.to : end.from);
     }
     const graph::Op& node = space.problem().graph().op(op);
@@ -130,7 +131,7 @@ std::int32_t decision_of(SearchSpace& space, const Decisions& decisions, OpId op
 }  // namespace
 
 Decisions make_decisions(SearchSpace& space, std::size_t most) {
-    const search::Groups& groups = space.groups().groups();
+    const search::OpGroups& groups = space.groups().groups();
     Decisions decisions;
     const std::size_t ops = space.problem().graph().op_count();
     decisions.of_group.assign(groups.size(), -1);

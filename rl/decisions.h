@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a policy decides one after the other: groups of ops, in topological order. Where there are more groups
-// than a policy can learn to tell apart, runs of neighbouring groups of equal devices and about equal work are
-// one decision:
+// What a policy decides one after the other: groups of ops, in topological order. Where there are
+// more groups than a policy can learn to tell apart, runs of neighbouring groups of equal devices
+// and about equal work are one decision:
 //
 //     groups      g0 g1 g2 g3 │ g4 g5 │ g6 ...        decisions rise with the groups, so that what
 //     decisions      d0       │  d1   │  d2           a decision reads was decided before
 //
-// An op of a group that reads much of the trained parameters beside the op that leads it (an embedding's Gather before
-// a layer) is a decision of its own: synchronizing what it reads may matter more than what it computes.
+// An op of a group that reads much of the trained parameters beside the op that leads it (an
+// embedding's Gather before a layer) is a decision of its own: synchronizing what it reads may
+// matter more than what it computes.
 //
 // Groups without anything to compute are decided with their readers, or not at all.
 // Source: Mirhoseini et al. 2017, co-location; REFERENCES.md 7.

@@ -2,9 +2,10 @@
 //
 // Which episodes of a batch are drawn how.
 //
-// Some episodes have a whim: weights of features, and likings for blocks and for ways to iterate, of their own. They are
-// drawn once and kept through all decisions, so that what they try hangs together (every op split alike, one device
-// avoided, ...). They are no sample of the policy; what comes of them is imitated if it is good.
+// Some episodes have a whim: weights of features, and likings for blocks and for ways to iterate,
+// of their own. They are drawn once and kept through all decisions, so that what they try hangs
+// together (every op split alike, one device avoided, ...). They are no sample of the policy; what
+// comes of them is imitated if it is good.
 //
 // Source: parameter noise for exploration, Plappert et al. 2018.
 #pragma once

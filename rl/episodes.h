@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a policy saw and chose in some walks through the decisions, as arrays that a tensor can be laid over.
-// Everything is by step, then by episode. A step is a decision, or a group of decisions that share a block and a kind of
-// split: then the one that takes longest leads, its features stand for the group's.
+// What a policy saw and chose in some walks through the decisions, as arrays that a tensor can be
+// laid over. Everything is by step, then by episode. A step is a decision, or a group of decisions
+// that share a block and a kind of split: then the one that takes longest leads, its features stand
+// for the group's.
 #pragma once
 
 #include <cstddef>

@@ -6,10 +6,11 @@
 //            + elite_weight * mean over elites of  - log p(choices) / steps      imitation of the best so far
 //            - entropy * mean entropy of the heads
 //
-// Advantage: reward less the mean of the batch, which is of one graph, over the spread of the batch.
+// Advantage: reward less the mean of the batch, which is of one graph, over the spread of the
+// batch.
 //
-// A step whose loss, gradient or weights are not finite is undone: weights go back to the last that were, the optimizer
-// starts anew with half the rate.
+// A step whose loss, gradient or weights are not finite is undone: weights go back to the last that
+// were, the optimizer starts anew with half the rate.
 //
 // Deterministic for a seed on one kind of CPU: one thread, no atomics.
 #pragma once
@@ -49,7 +50,8 @@ public:
     Batch sample_policy(std::int64_t count, std::int64_t greedy, search::Random& random);
     /// `rewards`: per episode of the batch, finite; larger is better. `spent`: share of the budget.
     LearnerStep learn(const Batch& batch, std::span<const double> rewards, double spent);
-    /// Imitated from now on, in place of the worst of the elites. Known choices are not taken twice.
+    /// Imitated from now on, in place of the worst of the elites. Known choices are not taken
+    /// twice.
     void add_elite(const Batch& batch, std::size_t episode, double reward);
     /// The same of choices that the policy did not draw. Not with groups.
     void add_elite(const Choices& choices, double reward);

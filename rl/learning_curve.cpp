@@ -57,7 +57,8 @@ struct Frame {
     }
 };
 
-/// All of the best values, references and the latter half of the means; early means may be far above.
+/// All of the best values, references and the latter half of the means; early means may be far
+/// above.
 Frame frame_of(const LearningCurve& curve) {
     double low = std::numeric_limits<double>::max();
     double high = 0;

@@ -36,7 +36,8 @@ struct LearningCurve {
     std::vector<CurveReference> references;
 };
 
-/// "samples,seconds,best_ms,mean_ms,baseline_ms,entropy", then a line per point; what is not known is empty.
+/// "samples,seconds,best_ms,mean_ms,baseline_ms,entropy", then a line per point; what is not known
+/// is empty.
 std::string to_csv(const LearningCurve& curve);
 /// A picture of 860 x 460; points are thinned out to what can be seen.
 std::string to_svg(const LearningCurve& curve, const std::string& title);

@@ -32,7 +32,8 @@ bool is_cancelled(const search::Engine& engine) {
     return cancelled != nullptr && cancelled->load();
 }
 
-/// What the others find, in the terms of the learner's reward: predicted, or as it ran. One whose plan fails has no line.
+/// What the others find, in the terms of the learner's reward: predicted, or as it ran. One whose
+/// plan fails has no line.
 std::vector<CurveReference> references_of(const search::Engine& engine) {
     constexpr std::int64_t kEvaluations = 100;
     const search::Measure& measure = engine.options().measure;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a choice means for every op of a decision: the op that takes longest gets the degrees, the others of its group
-// follow from neighbour to neighbour, as do parameters, inputs and outputs (search/configs/layout_propagation.h); other groups of the
-// decision take the kind that is most alike.
+// What a choice means for every op of a decision: the op that takes longest gets the degrees, the
+// others of its group follow from neighbour to neighbour, as do parameters, inputs and outputs
+// (search/configs/layout_propagation.h); other groups of the decision take the kind that is most
+// alike.
 //
 //     chosen: Gemm by sample x 4 ─▶ Relu by sample x 4 ─▶ output by sample x 4
 //                └─▶ weight: copies on all four
@@ -36,15 +37,16 @@ public:
     /// Both must outlive it.
     OptionConfigs(search::SearchSpace& space, const Decisions& decisions);
 
-    /// Of all ops of the decision, by op, rising. `phase`: of the config table.
-    std::vector<OptionConfig> find(std::size_t decision, const LeadConfig& lead, std::size_t phase);
+    /// Of all ops of the decision, by op, rising. `micro_batches_id`: of the config table.
+    std::vector<OptionConfig> find(std::size_t decision, const LeadConfig& lead,
+                                   std::size_t micro_batches_id);
 
 private:
-    void split_groups(std::size_t decision, const LeadConfig& lead, std::size_t phase);
-    void split_ends(std::size_t decision, std::size_t phase);
+    void split_groups(std::size_t decision, const LeadConfig& lead, std::size_t micro_batches_id);
+    void split_ends(std::size_t decision, std::size_t micro_batches_id);
     [[nodiscard]] search::DegreesId most_alike(graph::OpId op, const LeadConfig& lead,
-                                               std::size_t phase);
-    void share_output(graph::OpId output, std::size_t phase);
+                                               std::size_t micro_batches_id);
+    void share_output(graph::OpId output, std::size_t micro_batches_id);
 
     search::SearchSpace& space_;
     const Decisions& decisions_;

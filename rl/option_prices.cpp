@@ -27,7 +27,7 @@ double amount(const plan::Problem& problem, TensorId t) {
 OptionPrices::OptionPrices(ActionSpace& space)
     : space_(space),
       problem_(space.problem()),
-      cache_(std::make_unique<plan::LayoutCache>(problem_)),
+      cache_(std::make_unique<plan::LoweringCache>(problem_)),
       prices_(std::make_unique<plan::AdditivePrices>(problem_, problem_.policy(), *cache_)),
       of_(space.size()) {
     constexpr double kLeast = 1e-12;

@@ -84,7 +84,7 @@ private:
 
     ActionSpace& space_;
     const plan::Problem& problem_;
-    std::unique_ptr<plan::LayoutCache> cache_;
+    std::unique_ptr<plan::LoweringCache> cache_;
     std::unique_ptr<plan::AdditivePrices> prices_;
     std::vector<OfDecision> of_;
     Csr<DecisionEdge> incoming_;

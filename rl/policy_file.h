@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Policies on disk. A few lines of text, then the weights as they are in memory (little-endian floats):
+// Policies on disk. A few lines of text, then the weights as they are in memory (little-endian
+// floats):
 //
 //     partita-policy 2
 //     digest 9f31c2...              SHA-256 of all that follows this line
@@ -11,8 +12,8 @@
 //     ...
 //     weights
 //
-// Reading is strict: a file that is cut, changed, of another version or of another shape is an InputError that
-// names the file and says what is wrong. Equal policies are equal bytes.
+// Reading is strict: a file that is cut, changed, of another version or of another shape is an
+// InputError that names the file and says what is wrong. Equal policies are equal bytes.
 #pragma once
 
 #include <filesystem>

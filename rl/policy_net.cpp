@@ -122,7 +122,8 @@ Tensor PolicyNet::embed(const GraphTensors& graph) {
     return at::relu(input_->forward(x));
 }
 
-/// Begins with runs of neighbouring decisions, in probability: what is far from a group's middle is unlikely.
+/// Begins with runs of neighbouring decisions, in probability: what is far from a group's middle is
+/// unlikely.
 Tensor PolicyNet::grouping(const GraphTensors& graph) {
     const Tensor x = at::tanh(grouper_hidden_->forward(embed(graph)));
     const auto groups = static_cast<double>(options_.groups);
@@ -133,7 +134,8 @@ Tensor PolicyNet::grouping(const GraphTensors& graph) {
     return at::log_softmax(grouper_->forward(x) - options_.prior * away, 1);
 }
 
-/// Per episode: mean of the members' embeddings, their share of all decisions, and the groups of what is next to them.
+/// Per episode: mean of the members' embeddings, their share of all decisions, and the groups of
+/// what is next to them.
 Tensor PolicyNet::embed_groups(const GraphTensors& graph, const Tensor& x,
                                const Episodes& episodes) {
     const std::int64_t decisions = x.size(0);

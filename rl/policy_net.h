@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policy: a network that reads the graph and writes probabilities of choices, decision by decision.
+// The policy: a network that reads the graph and writes probabilities of choices, decision by
+// decision.
 //
 //     rows, types ──▶ embedding ──▶ bidirectional LSTM ──▶ encoding [steps, hidden]
 //     encoding of d, what was chosen for d - 1 ──▶ LSTM ──▶ attention over the encoding ──▶ z
@@ -8,20 +9,21 @@
 //     head "block":          z and each block's features    ──▶ a logit per block
 //     head "kind":           z and each option's features   ──▶ a logit per option on the chosen block
 //
-// Hierarchical: a feed-forward grouper puts every decision into one of a fixed number of groups, and what is placed
-// step by step are groups, embedded as the sum of their members' rows, their size, and what they send each other. The
-// probability of a placement is that of its groups times that of what was chosen for them, so both are learned together.
+// Hierarchical: a feed-forward grouper puts every decision into one of a fixed number of groups,
+// and what is placed step by step are groups, embedded as the sum of their members' rows, their
+// size, and what they send each other. The probability of a placement is that of its groups times
+// that of what was chosen for them, so both are learned together.
 //
 // Heads score features, so a policy fits graphs and machines of any size. A logit u becomes
 // C tanh(u / C) / temperature.
 //
-// The same weights give the probabilities of one step after the other (to sample) and of all steps at once (to
-// learn); both agree to rounding.
+// The same weights give the probabilities of one step after the other (to sample) and of all steps
+// at once (to learn); both agree to rounding.
 //
-// Source: Mirhoseini et al. 2017, section 3 (sequence, attention, device fed back); Bello et al. 2017 (tanh constant,
-// temperature). REFERENCES.md 7.
-// Differs: attention after the LSTM (Luong et al. 2015), so that learning needs no loop over steps; choices by
-// features.
+// Source: Mirhoseini et al. 2017, section 3 (sequence, attention, device fed back); Bello et al.
+// 2017 (tanh constant, temperature). REFERENCES.md 7.
+// Differs: attention after the LSTM (Luong et al. 2015), so that learning needs no loop over steps;
+// choices by features.
 #pragma once
 
 #include <cstdint>

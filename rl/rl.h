@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learned placers as the rest of Partita sees them: a library that is loaded only when a search names
-// `rl` or `rl-hierarchical` (api/learned_library.h). Nothing in this header needs LibTorch.
+// Learned placers as the rest of Partita sees them: a library that is loaded only when a search
+// names `rl` or `rl-hierarchical` (api/learned_library.h). Nothing in this header needs LibTorch.
 //
-// Errors: InputError for a policy file that cannot be read, is corrupt or of another version, naming the file;
-// UsageError for options that do not fit together.
+// Errors: InputError for a policy file that cannot be read, is corrupt or of another version,
+// naming the file; UsageError for options that do not fit together.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct LearnOptions {
     }
 };
 
-/// What the shared library shows to who loads it, `extern "C"`. The caller owns the result. Throws as above.
+/// What the shared library shows to who loads it, `extern "C"`. The caller owns the result. Throws
+/// as above.
 inline constexpr const char* kMakeLearned = "partita_make_learned";
 using MakeLearned = search::LearnedSearchers* (*)(const LearnOptions& options);
 

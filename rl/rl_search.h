@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `rl`: a policy that learns to place by trying. Every step draws a batch of placements, has them priced, and moves
-// the policy's weights towards what was better than expected (learner.h):
+// `rl`: a policy that learns to place by trying. Every step draws a batch of placements, has them
+// priced, and moves the policy's weights towards what was better than expected (learner.h):
 //
 //     policy ── batch of strategies ──▶ Engine::evaluate() ── values ──▶ rewards ──▶ policy
 //        ▲                                                      └─ the best are imitated ──┘
@@ -9,17 +9,18 @@
 //     reward = - sqrt(value / lower bound)                            of a plan that fits
 //            = the worst so far - 1 - bytes too many / bytes there are    of one that does not
 //
-// With EngineOptions::measure the value of a plan is the time that it took, and one that failed counts as one that does
-// not fit.
+// With EngineOptions::measure the value of a plan is the time that it took, and one that failed
+// counts as one that does not fit.
 //
-// Without learning (zero shot) the same policy draws all batches, the first placement being the one that it holds to be
-// best.
+// Without learning (zero shot) the same policy draws all batches, the first placement being the one
+// that it holds to be best.
 //
 // In a portfolio the best plan before it is imitated from the beginning.
 //
-// Optimal: no. Ends: with the budget; without one after kSamples; when batches bring nothing new any more.
-// Source: Mirhoseini et al. 2017 (ColocRL) and its successors; REFERENCES.md 7. Differs: splits beside devices,
-// features of the partial placement, the batch as baseline, imitation of the best.
+// Optimal: no. Ends: with the budget; without one after kSamples; when batches bring nothing new
+// any more.
+// Source: Mirhoseini et al. 2017 (ColocRL) and its successors; REFERENCES.md 7. Differs: splits
+// beside devices, features of the partial placement, the batch as baseline, imitation of the best.
 #pragma once
 
 #include <cstdint>

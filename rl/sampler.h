@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws placements from a policy, a batch in lock-step: one call of the network serves a decision of all of them,
-// and between two calls every walk is told what it chose.
+// Draws placements from a policy, a batch in lock-step: one call of the network serves a decision
+// of all of them, and between two calls every walk is told what it chose.
 //
 //     step d    walk 0 ─ features ─┐              ┌─ choice ─▶ walk 0
 //               walk 1 ─ features ─┼─▶ network ─▶─┼─ choice ─▶ walk 1
 //               ...
 //
-// Draws come from the caller's generator, in order of step and episode, so a seed gives the same placements on every
-// host whose arithmetic rounds alike.
+// Draws come from the caller's generator, in order of step and episode, so a seed gives the same
+// placements on every host whose arithmetic rounds alike.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,8 @@ bool reads_parameter_along(const Problem& problem, OpId op, int factor) {
     return false;
 }
 
-/// As graph/operators/soap.h has it, but that a weight is a parameter itself, and not what was made of one.
+/// As graph/operators/soap.h has it, but that a weight is a parameter itself, and not what was made
+/// of one.
 AxisClass class_of(const Problem& problem, OpId op, std::string_view factor) {
     if (factor == "*") return AxisClass::replica;
     const std::string_view name = factor.substr(0, factor.find('/'));  // "n/3": in blocks

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a split does, without names of factors: the same word for a Gemm's rows and a convolution's images.
+// What a split does, without names of factors: the same word for a Gemm's rows and a convolution's
+// images.
 #pragma once
 
 #include <array>

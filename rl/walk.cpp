@@ -213,8 +213,8 @@ std::array<float, kIterationFeatures> iteration_features(const Iteration& iterat
     const plan::Policy& policy = iteration.policy;
     return {std::log2(static_cast<float>(policy.micro_batches)) / kManyMicroBatches,
             flag(policy.micro_batches == 1), flag(policy.schedule.kind != plan::ScheduleKind::none),
-            flag(iteration.home == search::Home::updates_in_shards),
-            flag(iteration.home == search::Home::in_shards)};
+            flag(iteration.sharding == search::ParameterSharding::updates_in_shards),
+            flag(iteration.sharding == search::ParameterSharding::in_shards)};
 }
 
 }  // namespace partita::rl

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One placement in the making, and what a policy sees of it before each decision: for every block, and for
-// every option on the block that it then chose, a row of features.
+// One placement in the making, and what a policy sees of it before each decision: for every block,
+// and for every option on the block that it then chose, a row of features.
 //
 //     decision d     block 0   [size, first, ..., would finish at, load then, memory then, ...]
 //                    block 1   [ ... ]                                 └─ given what was decided before
 //
-// Finishing times are those of a list schedule without interference: a decision starts when what it reads has
-// arrived and all devices of its block are free. Lengths of time are measured by an even share of all work and by
-// the decision itself, amounts by what there is, so that features mean the same in graphs of any size.
+// Finishing times are those of a list schedule without interference: a decision starts when what it
+// reads has arrived and all devices of its block are free. Lengths of time are measured by an even
+// share of all work and by the decision itself, amounts by what there is, so that features mean the
+// same in graphs of any size.
 //
-// kFeatureVersion changes with the meaning of any feature: policies that were saved with another are refused.
+// kFeatureVersion changes with the meaning of any feature: policies that were saved with another
+// are refused.
 // Source: the idea of features of a partial placement, Addanki et al., Placeto, NeurIPS 2019.
 #pragma once
 
@@ -42,8 +44,8 @@ public:
 
     /// kBlockFeatures of each of its places, in their order.
     void write_block_features(float* rows) const;
-    /// May the place be chosen: has it an option that is legal and seems to fit the memory? Where no place
-    /// has one, those that are legal.
+    /// May the place be chosen: has it an option that is legal and seems to fit the memory? Where
+    /// no place has one, those that are legal.
     [[nodiscard]] bool is_open_place(std::size_t place) const { return open_[place] != 0; }
     /// kKindFeatures of each option on the place, in their order.
     void write_kind_features(std::size_t place, float* rows) const;

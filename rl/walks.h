@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks side by side: all take a step, then all the next. What they see is written to Episodes, where who chooses
-// leaves the choice:
+// Walks side by side: all take a step, then all the next. What they see is written to Episodes,
+// where who chooses leaves the choice:
 //
 //     look()         features of every block ─▶ block_rows        place ◀─ chosen
 //     look_closer()  features of the options on it ─▶ kind_rows   kind  ◀─ chosen

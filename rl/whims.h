@@ -21,7 +21,8 @@ struct Whims {
     torch::Tensor iterations;     ///< [count, iterations]
 
     [[nodiscard]] bool any() const { return likings.defined(); }
-    /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count, places].
+    /// `rows` [count, places, kBlockFeatures], `blocks`: their numbers, [count, places] -> [count,
+    /// places].
     [[nodiscard]] torch::Tensor of_blocks(const torch::Tensor& rows,
                                           const torch::Tensor& blocks) const;
     /// `rows` [count, kinds, kKindFeatures] -> [count, kinds].

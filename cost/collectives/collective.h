@@ -77,7 +77,8 @@ std::string_view name_of(Protocol protocol);      ///< "ll128"; "" for none
 
 struct CollectiveCall {
     Collective kind = Collective::all_reduce;
-    /// Distinct, in the order of ranks; the first is the root of broadcast, reduce, scatter, gather.
+    /// Distinct, in the order of ranks; the first is the root of broadcast, reduce, scatter,
+    /// gather.
     std::span<const int> devices;
     /// As nccl-tests counts: all-reduce, broadcast, reduce: the buffer; all-gather, reduce-scatter,
     /// scatter, gather: the whole (gathered) buffer; all-to-all: the buffer of one rank. >= 0.

@@ -4,7 +4,8 @@
 //
 //     time = sum over rounds of (latency + flows x bytes / bandwidth)         group_links.h
 //
-// On n ranks that share no link, d bytes, this is alpha x rounds + beta x amount of REFERENCES.md 2:
+// On n ranks that share no link, d bytes, this is alpha x rounds + beta x amount of REFERENCES.md
+// 2:
 //
 //     all-reduce by          amount            rounds
 //     ring                   2 (n-1) d/n       2 (n-1)

@@ -10,8 +10,8 @@
 //     bus                 bytes/s of a ring over the group: the least of the node's links and of the
 //                         ports of its ranks, as NCCL counts them (nccl_links.h)
 //
-// The j-th device of a node stands for the j-th of the measured machine's. Where that machine has no
-// such group it says nothing, and what the links say counts. With equal links every time is t.
+// The j-th device of a node stands for the j-th of the measured machine's. Where that machine has
+// no such group it says nothing, and what the links say counts. With equal links every time is t.
 //
 // Threads: const. Errors: none. Differs from a measurement: what NCCL chooses is taken to stay.
 #pragma once

@@ -94,7 +94,8 @@ std::optional<CollectivePrice> NcclModel::price(const CollectiveCall& call,
     const auto links = machine.group_links(call.devices);
     if (call.kind == Collective::all_to_all && links->nodes > 1) return std::nullopt;
     NcclFit fit = found->second;
-    // NCCL counts the mean of uneven nodes, but the one with the fewest ranks has the least network.
+    // NCCL counts the mean of uneven nodes, but the one with the fewest ranks has the least
+    // network.
     const int mean = links->ranks / links->nodes;
     fit.nic_rate *= static_cast<double>(links->fewest_per_node) / mean;
     const NcclTime time =

@@ -27,10 +27,10 @@
 // Optimal: no claim; it is what NCCL decides by. Threads: const. Errors: none.
 // Source: NVIDIA/nccl src/graph/tuning.cc as cited in nccl_topology.h; REFERENCES.md 2.
 // Differs: the tree's correction factors are interpolated between powers of two, where NCCL jumps,
-// so that no larger call is cheaper. Of NVLS tree NCCL 2.27.5 had other constants; see the test.
-// A tree over two nodes is capped by their ports, too, which GPUs may share. CollNet direct counts
-// one port for each GPU. CollNet and NVLS between nodes serve all-reduce only: for other collectives
-// NCCL asks the network's plugin.
+// so that no larger call is cheaper. Of NVLS tree NCCL 2.27.5 had other constants; see the test. A
+// tree over two nodes is capped by their ports, too, which GPUs may share. CollNet direct counts
+// one port for each GPU. CollNet and NVLS between nodes serve all-reduce only: for other
+// collectives NCCL asks the network's plugin.
 #pragma once
 
 #include <array>

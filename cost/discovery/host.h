@@ -26,8 +26,8 @@ struct HostSpeed {
     std::int64_t flops = 0;             ///< float32 FLOP/s of multiply-adds in registers; > 0
 };
 
-/// Measures for less than 0.2 s on `cores` threads, with at most `memory` / 8 of memory. A thread that
-/// cannot be started counts as none. Source of the loop: McCalpin, STREAM, 1995 (triad).
+/// Measures for less than 0.2 s on `cores` threads, with at most `memory` / 8 of memory. A thread
+/// that cannot be started counts as none. Source of the loop: McCalpin, STREAM, 1995 (triad).
 HostSpeed measure_host(int cores, Bytes memory);
 
 }  // namespace partita::cost

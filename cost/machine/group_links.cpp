@@ -73,9 +73,9 @@ void add_shift(FlowCounter& counter, std::span<const int> devices, std::size_t s
     }
 }
 
-/// Shifts that stand for so many, themselves included: together for all of them. All stand for themselves unless
-/// the routes of all pairs have more than kMostSteps channels (4,096 devices in a line have 23 billion); what is
-/// left out lies between shifts that are there.
+/// Shifts that stand for so many, themselves included: together for all of them. All stand for
+/// themselves unless the routes of all pairs have more than kMostSteps channels (4,096 devices in a
+/// line have 23 billion); what is left out lies between shifts that are there.
 std::vector<std::pair<std::size_t, std::int64_t>> shifts_of(const Machine& machine,
                                                             std::span<const int> devices) {
     constexpr std::size_t kMostSteps = std::size_t{1} << 26U;

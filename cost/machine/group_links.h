@@ -10,8 +10,8 @@
 // devices behind one bus has four flows on that bus; over a switch each channel carries one.
 //
 // Measured once per group and kept by the machine, for a search asks the same groups again and
-// again. Threads: any number may ask. Source: Hockney, Parallel Computing 20(3), 1994 (alpha, beta);
-// the rest is counting.
+// again. Threads: any number may ask. Source: Hockney, Parallel Computing 20(3), 1994 (alpha,
+// beta); the rest is counting.
 #pragma once
 
 #include <array>

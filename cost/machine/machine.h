@@ -93,8 +93,8 @@ inline constexpr int kMostLinks = 65'536;
 class Machine {
 public:
     /// Throws InputError, beginning with the field ("links[3].to: ..."), when two devices are not
-    /// connected, a figure is out of range, a name is empty or repeated, or there is too much of it.
-    /// A link without a name is named after what it joins.
+    /// connected, a figure is out of range, a name is empty or repeated, or there is too much of
+    /// it. A link without a name is named after what it joins.
     Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
             std::vector<Link> links, MachineCollectives collectives = {});
 

@@ -41,7 +41,8 @@ public:
     /// `arcs` in rising order of channels.
     Routes(int vertices, std::vector<Arc> arcs, std::span<const Channel> channels);
 
-    /// The arc to take at `vertex` on the way to `destination`; null: there is no way, or it is here.
+    /// The arc to take at `vertex` on the way to `destination`; null: there is no way, or it is
+    /// here.
     [[nodiscard]] const Arc* next(int vertex, int destination) const;
 
     /// Calls visit(channel) along the route; it must be there.

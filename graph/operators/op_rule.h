@@ -99,7 +99,8 @@ struct OpRule {
     std::uint64_t saves_results = 0;
     /// No row, no shared rule: contract 7's rule "not splittable, cost by bytes moved".
     bool conservative = false;
-    /// Moves or renames bytes without reading them (Reshape, Identity, ...): results alias operand 0.
+    /// Moves or renames bytes without reading them (Reshape, Identity, ...): results alias operand
+    /// 0.
     bool alias = false;
 };
 

@@ -118,7 +118,8 @@ OpRule conv_transpose_rule(const OpGraph& graph, const Op& op, const OpRow& row)
 }
 
 // X is sampled wherever the offsets point, so its spatial dims are read whole. Offsets count from
-// i*stride - pad, which the attributes of a part that begins at i > 0 cannot say: h and w stay whole.
+// i*stride - pad, which the attributes of a part that begins at i > 0 cannot say: h and w stay
+// whole.
 OpRule deform_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const ConvOperands operands = conv_operands(op.type);
@@ -141,7 +142,8 @@ OpRule deform_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     return b.finish();
 }
 
-// Depthwise over time: "b c l, c . ., c, b c . -> b c l, b c .", l whole: the state runs through it.
+// Depthwise over time: "b c l, c . ., c, b c . -> b c l, b c .", l whole: the state runs through
+// it.
 OpRule causal_conv_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     b.expect_rank(0, 3);

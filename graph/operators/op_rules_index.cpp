@@ -17,7 +17,8 @@ bool adds_up(const OpGraph& graph, const Op& op) {
     return dtype != DType::string && dtype != DType::boolean && dtype != DType::undefined;
 }
 
-/// A lookup reads its indices and the elements they select: a table of 20 GB is not read for a word.
+/// A lookup reads its indices and the elements they select: a table of 20 GB is not read for a
+/// word.
 OpRule priced_by_result(OpRule rule, const OpGraph& graph, const Op& op) {
     rule.bytes_moved = graph.tensor(op.inputs[1]).bytes() + 2 * graph.tensor(op.outputs[0]).bytes();
     return rule;

@@ -26,7 +26,8 @@ OpRule cast_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     return rule;
 }
 
-// "... x, scale, zero -> ... x": scale and zero point are scalars, [axis], or blocks of the operand.
+// "... x, scale, zero -> ... x": scale and zero point are scalars, [axis], or blocks of the
+// operand.
 OpRule quantize_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const int rank = b.rank(0);

@@ -6,9 +6,9 @@
 //     LSTM also: C0 [d b h]  P [d (three h)]         ->  Y [s d b h]  Yh [d b h]  Yc [d b h]
 //
 // k is h, read whole: every unit of a step needs all units of the step before. So h is split only
-// where there is one step, as in a layer expanded into its steps; s never is. Of a GRU h never is: a
-// unit mixes its own old state in, and a part is given all old states without knowing which are its
-// own; one that resets before its matrix product also needs all reset gates within the step.
+// where there is one step, as in a layer expanded into its steps; s never is. Of a GRU h never is:
+// a unit mixes its own old state in, and a part is given all old states without knowing which are
+// its own; one that resets before its matrix product also needs all reset gates within the step.
 #include "graph/operators/op_rules.h"
 
 namespace partita::graph {

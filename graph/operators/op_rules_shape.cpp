@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that move elements without computing: Transpose, Slice, Pad, Concat, Split, Tile, DepthToSpace
-// and SpaceToDepth. All are linear. Reshape has a file of its own.
+// Ops that move elements without computing: Transpose, Slice, Pad, Concat, Split, Tile,
+// DepthToSpace and SpaceToDepth. All are linear. Reshape has a file of its own.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -144,7 +144,8 @@ OpRule pad_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     return rule;
 }
 
-// The concatenated dim is (part f) when all operands have the same extent f, else it is never split.
+// The concatenated dim is (part f) when all operands have the same extent f, else it is never
+// split.
 OpRule concat_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     RuleBuilder b(graph, op, row);
     const int rank = b.result_rank(0);

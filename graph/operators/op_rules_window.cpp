@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other ops whose results read a range of each operand dim: pooling, LRN, Resize, CenterCropPad, and
-// Col2Im, which reads all of it.
+// Other ops whose results read a range of each operand dim: pooling, LRN, Resize, CenterCropPad,
+// and Col2Im, which reads all of it.
 #include <algorithm>
 #include <cmath>
 
@@ -87,8 +87,8 @@ bool rounds_alike(const Op& op, const Scaling& scaling) {
            (scaling.times & (scaling.times - 1)) == 0;
 }
 
-/// Sizes give the scale exactly, scales only when they are known; a scale of 1.1 may leave an extent
-/// as it is. Batch and channels are taken as unscaled when their extents stay.
+/// Sizes give the scale exactly, scales only when they are known; a scale of 1.1 may leave an
+/// extent as it is. Batch and channels are taken as unscaled when their extents stay.
 std::vector<Scaling> scalings_of(const RuleBuilder& b) {
     constexpr int kSizes = 3;
     const Op& op = b.op();

@@ -100,9 +100,10 @@ void set_transposed_windows(RuleBuilder& b, int operand, const std::vector<int>&
         if (fits_output) {
             pad = same_padding(window, outputs - extra[i], extent, auto_pad == "SAME_UPPER");
         }
-        // p*stride lies in [i + pad - reach, i + pad]; the lower end is rounded up. A kernel shorter
-        // than the stride leaves outputs that read nothing: they get the position before, so that
-        // no part's padding is negative; nor may a part of mere output padding read nothing.
+        // p*stride lies in [i + pad - reach, i + pad]; the lower end is rounded up. A kernel
+        // shorter than the stride leaves outputs that read nothing: they get the position before,
+        // so that no part's padding is negative; nor may a part of mere output padding read
+        // nothing.
         const std::int64_t widest = std::max(reach(window), window.stride - 1);
         const std::int64_t before = std::max(widest - pad - (window.stride - 1),
                                              outputs - checked_product(extent, window.stride));

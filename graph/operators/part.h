@@ -8,9 +8,9 @@
 //
 //     fused projection [(3 h d)], h split in 4         part 0:  0-16, 64-80, 128-144: a strided shard
 //
-// Sizes: part i of d has ceil(n / d) positions, the last fewer; a degree that leaves a part empty is
-// illegal (RULES.md 3). A split of a part splits its positions, so splitting twice may differ from
-// splitting once (RULES.md 2).
+// Sizes: part i of d has ceil(n / d) positions, the last fewer; a degree that leaves a part empty
+// is illegal (RULES.md 3). A split of a part splits its positions, so splitting twice may differ
+// from splitting once (RULES.md 2).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@
 
 namespace partita::graph {
 
-/// Positions of a dim or factor: sorted, disjoint, non-empty ranges that do not touch. Nearly always one.
+/// Positions of a dim or factor: sorted, disjoint, non-empty ranges that do not touch. Nearly
+/// always one.
 using Positions = SmallVector<Range, 1>;
 
 /// [0, extent); no range at all when extent is 0.
@@ -35,8 +36,8 @@ bool contains(const Positions& outer, const Positions& inner);
 bool is_legal_degree(std::int64_t extent, std::int64_t degree);
 /// The index-th of `degree` parts of the positions, in their order.
 Positions part_of(const Positions& positions, std::int64_t degree, std::int64_t index);
-/// The positions from 0 to `extent` as `blocks` equal blocks: the index-th of `degree` parts of each.
-/// `blocks` divides `extent`.
+/// The positions from 0 to `extent` as `blocks` equal blocks: the index-th of `degree` parts of
+/// each. `blocks` divides `extent`.
 Positions part_of_blocks(std::int64_t extent, std::int64_t blocks, std::int64_t degree,
                          std::int64_t index);
 

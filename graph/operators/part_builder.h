@@ -7,8 +7,8 @@
 //         b.set_target("shape", 1, b.result_extents(0));
 //     }
 //
-// Before such a function runs, operands and results have their regions, attributes are the op's, and
-// operands that another part applies are left out.
+// Before such a function runs, operands and results have their regions, attributes are the op's,
+// and operands that another part applies are left out.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 
 namespace partita::graph {
 
-// A mean over a part's terms, weighed by how many of all terms these are. (A sum of the part's terms
-// divided by the count of all is the same, but may overflow in 16 bits where no mean does.)
+// A mean over a part's terms, weighed by how many of all terms these are. (A sum of the part's
+// terms divided by the count of all is the same, but may overflow in 16 bits where no mean does.)
 void mean_part(PartBuilder& b) {
     if (b.attributes().get_string("reduction", "mean") != "mean") return;
     double weight = 1.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of ops with windowed dims. Each reads its halo; what the whole op pads at a border, the part
-// that touches the border pads, and an interior part pads nothing.
+// Parts of ops with windowed dims. Each reads its halo; what the whole op pads at a border, the
+// part that touches the border pads, and an interior part pads nothing.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -62,8 +62,8 @@ void conv_part(PartBuilder& b) {
 
 void pool_part(PartBuilder& b) {
     std::vector<PartWindow> windows = spatial_windows(b);
-    // With ceil_mode the last window may hang over the padding; what hangs over is no padding, which
-    // an average would count.
+    // With ceil_mode the last window may hang over the padding; what hangs over is no padding,
+    // which an average would count.
     const std::vector<std::int64_t> pads = b.attributes().get_ints("pads");
     const bool is_explicit = b.attributes().get_string("auto_pad", "NOTSET") == "NOTSET";
     for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -78,8 +78,8 @@ void pool_part(PartBuilder& b) {
 }
 
 // Operand position p writes outputs p*stride - pad + j*dilation. The part's first position p0 and
-// first output o0 give its own padding, pad + o0 - p0*stride; what its operand does not reach at the
-// end is output padding.
+// first output o0 give its own padding, pad + o0 - p0*stride; what its operand does not reach at
+// the end is output padding.
 void conv_transpose_part(PartBuilder& b) {
     set_group(b);
     const std::size_t count = b.shape(0).size() - 2;

@@ -25,7 +25,8 @@ std::string_view name_of(SoapClass soap);
 /// Where a tensor comes from, as far as the classes need it.
 struct TensorOrigin {
     /// The dim that carries the batch, or -1. In a merged dim the batch is the digit with
-    /// `sample_stride` positions per step and `sample_extent` steps: (s b) has stride 1, (b s) has s.
+    /// `sample_stride` positions per step and `sample_extent` steps: (s b) has stride 1, (b s) has
+    /// s.
     int sample_dim = -1;
     std::int64_t sample_stride = 1;
     std::int64_t sample_extent = 1;
@@ -33,8 +34,9 @@ struct TensorOrigin {
 };
 
 /// Origins of all tensors, indexed by TensorId: the batch flows from the inputs through the rules,
-/// then back to what no input reaches but is read per sample (initial states, masks). Seeds: dim 0 of every input, unless
-/// `input_sample_dims` (one entry per Input op, in order of id; -1 = none) says otherwise.
+/// then back to what no input reaches but is read per sample (initial states, masks). Seeds: dim 0
+/// of every input, unless `input_sample_dims` (one entry per Input op, in order of id; -1 = none)
+/// says otherwise.
 std::vector<TensorOrigin> tensor_origins(const OpGraph& graph, const std::vector<OpRule>& rules,
                                          const std::vector<int>& input_sample_dims = {});
 

@@ -55,8 +55,8 @@ std::string block_of_path(const std::vector<std::string_view>& parts) {
     return join(parts, std::min<std::size_t>(parts.size(), 2));
 }
 
-/// ": Outputs/model: T5/model.encoder: Stack/model.encoder.block.0: T5Block/...": each entry names a
-/// module by its whole dotted path, so the entry itself is the block. The last one is the call.
+/// ": Outputs/model: T5/model.encoder: Stack/model.encoder.block.0: T5Block/...": each entry names
+/// a module by its whole dotted path, so the entry itself is the block. The last one is the call.
 std::string block_of_namespace(std::string_view metadata) {
     std::vector<std::string_view> modules;
     for (const std::string_view entry : split(metadata, '/')) {

@@ -44,7 +44,8 @@ std::vector<std::int64_t> operand_or_attribute(const FoldNode& node, std::size_t
 /// `axis` in [-rank, rank) as an index; NotFoldable otherwise.
 std::size_t normalize_axis(std::int64_t axis, std::size_t rank);
 
-/// Takes what a walk through the literal costs from what is left; NotFoldable when that is too much.
+/// Takes what a walk through the literal costs from what is left; NotFoldable when that is too
+/// much.
 void spend(const FoldNode& node, const Literal& literal);
 
 /// A literal of that shape, or NotFoldable when it would be too large.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exporters that trace a mask element by element leave a Gather behind which takes every element, in
-// order:
+// Exporters that trace a mask element by element leave a Gather behind which takes every element,
+// in order:
 //
 //     mask [b s] ─▶ Flatten ─▶ Gather(0 1 2 ... b*s-1) ─▶ [b 1 1 s]        a Reshape in disguise
 //

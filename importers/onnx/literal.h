@@ -60,8 +60,8 @@ std::vector<std::byte> to_bytes(const Literal& literal);
 /// Product of extents, or nullopt when one is negative or the product exceeds `limit`.
 std::optional<std::int64_t> element_count(const graph::Shape& shape, std::int64_t limit);
 
-/// Whether a literal may have this shape: at most kMaxRank dims and `limit` elements, where an empty
-/// dim counts as one position: loops over the other dims must end too.
+/// Whether a literal may have this shape: at most kMaxRank dims and `limit` elements, where an
+/// empty dim counts as one position: loops over the other dims must end too.
 bool literal_fits(const graph::Shape& shape, std::int64_t limit);
 
 }  // namespace partita::importers

@@ -9,10 +9,10 @@
 //                    ▼
 //                 infer ──open extents?──▶ upper bounds ──▶ function body ──▶ declared shape
 //
-// Upper bounds: an extent that depends on data (NonZero, Compress, ...) holds its upper bound and is
-// marked. A result's extent is marked unless inference can say it with all marked extents and all
-// contents computed from them left open. That is sound, as inference never guesses, and may mark
-// more than needed. The bound itself is exact arithmetic at the operands' bounds.
+// Upper bounds: an extent that depends on data (NonZero, Compress, ...) holds its upper bound and
+// is marked. A result's extent is marked unless inference can say it with all marked extents and
+// all contents computed from them left open. That is sound, as inference never guesses, and may
+// mark more than needed. The bound itself is exact arithmetic at the operands' bounds.
 //
 // Ends: after 100,000 nodes and 100 for each stored one, inlined ones and bodies included, or when
 // memory or work pass what reading_limits.h allows; what needs more is refused. Throws InputError.

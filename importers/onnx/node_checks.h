@@ -16,8 +16,8 @@
 namespace partita::importers {
 
 /// What is wrong, e.g. "attribute 'strides': expected 2 integers >= 1, got [0, 2]", or an empty
-/// string. `ranks` are those of the operands, where known: an axis counts the dims of one, and lists
-/// of windowed operators have one entry per spatial dim.
+/// string. `ranks` are those of the operands, where known: an axis counts the dims of one, and
+/// lists of windowed operators have one entry per spatial dim.
 std::string fault_of(const onnx::NodeProto& node, const onnx::OpSchema& schema,
                      std::span<const std::optional<int>> ranks);
 

@@ -13,8 +13,8 @@
 //
 // Roles: floating-point initializers are parameters. Constant are: everything else, 0-d tensors,
 // one-element tensors outside of weighted operators, running mean and variance of
-// BatchNormalization, scales of Resize and of quantization. Unless the model's metadata say that its
-// roles are exact (kExactRoles), as models made by the C++ API do: then every floating-point
+// BatchNormalization, scales of Resize and of quantization. Unless the model's metadata say that
+// its roles are exact (kExactRoles), as models made by the C++ API do: then every floating-point
 // initializer is a parameter, and only dims of denotation DATA_BATCH carry the batch.
 //
 // If, Loop and Scan are one op with bodies. Inputs of each body: the formal ones, then one for each
@@ -22,10 +22,11 @@
 // order. A sequence, optional or map has no shape: it becomes a tensor of shape {} and dtype
 // undefined.
 //
-// Limits: tensors of at most 64 dims; memory and work in proportion to the file, with a floor that no
-// model we know comes near (reading_limits.h). What needs more is refused.
+// Limits: tensors of at most 64 dims; memory and work in proportion to the file, with a floor that
+// no model we know comes near (reading_limits.h). What needs more is refused.
 //
-// Errors: InputError for what is wrong with the file, UsageError for what is wrong with the options.
+// Errors: InputError for what is wrong with the file, UsageError for what is wrong with the
+// options.
 // Threads: reentrant; the TensorSource may be read from any number of threads.
 #pragma once
 

@@ -163,7 +163,8 @@ std::string fault_of(const onnx::TensorProto& tensor) {
 
 namespace {
 
-/// Integer `i` of `bits` bits (a power of two up to 64), little-endian, sign-extended if `is_signed`.
+/// Integer `i` of `bits` bits (a power of two up to 64), little-endian, sign-extended if
+/// `is_signed`.
 std::int64_t integer_at(const std::string& raw, std::size_t i, int bits, bool is_signed) {
     std::uint64_t value = 0;
     if (bits >= 8) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What reading one model may cost. Functions, bodies and shape arithmetic multiply: a file of a few
-// kilobytes can ask for gigabytes, or for hours. Each limit is an amount that no model we know comes
-// near, and a share of the file's size:
+// kilobytes can ask for gigabytes, or for hours. Each limit is an amount that no model we know
+// comes near, and a share of the file's size:
 //
 //     memory    names, types, attributes and tensors that are kept      512 MiB + 64 times the file
 //     steps     bytes of nodes read, once per reading, and elements

@@ -10,8 +10,8 @@
 
 namespace partita::importers {
 
-/// Of a tensor of numbers whose data lies inside: row-major, little-endian, each entry of a typed field
-/// narrowed to its width.
+/// Of a tensor of numbers whose data lies inside: row-major, little-endian, each entry of a typed
+/// field narrowed to its width.
 std::vector<std::byte> inline_bytes(const onnx::TensorProto& tensor);
 
 }  // namespace partita::importers

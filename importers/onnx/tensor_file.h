@@ -13,8 +13,8 @@
 
 namespace partita::importers {
 
-/// One TensorProto. Throws InputError naming the file when it cannot be read, holds anything but a tensor
-/// of numbers, or has another size than its shape says.
+/// One TensorProto. Throws InputError naming the file when it cannot be read, holds anything but a
+/// tensor of numbers, or has another size than its shape says.
 graph::HostTensor read_tensor_file(const std::filesystem::path& file);
 /// What such a file holds; errors name `file`.
 graph::HostTensor parse_tensor_file(std::istream& stream, const std::filesystem::path& file);

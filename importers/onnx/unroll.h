@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expands a recurrent op (LSTM, GRU, RNN) into ops of one step each, so that steps can be placed
-// apart (--unroll). They are ops of the same operator, so rules, costs and kernels need nothing new:
+// apart (--unroll). They are ops of the same operator, so rules, costs and kernels need nothing
+// new:
 //
 //     X ─▶ Split ─▶ x_0, x_1, ...                       x_t [1 batch width]
 //     x_t, W, R, B, h_(t-1), c_(t-1) ─▶ LSTM ─▶ y_t, h_t, c_t

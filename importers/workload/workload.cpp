@@ -160,7 +160,8 @@ void read_edges(const JsonField& list, Nodes& nodes) {
                              shortened ? " -> ..." : "", first));
 }
 
-/// What all nodes take and send together stays in the range of Time, with room for searchers to add up.
+/// What all nodes take and send together stays in the range of Time, with room for searchers to add
+/// up.
 void check_total(const Nodes& nodes, const JsonField& field) {
     double total = 0;
     double most = -1;

@@ -43,7 +43,8 @@ WorkloadModel import_workload(const std::filesystem::path& file);
 /// `name` stands in front of every message and becomes the graph's name.
 WorkloadModel parse_workload(std::string_view json, const std::string& name);
 
-/// The nodes of each colour class with more than one, in order of class; rising. They share a device.
+/// The nodes of each colour class with more than one, in order of class; rising. They share a
+/// device.
 std::vector<std::vector<graph::OpId>> color_classes(const graph::OpGraph& graph);
 
 }  // namespace partita::importers

@@ -47,7 +47,8 @@ struct Tensor {
 };
 
 /// The value of an attribute. Write {"axis", 1}, {"epsilon", 1e-5}, {"kernel_shape", {3, 3}},
-/// {"auto_pad", "SAME_UPPER"}, {"to", DType::float16}; a whole number is never taken for a real one.
+/// {"auto_pad", "SAME_UPPER"}, {"to", DType::float16}; a whole number is never taken for a real
+/// one.
 struct Attribute {
     using Value = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
                                std::vector<double>, std::vector<std::string>>;

@@ -75,15 +75,16 @@ struct MachineSpec {
 
 class Machine {
 public:
-    /// Throws InputError naming machine and field: a figure out of range, a name given twice, a link
-    /// to nowhere, devices that nothing joins.
+    /// Throws InputError naming machine and field: a figure out of range, a name given twice, a
+    /// link to nowhere, devices that nothing joins.
     explicit Machine(const MachineSpec& spec);
 
-    /// A preset with optional size ("cpu:2", "dgx-a100", "p100-cluster:2x4"), or a machine file when
-    /// `spec` ends in ".json". Throws UsageError for an unknown preset, naming the known ones,
+    /// A preset with optional size ("cpu:2", "dgx-a100", "p100-cluster:2x4"), or a machine file
+    /// when `spec` ends in ".json". Throws UsageError for an unknown preset, naming the known ones,
     /// InputError for a bad file.
     [[nodiscard]] static Machine load(const std::string& spec);
-    /// This host with its CPUs, or its GPUs where it has any. Measures the CPU's speed for a moment.
+    /// This host with its CPUs, or its GPUs where it has any. Measures the CPU's speed for a
+    /// moment.
     [[nodiscard]] static Machine discover();
     /// Names that load() takes.
     [[nodiscard]] static std::vector<std::string> presets();

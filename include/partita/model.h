@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Model: a network ready to be planned, all shapes concrete. It is made from a Graph, or loaded from
-// an ONNX file or a workload file (JSON with given costs, docs/file-formats.md).
+// Model: a network ready to be planned, all shapes concrete. It is made from a Graph, or loaded
+// from an ONNX file or a workload file (JSON with given costs, docs/file-formats.md).
 //
 //     partita::Model by_hand(graph);
 //     auto bert = partita::Model::load("bert.onnx", {.bindings = {{"sequence", 128}}, .batch = 8});
@@ -56,9 +56,9 @@ struct DimOf {
     friend bool operator==(const DimOf&, const DimOf&) = default;
 };
 
-/// A loop of an op, which a plan may cut. MatMul [8 64] x [64 32]: m of extent 8 is operand 0's dim 0
-/// and the result's dim 0, n of 32 is operand 1's dim 1 and the result's dim 1, k of 64 is operand
-/// 0's dim 1 and operand 1's dim 0. A dim may be made of several factors (a Reshape's).
+/// A loop of an op, which a plan may cut. MatMul [8 64] x [64 32]: m of extent 8 is operand 0's dim
+/// 0 and the result's dim 0, n of 32 is operand 1's dim 1 and the result's dim 1, k of 64 is
+/// operand 0's dim 1 and operand 1's dim 0. A dim may be made of several factors (a Reshape's).
 struct FactorInfo {
     std::string name;
     std::int64_t extent = 1;

@@ -7,10 +7,10 @@
 //     fc.degrees   {{"n", 4}, {"k", 2}}      factor n in 4 parts, each of them in 2 along k
 //     fc.devices   {0, 1, 2, 3, 4, 5, 6, 7}  of each part, in that order
 //
-// A factor is a loop of the op, such as the batch or the columns of a product; Model::factors() says
-// which dims it is. Parts of an extent are ceil(extent / degree) long, the last one what is left.
-// "*" stands for replicas that do the same work, "+" for parts of a sum that pass through a linear
-// op, "n/3" for each of n's 3 blocks being cut (fused projections).
+// A factor is a loop of the op, such as the batch or the columns of a product; Model::factors()
+// says which dims it is. Parts of an extent are ceil(extent / degree) long, the last one what is
+// left. "*" stands for replicas that do the same work, "+" for parts of a sum that pass through a
+// linear op, "n/3" for each of n's 3 blocks being cut (fused projections).
 //
 // Threads: never changes, so any number may read it. Copies share it.
 #pragma once
@@ -32,8 +32,8 @@ namespace partita {
 
 enum class Mode : std::uint8_t { inference, training };
 
-/// latency of an inference (of a workload: of calls of its accelerators, docs/cost-model.md), time of a
-/// training step, or time per sample of a full pipeline
+/// latency of an inference (of a workload: of calls of its accelerators, docs/cost-model.md), time
+/// of a training step, or time per sample of a full pipeline
 enum class Objective : std::uint8_t { latency, step_time, throughput };
 
 /// Order of the micro-batches in a pipeline: GPipe, one forward one backward, the same with a wider

@@ -9,13 +9,14 @@
 //     const partita::SearchResult result = partita::find_plan(model, machine, options);
 //     if (result.feasible()) result.plan().save("plan.json");
 //
-// Options are those of `partita plan`, with its defaults. They can be given as its text too, or as JSON:
+// Options are those of `partita plan`, with its defaults. They can be given as its text too, or as
+// JSON:
 //
 //     options.set("micro-batches", "8");
 //     options = partita::PlanOptions::parse(R"({"mode": "training", "micro-batches": 8})");
 //
-// The same seed and number of evaluations give the same plan with any number of threads; a time limit
-// or a stop cut the search at a moment that depends on the host.
+// The same seed and number of evaluations give the same plan with any number of threads; a time
+// limit or a stop cut the search at a moment that depends on the host.
 //
 // Threads: any number of searches may run at once. A stop may be requested from any thread, also
 // from within the progress callback; the search then ends after the evaluations that are under way,
@@ -43,16 +44,17 @@ namespace partita {
 enum class Optimizer : std::uint8_t { sgd, momentum, adam };
 enum class Loss : std::uint8_t { sum, mse, cross_entropy };
 enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
-/// Which ready task goes first: the one longest ready, the one whose op has the highest priority, the
-/// one with the longest path to the end, the one that sets free most work.
+/// Which ready task goes first: the one longest ready, the one whose op has the highest priority,
+/// the one with the longest path to the end, the one that sets free most work.
 enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 
-/// What the searcher `exact` asks, for the throughput of given costs: its own branch and bound, which proves
-/// in integers; HiGHS, if this build found it, whose bounds are numerical; or one after the other.
+/// What the searcher `exact` asks, for the throughput of given costs: its own branch and bound,
+/// which proves in integers; HiGHS, if this build found it, whose bounds are numerical; or one
+/// after the other.
 enum class ExactEngine : std::uint8_t { own, highs, both };
 
-/// What a searcher that learns is told of its candidates: their predicted time, or what they take on this
-/// host's devices.
+/// What a searcher that learns is told of its candidates: their predicted time, or what they take
+/// on this host's devices.
 enum class Reward : std::uint8_t { simulated, measured };
 
 /// What the search may split ops along; false: that kind stays whole. All false: whole ops.
@@ -71,8 +73,8 @@ struct Placement {
 };
 
 /// Valid during the call only. From one call to the next of a search `evaluations` and `elapsed`
-/// never fall, `best` never rises, or with Reward::measured `measured` once it is there, and `lower_bound`
-/// stays.
+/// never fall, `best` never rises, or with Reward::measured `measured` once it is there, and
+/// `lower_bound` stays.
 struct Progress {
     std::int64_t evaluations = 0;
     std::optional<Time> best;      ///< value of the best plan that fits; none yet: nullopt
@@ -95,8 +97,8 @@ struct PlanOptions {
     std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
     std::optional<GradientSync> gradient_sync;  ///< default all_reduce
 
-    /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ... or 16
-    /// for the step time of training, as far as they cut the batch evenly; else 1.
+    /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...
+    /// or 16 for the step time of training, as far as they cut the batch evenly; else 1.
     std::optional<int> micro_batches;
     std::optional<Schedule> schedule;  ///< empty: the search chooses in the same case; else none
     int chunks = 1;  ///< of the model per device, 2 to 64 with Schedule::interleaved, otherwise 1
@@ -115,16 +117,17 @@ struct PlanOptions {
     // How to search.
     std::vector<std::string> searchers{"auto"};  ///< in this order, each from the best so far
     Scheduler scheduler = Scheduler::pct;
-    /// >= 0. Without it and without `evaluations` searches end by themselves, or after 60 s; after 10 s where one of
-    /// the searchers goes on for as long as it may (exact, mcmc, local-search, rl).
+    /// >= 0. Without it and without `evaluations` searches end by themselves, or after 60 s; after
+    /// 10 s where one of the searchers goes on for as long as it may (exact, mcmc, local-search,
+    /// rl).
     std::optional<std::chrono::duration<double>> time_limit;
     std::optional<std::int64_t> evaluations;  ///< of strategies; >= 1
     std::uint64_t seed = 1;                   ///< of everything random
     int threads = 0;                          ///< 0 = one per core; at most 1024
     ExactEngine exact_engine = ExactEngine::both;
     bool groups = true;  ///< false: ops may part that make no sense apart (`--no-groups`)
-    /// Of Objective::throughput: each device gets one contiguous piece of the graph. Without `start`, and
-    /// with no other searchers than "auto" or "contiguous".
+    /// Of Objective::throughput: each device gets one contiguous piece of the graph. Without
+    /// `start`, and with no other searchers than "auto" or "contiguous".
     bool contiguous = false;
     std::optional<Plan> start;  ///< the search starts from it
 
@@ -133,8 +136,9 @@ struct PlanOptions {
     std::filesystem::path save_policy;     ///< written after the search; empty: nowhere
     bool zero_shot = false;                ///< sample only, learn nothing; with load_policy
     std::filesystem::path learning_curve;  ///< FILE.csv, and a picture FILE.svg; empty: none
-    /// measured: every candidate runs here, on devices like the machine's, so results vary. The best is the
-    /// one that took the least time. The last searcher must be one that learns. Empty: simulated.
+    /// measured: every candidate runs here, on devices like the machine's, so results vary. The
+    /// best is the one that took the least time. The last searcher must be one that learns. Empty:
+    /// simulated.
     std::optional<Reward> reward;
 
     /// Called after each batch of evaluations, from the thread that called find_plan(). What it
@@ -142,18 +146,19 @@ struct PlanOptions {
     std::function<void(const Progress&)> progress;
     std::stop_token stop;  ///< ends the search early
 
-    /// Sets what the program's option of that name sets, without its dashes: `set("loss", "mse:y")`; a
-    /// flag is "true" or "false". All but placements, together, start, progress and stop have one. Throws
-    /// UsageError as the program does.
+    /// Sets what the program's option of that name sets, without its dashes: `set("loss",
+    /// "mse:y")`; a flag is "true" or "false". All but placements, together, start, progress and
+    /// stop have one. Throws UsageError as the program does.
     void set(std::string_view option, std::string_view text);
     /// What set() takes; none: not given. Throws UsageError for a field that no text means.
     [[nodiscard]] std::optional<std::string> text(std::string_view option) const;
 
-    /// An object of the options that differ from the default: {"mode": "training", "micro-batches": 8}.
+    /// An object of the options that differ from the default: {"mode": "training", "micro-batches":
+    /// 8}.
     /// Errors: as text().
     [[nodiscard]] std::string json() const;
-    /// Text, numbers and flags as set() takes them. Throws InputError for what is no such object and
-    /// UsageError as set(), both with `called` before what they say.
+    /// Text, numbers and flags as set() takes them. Throws InputError for what is no such object
+    /// and UsageError as set(), both with `called` before what they say.
     [[nodiscard]] static PlanOptions parse(std::string_view json,
                                            const std::string& called = "options");
 };
@@ -175,8 +180,8 @@ enum class Status : std::uint8_t {
 };
 std::string_view to_text(Status status);
 
-/// What a solver says that computes in floating point. It is no proof, and not what `lower_bound` and
-/// Status::optimal rest on.
+/// What a solver says that computes in floating point. It is no proof, and not what `lower_bound`
+/// and Status::optimal rest on.
 struct NumericalBound {
     Time value;                 ///< no legal plan is faster
     std::optional<double> gap;  ///< of the plan: its value / this - 1

@@ -16,12 +16,12 @@ using graph::OpKind;
 using graph::TensorId;
 using Kind = TensorEvent::Kind;
 
-AdditivePrices::AdditivePrices(const Problem& problem, const Policy& policy, LayoutCache& cache)
+AdditivePrices::AdditivePrices(const Problem& problem, const Policy& policy, LoweringCache& cache)
     : problem_(problem),
       micro_batches_(policy.micro_batches),
       cache_(cache),
       lowering_(std::make_unique<TensorLowering>(problem, cache.layouts(), *cache.regions(),
-                                                 cache.lanes())) {
+                                                 cache.resource_sets())) {
     key_.optimizer = policy.optimizer;
     number_alike();
 }
@@ -173,15 +173,16 @@ Time AdditivePrices::find_time(TensorId t, Way way, std::int32_t from, std::int3
     events_.tensor = t;
     switch (way) {
     case Way::value:
-        events_.events = {event(Kind::home, 0), event(Kind::forward_use, 1)};
+        events_.events = {event(Kind::produce, 0), event(Kind::forward_use, 1)};
         key_.layouts = {from, to};
         break;
     case Way::gradient:
-        events_.events = {event(Kind::give, 0), event(Kind::take, 1)};
+        events_.events = {event(Kind::contribute, 0), event(Kind::collect, 1)};
         key_.layouts = {from, to};
         break;
     case Way::update:
-        events_.events = {event(Kind::home, -1), event(Kind::give, 0), event(Kind::update, -1)};
+        events_.events = {event(Kind::produce, -1), event(Kind::contribute, 0),
+                          event(Kind::update, -1)};
         key_.layouts = {from, to, to};
         break;
     }
@@ -190,7 +191,7 @@ Time AdditivePrices::find_time(TensorId t, Way way, std::int32_t from, std::int3
 
 /// Event by event, round by round.
 Time AdditivePrices::time_in_rounds(const TensorTasks& tasks) {
-    const Csr<std::int32_t>& lanes = cache_.lanes().resources();
+    const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
     loads_.resize(static_cast<std::size_t>(resource_count_of(problem_)), 0);
     rounds_.assign(tasks.tasks.size(), 0);
     std::int64_t time = 0;
@@ -210,7 +211,8 @@ Time AdditivePrices::time_in_rounds(const TensorTasks& tasks) {
             for (std::size_t i = begin; i < end; ++i) {
                 if (rounds_[i] != round) continue;
                 const Task& task = tasks.tasks[i];
-                for (const std::int32_t r : lanes[static_cast<std::size_t>(task.lane)]) {
+                for (const std::int32_t r :
+                     resource_sets[static_cast<std::size_t>(task.resource_set)]) {
                     std::int64_t& load = loads_[static_cast<std::size_t>(r)];
                     load += task.duration.raw();
                     busiest = std::max(busiest, load);
@@ -219,8 +221,9 @@ Time AdditivePrices::time_in_rounds(const TensorTasks& tasks) {
             time += busiest;
             for (std::size_t i = begin; i < end; ++i) {
                 if (rounds_[i] != round) continue;
-                const auto lane = static_cast<std::size_t>(tasks.tasks[i].lane);
-                for (const std::int32_t r : lanes[lane]) loads_[static_cast<std::size_t>(r)] = 0;
+                const auto resource_set = static_cast<std::size_t>(tasks.tasks[i].resource_set);
+                for (const std::int32_t r : resource_sets[resource_set])
+                    loads_[static_cast<std::size_t>(r)] = 0;
             }
         }
         begin = end;
@@ -228,7 +231,7 @@ Time AdditivePrices::time_in_rounds(const TensorTasks& tasks) {
     return Time{time};
 }
 
-Time additive_time(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
+Time additive_time(const Problem& problem, const Strategy& strategy, LoweringCache& cache) {
     AdditivePrices prices(problem, strategy.policy, cache);
     const int micro_batches = strategy.policy.micro_batches;
     const auto layouts = [&](OpId op, const OpConfig& config) -> const OpLayouts& {

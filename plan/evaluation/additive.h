@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The additive evaluator: how long an iteration takes if no two things happen at once, but for parts of
-// one op and transfers of one reshard.
+// The additive evaluator: how long an iteration takes if no two things happen at once, but for
+// parts of one op and transfers of one reshard.
 //
 //     value = sum over ops       forward + backward                        of the largest part
 //                                + (gradients of its results - 1) * addition
@@ -12,22 +12,22 @@
 //             parameters
 //
 // An n-th of the reshards of a parameter counts at each of its n uses, rounded up: its readers are
-// mostly the steps of a layer, which share one reshard. Other tensors are resharded once per use, also
-// where lowering lets uses of equal layout share one: so every term depends on the configs of two ops at
-// most, and elimination (search/variable_elimination/elimination.h) finds the best strategy. With m micro-batches what
-// differs between them counts m times as the first; gradients of parameters are taken to be added
-// where they arise, as with UpdateConfig::accumulate_locally.
+// mostly the steps of a layer, which share one reshard. Other tensors are resharded once per use,
+// also where lowering lets uses of equal layout share one: so every term depends on the configs of
+// two ops at most, and elimination (search/variable_elimination/elimination.h) finds the best
+// strategy. With m micro-batches what differs between them counts m times as the first; gradients
+// of parameters are taken to be added where they arise, as with UpdateConfig::accumulate_locally.
 //
-// The time of a reshard: its tasks are those of lowering, at their prices, in rounds: a round holds what
-// waits for the round before, and lasts as long as its busiest resource (resource_sets.h).
+// The time of a reshard: its tasks are those of lowering, at their prices, in rounds: a round holds
+// what waits for the round before, and lasts as long as its busiest resource (resource_sets.h).
 //
-// So it equals the sum of durations, and the makespan, on one device; and wherever nothing can overlap,
-// collectives are not joined (fused_collectives.h), and no two uses share a reshard.
+// So it equals the sum of durations, and the makespan, on one device; and wherever nothing can
+// overlap, collectives are not fused (fused_collectives.h), and no two uses share a reshard.
 //
 // Source: Jia, Lin, Qi, Aiken, Exploring Hidden Dimensions in Parallelizing Convolutional Neural
 // Networks, ICML 2018, equation (1); REFERENCES.md 6.9.
-// Differs: gradients are resharded too and updates priced apart; synchronization is the reshard of a
-// parameter's gradient.
+// Differs: gradients are resharded too and updates priced apart; synchronization is the reshard of
+// a parameter's gradient.
 #pragma once
 
 #include <cstdint>
@@ -48,12 +48,12 @@ class AdditivePrices {
 public:
     /// Problem and cache must outlive it; the cache must not forget in between. `policy`: of the
     /// strategies that are priced.
-    AdditivePrices(const Problem& problem, const Policy& policy, LayoutCache& cache);
+    AdditivePrices(const Problem& problem, const Policy& policy, LoweringCache& cache);
 
     /// An op with these layouts in its first micro-batch; all micro-batches together.
     Time op_time(graph::OpId op, const OpLayouts& layouts);
-    /// What comes between `home` of the tensor's producer and `reader` of one use, both ways. Of a trained
-    /// parameter also where it is `updated`; the share of this use.
+    /// What comes between `home` of the tensor's producer and `reader` of one use, both ways. Of a
+    /// trained parameter also where it is `updated`; the share of this use.
     Time use_time(graph::TensorId t, graph::Use use, const OpLayouts& home,
                   const OpLayouts& reader);
     Time parameter_use_time(graph::TensorId t, graph::Use use, const OpLayouts& home,
@@ -88,7 +88,7 @@ private:
 
     const Problem& problem_;
     const int micro_batches_;
-    LayoutCache& cache_;
+    LoweringCache& cache_;
     std::unique_ptr<TensorLowering> lowering_;
     std::vector<std::int32_t> alike_;  ///< per tensor
     std::vector<Known> known_;
@@ -100,6 +100,6 @@ private:
 };
 
 /// The value of a legal strategy. Forgets nothing of the cache.
-Time additive_time(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+Time additive_time(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
 
 }  // namespace partita::plan

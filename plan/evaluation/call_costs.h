@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Given costs laid out for the latency of subgraph calls (subgraph_latency.h): plain arrays over ops, so that
-// an evaluation is a few passes over them.
+// Given costs laid out for the latency of subgraph calls (subgraph_latency.h): plain arrays over
+// ops, so that an evaluation is a few passes over them.
 //
 // Immutable once built, so any number of threads may read it.
 #pragma once
@@ -16,8 +16,8 @@
 namespace partita::plan {
 
 struct CallCosts {
-    /// Throws OverflowError where the times of all ops and edges leave half of the range of Time together:
-    /// sums of some of them need no further checks.
+    /// Throws OverflowError where the times of all ops and edges leave half of the range of Time
+    /// together: sums of some of them need no further checks.
     explicit CallCosts(const Problem& problem);
 
     std::size_t ops = 0;

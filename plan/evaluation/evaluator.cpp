@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/evaluation/evaluator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "plan/evaluation/max_load.h"
 #include "plan/evaluation/subgraph_latency.h"
@@ -20,7 +23,7 @@ struct Lowered {
 };
 
 /// Searchers propose what is no pipeline, too: it is lowered without its schedule.
-Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
+Lowered lower_what_may_be(const Problem& problem, const Strategy& strategy, LoweringCache& cache) {
     if (!find_schedule_fault(problem, strategy)) return {.graph = lower(problem, strategy, cache)};
     Strategy unscheduled = strategy;
     unscheduled.policy.schedule = {};
@@ -60,7 +63,7 @@ private:
 
     const Problem& problem_;
     Scheduler scheduler_;
-    LayoutCache cache_;
+    LoweringCache cache_;
 };
 
 class MaxLoadEvaluator final : public TimelineEvaluator {
@@ -126,6 +129,25 @@ Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const T
     }
     evaluation.overflow = memory_overflow(problem, evaluation.devices);
     return evaluation;
+}
+
+std::string why_infeasible(const Problem& problem, const Strategy& strategy,
+                           const Evaluation& evaluation) {
+    if (!evaluation.keeps_schedule) return find_schedule_fault(problem, strategy).value_or("");
+    constexpr int kNamed = 4;
+    std::string text;
+    int over = 0;
+    for (int d = 0; d < problem.device_count(); ++d) {
+        const Bytes needed = evaluation.devices[static_cast<std::size_t>(d)].memory;
+        const Bytes capacity = problem.memory_capacity(d);
+        if (needed <= capacity || ++over > kNamed) continue;
+        text +=
+            fmt::format("{}{} needs {} ({} bytes) and has {} ({} bytes)", text.empty() ? "" : "; ",
+                        problem.machine().device(d).name, partita::to_text(needed), needed.raw(),
+                        partita::to_text(capacity), capacity.raw());
+    }
+    if (over > kNamed) text += fmt::format("; and {} more devices", over - kNamed);
+    return text;
 }
 
 Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices) {

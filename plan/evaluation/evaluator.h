@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -59,7 +60,8 @@ public:
     [[nodiscard]] virtual std::size_t task_count(const Strategy& strategy) = 0;
 };
 
-/// Is the value the makespan of the simulated task graph? Not so for throughput, and under given costs.
+/// Is the value the makespan of the simulated task graph? Not so for throughput, and under given
+/// costs.
 bool is_makespan(const Problem& problem);
 
 /// The evaluator for the problem's objective.
@@ -67,6 +69,11 @@ std::unique_ptr<Evaluator> make_evaluator(const Problem& problem, Scheduler sche
 
 /// What a simulated order means: makespan, busy times and peak memory of every device.
 Evaluation evaluation_of(const Problem& problem, const TaskGraph& graph, const Timeline& timeline);
+
+/// Why it is not feasible: what is wrong with its schedule, else which devices lack memory, "gpu0
+/// needs 5.20 GiB (5583457485 bytes) and has 4.00 GiB (4294967296 bytes); ..."; "" if it is.
+std::string why_infeasible(const Problem& problem, const Strategy& strategy,
+                           const Evaluation& evaluation);
 
 /// Overflow of a use against the problem's capacities.
 Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices);

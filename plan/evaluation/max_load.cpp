@@ -61,7 +61,8 @@ Evaluation given_max_load(const Problem& problem, const Strategy& strategy) {
 Time busiest_resource(const TaskGraph& graph) {
     std::vector<Time> load(static_cast<std::size_t>(graph.resource_count));
     for (const Task& task : graph.tasks) {
-        for (const std::int32_t r : graph.lanes[static_cast<std::size_t>(task.lane)]) {
+        for (const std::int32_t r :
+             graph.resource_sets[static_cast<std::size_t>(task.resource_set)]) {
             load[static_cast<std::size_t>(r)] += task.duration;
         }
     }

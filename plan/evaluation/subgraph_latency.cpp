@@ -156,8 +156,8 @@ bool SubgraphCalls::order_calls() {
     return ready_.size() == calls_.size();
 }
 
-/// What is left when calls go that wait for none, or for which none waits: those that are on a cycle, or
-/// between two.
+/// What is left when calls go that wait for none, or for which none waits: those that are on a
+/// cycle, or between two.
 void SubgraphCalls::keep_cycles() {
     on_cycle_.assign(calls_.size(), 1);
     for (const std::int32_t call : ready_) on_cycle_[index(call)] = 0;

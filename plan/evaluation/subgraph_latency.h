@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The latency of one sample where accelerators are called with subgraphs (REFERENCES 8, the latency objective
-// of the dnn-partitioning workloads). A call waits for all it reads, and nobody sees a result before its end:
+// The latency of one sample where accelerators are called with subgraphs (REFERENCES 8, the latency
+// objective of the dnn-partitioning workloads). A call waits for all it reads, and nobody sees a
+// result before its end:
 //
 //     call S of an accelerator   start = latest end of what it reads
 //                                end   = start + cost(u) for each u elsewhere that S reads, once
@@ -11,8 +12,9 @@
 //
 //     latency = latest end
 //
-// CPUs are as many as are needed: which one an op is on makes no difference. What an accelerator holds is
-// one call if that is possible. If not, it is cut into the fewest in the order of its levels:
+// CPUs are as many as are needed: which one an op is on makes no difference. What an accelerator
+// holds is one call if that is possible. If not, it is cut into the fewest in the order of its
+// levels:
 //
 //     level(v) = 0 if nothing before v is on the accelerator; then the most of, over the edges u -> v,
 //         level(u) + 1    where the edge enters the accelerator
@@ -27,8 +29,9 @@
 //
 //     a1 ──▶ b2 and b1 ──▶ a2      {a1 a2} and {b1 b2} wait for each other
 //
-// Here, calls on such cycles, and between two of them, are cut once more, by the number of edges between
-// different ones of them on the longest path to an op. Nothing depends on the numbering of the ops.
+// Here, calls on such cycles, and between two of them, are cut once more, by the number of edges
+// between different ones of them on the longest path to an op. Nothing depends on the numbering of
+// the ops.
 //
 // Source: Tarnawski et al., NeurIPS 2020, section 4; latency-greedy/greedy.cpp of its code.
 #pragma once
@@ -55,9 +58,8 @@ struct SubgraphCall {
     [[nodiscard]] std::int64_t end() const { return start + length; }
 };
 
-/// Cuts placements into calls and says when these run.
-/// Not thread-safe: one object per thread. Levels are found anew only for devices that hold other ops than in
-/// the placement before.
+/// Cuts placements into calls and says when these run. Not thread-safe: one object per thread.
+/// Levels are found anew only for devices that hold other ops than in the placement before.
 class SubgraphCalls {
 public:
     /// `costs` must outlive it.

@@ -8,8 +8,9 @@
 //                                                           y   dim 0 by m, partial over k
 //
 // Frameworks cut a dim evenly, as if it had no inner structure. Where an op needs other parts (a
-// halo, a strided part of a merged dim, a split of an uneven split), no sharding says so, and `fault`
-// says why. A windowed operand gets the even part when that holds everything its part reads.
+// halo, a strided part of a merged dim, a split of an uneven split), no sharding says so, and
+// `fault` says why. A windowed operand gets the even part when that holds everything its part
+// reads.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@
 
 namespace partita::plan {
 
-/// How several axes cut one dim. 5 positions by two axes of 2: 2 1 | 1 1 in turn, 2 2 | 1 0 at once.
+/// How several axes cut one dim. 5 positions by two axes of 2: 2 1 | 1 1 in turn, 2 2 | 1 0 at
+/// once.
 enum class Cut : std::uint8_t {
     in_turn,  ///< each cuts what the axis before it left, in the order of the config (DTensor)
     at_once,  ///< into as many parts as all of them make, in any order of axes (Shardy, GSPMD)

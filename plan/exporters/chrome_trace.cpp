@@ -66,7 +66,7 @@ private:
         return timeline_.start[static_cast<std::size_t>(task)];
     }
     [[nodiscard]] std::span<const std::int32_t> resources(TaskId task) const {
-        return tasks_.lanes[static_cast<std::size_t>(at(task).lane)];
+        return tasks_.resource_sets[static_cast<std::size_t>(at(task).resource_set)];
     }
 
     [[nodiscard]] Time end(TaskId task) const { return start(task) + at(task).duration; }
@@ -81,7 +81,8 @@ private:
     void name_rows() {
         std::vector<char> used(static_cast<std::size_t>(tasks_.resource_count), 0);
         for (const Task& task : tasks_.tasks) {
-            for (const auto resource : tasks_.lanes[static_cast<std::size_t>(task.lane)]) {
+            for (const auto resource :
+                 tasks_.resource_sets[static_cast<std::size_t>(task.resource_set)]) {
                 used[static_cast<std::size_t>(resource)] = 1;
             }
         }

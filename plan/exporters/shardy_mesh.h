@@ -8,8 +8,8 @@
 //     (2)(2)(3) 1 2 4 - 12                         4 does not divide 6, nor 6 it
 //     (6)(2)    1 - - 6 12                         4 = "b":(1)2 and 6 = "b":(1)3
 //
-// Between two kept cuts all others are multiples of the lower and divide the upper, so every axis of
-// a config is whole axes and at most a sub-axis at either end.
+// Between two kept cuts all others are multiples of the lower and divide the upper, so every axis
+// of a config is whole axes and at most a sub-axis at either end.
 #pragma once
 
 #include <string>

@@ -81,7 +81,8 @@ std::string to_json(const Plan& plan);
 Plan parse_plan(std::string_view json, const std::string& context);
 Plan read_plan(const std::filesystem::path& file);
 
-/// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of() it.
+/// The tasks of a plan at the prices of this problem, whatever they are. `strategy`: strategy_of()
+/// it.
 TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
 
 /// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,

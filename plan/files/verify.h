@@ -14,8 +14,8 @@ namespace partita::plan {
 
 struct VerifyOptions {
     bool ignore_digests = false;  ///< --ignore-digest: predictions are then not compared either
-    /// Prices, and what follows from them, may be others than the plan's: who runs it may ask what newer
-    /// ones predict. Its tasks are the plan's by any prices.
+    /// Prices, and what follows from them, may be others than the plan's: who runs it may ask what
+    /// newer ones predict. Its tasks are the plan's by any prices.
     bool ignore_costs = false;
 };
 /// What is wrong, one sentence each, in a fixed order; empty = legal. Checked: digests of model,

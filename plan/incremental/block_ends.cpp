@@ -17,8 +17,9 @@ void erase(std::vector<Slot>& slots, Slot slot) {
 
 }  // namespace
 
-BlockEnds::BlockEnds(int devices, int turns)
-    : turns_(turns), blocks_(static_cast<std::size_t>(devices) * static_cast<std::size_t>(turns)) {}
+BlockEnds::BlockEnds(int devices, int schedule_keys)
+    : schedule_keys_(schedule_keys),
+      blocks_(static_cast<std::size_t>(devices) * static_cast<std::size_t>(schedule_keys)) {}
 
 void BlockEnds::add(Number block, Slot slot, bool is_first, bool is_last) {
     Ends& ends = at(block);
@@ -35,7 +36,7 @@ void BlockEnds::remove(Number block, Slot slot, bool is_first, bool is_last) {
 }
 
 BlockEnds::Number BlockEnds::previous(Number block) const {
-    const Number begin = block - block % turns_;
+    const Number begin = block - block % schedule_keys_;
     while (--block >= begin) {
         if (at(block).slots > 0) return block;
     }
@@ -43,7 +44,7 @@ BlockEnds::Number BlockEnds::previous(Number block) const {
 }
 
 BlockEnds::Number BlockEnds::next(Number block) const {
-    const Number end = block - block % turns_ + turns_;
+    const Number end = block - block % schedule_keys_ + schedule_keys_;
     while (++block < end) {
         if (at(block).slots > 0) return block;
     }

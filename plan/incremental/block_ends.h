@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the blocks of a schedule begin and end on each device, in an incremental lowering: by device and
-// turn the slots that nothing of their block comes before, and those that nothing of it comes after.
-// Control edges go from the latter to the former of the next block there (plan/lowering/block_order.h).
+// Where the blocks of a schedule begin and end on each device, in an incremental lowering: by
+// device and schedule key the slots that nothing of their block comes before, and those that
+// nothing of it comes after. Control edges go from the latter to the former of the next block there
+// (plan/lowering/block_order.h).
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,14 @@ namespace partita::plan {
 
 class BlockEnds {
 public:
-    /// A device and a turn; none where there is no such block.
+    /// A device and a schedule key; none where there is no such block.
     using Number = std::int32_t;
     static constexpr Number kNone = -1;
 
-    BlockEnds(int devices, int turns);
+    BlockEnds(int devices, int schedule_keys);
 
-    [[nodiscard]] Number number(std::int32_t device, std::int32_t turn) const {
-        return device * turns_ + turn;
+    [[nodiscard]] Number number(std::int32_t device, std::int32_t schedule_key) const {
+        return device * schedule_keys_ + schedule_key;
     }
 
     void add(Number block, Slot slot, bool is_first, bool is_last);
@@ -47,7 +48,7 @@ private:
     }
     [[nodiscard]] Ends& at(Number block) { return blocks_[static_cast<std::size_t>(block)]; }
 
-    int turns_;
+    int schedule_keys_;
     std::vector<Ends> blocks_;
 };
 

@@ -66,21 +66,21 @@ void IncrementalEvaluator::lower() {
         return;
     }
     timeline_ = std::make_unique<IncrementalTimeline>(resource_count_of(problem_),
-                                                      cache_.lanes().resources());
+                                                      cache_.resource_sets().resources());
     memory_ = std::make_unique<IncrementalMemory>(problem_, *lowering_, capacities_);
     const auto tasks = lowering_->slots();
-    put_lanes();
+    put_resource_sets();
     const auto makespan = timeline_->evaluate(tasks);
     score_ = {true, overflow(), *makespan};
     timeline_->accept();
-    lowering_->keep();
+    lowering_->accept();
 }
 
 /// Those that lowering found since.
-void IncrementalEvaluator::put_lanes() {
-    const Csr<std::int32_t>& lanes = cache_.lanes().resources();
-    for (std::size_t i = timeline_->graph().lanes(); i < lanes.rows(); ++i) {
-        timeline_->graph().add_lane(lanes[i]);
+void IncrementalEvaluator::put_resource_sets() {
+    const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
+    for (std::size_t i = timeline_->graph().resource_sets(); i < resource_sets.rows(); ++i) {
+        timeline_->graph().add_resource_set(resource_sets[i]);
     }
 }
 
@@ -115,34 +115,34 @@ std::optional<Score> IncrementalEvaluator::evaluate_incrementally(const Score& l
     if (!lowering_->has_room()) return evaluate_whole_instead(limit);
     if (!has_time(most)) {
         ++effort_.rejected_by_parts;
-        return drop();
+        return rejected();
     }
     lowering_->look_up();
     if (!lowering_->has_room()) return evaluate_whole_instead(limit);
     if (!has_time(most)) {
         ++effort_.rejected_by_load;
-        return drop();
+        return rejected();
     }
-    if (!lowering_->keeps_schedule()) return drop();
+    if (!lowering_->keeps_schedule()) return rejected();
     const auto tasks = lowering_->slots();
-    put_lanes();
+    put_resource_sets();
     const auto makespan = timeline_->evaluate(tasks, most);
-    if (!makespan) return drop();
+    if (!makespan) return rejected();
     const Score score{true, overflow(), *makespan};
     if (limit.admits(score)) return score;
     timeline_->reject();
-    return drop();
+    return rejected();
 }
 
 /// Of a change for which there is no room.
 std::optional<Score> IncrementalEvaluator::evaluate_whole_instead(const Score& limit) {
-    lowering_->drop();
+    lowering_->reject();
     is_whole_ = true;
     return evaluate_whole(limit);
 }
 
-std::optional<Score> IncrementalEvaluator::drop() {
-    lowering_->drop();
+std::optional<Score> IncrementalEvaluator::rejected() {
+    lowering_->reject();
     return std::nullopt;
 }
 
@@ -171,7 +171,7 @@ void IncrementalEvaluator::accept() {
         return;
     }
     timeline_->accept();
-    lowering_->keep();
+    lowering_->accept();
 }
 
 void IncrementalEvaluator::reject() {
@@ -179,7 +179,7 @@ void IncrementalEvaluator::reject() {
     pending_.reset();
     if (is_whole_) return;
     timeline_->reject();
-    lowering_->drop();
+    lowering_->reject();
 }
 
 std::size_t IncrementalEvaluator::tasks() const {

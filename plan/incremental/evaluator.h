@@ -10,13 +10,15 @@
 //     memory     of what is quick enough, and only where all that is ever held would not fit together
 //                (memory.h)
 //
-// Less memory above capacity goes before less time, so against a limit that overflows memory no time is
-// too long, and nothing is rejected before its memory is known.
+// Less memory above capacity goes before less time, so against a limit that overflows memory no
+// time is too long, and nothing is rejected before its memory is known.
 //
-// Evaluated as a whole: what incremental lowering does not cover, and other objectives than the makespan.
+// Evaluated as a whole: what incremental lowering does not cover, and other objectives than the
+// makespan.
 //
-// This folder holds what follows a strategy from change to change: keeps what lowering, schedule, timeline and
-// memory were, and finds what differs, exactly. What they are is said in plan/, for whole strategies.
+// This folder holds what follows a strategy from change to change: keeps what lowering, schedule,
+// timeline and memory were, and finds what differs, exactly. What they are is said in plan/, for
+// whole strategies.
 //
 // Threads: one object per thread.
 #pragma once
@@ -54,7 +56,7 @@ public:
     /// Goes on from this strategy, which must be legal.
     Score start(const Strategy& strategy);
     /// After a change of a legal strategy to a legal one; nullopt: it is worse than the limit, and
-    /// dropped. Else it is pending until accept() or reject(), and must not go before.
+    /// rejected. Else it is pending until accept() or reject(), and must not go before.
     std::optional<Score> evaluate(const StrategyChange& change, const Score& limit);
     void accept();
     void reject();
@@ -70,17 +72,17 @@ public:
 private:
     bool go_to(const Strategy& strategy);
     void lower();
-    void put_lanes();
+    void put_resource_sets();
     std::optional<Score> evaluate_incrementally(const Score& limit);
     std::optional<Score> evaluate_whole(const Score& limit);
     [[nodiscard]] bool has_time(Time limit) const;
     std::optional<Score> evaluate_whole_instead(const Score& limit);
-    std::optional<Score> drop();
+    std::optional<Score> rejected();
     [[nodiscard]] Bytes overflow();
 
     const Problem& problem_;
     IncrementalLimits limits_;
-    LayoutCache cache_;
+    LoweringCache cache_;
     std::unique_ptr<Evaluator> whole_;
     std::vector<Bytes> capacities_;
     Strategy strategy_;

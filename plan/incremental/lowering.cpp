@@ -38,30 +38,30 @@ bool is_incremental(const Problem& problem, const Strategy& strategy) {
 }
 
 IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy& strategy,
-                                         LayoutCache& cache, const IncrementalLimits& limits)
+                                         LoweringCache& cache, const IncrementalLimits& limits)
     : problem_(problem),
       graph_(problem.graph()),
       policy_(strategy.policy),
       limits_(limits),
       keys_(SlotKeys::fitting(problem, strategy.policy).value()),
       layouts_(problem, strategy, cache),
-      lanes_(cache.lanes()),
+      resource_sets_(cache.resource_sets()),
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks(graph_)),
       parts_(finds_.size(), 0),
-      joined_(finds_.size()),
+      fused_(finds_.size()),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
-      turns_(problem, strategy),
-      slot_turns_(problem.device_count(), keys_) {
+      block_order_(problem, strategy),
+      slot_order_(problem.device_count(), keys_) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
     rows_near_.has.resize(tensors_.size());
     renewed_.has.resize(tensors_.size());
     touched_.has.resize(tensors_.size());
     blocks_.has.resize(finds_.size());
-    join_blocks_.has.resize(finds_.size());
+    fusion_blocks_.has.resize(finds_.size());
     number_events();
     touch_all();
 }
@@ -190,7 +190,7 @@ void IncrementalLowering::change_op(OpId op) {
 
 std::span<const SlotTask> IncrementalLowering::slots() {
     tasks_.clear();
-    given_turns_.clear();
+    given_schedule_keys_.clear();
     predecessors_.clear();
     predecessor_ends_.clear();
     for (std::size_t i = 0; i < rows_near_.list.size(); ++i) {
@@ -198,9 +198,9 @@ std::span<const SlotTask> IncrementalLowering::slots() {
         const std::size_t row = rows_near_.list[i];
         if (tasks != tensors_[row].tasks) renew(row, *tasks);
     }
-    // Joins touch further tensors, but no further joins.
-    for (std::size_t i = 0; i < join_blocks_.list.size(); ++i) {
-        find_joins_around(join_blocks_.list[i]);
+    // Fusions touch further tensors, but no further fusions.
+    for (std::size_t i = 0; i < fusion_blocks_.list.size(); ++i) {
+        find_fused_around(fusion_blocks_.list[i]);
     }
     for (std::size_t i = 0; i < touched_.list.size(); ++i) {
         const std::size_t row = touched_.list[i];
@@ -217,14 +217,14 @@ std::span<const SlotTask> IncrementalLowering::slots() {
                                   predecessors_.data() + predecessor_ends_[i]};
         begin = predecessor_ends_[i];
     }
-    if (is_scheduled()) return slot_turns_.change(tasks_, given_turns_);
+    if (is_scheduled()) return slot_order_.change(tasks_, given_schedule_keys_);
     return tasks_;
 }
 
 /// Gives the tensor other tasks.
 void IncrementalLowering::renew(std::size_t row, const TensorTasks& tasks) {
-    if (tensors_[row].tasks != nullptr) touch_joins(row, *tensors_[row].tasks);
-    touch_joins(row, tasks);
+    if (tensors_[row].tasks != nullptr) touch_fused(row, *tensors_[row].tasks);
+    touch_fused(row, tasks);
     Tensor& tensor = touch(row);
     renewed_.add(row);
     tensor.tasks = &tasks;
@@ -249,20 +249,20 @@ Slot IncrementalLowering::new_slot() {
     return slot;
 }
 
-void IncrementalLowering::keep() {
+void IncrementalLowering::accept() {
     for (std::size_t i = 0; i < before_.size(); ++i) {
         const std::size_t kept = tensors_[touched_.list[i]].own.size();
         for (std::size_t j = kept; j < before_[i].own.size(); ++j)
             free_.push_back(before_[i].own[j]);
     }
     for (const std::size_t block : blocks_.list) parts_[block] = parts_of(block);
-    layouts_.settle();
-    if (next_turns_) turns_ = std::move(*next_turns_);
-    slot_turns_.keep();
-    settle();
+    layouts_.accept();
+    if (next_order_) block_order_ = std::move(*next_order_);
+    slot_order_.accept();
+    clear_change();
 }
 
-void IncrementalLowering::drop() {
+void IncrementalLowering::reject() {
     for (std::size_t i = 0; i < before_.size(); ++i) {
         Tensor& tensor = tensors_[touched_.list[i]];
         for (std::size_t j = before_[i].own.size(); j < tensor.own.size(); ++j) {
@@ -270,27 +270,27 @@ void IncrementalLowering::drop() {
         }
         std::swap(tensor, before_[i]);
     }
-    for (auto it = joined_before_.rbegin(); it != joined_before_.rend(); ++it) {
-        joined_[it->first] = std::move(it->second);
+    for (auto it = fused_before_.rbegin(); it != fused_before_.rend(); ++it) {
+        fused_[it->first] = std::move(it->second);
     }
-    layouts_.undo();
+    layouts_.reject();
     std::swap(least_loads_, least_loads_before_);
     std::swap(most_bytes_, most_bytes_before_);
     work_ = work_before_;
-    slot_turns_.drop();
-    settle();
+    slot_order_.reject();
+    clear_change();
 }
 
-void IncrementalLowering::settle() {
+void IncrementalLowering::clear_change() {
     rows_near_.clear();
     touched_.clear();
     blocks_.clear();
-    join_blocks_.clear();
+    fusion_blocks_.clear();
     before_.clear();
-    joined_before_.clear();
+    fused_before_.clear();
     renewed_.clear();
     stages_differ_ = false;
-    next_turns_.reset();
+    next_order_.reset();
 }
 
 }  // namespace partita::plan

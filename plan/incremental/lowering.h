@@ -3,22 +3,23 @@
 // The tasks of a strategy that changes a little at a time, in slots: what lower() would give anew.
 //
 //     op Y changes its config
-//       its parts          are others
-//       tensors around it  lie and are needed elsewhere: their tasks are looked up (TensorTasks)
-//       ops around these   wait for other tasks
-//       joins around these are found again; they may concern one tensor more
+//       its parts             are others
+//       tensors around it     lie and are needed elsewhere: their tasks are looked up (TensorTasks)
+//       ops around these      wait for other tasks
+//       fusions around these  are found again; they may concern one tensor more
 //
-// Everything else keeps its slots, so that an incremental timeline can follow the change. Keys order
-// tasks as Scheduler::rank does (slot_keys.h).
+// Everything else keeps its slots, so that an incremental timeline can follow the change. Keys
+// order tasks as Scheduler::rank does (slot_keys.h).
 //
-// In a schedule a change may also move stages: parts whose turn differs are changed parts. What turns and
-// control edges of the tasks around follow is found from slot to slot (turns.h).
+// In a schedule a change may also move stages: parts whose schedule key differs are changed parts.
+// What schedule keys and control edges of the tasks around follow is found from slot to slot
+// (block_order.h).
 //
-// Not covered: parameters that are fetched again for each use, whose control edges run through the whole
-// graph, and what is no pipeline for its schedule.
+// Not covered: parameters that are fetched again for each use, whose control edges run through the
+// whole graph, and what is no pipeline for its schedule.
 //
-// Cost: proportional to the tasks around the changed ops; in a schedule also O(ops) where an op goes to
-// other devices.
+// Cost: proportional to the tasks around the changed ops; in a schedule also O(ops) where an op
+// goes to other devices.
 // Threads: one object per thread.
 #pragma once
 
@@ -30,9 +31,9 @@
 #include <utility>
 #include <vector>
 
+#include "plan/incremental/block_order.h"
 #include "plan/incremental/slot_graph.h"
 #include "plan/incremental/slot_keys.h"
-#include "plan/incremental/turns.h"
 #include "plan/lowering/block_order.h"
 #include "plan/lowering/fused_collectives.h"
 #include "plan/problem/problem.h"
@@ -61,14 +62,15 @@ bool is_incremental(const Problem& problem, const Strategy& strategy);
 
 /// Do the parts of the event's block wait for, or read, what it finds?
 constexpr bool is_for_parts(const TensorEvent& event) {
-    return event.block >= 0 && event.kind != TensorEvent::Kind::home &&
-           event.kind != TensorEvent::Kind::give;
+    return event.block >= 0 && event.kind != TensorEvent::Kind::produce &&
+           event.kind != TensorEvent::Kind::contribute;
 }
 
 /// What lies beyond is evaluated as a whole. Tests take less.
 struct IncrementalLimits {
     std::int64_t work = kMostWork;  ///< of all tasks together, picoseconds
-    /// Of a tensor in one event, if keys (SlotKeys::most_tasks(), at least 65,536) can tell as many apart.
+    /// Of a tensor in one event, if keys (SlotKeys::most_tasks(), at least 65,536) can tell as many
+    /// apart.
     std::size_t messages = std::numeric_limits<std::size_t>::max();
 };
 
@@ -76,32 +78,33 @@ class IncrementalLowering {
 public:
     /// The cache must outlive it and not forget while it is used. `strategy` must be legal and
     /// is_incremental(). All its slots are a pending change of nothing.
-    IncrementalLowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+    IncrementalLowering(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
                         const IncrementalLimits& limits = {});
 
-    /// Takes up a change, pending until keep() or drop(). Steps, each dearer than the one before; the first
-    /// two only count loads. What does not keep its schedule must be dropped then.
+    /// Takes up a change, pending until accept() or reject(). Steps, each dearer than the one
+    /// before; the first two only count loads. What does not keep its schedule must be rejected
+    /// then.
     void begin(const StrategyChange& change);
     void look_up();
     [[nodiscard]] bool keeps_schedule();
-    /// The tasks of all slots that may have another one or none by the pending change, each slot once.
-    /// Call once per change, and only where it has_room(). Valid until the next begin().
+    /// The tasks of all slots that may have another one or none by the pending change, each slot
+    /// once. Call once per change, and only where it has_room(). Valid until the next begin().
     std::span<const SlotTask> slots();
-    void keep();
-    void drop();
+    void accept();
+    void reject();
 
     /// Is the strategy with the pending change, as far as it is looked up, within the limits?
     [[nodiscard]] bool has_room() const { return work_ < limits_.work && has_keys_; }
 
-    /// Per resource: for how long it is occupied at least. After begin() without the tasks of tensors
-    /// around changed ops, after look_up() with them, but never with what may be joined.
+    /// Per resource: for how long it is occupied at least. After begin() without the tasks of
+    /// tensors around changed ops, after look_up() with them, but never with what may be fused.
     [[nodiscard]] std::span<const std::int64_t> least_loads() const { return least_loads_; }
     /// Per device: an upper bound of the bytes that it ever holds; after look_up() with the change.
     [[nodiscard]] std::span<const Bytes> most_bytes() const { return most_bytes_; }
     [[nodiscard]] const SlotKeys& keys() const { return keys_; }
 
     // After slots() with the pending change; by row of layouts().
-    [[nodiscard]] const StrategyLayouts& layouts() const { return layouts_; }
+    [[nodiscard]] const StrategyTensors& layouts() const { return layouts_; }
     /// Null: the tensor has none.
     [[nodiscard]] const TensorTasks* tasks_of(std::size_t row) const { return tensors_[row].tasks; }
     /// Where these tasks are.
@@ -118,15 +121,15 @@ private:
         std::vector<Slot> own;      ///< a slot per task
         std::vector<Slot> targets;  ///< where its tasks are: elsewhere, if they move with others
     };
-    /// A task that may be joined.
+    /// A task that may be fused.
     struct Member {
         std::size_t row = 0;
         std::size_t task = 0;
     };
-    /// A join around a block of parts.
-    struct Joined {
+    /// A fused collective around a block of parts.
+    struct Fused {
         Slot slot = -1;  ///< of its first member
-        std::int32_t lane = -1;
+        std::int32_t resource_set = -1;
         std::int64_t duration = 0;
         std::vector<Member> members;
     };
@@ -155,27 +158,29 @@ private:
     void change_op(graph::OpId op);
     void renew(std::size_t row, const TensorTasks& tasks);
     Tensor& touch(std::size_t row);
-    void settle();
+    void clear_change();
 
     // lowering_fusion.cpp
-    void touch_joins(std::size_t row, const TensorTasks& tasks);
-    void find_joins_around(std::size_t block);
-    void put_joins(std::size_t block, std::vector<Joined> joins);
+    void touch_fused(std::size_t row, const TensorTasks& tasks);
+    void find_fused_around(std::size_t block);
+    void put_fused(std::size_t block, std::vector<Fused> all);
     [[nodiscard]] std::vector<Member> members_around(std::size_t block) const;
-    [[nodiscard]] std::vector<Joined> joins_of(const std::vector<Member>& members);
-    [[nodiscard]] const Joined* join_at(std::size_t row, std::size_t task) const;
+    [[nodiscard]] std::vector<Fused> fused_of(const std::vector<Member>& members);
+    [[nodiscard]] const Fused* fused_at(std::size_t row, std::size_t task) const;
 
     // lowering_stages.cpp
     void find_moved_blocks();
     [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
     /// With the pending change.
-    [[nodiscard]] const Turns& turns() const { return next_turns_ ? *next_turns_ : turns_; }
+    [[nodiscard]] const BlockOrder& block_order() const {
+        return next_order_ ? *next_order_ : block_order_;
+    }
 
     // lowering_slots.cpp
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);
-    void emit(const SlotTask& task, std::int32_t turn = IncrementalTurns::kNone);
+    void emit(const SlotTask& task, std::int32_t schedule_key = IncrementalBlockOrder::kNone);
     void emit_empty(Slot slot) { emit({.slot = slot, .present = false, .predecessors = {}}); }
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
@@ -200,22 +205,22 @@ private:
     Policy policy_;
     IncrementalLimits limits_;
     SlotKeys keys_;
-    StrategyLayouts layouts_;
-    Lanes& lanes_;
+    StrategyTensors layouts_;
+    ResourceSets& resource_sets_;
     std::vector<Tensor> tensors_;  ///< by row
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
     std::vector<std::vector<EventId>> finds_;  ///< by block: what its parts find
     std::vector<int> parts_;                   ///< by block: so many have slots
-    std::vector<std::vector<Joined>> joined_;  ///< by block
+    std::vector<std::vector<Fused>> fused_;    ///< by block
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;
     std::vector<Bytes> most_bytes_;
     Int128 work_ = 0;  ///< all durations, those of tensors up to kMostWork each
     bool has_keys_ = true;
-    Turns turns_;
-    IncrementalTurns slot_turns_;  ///< of nothing without a schedule
+    BlockOrder block_order_;
+    IncrementalBlockOrder slot_order_;  ///< of nothing without a schedule
 
     // The pending change.
     Marked rows_near_;            ///< tensors around changed ops
@@ -223,16 +228,16 @@ private:
     Marked touched_;              ///< rows whose tasks may differ, or where they are
     std::vector<Tensor> before_;  ///< of these
     Marked blocks_;               ///< whose parts may differ
-    Marked join_blocks_;          ///< around which joins may differ
-    std::vector<std::pair<std::size_t, std::vector<Joined>>> joined_before_;
+    Marked fusion_blocks_;        ///< around which fusions may differ
+    std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before_;
     std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
     std::vector<std::int64_t> least_loads_before_;
     std::vector<Bytes> most_bytes_before_;
     Int128 work_before_ = 0;
-    bool stages_differ_ = false;       ///< maybe: an op of a stage has other devices
-    std::optional<Turns> next_turns_;  ///< nothing: as before
+    bool stages_differ_ = false;            ///< maybe: an op of a stage has other devices
+    std::optional<BlockOrder> next_order_;  ///< nothing: as before
     std::vector<SlotTask> tasks_;
-    std::vector<std::int32_t> given_turns_;  ///< the same
+    std::vector<std::int32_t> given_schedule_keys_;  ///< the same
     std::vector<std::size_t> predecessor_ends_;
     std::vector<Slot> predecessors_;
     std::vector<Slot> gathered_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins of an incremental lowering. A collective may be joined around one block of parts only, so what
-// differs around a block concerns no other block's joins.
+// Fused collectives of an incremental lowering. A collective may be fused around one block of parts
+// only, so what differs around a block concerns no other block's fusions.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -10,11 +10,12 @@
 
 namespace partita::plan {
 
-void IncrementalLowering::touch_joins(std::size_t row, const TensorTasks& tasks) {
-    for (const std::uint32_t i : tasks.joinable) join_blocks_.add(block_row(row, tasks.joins[i]));
+void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks) {
+    for (const std::uint32_t i : tasks.fusible)
+        fusion_blocks_.add(block_row(row, tasks.fusion_blocks[i]));
 }
 
-/// All that may be joined around the block, in the order in which lower() numbers it.
+/// All that may be fused around the block, in the order in which lower() numbers it.
 std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
     std::size_t block) const {
     const PartBlock of = block_at(block);
@@ -29,8 +30,8 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
         if (!t.valid()) continue;
         const std::size_t row = rows().row(t, of.micro_batch);
         const TensorTasks& tasks = *tensors_[row].tasks;
-        for (const std::uint32_t i : tasks.joinable) {
-            if (block_row(row, tasks.joins[i]) != block) continue;
+        for (const std::uint32_t i : tasks.fusible) {
+            if (block_row(row, tasks.fusion_blocks[i]) != block) continue;
             const std::size_t e = event_of(tasks, i);
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
@@ -48,63 +49,63 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
     return members;
 }
 
-std::vector<IncrementalLowering::Joined> IncrementalLowering::joins_of(
+std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
     const std::vector<Member>& members) {
     std::vector<Task> tasks;
     for (const Member& member : members) {
         tasks.push_back(tensors_[member.row].tasks->tasks[member.task]);
         tasks.back().tensor = layouts_.events()[member.row].tensor;
     }
-    std::vector<Joinable> around;
+    std::vector<FusibleCollective> around;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         const auto group = static_cast<std::size_t>(tasks[i].ranks);
         around.push_back({&tasks[i], tensors_[members[i].row].tasks->groups[group]});
     }
-    std::vector<Joined> joins;
-    for (const Join& join : find_joins(problem_, around)) {
-        Joined& joined = joins.emplace_back();
-        joined.lane = lanes_.of_ranks(join.devices).lane;
-        joined.duration = join.price.time.raw();
-        for (const std::size_t i : join.members) joined.members.push_back(members[i]);
+    std::vector<Fused> all;
+    for (const FusedCollective& found : find_fused(problem_, around)) {
+        Fused& fused = all.emplace_back();
+        fused.resource_set = resource_sets_.of_ranks(found.devices).resource_set;
+        fused.duration = found.price.time.raw();
+        for (const std::size_t i : found.members) fused.members.push_back(members[i]);
     }
-    return joins;
+    return all;
 }
 
-void IncrementalLowering::find_joins_around(std::size_t block) {
+void IncrementalLowering::find_fused_around(std::size_t block) {
     const std::vector<Member> members = members_around(block);
-    put_joins(block, members.size() > 1 ? joins_of(members) : std::vector<Joined>{});
+    put_fused(block, members.size() > 1 ? fused_of(members) : std::vector<Fused>{});
 }
 
-void IncrementalLowering::put_joins(std::size_t block, std::vector<Joined> joins) {
-    if (joins.empty() && joined_[block].empty()) return;
-    for (const Joined& joined : joined_[block]) {
-        for (const Member& member : joined.members) {
+void IncrementalLowering::put_fused(std::size_t block, std::vector<Fused> all) {
+    if (all.empty() && fused_[block].empty()) return;
+    for (const Fused& fused : fused_[block]) {
+        for (const Member& member : fused.members) {
             // Of other tasks the numbers before mean nothing.
             if (renewed_.has[member.row] != 0) continue;
             Tensor& tensor = touch(member.row);
             tensor.targets[member.task] = tensor.own[member.task];
         }
     }
-    for (Joined& joined : joins) {
-        joined.slot = tensors_[joined.members[0].row].own[joined.members[0].task];
-        for (const Member& member : joined.members) {
-            touch(member.row).targets[member.task] = joined.slot;
+    for (Fused& fused : all) {
+        fused.slot = tensors_[fused.members[0].row].own[fused.members[0].task];
+        for (const Member& member : fused.members) {
+            touch(member.row).targets[member.task] = fused.slot;
         }
     }
-    joined_before_.emplace_back(block, std::move(joined_[block]));
-    joined_[block] = std::move(joins);
+    fused_before_.emplace_back(block, std::move(fused_[block]));
+    fused_[block] = std::move(all);
 }
 
-/// The join whose first member it is; null: none.
-const IncrementalLowering::Joined* IncrementalLowering::join_at(std::size_t row,
+/// The fused collective whose first member it is; null: none.
+const IncrementalLowering::Fused* IncrementalLowering::fused_at(std::size_t row,
                                                                 std::size_t task) const {
-    const std::int32_t block = tensors_[row].tasks->joins[task];
+    const std::int32_t block = tensors_[row].tasks->fusion_blocks[task];
     if (block < 0) return nullptr;
     const Slot slot = tensors_[row].own[task];
-    const std::vector<Joined>& joins = joined_[block_row(row, block)];
-    const auto found = std::find_if(joins.begin(), joins.end(),
-                                    [&](const Joined& joined) { return joined.slot == slot; });
-    return found == joins.end() ? nullptr : &*found;
+    const std::vector<Fused>& all = fused_[block_row(row, block)];
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const Fused& fused) { return fused.slot == slot; });
+    return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace partita::plan

@@ -9,14 +9,14 @@
 namespace partita::plan {
 
 /// Its predecessors are those gathered.
-void IncrementalLowering::emit(const SlotTask& task, std::int32_t turn) {
+void IncrementalLowering::emit(const SlotTask& task, std::int32_t schedule_key) {
     std::sort(gathered_.begin(), gathered_.end());
     const auto end = std::unique(gathered_.begin(), gathered_.end());
     predecessors_.insert(predecessors_.end(), gathered_.begin(), end);
     gathered_.clear();
     predecessor_ends_.push_back(predecessors_.size());
     tasks_.push_back(task);
-    given_turns_.push_back(turn);
+    given_schedule_keys_.push_back(schedule_key);
 }
 
 void IncrementalLowering::emit_tensor(std::size_t row) {
@@ -40,19 +40,19 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
         return;
     }
     const Task& of = tensor.tasks->tasks[task];
-    const Joined* join = join_at(row, task);
-    if (join == nullptr) {
+    const Fused* fused = fused_at(row, task);
+    if (fused == nullptr) {
         add_predecessors(row, task);
     } else {
-        for (const Member& member : join->members) add_predecessors(member.row, member.task);
+        for (const Member& member : fused->members) add_predecessors(member.row, member.task);
     }
     const bool in_block = tensor.tasks->in_block[task] != 0;
     emit({.slot = slot,
-          .lane = join != nullptr ? join->lane : of.lane,
-          .duration = join != nullptr ? join->duration : of.duration.raw(),
+          .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
+          .duration = fused != nullptr ? fused->duration : of.duration.raw(),
           .key = key,
           .predecessors = {}},
-         in_block ? IncrementalTurns::kOfPredecessors : IncrementalTurns::kNone);
+         in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
@@ -70,7 +70,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
     const PartBlock of = block_at(block);
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
-    const std::int32_t turn = turns().of(of.op, of.micro_batch, of.pass);
+    const std::int32_t schedule_key = block_order().of(of.op, of.micro_batch, of.pass);
     const bool backward = of.pass == Pass::backward;
     const bool after_forward = backward && graph_.op(of.op).kind == graph::OpKind::compute;
     for (int part = 0; part < parts; ++part) {
@@ -81,8 +81,8 @@ void IncrementalLowering::emit_block(std::size_t block) {
             const TensorTasks& tasks = *tensors_[find.row].tasks;
             const TensorStep& step = tasks.steps[find.event];
             if (!step.waits) continue;
-            for (const Held& held : held_by(tasks, step, static_cast<std::size_t>(part))) {
-                if (held.task != -1) gathered_.push_back(resolved(find.row, held.task));
+            for (const Source& source : sources_of(tasks, step, static_cast<std::size_t>(part))) {
+                if (source.task != -1) gathered_.push_back(resolved(find.row, source.task));
             }
         }
         if (after_forward) {
@@ -90,11 +90,11 @@ void IncrementalLowering::emit_block(std::size_t block) {
                                 part);
         }
         emit({.slot = first + part,
-              .lane = device,
+              .resource_set = device,
               .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
               .key = key_of_part(of, part),
               .predecessors = {}},
-             turn);
+             schedule_key);
     }
     for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
 }

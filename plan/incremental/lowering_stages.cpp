@@ -17,20 +17,20 @@ bool IncrementalLowering::keeps_schedule() {
         return layouts_.of(op, 0).devices;
     });
     if (!plan::keeps_schedule(policy_, pipeline)) return false;
-    const Pipeline& before = turns_.pipeline();
+    const Pipeline& before = block_order_.pipeline();
     const bool is_same = pipeline.stages == before.stages && pipeline.position == before.position;
-    if (!is_same) next_turns_.emplace(problem_, policy_, std::move(pipeline));
+    if (!is_same) next_order_.emplace(problem_, policy_, std::move(pipeline));
     return true;
 }
 
-/// Those whose turn differs, too.
+/// Those whose schedule key differs, too.
 void IncrementalLowering::find_moved_blocks() {
-    if (!next_turns_) return;
+    if (!next_order_) return;
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
         for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
             for (const Pass pass : kAllPasses) {
-                if (next_turns_->of(op, m, pass) == turns_.of(op, m, pass)) continue;
+                if (next_order_->of(op, m, pass) == block_order_.of(op, m, pass)) continue;
                 blocks_.add(block_row({op, m, pass}));
             }
         }

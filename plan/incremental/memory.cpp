@@ -114,16 +114,16 @@ void IncrementalMemory::renew(std::size_t row) {
     add_users(row, *tasks);
 }
 
-/// Homes come first, and stay though they have no bytes: they may be views.
+/// What is produced comes first, and stays though it has no bytes: it may be a view.
 void IncrementalMemory::add_values(std::size_t row, const TensorTasks& tasks) {
     Row& of = rows_[row];
-    const std::size_t homes = tasks.steps[0].buffers;
+    const std::size_t produced = tasks.steps[0].buffers;
     for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
         const Buffer& buffer = tasks.buffers[b];
         std::int32_t value = -1;
         if (buffer.root >= 0) {
             value = of.value_of[at(buffer.root)];
-        } else if (buffer.writer != -1 && (b < homes || buffer.bytes != Bytes{0})) {
+        } else if (buffer.writer != -1 && (b < produced || buffer.bytes != Bytes{0})) {
             value = static_cast<std::int32_t>(of.values.size());
             of.values.push_back({.bytes = buffer.bytes, .device = buffer.device});
         }
@@ -155,7 +155,7 @@ void IncrementalMemory::add_users(std::size_t row, const TensorTasks& tasks) {
         const TensorStep& step = tasks.steps[e];
         for (std::uint32_t part = 0; part < step.parts; ++part) {
             const User user = user_of(part_ref(events[e].block, static_cast<int>(part)));
-            for (const Held& held : held_by(tasks, step, part)) add(held.buffer, user);
+            for (const Source& source : sources_of(tasks, step, part)) add(source.buffer, user);
         }
     }
     // Into the rows of values.
@@ -178,7 +178,7 @@ void IncrementalMemory::find_spans(const SlotGraph& graph, std::span<const Slot>
         if (i >= kAhead) __builtin_prefetch(&graph[order[at(i - kAhead)]]);  // scattered in memory
         const Slot slot = order[at(i)];
         std::int32_t end = count;
-        for (const std::int32_t r : graph.resources(graph[slot].lane)) {
+        for (const std::int32_t r : graph.resources(graph[slot].resource_set)) {
             end = std::min(end, next_[at(r)]);
             next_[at(r)] = i;
         }
@@ -191,7 +191,7 @@ void IncrementalMemory::add_persistent(const TensorTasks& tasks, std::int64_t si
 }
 
 void IncrementalMemory::add_given() {
-    const StrategyLayouts& layouts = lowering_.layouts();
+    const StrategyTensors& layouts = lowering_.layouts();
     for (const OpId op : given_) {
         for (int m = 0; m < layouts.rows().micro_batches() && layouts.rows().runs_in(op, m); ++m) {
             for (const std::int32_t device : layouts.of(op, m).devices) {
@@ -201,16 +201,17 @@ void IncrementalMemory::add_given() {
     }
 }
 
-/// Does this part of a result lie in what its operand holds? `root`: where, null if that has no bytes.
+/// Does this part of a result lie in what its operand holds? `root`: where, null if that has no
+/// bytes.
 bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& root) {
     const TensorTasks& viewed = *lowering_.tasks_of(view.viewed);
     const TensorStep& step = viewed.steps[view.event];
     if (part >= step.parts) return false;
-    const auto held = held_by(viewed, step, part);
-    if (held.size() != 1 || held[0].buffer < 0) return false;
-    if (viewed.buffers[at(held[0].buffer)].writer == -1) return false;
+    const auto sources = sources_of(viewed, step, part);
+    if (sources.size() != 1 || sources[0].buffer < 0) return false;
+    if (viewed.buffers[at(sources[0].buffer)].writer == -1) return false;
     Row& of = rows_[view.viewed];
-    const std::int32_t value = of.value_of[at(held[0].buffer)];
+    const std::int32_t value = of.value_of[at(sources[0].buffer)];
     root = value < 0 ? nullptr : &of.values[at(value)];
     return true;
 }
@@ -219,7 +220,8 @@ bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& r
 void IncrementalMemory::add_lives(const View& view) {
     Row& row = rows_[view.row];
     const std::span<const Slot> slots = lowering_.slots_of(view.row);
-    const std::size_t homes = row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
+    const std::size_t produced =
+        row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
     const User* user = row.users.data();
     for (std::size_t v = 0; v < row.values.size(); ++v) {
         Value& value = row.values[v];
@@ -232,7 +234,7 @@ void IncrementalMemory::add_lives(const View& view) {
             end = std::max(end, span_of(*other, slots).end);
         }
         Value* root = nullptr;
-        if (v < homes && is_viewing(view, v, root)) {
+        if (v < produced && is_viewing(view, v, root)) {
             if (root != nullptr) root->kept_until = std::max(root->kept_until, end);
             continue;
         }

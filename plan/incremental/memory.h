@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peak memory of a strategy that changes a little at a time: what plan/simulation/peak_memory.h says of the task graph that
-// lower() would give, without one.
+// Peak memory of a strategy that changes a little at a time: what plan/simulation/peak_memory.h
+// says of the task graph that lower() would give, without one.
 //
 //     order of commits      a  b  c  d  e  f        (slots)
 //     resource 1            a     c     e
 //     resource 2               b  c        f
 //     a has ended when c begins, c when e does: a buffer that a writes and c reads is there in [a, e)
 //
-// Backwards through the order: when has each task certainly ended? Then tensor by tensor: which task writes
-// a buffer, and who of its users ends last? A view keeps its root for as long; views are made later than
-// what they view, so tensors go backwards too. Then forwards through the order with what begins and ends:
-// in stretches first, as if nothing ended before all has begun; position by position where that is too much.
+// Backwards through the order: when has each task certainly ended? Then tensor by tensor: which
+// task writes a buffer, and who of its users ends last? A view keeps its root for as long; views
+// are made later than what they view, so tensors go backwards too. Then forwards through the order
+// with what begins and ends: in stretches first, as if nothing ended before all has begun; position
+// by position where that is too much.
 //
-// What each tensor's buffers are is kept while the tensor keeps its tasks. Devices on which everything that
-// is ever held would fit together are left out.
+// What each tensor's buffers are is kept while the tensor keeps its tasks. Devices on which
+// everything that is ever held would fit together are left out.
 //
 // Cost: proportional to the tasks; see docs/search-design.md. No allocation once lists have grown.
 // Threads: one object per thread.
@@ -39,14 +40,15 @@ public:
 
     /// Does everything fit together that is ever held, with the pending change?
     [[nodiscard]] bool surely_fits() const;
-    /// Peak bytes per device with the pending change, whose tasks are committed in this order; an upper bound
-    /// of them where that fits. Valid until the next call.
+    /// Peak bytes per device with the pending change, whose tasks are committed in this order; an
+    /// upper bound of them where that fits. Valid until the next call.
     std::span<const Bytes> peaks(const SlotGraph& graph, std::span<const Slot> order);
     /// Of these peaks: sum over devices of the bytes above capacity.
     [[nodiscard]] Bytes overflow() const;
 
 private:
-    /// Bytes of a tensor that are allocated and freed as one: a buffer that lies in no other of the tensor.
+    /// Bytes of a tensor that are allocated and freed as one: a buffer that lies in no other of the
+    /// tensor.
     struct Value {
         Bytes bytes;
         std::int32_t device = 0;
@@ -69,7 +71,8 @@ private:
         std::size_t event = 0;
         bool is_one = false;
     };
-    /// A task by position: its commit, and the first that proves that it has ended, or the end of all.
+    /// A task by position: its commit, and the first that proves that it has ended, or the end of
+    /// all.
     struct Span {
         std::int32_t begin = 0;
         std::int32_t end = 0;

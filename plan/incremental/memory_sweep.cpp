@@ -46,7 +46,8 @@ void IncrementalMemory::link_lives() {
     }
 }
 
-/// What has ended is freed before anything is allocated, so what is held after each commit is the most.
+/// What has ended is freed before anything is allocated, so what is held after each commit is the
+/// most.
 void IncrementalMemory::sweep_exactly(std::size_t number) {
     const std::size_t devices = capacities_.size();
     if (stretches_.empty()) link_lives();

@@ -7,13 +7,14 @@
 
 namespace partita::plan {
 
-SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> lanes)
-    : lanes_(std::move(lanes)), loads_(static_cast<std::size_t>(resource_count), 0) {}
+SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> resource_sets)
+    : resource_sets_(std::move(resource_sets)),
+      loads_(static_cast<std::size_t>(resource_count), 0) {}
 
-std::int32_t SlotGraph::add_lane(std::span<const std::int32_t> resources) {
-    lanes_.items.insert(lanes_.items.end(), resources.begin(), resources.end());
-    lanes_.offsets.push_back(static_cast<std::uint32_t>(lanes_.items.size()));
-    return static_cast<std::int32_t>(lanes_.rows()) - 1;
+std::int32_t SlotGraph::add_resource_set(std::span<const std::int32_t> resources) {
+    resource_sets_.items.insert(resource_sets_.items.end(), resources.begin(), resources.end());
+    resource_sets_.offsets.push_back(static_cast<std::uint32_t>(resource_sets_.items.size()));
+    return static_cast<std::int32_t>(resource_sets_.rows()) - 1;
 }
 
 void SlotGraph::link(Slot slot) {
@@ -33,8 +34,8 @@ void SlotGraph::unlink(Slot slot) {
 }
 
 void SlotGraph::add_load(const Node& node, std::int64_t sign) {
-    if (node.lane < 0) return;
-    for (const std::int32_t r : resources(node.lane)) {
+    if (node.resource_set < 0) return;
+    for (const std::int32_t r : resources(node.resource_set)) {
         loads_[static_cast<std::size_t>(r)] += sign * node.duration;
     }
     tasks_ = sign > 0 ? tasks_ + 1 : tasks_ - 1;
@@ -42,9 +43,10 @@ void SlotGraph::add_load(const Node& node, std::int64_t sign) {
 
 bool SlotGraph::holds(const SlotTask& task) const {
     const Node& node = (*this)[task.slot];
-    if (!task.present) return node.lane < 0;
+    if (!task.present) return node.resource_set < 0;
     const Predecessors& known = node.predecessors;
-    return node.lane == task.lane && node.duration == task.duration && node.key == task.key &&
+    return node.resource_set == task.resource_set && node.duration == task.duration &&
+           node.key == task.key &&
            std::equal(known.begin(), known.end(), task.predecessors.begin(),
                       task.predecessors.end());
 }
@@ -73,21 +75,21 @@ void SlotGraph::put(const SlotTask& task) {
     changed_[count_++] = task.slot;
     before.duration = node.duration;
     before.key = node.key;
-    before.lane = node.lane;
+    before.resource_set = node.resource_set;
     add_load(node, -1);
     unlink(task.slot);
     before.predecessors.assign(now.begin(), now.end());
     now.clear();
     node.duration = task.duration;
     node.key = task.key;
-    node.lane = task.present ? task.lane : -1;
+    node.resource_set = task.present ? task.resource_set : -1;
     assert(!task.present || task.duration > 0);
     if (task.present) now.assign(task.predecessors.begin(), task.predecessors.end());
     add_load(node, 1);
     link(task.slot);
 }
 
-void SlotGraph::undo() {
+void SlotGraph::reject() {
     for (std::size_t i = count_; i-- > 0;) {
         Node& node = nodes_[static_cast<std::size_t>(changed_[i])];
         const Before& before = before_[i];
@@ -96,7 +98,7 @@ void SlotGraph::undo() {
         node.predecessors.assign(before.predecessors.begin(), before.predecessors.end());
         node.duration = before.duration;
         node.key = before.key;
-        node.lane = before.lane;
+        node.resource_set = before.resource_set;
         add_load(node, 1);
         link(changed_[i]);
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task graph that changes: what the scheduling rule needs to know of the tasks, in numbered slots.
+// A task graph that changes: what the scheduling rule needs to know of the tasks, in numbered
+// slots.
 //
-//     slot    a place for a task, empty or not; the caller says which task has which
-//     lane    as in TaskGraph: a distinct set of resources
-//     key     orders ready tasks that could start at the same moment; no two tasks have the same
-//     load    of a resource: the durations of all tasks that occupy it
+//     slot           a place for a task, empty or not; the caller says which task has which
+//     resource set   as in TaskGraph
+//     key            orders ready tasks that could start at once; no two tasks have the same
+//     load           of a resource: the durations of all tasks that occupy it
 //
 // A change gives some slots another task or none, and can be taken back once. A task whose
 // predecessors differ is a changed task too; successors follow from predecessors.
@@ -28,7 +29,7 @@ using Slot = std::int32_t;
 struct SlotTask {
     Slot slot = -1;
     bool present = true;
-    std::int32_t lane = 0;
+    std::int32_t resource_set = 0;
     std::int64_t duration = 0;  ///< picoseconds, > 0
     std::uint64_t key = 0;
     std::span<const Slot> predecessors;  ///< distinct; read during the call only
@@ -42,27 +43,27 @@ public:
     struct alignas(64) Node {
         std::int64_t duration = 0;
         std::uint64_t key = 0;
-        std::int32_t lane = -1;  ///< -1: empty
+        std::int32_t resource_set = -1;  ///< -1: empty
         Predecessors predecessors;
     };
     /// What a slot held.
     struct Before {
         std::int64_t duration = 0;
         std::uint64_t key = 0;
-        std::int32_t lane = -1;
+        std::int32_t resource_set = -1;
         Predecessors predecessors;
     };
 
-    SlotGraph(int resource_count, Csr<std::int32_t> lanes);
+    SlotGraph(int resource_count, Csr<std::int32_t> resource_sets);
 
     /// Later changes may use it. Returns its number.
-    std::int32_t add_lane(std::span<const std::int32_t> resources);
+    std::int32_t add_resource_set(std::span<const std::int32_t> resources);
 
-    /// Each slot once. The graph must stay acyclic, and every predecessor present. Tasks that are there
-    /// already, with their predecessors in that order, are no change.
+    /// Each slot once. The graph must stay acyclic, and every predecessor present. Tasks that are
+    /// there already, with their predecessors in that order, are no change.
     void change(std::span<const SlotTask> tasks);
     /// Takes the latest change back, once.
-    void undo();
+    void reject();
 
     [[nodiscard]] const Node& operator[](Slot slot) const {
         return nodes_[static_cast<std::size_t>(slot)];
@@ -70,18 +71,19 @@ public:
     [[nodiscard]] const Successors& successors(Slot slot) const {
         return successors_[static_cast<std::size_t>(slot)];
     }
-    [[nodiscard]] bool has(Slot slot) const { return (*this)[slot].lane >= 0; }
+    [[nodiscard]] bool has(Slot slot) const { return (*this)[slot].resource_set >= 0; }
     [[nodiscard]] std::size_t slots() const { return nodes_.size(); }
     [[nodiscard]] std::size_t tasks() const { return tasks_; }
-    [[nodiscard]] std::span<const std::int32_t> resources(std::int32_t lane) const {
-        return lanes_[static_cast<std::size_t>(lane)];
+    [[nodiscard]] std::span<const std::int32_t> resources(std::int32_t resource_set) const {
+        return resource_sets_[static_cast<std::size_t>(resource_set)];
     }
-    [[nodiscard]] std::size_t lanes() const { return lanes_.rows(); }
-    [[nodiscard]] const Csr<std::int32_t>& lane_table() const { return lanes_; }
+    [[nodiscard]] std::size_t resource_sets() const { return resource_sets_.rows(); }
+    [[nodiscard]] const Csr<std::int32_t>& resource_set_table() const { return resource_sets_; }
     [[nodiscard]] std::size_t resource_count() const { return loads_.size(); }
     [[nodiscard]] std::span<const std::int64_t> loads() const { return loads_; }
 
-    /// What the slots of the latest change held before it, in its order; empty ones have lane -1.
+    /// What the slots of the latest change held before it, in its order; empty ones have resource
+    /// set -1.
     [[nodiscard]] std::span<const Slot> changed() const { return {changed_.data(), count_}; }
     [[nodiscard]] const Before& before(std::size_t index) const { return before_[index]; }
 
@@ -92,7 +94,7 @@ private:
     void unlink(Slot slot);
     void add_load(const Node& node, std::int64_t sign);
 
-    Csr<std::int32_t> lanes_;
+    Csr<std::int32_t> resource_sets_;
     std::vector<Node> nodes_;
     std::vector<Successors> successors_;
     std::vector<std::int64_t> loads_;  ///< per resource

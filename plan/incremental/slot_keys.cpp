@@ -22,16 +22,16 @@ std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& 
     const std::size_t places = most_events_of_a_step(problem.graph());
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
-    keys.turns_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
+    keys.schedule_keys_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
     const int priority_bits = bits_for(kPasses * problem.graph().op_count());
     const int micro_batch_bits = bits_for(static_cast<std::size_t>(policy.micro_batches));
-    const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.turns_)) - priority_bits -
-                     micro_batch_bits - 1 - bits_for(places);
+    const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.schedule_keys_)) -
+                     priority_bits - micro_batch_bits - 1 - bits_for(places);
     if (left < kLeastTaskBits) return std::nullopt;
     keys.event_shift_ = std::min(left, kMostTaskBits);
     keys.micro_batch_shift_ = keys.event_shift_ + bits_for(places) + 1;
     keys.priority_shift_ = keys.micro_batch_shift_ + micro_batch_bits;
-    keys.turn_shift_ = keys.priority_shift_ + priority_bits;
+    keys.schedule_key_shift_ = keys.priority_shift_ + priority_bits;
     return keys;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys of an incremental lowering: how Scheduler::rank orders tasks that could start at the same moment,
-// in 64 bits,
+// Keys of an incremental lowering: how Scheduler::rank orders tasks that could start at the same
+// moment, in 64 bits,
 //
-//     turn of the schedule | frozen priority of the op | micro-batch | 1 for parts | event of the op | task
+//     schedule key | frozen priority of the op | micro-batch | 1 for parts | event of the op | task
 //
-// where all behind the priority is how lower() numbers the tasks of an op in one pass: the place of an event is that in
-// its step of the script. Each field is
-// as wide as the problem asks for, and tasks have what is left: 16 bits or more.
+// where all behind the priority is how lower() numbers the tasks of an op in one pass: the place of
+// an event is that in its step of the script. Each field is as wide as the problem asks for, and
+// tasks have what is left: 16 bits or more.
 #pragma once
 
 #include <cstddef>
@@ -34,42 +34,45 @@ public:
         return of(priority, micro_batch) | (std::uint64_t{1} << (micro_batch_shift_ - 1)) |
                static_cast<std::uint64_t>(part);
     }
-    /// The others have turn 0.
-    [[nodiscard]] std::uint64_t in_turn(std::uint64_t key, std::int32_t turn) const {
-        return turns_ > 1 ? key | (static_cast<std::uint64_t>(turn) << turn_shift_) : key;
+    /// The others have schedule key 0.
+    [[nodiscard]] std::uint64_t with_schedule_key(std::uint64_t key,
+                                                  std::int32_t schedule_key) const {
+        return schedule_keys_ > 1
+                   ? key | (static_cast<std::uint64_t>(schedule_key) << schedule_key_shift_)
+                   : key;
     }
 
-    /// Turns of a device; 1: there is no schedule.
-    [[nodiscard]] int turns() const { return turns_; }
+    /// Schedule keys of a device; 1: there is no schedule.
+    [[nodiscard]] int schedule_keys() const { return schedule_keys_; }
     /// An event has fewer tasks than that.
     [[nodiscard]] std::size_t most_tasks() const { return std::size_t{1} << event_shift_; }
 
-    [[nodiscard]] std::uint64_t turn(std::uint64_t key) const {
-        return turns_ > 1 ? key >> turn_shift_ : 0;
+    [[nodiscard]] std::uint64_t schedule_key(std::uint64_t key) const {
+        return schedule_keys_ > 1 ? key >> schedule_key_shift_ : 0;
     }
     [[nodiscard]] std::uint64_t priority(std::uint64_t key) const {
-        return in_turn_zero(key) >> priority_shift_;
+        return without_schedule_key(key) >> priority_shift_;
     }
     [[nodiscard]] std::uint64_t micro_batch(std::uint64_t key) const {
         return without_priority(key) >> micro_batch_shift_;
     }
-    /// Nor turn.
+    /// Nor schedule key.
     [[nodiscard]] std::uint64_t without_priority(std::uint64_t key) const {
         return key & ((std::uint64_t{1} << priority_shift_) - 1);
     }
 
 private:
     SlotKeys() = default;
-    [[nodiscard]] std::uint64_t in_turn_zero(std::uint64_t key) const {
-        return turns_ > 1 ? key & ((std::uint64_t{1} << turn_shift_) - 1) : key;
+    [[nodiscard]] std::uint64_t without_schedule_key(std::uint64_t key) const {
+        return schedule_keys_ > 1 ? key & ((std::uint64_t{1} << schedule_key_shift_) - 1) : key;
     }
     [[nodiscard]] std::uint64_t of(std::int32_t priority, int micro_batch) const {
         return (static_cast<std::uint64_t>(priority) << priority_shift_) |
                (static_cast<std::uint64_t>(micro_batch) << micro_batch_shift_);
     }
 
-    int turns_ = 1;
-    int turn_shift_ = 0;
+    int schedule_keys_ = 1;
+    int schedule_key_shift_ = 0;
     int priority_shift_ = 0;
     int micro_batch_shift_ = 0;
     int event_shift_ = 0;

@@ -11,8 +11,8 @@
 
 namespace partita::plan {
 
-IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes)
-    : graph_(resource_count, std::move(lanes)), ready_(graph_) {}
+IncrementalTimeline::IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets)
+    : graph_(resource_count, std::move(resource_sets)), ready_(graph_) {}
 
 std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> tasks, Time limit) {
     check_settled();
@@ -25,7 +25,7 @@ std::optional<Time> IncrementalTimeline::evaluate(std::span<const SlotTask> task
     const auto loads = graph_.loads();
     if (std::any_of(loads.begin(), loads.end(), [&](std::int64_t l) { return l > limit_; })) {
         ++effort_.rejected_by_load;
-        graph_.undo();
+        graph_.reject();
         return std::nullopt;
     }
     if (!replay() || new_makespan_ > limit_) {
@@ -49,7 +49,7 @@ void IncrementalTimeline::reject() {
 
 void IncrementalTimeline::forget_change() {
     for (const Slot slot : graph_.changed()) marks_[at(slot)].changed = -1;
-    graph_.undo();
+    graph_.reject();
 }
 
 void IncrementalTimeline::accept() {
@@ -111,7 +111,7 @@ void IncrementalTimeline::collect_placed(std::int32_t from) {
             const auto [slot, start] = log_[at(i)];
             const SlotGraph::Node& node = graph_[slot];
             marks_[at(slot)].position = from + static_cast<std::int32_t>(placed_.size());
-            placed_.push_back({start, start + node.duration, slot, node.lane, kNotKnown});
+            placed_.push_back({start, start + node.duration, slot, node.resource_set, kNotKnown});
         }
     }
 }
@@ -125,7 +125,7 @@ void IncrementalTimeline::follow(const Segment& segment, std::int32_t from) {
     };
     for (std::int32_t i = segment.begin; i < segment.end; ++i) {
         placed_.push_back({starts_[at(i)] + segment.shift, ends_[at(i)] + segment.shift,
-                           order_[at(i)], lanes_[at(i)], ready_at(ready_at_[at(i)])});
+                           order_[at(i)], resource_sets_[at(i)], ready_at(ready_at_[at(i)])});
     }
     if (further == 0) return;
     for (std::int32_t i = segment.begin; i < segment.end; ++i) {
@@ -138,14 +138,14 @@ void IncrementalTimeline::put_placed(std::int32_t from) {
     order_.resize(size);
     starts_.resize(size);
     ends_.resize(size);
-    lanes_.resize(size);
+    resource_sets_.resize(size);
     ready_at_.resize(size);
     for (std::size_t i = 0; i < placed_.size(); ++i) {
         const Placed& task = placed_[i];
         order_[at(from) + i] = task.slot;
         starts_[at(from) + i] = task.start;
         ends_[at(from) + i] = task.end;
-        lanes_[at(from) + i] = task.lane;
+        resource_sets_[at(from) + i] = task.resource_set;
         ready_at_[at(from) + i] = task.ready_at;
     }
 }
@@ -196,7 +196,7 @@ void IncrementalTimeline::keep_occupied(std::int32_t from) {
             std::copy_n(latest_.begin(), resources, last_.begin() + here(i / kStride));
             std::copy_n(done_so_far_.begin(), resources, done_.begin() + here(i / kStride));
         }
-        for (const std::int32_t r : graph_.resources(lanes_[at(i)])) {
+        for (const std::int32_t r : graph_.resources(resource_sets_[at(i)])) {
             latest_[at(r)] = order_[at(i)];
             done_so_far_[at(r)] += ends_[at(i)] - starts_[at(i)];
         }

@@ -8,25 +8,27 @@
 //     after             ════════╪▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓╪════════════════════╪▓▓▓▓▓▓▓▓▓╪══════════════▶
 //                        kept     replayed        spliced: + d         replayed    spliced: + d'
 //
-// The scheduling rule is that of plan/simulation/simulate.h with keys that depend on no timeline: commit the ready task
-// with the smallest (earliest feasible start, key). Replaying simulates it from one end of a task to the
-// next, from the state of the timeline before at the first time that matters to a changed task:
+// The scheduling rule is that of plan/simulation/simulate.h with keys that depend on no timeline:
+// commit the ready task with the smallest (earliest feasible start, key). Replaying simulates it
+// from one end of a task to the next, from the state of the timeline before at the first time that
+// matters to a changed task:
 //
 //     tasks end     their resources are free, and what waited for nothing else is ready
 //     splice?       are those that run the same as before, each d later, and what has started the same?
 //     tasks start   the ready ones that can (ready_queues.h)
 //
-// Splicing is exact, as nothing starts before now: what comes depends on what has started, and on what runs
-// for how much longer. Then the timeline before is followed, d later, until the next task that differs.
+// Splicing is exact, as nothing starts before now: what comes depends on what has started, and on
+// what runs for how much longer. Then the timeline before is followed, d later, until the next task
+// that differs.
 //
 // A limit ends an evaluation as soon as it is proved to be exceeded: what is left to do on some
 // resource does not fit any more. The answer is the same as that of a whole simulation.
 //
-// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3; conservative cut-offs as in branch
-// and bound.
+// Source: the delta simulation of Jia et al., MLSys 2019, section 5.3; conservative cut-offs as in
+// branch and bound.
 //
-// Cost: proportional to what is replayed, plus what is rebuilt when a change is accepted: the timeline
-// from the first task that differs on. Everything takes time: durations are positive.
+// Cost: proportional to what is replayed, plus what is rebuilt when a change is accepted: the
+// timeline from the first task that differs on. Everything takes time: durations are positive.
 // Threads: one object per thread.
 #pragma once
 
@@ -54,15 +56,15 @@ struct TimelineEffort {
 
 class IncrementalTimeline {
 public:
-    IncrementalTimeline(int resource_count, Csr<std::int32_t> lanes);
+    IncrementalTimeline(int resource_count, Csr<std::int32_t> resource_sets);
     IncrementalTimeline(const IncrementalTimeline&) = delete;
     IncrementalTimeline& operator=(const IncrementalTimeline&) = delete;
 
-    /// For new lanes only; everything else changes through evaluate().
+    /// For new resource sets only; everything else changes through evaluate().
     [[nodiscard]] SlotGraph& graph() { return graph_; }
 
-    /// The makespan after a change of these slots; nullopt: more than `limit`. The change is pending
-    /// until accept() or reject(). Throws std::logic_error when the graph becomes cyclic.
+    /// The makespan after a change of these slots; nullopt: more than `limit`. The change is
+    /// pending until accept() or reject(). Throws std::logic_error when the graph becomes cyclic.
     std::optional<Time> evaluate(std::span<const SlotTask> tasks, Time limit = Time::max());
     /// After an evaluation that returned a time.
     void accept();
@@ -116,7 +118,7 @@ private:
         std::int64_t start = 0;
         std::int64_t end = 0;
         Slot slot = -1;
-        std::int32_t lane = -1;
+        std::int32_t resource_set = -1;
         std::int32_t ready_at = kNotKnown;
     };
     static constexpr std::int32_t kNotKnown = -1;
@@ -181,13 +183,13 @@ private:
     std::vector<Slot> order_;
     std::vector<std::int64_t> starts_;
     std::vector<std::int64_t> ends_;
-    std::vector<std::int32_t> lanes_;
+    std::vector<std::int32_t> resource_sets_;
     std::vector<std::int64_t> ends_before_;     ///< largest end before
     std::vector<std::int64_t> ends_after_;      ///< largest end from here on
     std::vector<std::int32_t> ready_at_;        ///< all its predecessors are before this position
     std::vector<std::int32_t> least_ready_at_;  ///< of kStride positions each
-    /// At positions 0, kStride, ..., per resource: the task that began there last, and for how long it was
-    /// occupied.
+    /// At positions 0, kStride, ..., per resource: the task that began there last, and for how long
+    /// it was occupied.
     std::vector<Slot> last_;
     std::vector<std::int64_t> done_;
     std::vector<Mark> marks_;  ///< per slot
@@ -206,7 +208,7 @@ private:
     std::uint32_t restart_ = 0;  ///< number of it
     std::int32_t restart_position_ = 0;
     std::int64_t now_ = 0;
-    ReadyLanes ready_;
+    ReadyQueues ready_;
     std::vector<Running> running_;  ///< by end, the next one last
     std::vector<std::int64_t>
         rest_;                 ///< per resource: durations of all tasks that have not started

@@ -65,7 +65,7 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
     running_.clear();
     find_running(restart_position_, relevant);
     for (const Slot slot : found_running_) {
-        ready_.occupy(graph_[slot].lane);
+        ready_.occupy(graph_[slot].resource_set);
         run(slot, end_of(slot) + shift);
     }
     find_ready();
@@ -74,8 +74,8 @@ void IncrementalTimeline::restart(std::int64_t relevant, std::int64_t shift) {
 /// From the checkpoint before.
 void IncrementalTimeline::find_rest() {
     rest_.assign(graph_.loads().begin(), graph_.loads().end());
-    const auto add = [&](std::int32_t lane, std::int64_t duration) {
-        for (const std::int32_t r : graph_.resources(lane)) rest_[at(r)] += duration;
+    const auto add = [&](std::int32_t resource_set, std::int64_t duration) {
+        for (const std::int32_t r : graph_.resources(resource_set)) rest_[at(r)] += duration;
     };
     if (!order_.empty()) {
         const std::int32_t block = std::min(restart_position_, size() - 1) / kStride;
@@ -83,15 +83,16 @@ void IncrementalTimeline::find_rest() {
             rest_[r] -= done_[at(block) * rest_.size() + r];
         }
         for (std::int32_t i = block * kStride; i < restart_position_; ++i) {
-            add(lanes_[at(i)], starts_[at(i)] - ends_[at(i)]);
+            add(resource_sets_[at(i)], starts_[at(i)] - ends_[at(i)]);
         }
     }
     for (std::size_t i = 0; i < windows_.size(); ++i) {
         const Slot slot = graph_.changed()[i];
         const SlotGraph::Before& before = graph_.before(i);
-        const bool began_before = before.lane >= 0 && mark(slot).position < restart_position_;
-        if (began_before) add(before.lane, before.duration);
-        if (windows_[i].has_started) add(graph_[slot].lane, -graph_[slot].duration);
+        const bool began_before =
+            before.resource_set >= 0 && mark(slot).position < restart_position_;
+        if (began_before) add(before.resource_set, before.duration);
+        if (windows_[i].has_started) add(graph_[slot].resource_set, -graph_[slot].duration);
     }
 }
 
@@ -149,7 +150,7 @@ std::int32_t IncrementalTimeline::unfinished(Slot slot) const {
 /// False: what its resources still have to do does not fit any more.
 bool IncrementalTimeline::begin(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
-    for (const std::int32_t r : graph_.resources(node.lane)) {
+    for (const std::int32_t r : graph_.resources(node.resource_set)) {
         std::int64_t& rest = rest_[at(r)];
         if (now_ + rest > limit_) return false;
         rest -= node.duration;
@@ -195,7 +196,7 @@ void IncrementalTimeline::end_tasks() {
     }
     for (const Slot slot : ended_) {
         marks_[at(slot)].waits = kEnded;
-        ready_.release(graph_[slot].lane);
+        ready_.release(graph_[slot].resource_set);
         for (const Slot next : graph_.successors(slot)) {
             Mark& of = marks_[at(next)];
             if (of.restart != restart_) {

@@ -2,12 +2,13 @@
 //
 // Where the accepted timeline can be followed again.
 //
-// Let the unchanged tasks that have started be those that had started there, and let those that run end as much
-// later, no changed one among them. Then what comes is the same, as much later, until a changed task matters
-// (next_relevant): one that starts there, one that is ready here, or what waits for either.
+// Let the unchanged tasks that have started be those that had started there, and let those that run
+// end as much later, no changed one among them. Then what comes is the same, as much later, until a
+// changed task matters (next_relevant): one that starts there, one that is ready here, or what
+// waits for either.
 //
-// Tried and not kept: tasks that end elsewhere where nothing that is ready waits for them or for their
-// resources. Among mixed states something nearly always does.
+// Tried and not kept: tasks that end elsewhere where nothing that is ready waits for them or for
+// their resources. Among mixed states something nearly always does.
 #include <algorithm>
 
 #include "plan/incremental/timeline.h"
@@ -60,8 +61,8 @@ bool IncrementalTimeline::runs_the_same(std::int32_t position, std::int64_t shif
     return found_running_.size() == running_.size();
 }
 
-/// Until when the accepted timeline can be followed from a position on, where only changed tasks are in
-/// another state; kNever: to its end.
+/// Until when the accepted timeline can be followed from a position on, where only changed tasks
+/// are in another state; kNever: to its end.
 std::int64_t IncrementalTimeline::next_relevant(std::int32_t position) const {
     const std::int64_t now = starts_[at(position)];
     std::int64_t first = kNever;
@@ -87,8 +88,8 @@ std::int64_t IncrementalTimeline::next_relevant(std::int32_t position) const {
     return first;
 }
 
-/// When a task is ready, in times of the accepted timeline, which is as now; kNever: it waits for a changed
-/// one.
+/// When a task is ready, in times of the accepted timeline, which is as now; kNever: it waits for a
+/// changed one.
 std::int64_t IncrementalTimeline::ready_before(Slot slot, std::int64_t now) const {
     std::int64_t ready = now;
     for (const Slot p : graph_[slot].predecessors) {

@@ -34,11 +34,12 @@ std::int64_t IncrementalTimeline::find_windows() {
     return first;
 }
 
-/// A task whose duration alone differs matters when it starts: until then it waits, or not, as before.
+/// A task whose duration alone differs matters when it starts: until then it waits, or not, as
+/// before.
 bool IncrementalTimeline::waits_alike(std::size_t index) const {
     const SlotGraph::Before& before = graph_.before(index);
     const SlotGraph::Node& now = graph_[graph_.changed()[index]];
-    return before.lane == now.lane && before.key == now.key &&
+    return before.resource_set == now.resource_set && before.key == now.key &&
            before.predecessors == now.predecessors &&
            std::none_of(now.predecessors.begin(), now.predecessors.end(),
                         [&](Slot p) { return mark(p).changed >= 0; });
@@ -60,12 +61,13 @@ void IncrementalTimeline::find_running(std::int32_t position, std::int64_t time)
     latest_.assign(here, here + static_cast<std::ptrdiff_t>(resources));
     for (std::int32_t i = block * kStride; i < position; ++i) {
         if (ends_[at(i)] <= time) continue;
-        for (const std::int32_t r : graph_.resources(lanes_[at(i)])) latest_[at(r)] = order_[at(i)];
+        for (const std::int32_t r : graph_.resources(resource_sets_[at(i)]))
+            latest_[at(r)] = order_[at(i)];
     }
     for (std::size_t r = 0; r < resources; ++r) {
         const Slot slot = latest_[r];
         if (slot < 0 || end_of(slot) <= time) continue;
-        const auto first = graph_.resources(lanes_[at(mark(slot).position)])[0];
+        const auto first = graph_.resources(resource_sets_[at(mark(slot).position)])[0];
         if (at(first) == r) found_running_.push_back(slot);
     }
 }

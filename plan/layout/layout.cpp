@@ -23,8 +23,9 @@ bool is_in(const TensorRule& tensor, int factor) {
     });
 }
 
-/// Parts of blocks have holes. No operator has a window with holes (graph/operators/part_op.h); and of a reduction
-/// over one operand alone, such as the rows that indices select, nothing would follow from them.
+/// Parts of blocks have holes. No operator has a window with holes (graph/operators/part_op.h); and
+/// of a reduction over one operand alone, such as the rows that indices select, nothing would
+/// follow from them.
 bool may_have_blocks(const OpRule& rule, int factor) {
     int operands = 0;
     for (const TensorRule& operand : rule.operands) {

@@ -12,8 +12,8 @@
 //     gradient of w k0 +0 | k1 +0 | k0 +1 | k1 +1       its dual: partial over m
 //
 // A piece holds a region of the tensor and is one of `summands` addends: the value of an element is
-// the sum (or whatever `combine` says) over the distinct summands of the pieces that hold it. Pieces
-// with equal region and summand are replicas.
+// the sum (or whatever `combine` says) over the distinct summands of the pieces that hold it.
+// Pieces with equal region and summand are replicas.
 //
 // Source: RULES.md 1-3, 6-8, 10, 11.
 #pragma once
@@ -123,13 +123,13 @@ struct Axis {
     std::int64_t blocks = 1;
 };
 
-/// The index-th part of what an axis of kind factor splits: `positions` of `extent`, all of them when
-/// it has blocks.
+/// The index-th part of what an axis of kind factor splits: `positions` of `extent`, all of them
+/// when it has blocks.
 graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
                             std::int64_t extent, int index);
 
-/// Parts of an op under a config: part p has digit (p / stride) % degree on each axis, the last axis
-/// fastest.
+/// Parts of an op under a config: part p has digit (p / stride) % degree on each axis, the last
+/// axis fastest.
 class Parts {
 public:
     /// `config` must be legal (plan::find_fault() of config_legality.h). `base`: the positions that
@@ -171,9 +171,9 @@ std::vector<std::int32_t> regions_of_parts(const graph::OpRule& rule,
                                            const graph::TensorRule& tensor, const Parts& parts,
                                            const graph::Shape& shape, RegionTable& regions);
 
-/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1; "n/3" is the factor
-/// n in 3 blocks, each of which is split: q, k and v of a fused projection. nullopt: no such factor or
-/// operand, or blocks that do not divide it (1 is not written).
+/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1; "n/3" is the
+/// factor n in 3 blocks, each of which is split: q, k and v of a fused projection. nullopt: no such
+/// factor or operand, or blocks that do not divide it (1 is not written).
 std::optional<Axis> axis_of(const graph::OpRule& rule, const FactorDegree& degree);
 
 }  // namespace partita::plan

@@ -17,6 +17,7 @@ using cost::Collective;
 
 Reshard ReshardPlanner::plan(const Layout& from, const Layout& to, RegionTable& regions,
                              const cost::Machine& machine) {
+    assert(!to.is_partial() || to.summands == from.summands);
     from_ = &from;
     to_ = &to;
     regions_ = &regions;
@@ -412,12 +413,6 @@ Reshard ReshardPlanner::given() {
             std::span{reshard.lists.items}.subspan(run.begin, run.end - run.begin);
     }
     return reshard;
-}
-
-Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
-                     const cost::Machine& machine) {
-    assert(!to.is_partial() || to.summands == from.summands);
-    return ReshardPlanner().plan(from, to, regions, machine);
 }
 
 std::int32_t local_source(const Layout& from, const Piece& piece, const RegionTable& regions) {

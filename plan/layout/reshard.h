@@ -14,9 +14,9 @@
 //     summands, same devices           all of it | parts            all-reduce | reduce-scatter
 //     anything else                                                 copies of the intersections
 //
-// Parts may overlap where windows do: whoever gives them packs one message per rank. Messages are one
-// piece of memory; where they are none of the old or the new piece (all but a split of its first dims
-// that are longer than 1), they are packed or unpacked.
+// Parts may overlap where windows do: whoever gives them packs one message per rank. Messages are
+// one piece of memory; where they are none of the old or the new piece (all but a split of its
+// first dims that are longer than 1), they are packed or unpacked.
 //
 // A partial layout whose group has no name is first resolved in place (an all-reduce per region),
 // then resharded. Copies are always right, so every pair of layouts has a reshard.
@@ -85,12 +85,6 @@ struct Reshard {
         std::vector<Supply::Item> items;
     } lists;
 };
-
-/// `from` is where a tensor lies: regions of a summand are equal or disjoint (windowed gradients,
-/// whose summands differ, excepted). `to` is not partial, or has the summands of `from`.
-/// Deterministic; O(pieces of `from` * pieces of `to`).
-Reshard plan_reshard(const Layout& from, const Layout& to, RegionTable& regions,
-                     const cost::Machine& machine);
 
 /// The piece of `from` on the same device that holds all elements of `piece`; -1: there is none.
 std::int32_t local_source(const Layout& from, const Piece& piece, const RegionTable& regions);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which collective takes a group of old pieces to a group of new ones: the table of reshard.h. Private
-// to reshard.cpp.
+// Which collective takes a group of old pieces to a group of new ones: the table of reshard.h.
+// Private to reshard.cpp.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ constexpr bool may_have_name(std::size_t sources, std::size_t targets) {
     return sources == targets ? sources > 1 : sources == 1 || targets == 1;
 }
 
-/// nullopt: no collective does exactly that. What nobody holds (gradients with gaps) has no place in
-/// one.
+/// nullopt: no collective does exactly that. What nobody holds (gradients with gaps) has no place
+/// in one.
 std::optional<NamedGroup> name_of_group(const SideShape& from, const SideShape& to,
                                         const Exchange& exchange);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// plan_reshard() with memory that it keeps: who plans thousands of reshards keeps one.
+// Finds reshards (reshard.h), with memory that it keeps: who plans thousands of them keeps one.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,10 @@ namespace partita::plan {
 
 class ReshardPlanner {
 public:
-    /// As plan_reshard(). The memory that is kept has the size of the largest reshard so far.
+    /// `from` is where a tensor lies: regions of a summand are equal or disjoint (windowed
+    /// gradients, whose summands differ, excepted). `to` is not partial, or has the summands of
+    /// `from`. Deterministic; O(pieces of `from` * pieces of `to`). The memory that is kept has the
+    /// size of the largest reshard so far.
     Reshard plan(const Layout& from, const Layout& to, RegionTable& regions,
                  const cost::Machine& machine);
 

@@ -66,8 +66,8 @@ std::set<std::pair<int, int>> links_between(const Problem& problem, const Device
     return links;
 }
 
-/// The place of each stage in the order of the data, ties by number. Where stages send to each other
-/// in a circle, the one that appears first goes first.
+/// The place of each stage in the order of the data, ties by number. Where stages send to each
+/// other in a circle, the one that appears first goes first.
 std::vector<std::int32_t> places_of(const std::set<std::pair<int, int>>& links, int stages) {
     std::vector<int> waits_for(static_cast<std::size_t>(stages), 0);
     for (const auto& [from, to] : links) ++waits_for[static_cast<std::size_t>(to)];

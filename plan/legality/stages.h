@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The pipeline in a strategy. Nobody declares stages: a stage is a set of devices that share ops,
-// and the model passes the stages in the order of its data. Where it comes back to a stage, a second
-// chunk begins.
+// and the model passes the stages in the order of its data. Where it comes back to a stage, a
+// second chunk begins.
 //
 //     ops         a    b    c    d    e    f         devices of a, b: {0, 1}; of c, d: {2}; ...
 //     stage       0 ── 0 ── 1 ── 1 ── 0 ── 1

@@ -18,10 +18,10 @@ Pipeline pipeline_in(const Problem& problem, const Strategy& strategy) {
 
 }  // namespace
 
-Turns::Turns(const Problem& problem, const Strategy& strategy)
-    : Turns(problem, strategy.policy, pipeline_in(problem, strategy)) {}
+BlockOrder::BlockOrder(const Problem& problem, const Strategy& strategy)
+    : BlockOrder(problem, strategy.policy, pipeline_in(problem, strategy)) {}
 
-Turns::Turns(const Problem& problem, const Policy& policy, Pipeline pipeline)
+BlockOrder::BlockOrder(const Problem& problem, const Policy& policy, Pipeline pipeline)
     : micro_batches_(policy.micro_batches), pipeline_(std::move(pipeline)) {
     const Schedule schedule = policy.schedule;
     if (schedule.kind == ScheduleKind::none) return;
@@ -30,38 +30,39 @@ Turns::Turns(const Problem& problem, const Policy& policy, Pipeline pipeline)
                               .training = problem.mode() == Mode::training};
     const std::size_t positions =
         static_cast<std::size_t>(pipeline_.stages) * static_cast<std::size_t>(schedule.chunks);
-    turns_.assign(kPasses * positions * static_cast<std::size_t>(micro_batches_), -1);
+    schedule_keys_.assign(kPasses * positions * static_cast<std::size_t>(micro_batches_), -1);
     for (int stage = 0; stage < pipeline_.stages; ++stage) {
-        std::int32_t turn = 0;
+        std::int32_t schedule_key = 0;
         for (const Block& block : sequence_of(schedule, shape, stage)) {
             const int position = stage + pipeline_.stages * block.chunk;
-            turns_[index_of(position, block.micro_batch,
-                            block.backward ? Pass::backward : Pass::forward)] = turn++;
+            schedule_keys_[index_of(position, block.micro_batch,
+                                    block.backward ? Pass::backward : Pass::forward)] =
+                schedule_key++;
         }
     }
 }
 
-std::size_t Turns::index_of(int position, int micro_batch, Pass pass) const {
+std::size_t BlockOrder::index_of(int position, int micro_batch, Pass pass) const {
     const auto row = static_cast<std::size_t>(position) * static_cast<std::size_t>(micro_batches_);
     return pass_row(row + static_cast<std::size_t>(micro_batch), pass);
 }
 
-std::int32_t Turns::of(graph::OpId op, int micro_batch, Pass pass) const {
-    if (turns_.empty() || !pipeline_.has(op)) return -1;
-    return turns_[index_of(pipeline_.position[op.index()], micro_batch, pass)];
+std::int32_t BlockOrder::of(graph::OpId op, int micro_batch, Pass pass) const {
+    if (schedule_keys_.empty() || !pipeline_.has(op)) return -1;
+    return schedule_keys_[index_of(pipeline_.position[op.index()], micro_batch, pass)];
 }
 
 namespace {
 
 /// A block on one device.
-using BlockKey = std::pair<std::int32_t, std::int32_t>;  // device, turn
+using BlockKey = std::pair<std::int32_t, std::int32_t>;  // device, schedule key
 
 BlockKey block_of(const Task& task) {
-    return {task.device, task.turn};
+    return {task.device, task.schedule_key};
 }
 
-/// Of every task whether another of its block comes before it, or after it. Seen through one task of
-/// no block, so that a collective inside a block counts as part of it.
+/// Of every task whether another of its block comes before it, or after it. Seen through one task
+/// of no block, so that a collective inside a block counts as part of it.
 struct Inside {
     std::vector<char> has_before;
     std::vector<char> has_after;
@@ -74,8 +75,8 @@ Inside find_inside(const std::vector<Task>& tasks,
     std::vector<std::pair<TaskId, TaskId>> into;    // (task of no block, of a block)
     std::vector<std::pair<TaskId, TaskId>> out_of;  // the same
     for (const auto& [before, after] : edges) {
-        const bool from_block = task(before).turn >= 0;
-        const bool to_block = task(after).turn >= 0;
+        const bool from_block = task(before).schedule_key >= 0;
+        const bool to_block = task(after).schedule_key >= 0;
         if (from_block && to_block && block_of(task(before)) == block_of(task(after))) {
             inside.has_after[static_cast<std::size_t>(before)] = 1;
             inside.has_before[static_cast<std::size_t>(after)] = 1;
@@ -111,7 +112,7 @@ void add_control_edges(const std::vector<Task>& tasks,
     const Inside inside = find_inside(tasks, edges);
     std::map<BlockKey, Ends> blocks;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-        if (tasks[i].turn < 0) continue;
+        if (tasks[i].schedule_key < 0) continue;
         Ends& ends = blocks[block_of(tasks[i])];
         if (inside.has_before[i] == 0) ends.first.push_back(static_cast<TaskId>(i));
         if (inside.has_after[i] == 0) ends.last.push_back(static_cast<TaskId>(i));
@@ -125,29 +126,29 @@ void add_control_edges(const std::vector<Task>& tasks,
     }
 }
 
-void spread_turns(TaskGraph& graph) {
+void spread_schedule_keys(TaskGraph& graph) {
     const std::vector<TaskId> order = topological_order(graph);
-    std::vector<std::int32_t> turns;
-    turns.reserve(graph.size());
-    for (const Task& task : graph.tasks) turns.push_back(task.turn);
-    const auto is_free = [&](std::size_t i) { return graph.tasks[i].turn < 0; };
+    std::vector<std::int32_t> schedule_keys;
+    schedule_keys.reserve(graph.size());
+    for (const Task& task : graph.tasks) schedule_keys.push_back(task.schedule_key);
+    const auto is_free = [&](std::size_t i) { return graph.tasks[i].schedule_key < 0; };
     for (const TaskId id : order) {
         const auto i = static_cast<std::size_t>(id);
         for (const TaskId next : graph.successors[i]) {
             const auto n = static_cast<std::size_t>(next);
-            if (is_free(n)) turns[n] = std::max(turns[n], turns[i]);
+            if (is_free(n)) schedule_keys[n] = std::max(schedule_keys[n], schedule_keys[i]);
         }
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
         const auto i = static_cast<std::size_t>(*it);
-        if (turns[i] >= 0) continue;
+        if (schedule_keys[i] >= 0) continue;
         std::int32_t earliest = std::numeric_limits<std::int32_t>::max();
         for (const TaskId next : graph.successors[i]) {
-            earliest = std::min(earliest, turns[static_cast<std::size_t>(next)]);
+            earliest = std::min(earliest, schedule_keys[static_cast<std::size_t>(next)]);
         }
-        turns[i] = graph.successors[i].empty() ? 0 : earliest;
+        schedule_keys[i] = graph.successors[i].empty() ? 0 : earliest;
     }
-    for (std::size_t i = 0; i < graph.size(); ++i) graph.tasks[i].turn = turns[i];
+    for (std::size_t i = 0; i < graph.size(); ++i) graph.tasks[i].schedule_key = schedule_keys[i];
 }
 
 }  // namespace partita::plan

@@ -38,7 +38,7 @@ std::map<int, std::vector<Lowering::FetchStep>> Lowering::fetch_steps() const {
     for (const Fetch& fetch : fetches_) {
         for (const TaskId reader : fetch.readers) {
             const Task& task = build_.task(reader);
-            if (scheduled && task.turn < 0) continue;
+            if (scheduled && task.schedule_key < 0) continue;
             std::vector<FetchStep>& of_device = steps[task.device];
             // All fetches of an op follow each other.
             if (of_device.empty() || of_device.back().reader != reader) {
@@ -49,7 +49,7 @@ std::map<int, std::vector<Lowering::FetchStep>> Lowering::fetch_steps() const {
     }
     for (auto& [device, of_device] : steps) {
         std::stable_sort(of_device.begin(), of_device.end(), [&](const auto& a, const auto& b) {
-            return build_.task(a.reader).turn < build_.task(b.reader).turn;
+            return build_.task(a.reader).schedule_key < build_.task(b.reader).schedule_key;
         });
     }
     return steps;
@@ -83,8 +83,8 @@ auto of_device(const std::vector<std::pair<int, TaskId>>& entries, int device) {
 }  // namespace
 
 /// Nothing that is fetched depends on anything: without a limit all parameters would be fetched at
-/// once, and their gradients wait for the fetches. A device fetches for an op while the op before it
-/// runs, no earlier, and when the gradients of the op before these two are gone (as FSDP does).
+/// once, and their gradients wait for the fetches. A device fetches for an op while the op before
+/// it runs, no earlier, and when the gradients of the op before these two are gone (as FSDP does).
 void Lowering::limit_fetches() {
     std::vector<ByDevice> fetching;
     std::vector<ByDevice> gradients;

@@ -14,7 +14,7 @@ using cost::Collective;
 
 namespace {
 
-/// At most that share of the time is left when those are joined that only end together.
+/// At most that share of the time is left when those are fused that only end together.
 constexpr double kMostLeftOfEqualEnds = 0.75;
 
 bool is_exchange(Collective kind) {
@@ -23,7 +23,7 @@ bool is_exchange(Collective kind) {
 }
 
 /// What collectives must have in common.
-struct Likeness {
+struct FusionSignature {
     bool exchange = false;
     Collective kind = Collective::all_to_all;  ///< of those that are no exchanges
     std::vector<std::int32_t> devices;         ///< of exchanges rising, else in order of rank
@@ -32,49 +32,49 @@ struct Likeness {
     bool updated = false;
     graph::Combine combine = graph::Combine::none;
     graph::DType dtype = graph::DType::undefined;  ///< of those that combine
-    friend auto operator<=>(const Likeness&, const Likeness&) = default;
+    friend auto operator<=>(const FusionSignature&, const FusionSignature&) = default;
 };
 
-Likeness likeness_of(const Problem& problem, const Joinable& of) {
+FusionSignature signature_of(const Problem& problem, const FusibleCollective& of) {
     const Task& task = *of.task;
-    Likeness likeness{.exchange = is_exchange(task.collective),
-                      .devices = {of.devices.begin(), of.devices.end()},
-                      .micro_batch = task.micro_batch,
-                      .gradient = task.gradient,
-                      .updated = task.updated,
-                      .combine = task.combine};
-    if (likeness.exchange) {
-        std::sort(likeness.devices.begin(), likeness.devices.end());
+    FusionSignature signature{.exchange = is_exchange(task.collective),
+                              .devices = {of.devices.begin(), of.devices.end()},
+                              .micro_batch = task.micro_batch,
+                              .gradient = task.gradient,
+                              .updated = task.updated,
+                              .combine = task.combine};
+    if (signature.exchange) {
+        std::sort(signature.devices.begin(), signature.devices.end());
     } else {
-        likeness.kind = task.collective;
+        signature.kind = task.collective;
     }
     if (cost::reduces(task.collective)) {
-        likeness.dtype = problem.graph().tensor(task.tensor).dtype;
+        signature.dtype = problem.graph().tensor(task.tensor).dtype;
     }
-    return likeness;
+    return signature;
 }
 
 /// One tensor that moves twice would no longer know which values belong together.
-bool has_repeated_tensor(std::span<const Joinable> around, const Join& join) {
+bool has_repeated_tensor(std::span<const FusibleCollective> around, const FusedCollective& fused) {
     std::vector<graph::TensorId> tensors;
-    for (const std::size_t i : join.members) tensors.push_back(around[i].task->tensor);
+    for (const std::size_t i : fused.members) tensors.push_back(around[i].task->tensor);
     std::sort(tensors.begin(), tensors.end());
     return std::adjacent_find(tensors.begin(), tensors.end()) != tensors.end();
 }
 
 /// What the rank with the most of it gives or gets, as an all-to-all counts: padded.
-Bytes exchanged(std::span<const Joinable> around, const Join& join) {
-    const auto count = static_cast<std::int64_t>(join.devices.size());
-    std::vector<std::int64_t> given(join.devices.size(), 0);
-    std::vector<std::int64_t> got(join.devices.size(), 0);
-    for (const std::size_t m : join.members) {
+Bytes exchanged(std::span<const FusibleCollective> around, const FusedCollective& fused) {
+    const auto count = static_cast<std::int64_t>(fused.devices.size());
+    std::vector<std::int64_t> given(fused.devices.size(), 0);
+    std::vector<std::int64_t> got(fused.devices.size(), 0);
+    for (const std::size_t m : fused.members) {
         const Task& member = *around[m].task;
         const std::int64_t all = member.bytes.raw();
         const std::int64_t share = (all + count - 1) / count;
         const bool scatters = member.collective == Collective::scatter;
         const bool gathers = member.collective == Collective::gather;
-        for (std::size_t i = 0; i < join.devices.size(); ++i) {
-            const bool root = join.devices[i] == member.device;
+        for (std::size_t i = 0; i < fused.devices.size(); ++i) {
+            const bool root = fused.devices[i] == member.device;
             const bool to_all = !scatters && !gathers;
             given[i] += to_all || (scatters && root) ? all : gathers ? share : 0;
             got[i] += to_all || (gathers && root) ? all : scatters ? share : 0;
@@ -84,71 +84,76 @@ Bytes exchanged(std::span<const Joinable> around, const Join& join) {
                           *std::max_element(got.begin(), got.end())));
 }
 
-/// nullopt: they cannot be joined.
-std::optional<Join> joined(const Problem& problem, std::span<const Joinable> around,
-                           const Likeness& likeness, std::vector<std::size_t> members) {
-    Join join{.members = std::move(members), .devices = likeness.devices};
-    if (has_repeated_tensor(around, join)) return std::nullopt;
-    if (likeness.exchange) {
-        join.bytes = exchanged(around, join);
+/// nullopt: they cannot be fused.
+std::optional<FusedCollective> fused(const Problem& problem,
+                                     std::span<const FusibleCollective> around,
+                                     const FusionSignature& signature,
+                                     std::vector<std::size_t> members) {
+    FusedCollective fused{.members = std::move(members), .devices = signature.devices};
+    if (has_repeated_tensor(around, fused)) return std::nullopt;
+    if (signature.exchange) {
+        fused.bytes = exchanged(around, fused);
     } else {
-        join.kind = likeness.kind;
-        for (const std::size_t i : join.members) join.bytes += around[i].task->bytes;
+        fused.kind = signature.kind;
+        for (const std::size_t i : fused.members) fused.bytes += around[i].task->bytes;
     }
-    join.price =
-        problem.collective_price({.kind = join.kind, .devices = join.devices, .bytes = join.bytes});
-    return join;
+    fused.price = problem.collective_price(
+        {.kind = fused.kind, .devices = fused.devices, .bytes = fused.bytes});
+    return fused;
 }
 
-bool is_cheaper(std::span<const Joinable> around, const Join& join) {
+bool is_cheaper(std::span<const FusibleCollective> around, const FusedCollective& fused) {
     Time apart;
-    for (const std::size_t i : join.members) apart += around[i].task->duration;
-    const bool gradient = around[join.members[0]].task->gradient;
+    for (const std::size_t i : fused.members) apart += around[i].task->duration;
+    const bool gradient = around[fused.members[0]].task->gradient;
     const double most = gradient ? 1 : kMostLeftOfEqualEnds;
-    return static_cast<double>(join.price.time.raw()) <= most * static_cast<double>(apart.raw());
+    return static_cast<double>(fused.price.time.raw()) <= most * static_cast<double>(apart.raw());
 }
 
 /// Then the plan lists none of them alone.
-bool is_planned(std::span<const Joinable> around, const Join& join,
+bool is_planned(std::span<const FusibleCollective> around, const FusedCollective& fused,
                 const PlannedCollectives& planned) {
-    return std::none_of(join.members.begin(), join.members.end(),
+    return std::none_of(fused.members.begin(), fused.members.end(),
                         [&](std::size_t i) { return planned.has(*around[i].task); });
 }
 
 }  // namespace
 
-std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around,
-                             const PlannedCollectives* planned) {
-    std::vector<std::pair<Likeness, std::size_t>> order;
+std::vector<FusedCollective> find_fused(const Problem& problem,
+                                        std::span<const FusibleCollective> around,
+                                        const PlannedCollectives* planned) {
+    std::vector<std::pair<FusionSignature, std::size_t>> order;
     for (std::size_t i = 0; i < around.size(); ++i) {
-        order.emplace_back(likeness_of(problem, around[i]), i);
+        order.emplace_back(signature_of(problem, around[i]), i);
     }
     std::sort(order.begin(), order.end());
-    std::vector<Join> joins;
+    std::vector<FusedCollective> found;
     for (std::size_t begin = 0; begin < order.size();) {
         std::size_t end = begin + 1;
         while (end < order.size() && order[end].first == order[begin].first) ++end;
         std::vector<std::size_t> members;
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
-            auto join = joined(problem, around, order[begin].first, std::move(members));
-            const bool wanted = join && (planned != nullptr ? is_planned(around, *join, *planned)
-                                                            : is_cheaper(around, *join));
-            if (wanted) joins.push_back(std::move(*join));
+            auto fused_collective = fused(problem, around, order[begin].first, std::move(members));
+            const bool wanted =
+                fused_collective &&
+                (planned != nullptr ? is_planned(around, *fused_collective, *planned)
+                                    : is_cheaper(around, *fused_collective));
+            if (wanted) found.push_back(std::move(*fused_collective));
         }
         begin = end;
     }
-    return joins;
+    return found;
 }
 
-void become(Task& first, const Join& join) {
-    first.collective = join.kind;
-    first.joined = static_cast<std::int32_t>(join.members.size()) - 1;
-    first.bytes = join.bytes;
-    set_price(first, {join.price.time, join.price.source});
-    first.algorithm = join.price.algorithm;
-    first.protocol = join.price.protocol;
-    first.device = join.devices[0];
+void become(Task& first, const FusedCollective& fused) {
+    first.collective = fused.kind;
+    first.fused = static_cast<std::int32_t>(fused.members.size()) - 1;
+    first.bytes = fused.bytes;
+    set_price(first, {fused.price.time, fused.price.source});
+    first.algorithm = fused.price.algorithm;
+    first.protocol = fused.price.protocol;
+    first.device = fused.devices[0];
 }
 
 }  // namespace partita::plan

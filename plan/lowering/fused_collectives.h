@@ -5,19 +5,19 @@
 //     26 tables on 8 devices, each scattered over the batch      one all-to-all
 //     the gradients of a layer's weight and bias                 one all-reduce
 //
-// At the same moment means: the parts of one op wait for them all and nobody else does, or (gradients)
-// they all wait for the parts of one op and for nothing else. So it is decided op by op.
-// They are joined when that is cheaper. Those that only end together may begin at different times;
-// what overlap is lost is not seen here, so they must save a quarter. By other prices that may be
-// otherwise, so a plan says which are (planned_collectives.h).
+// At the same moment means: the parts of one op wait for them all and nobody else does, or
+// (gradients) they all wait for the parts of one op and for nothing else. So it is decided op by
+// op. They are fused when that is cheaper. Those that only end together may begin at different
+// times; what overlap is lost is not seen here, so they must save a quarter. By other prices that
+// may be otherwise, so a plan says which are (planned_collectives.h).
 //
 //     scatters, gathers, all-to-alls among one set of devices      -> all-to-all
 //     any others of one kind in one order of ranks                 -> that kind
 //
-// No cycle can arise: parts of an op never wait for each other, so whatever one of the joined reaches
-// (or is reached from), all of them do.
-// Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section 3
-// (buckets).
+// No cycle can arise: parts of an op never wait for each other, so whatever one of the fused
+// reaches (or is reached from), all of them do.
+// Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section
+// 3 (buckets).
 #pragma once
 
 #include <span>
@@ -30,27 +30,29 @@ namespace partita::plan {
 
 class PlannedCollectives;
 
-/// A collective that may be joined.
-struct Joinable {
+/// A collective that may be fused.
+struct FusibleCollective {
     const Task* task = nullptr;
     std::span<const std::int32_t> devices;  ///< in order of rank
 };
 
 /// One collective in place of several.
-struct Join {
-    std::vector<std::size_t> members;  ///< numbers of joinables, rising; two or more
+struct FusedCollective {
+    std::vector<std::size_t> members;  ///< numbers of the fusible, rising; two or more
     cost::Collective kind = cost::Collective::all_to_all;
     std::vector<int> devices;  ///< in order of rank
     Bytes bytes;
     cost::CollectivePrice price;
 };
 
-/// Of collectives around one block of parts: all before it, or all (gradients) after it. Nothing is a
-/// member of two joins. Deterministic. With `planned` those of a plan instead of those that are cheaper.
-std::vector<Join> find_joins(const Problem& problem, std::span<const Joinable> around,
-                             const PlannedCollectives* planned = nullptr);
+/// Of collectives around one block of parts: all before it, or all (gradients) after it. Nothing is
+/// a member of two fusions. Deterministic. With `planned` those of a plan instead of those that are
+/// cheaper.
+std::vector<FusedCollective> find_fused(const Problem& problem,
+                                        std::span<const FusibleCollective> around,
+                                        const PlannedCollectives* planned = nullptr);
 
-/// What a join's first member becomes; its ordinal stays.
-void become(Task& first, const Join& join);
+/// What a fusion's first member becomes; its ordinal stays.
+void become(Task& first, const FusedCollective& fused);
 
 }  // namespace partita::plan

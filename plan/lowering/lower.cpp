@@ -18,14 +18,14 @@ using graph::OpId;
 using graph::OpKind;
 using graph::TensorId;
 
-Lowering::Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
                    const PlannedCollectives* planned)
     : problem_(problem),
       graph_(problem.graph()),
       strategy_(strategy),
       planned_(planned),
       rows_(problem, strategy.policy.micro_batches),
-      turns_(problem, strategy),
+      block_order_(problem, strategy),
       layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
@@ -46,7 +46,7 @@ TaskGraph Lowering::run() {
         }
     }
     limit_fetches();
-    join_collectives();
+    fuse_collectives();
     TaskGraph tasks = build_.finish();
     if (planned_ != nullptr) planned_->choose_algorithms(tasks);
     return tasks;
@@ -70,9 +70,10 @@ void Lowering::lower(const ScriptStep& step) {
 /// A view keeps its operand's buffer alive instead of allocating one of its own.
 void Lowering::make_views(const Found& viewed, const Found& result) {
     for (std::size_t part = 0; part < viewed.step->parts; ++part) {
-        const auto held = held_by(*viewed.tensor->tasks, *viewed.step, part);
-        if (held.size() != 1 || held[0].buffer < 0) continue;
-        const std::int32_t root = viewed.tensor->buffers[static_cast<std::size_t>(held[0].buffer)];
+        const auto sources = sources_of(*viewed.tensor->tasks, *viewed.step, part);
+        if (sources.size() != 1 || sources[0].buffer < 0) continue;
+        const std::int32_t root =
+            viewed.tensor->buffers[static_cast<std::size_t>(sources[0].buffer)];
         if (build_.buffer(root).writer >= 0) build_.make_view(result.tensor->buffers[part], root);
     }
 }
@@ -106,8 +107,8 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .device = device,
              .part = layouts.parts > 1 ? part : -1,
              .micro_batch = rows_.label(block.op, block.micro_batch),
-             .turn = turns_.of(block.op, block.micro_batch, block.pass),
-             .rank = problem_.priority(block.op, block.pass),
+             .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
+             .priority = problem_.priority(block.op, block.pass),
              .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
         if (kind == TaskKind::backward) {
             build_.add_edge(first_part({block.op, block.micro_batch, Pass::forward}) + part, task);
@@ -121,10 +122,10 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
 }
 
 void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
-    for (const Held& held : held_by(*found.tensor->tasks, *found.step, part)) {
-        if (found.step->waits) build_.add_edge(resolved(*found.tensor, held.task), task);
-        if (held.buffer < 0) continue;
-        build_.add_read(task, found.tensor->buffers[static_cast<std::size_t>(held.buffer)]);
+    for (const Source& source : sources_of(*found.tensor->tasks, *found.step, part)) {
+        if (found.step->waits) build_.add_edge(resolved(*found.tensor, source.task), task);
+        if (source.buffer < 0) continue;
+        build_.add_read(task, found.tensor->buffers[static_cast<std::size_t>(source.buffer)]);
     }
 }
 
@@ -154,8 +155,8 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
     Task task = tensor.tasks->tasks[index];
     task.tensor = tensor.events->tensor;
     task.op = graph_.tensor(task.tensor).producer;
-    task.rank = problem_.priority(event.op, pass_of(event));
-    if (tensor.tasks->in_block[index] != 0) task.turn = turn_of(tensor, index);
+    task.priority = problem_.priority(event.op, pass_of(event));
+    if (tensor.tasks->in_block[index] != 0) task.schedule_key = schedule_key_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
                           ? build_.add_collective(
                                 task, tensor.tasks->groups[static_cast<std::size_t>(task.ranks)])
@@ -166,15 +167,15 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
     }
 }
 
-/// The latest turn of what it waits for, if all of that has one.
-std::int32_t Lowering::turn_of(const Tensor& tensor, std::size_t index) const {
-    std::int32_t turn = -1;
+/// The latest schedule key of what it waits for, if all of that has one.
+std::int32_t Lowering::schedule_key_of(const Tensor& tensor, std::size_t index) const {
+    std::int32_t schedule_key = -1;
     for (const TaskRef before : tensor.tasks->predecessors[index]) {
-        const std::int32_t of = build_.task(resolved(tensor, before)).turn;
+        const std::int32_t of = build_.task(resolved(tensor, before)).schedule_key;
         if (of < 0) return -1;
-        turn = std::max(turn, of);
+        schedule_key = std::max(schedule_key, of);
     }
-    return turn;
+    return schedule_key;
 }
 
 void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
@@ -198,12 +199,12 @@ TaskId Lowering::first_part(const PartBlock& block) const {
     return first;
 }
 
-void Lowering::join_collectives() {
+void Lowering::fuse_collectives() {
     std::vector<std::tuple<PartBlock, TaskId>> found;
     for (const Tensor& tensor : tensors_) {
         if (tensor.tasks == nullptr) continue;
         for (std::size_t i = 0; i < tensor.ids.size(); ++i) {
-            const std::int32_t block = tensor.tasks->joins[i];
+            const std::int32_t block = tensor.tasks->fusion_blocks[i];
             if (block < 0) continue;
             found.emplace_back(tensor.events->blocks[static_cast<std::size_t>(block)],
                                tensor.ids[i]);
@@ -212,7 +213,7 @@ void Lowering::join_collectives() {
     std::sort(found.begin(), found.end());
     for (std::size_t begin = 0; begin < found.size();) {
         std::vector<TaskId> members;
-        std::vector<Joinable> around;
+        std::vector<FusibleCollective> around;
         const PartBlock& block = std::get<0>(found[begin]);
         std::size_t end = begin;
         for (; end < found.size() && std::get<0>(found[end]) == block; ++end) {
@@ -220,15 +221,15 @@ void Lowering::join_collectives() {
             around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
         }
         if (around.size() > 1) {
-            for (const Join& join : find_joins(problem_, around, planned_)) {
-                build_.add_join(members, join);
+            for (const FusedCollective& fused : find_fused(problem_, around, planned_)) {
+                build_.add_fused(members, fused);
             }
         }
         begin = end;
     }
 }
 
-TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache) {
+TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache& cache) {
     assert(strategy.ops.size() == problem.graph().op_count());
     cache.forget_if_large();
     return Lowering(problem, strategy, cache).run();
@@ -236,14 +237,14 @@ TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& c
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy) {
     assert(strategy.ops.size() == problem.graph().op_count());
-    LayoutCache cache(problem);
+    LoweringCache cache(problem);
     return Lowering(problem, strategy, cache).run();
 }
 
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned) {
     assert(strategy.ops.size() == problem.graph().op_count());
-    LayoutCache cache(problem);
+    LoweringCache cache(problem);
     return Lowering(problem, strategy, cache, &planned).run();
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lowering: (problem, strategy) -> TaskGraph, a pure function. What prices decide (which collectives are
-// joined, and by which algorithms they go) a plan says itself, so that its tasks outlive its prices.
+// Lowering: (problem, strategy) -> TaskGraph, a pure function. What prices decide (which
+// collectives are fused, and by which algorithms they go) a plan says itself, so that its tasks
+// outlive its prices.
 //
 //     inference   forward of every part of every op, in every micro-batch if the op depends on the
 //                 batch; one reshard per (tensor, layout that somebody needs)
@@ -31,7 +32,7 @@ class PlannedCollectives;
 /// `strategy` must be legal: find_fault() of config_legality.h.
 TaskGraph lower(const Problem& problem, const Strategy& strategy);
 /// The same; quicker from the second strategy on. The cache is one of this problem.
-TaskGraph lower(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+TaskGraph lower(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
 /// With the collectives of a plan, whatever the prices of this problem would choose.
 TaskGraph lower(const Problem& problem, const Strategy& strategy,
                 const PlannedCollectives& planned);

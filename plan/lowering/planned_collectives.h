@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What prices decide in lowering, as a plan has it: which collectives are joined (fused_collectives.h), and how each
-// of them is done. All else about tasks follows from model, machine and strategy, so by any prices a plan
-// is lowered to its own tasks, and its order is one of them.
+// What prices decide in lowering, as a plan has it: which collectives are fused
+// (fused_collectives.h), and how each of them is done. All else about tasks follows from model,
+// machine and strategy, so by any prices a plan is lowered to its own tasks, and its order is one
+// of them.
 //
-//     may be joined      all-reduce fc.w.grad gpu0       all-reduce fc.b.grad gpu0
+//     may be fused       all-reduce fc.w.grad gpu0       all-reduce fc.b.grad gpu0
 //     the plan lists     all-reduce fc.w.grad gpu0       then both go alone
 //                        all-reduce fc.b.grad gpu0
-//     or                 all-reduce fc.w.grad +1 gpu0    then they are joined
+//     or                 all-reduce fc.w.grad +1 gpu0    then they are fused
 //
-// A plan lists every collective by its name. One that goes alone has the name that it had before joins
-// were made, one that is joined has not.
+// A plan lists every collective by its name. One that goes alone has the name that it had before
+// fusions were made, one that is fused has not.
 //
-// Threads: const. Errors: none; tasks that differ from the plan's all the same are verify()'s to find.
+// Threads: const. Errors: none; tasks that differ from the plan's all the same are verify()'s to
+// find.
 #pragma once
 
 #include <map>
@@ -31,7 +33,7 @@ namespace partita::plan {
 
 /// A collective of the task graph, and how it is done. Prices decide both (planned_collectives.h).
 struct PlannedCollective {
-    std::string task;  ///< task_name(): of several that were joined the first, and how many more
+    std::string task;  ///< task_name(): of several that were fused the first, and how many more
     cost::Algorithm algorithm = cost::Algorithm::direct;
     cost::Protocol protocol = cost::Protocol::none;
     friend bool operator==(const PlannedCollective&, const PlannedCollective&) = default;

@@ -11,7 +11,7 @@
 namespace partita::plan {
 
 TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions)
-    : lanes_(problem) {
+    : resource_sets_(problem) {
     graph_.regions = std::move(regions);
     graph_.device_count = problem.device_count();
     graph_.resource_count = resource_count_of(problem);
@@ -19,7 +19,8 @@ TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<Regio
 }
 
 TaskId TaskGraphBuilder::add_task(Task task) {
-    task.lane = task.kind == TaskKind::copy ? lanes_.of_copy(task.device, task.to) : task.device;
+    task.resource_set =
+        task.kind == TaskKind::copy ? resource_sets_.of_copy(task.device, task.to) : task.device;
     graph_.tasks.push_back(task);
     return static_cast<TaskId>(graph_.tasks.size() - 1);
 }
@@ -31,10 +32,10 @@ TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devic
 }
 
 void TaskGraphBuilder::set_group(Task& task, const std::vector<int>& devices) {
-    const Lanes::Group group = lanes_.of_ranks(devices);
+    const ResourceSets::Group group = resource_sets_.of_ranks(devices);
     task.device = devices[0];
     task.ranks = group.row;
-    task.lane = group.lane;
+    task.resource_set = group.resource_set;
 }
 
 bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
@@ -69,15 +70,15 @@ void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {
     graph_.persistent[static_cast<std::size_t>(device)] += bytes;
 }
 
-void TaskGraphBuilder::add_join(const std::vector<TaskId>& members, const Join& join) {
+void TaskGraphBuilder::add_fused(const std::vector<TaskId>& members, const FusedCollective& fused) {
     in_place_of_.resize(graph_.size(), -1);
-    const TaskId first_id = members[join.members[0]];
+    const TaskId first_id = members[fused.members[0]];
     Task& first = graph_.tasks[static_cast<std::size_t>(first_id)];
-    const bool renamed = first.collective != join.kind || first.device != join.devices[0];
-    become(first, join);
-    set_group(first, join.devices);
-    for (std::size_t i = 1; i < join.members.size(); ++i) {
-        in_place_of_[static_cast<std::size_t>(members[join.members[i]])] = first_id;
+    const bool renamed = first.collective != fused.kind || first.device != fused.devices[0];
+    become(first, fused);
+    set_group(first, fused.devices);
+    for (std::size_t i = 1; i < fused.members.size(); ++i) {
+        in_place_of_[static_cast<std::size_t>(members[fused.members[i]])] = first_id;
     }
     if (!renamed) return;
     first.ordinal = 0;
@@ -88,8 +89,8 @@ void TaskGraphBuilder::add_join(const std::vector<TaskId>& members, const Join& 
     }
 }
 
-/// Puts the first of each join's members in place of all.
-void TaskGraphBuilder::remove_joined() {
+/// Puts the first of each fusion's members in place of all.
+void TaskGraphBuilder::remove_fused() {
     if (in_place_of_.empty()) return;
     std::vector<TaskId> id(graph_.size());  // now, by what it was
     TaskId kept = 0;
@@ -120,11 +121,11 @@ TaskGraph TaskGraphBuilder::finish() {
             "the tasks of one iteration take 2^62 ps (53 days) or more one after the other; "
             "the planner counts in picoseconds and stops there");
     }
-    remove_joined();
-    graph_.lanes = lanes_.resources();
-    graph_.ranks = lanes_.ranks();
+    remove_fused();
+    graph_.resource_sets = resource_sets_.resources();
+    graph_.ranks = resource_sets_.ranks();
     const bool scheduled = std::any_of(graph_.tasks.begin(), graph_.tasks.end(),
-                                       [](const Task& task) { return task.turn >= 0; });
+                                       [](const Task& task) { return task.schedule_key >= 0; });
     if (scheduled) add_control_edges(graph_.tasks, edges_);
     graph_.successors = to_csr(edges_, graph_.size());
     graph_.predecessor_counts.assign(graph_.size(), 0);
@@ -133,7 +134,7 @@ TaskGraph TaskGraphBuilder::finish() {
     }
     graph_.reads = to_csr(reads_, graph_.size());
     graph_.writes = to_csr(writes_, graph_.size());
-    if (scheduled) spread_turns(graph_);
+    if (scheduled) spread_schedule_keys(graph_);
     return std::move(graph_);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collects tasks, edges, lanes and buffers in any order and turns them into the CSR arrays of a
-// TaskGraph. One builder per lowering.
+// Collects tasks, edges, resource sets and buffers in any order and turns them into the CSR arrays
+// of a TaskGraph. One builder per lowering.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class TaskGraphBuilder {
 public:
     TaskGraphBuilder(const Problem& problem, std::shared_ptr<RegionTable> regions);
 
-    /// `task.lane` is set here: the compute row of its device, or all resources of its route.
+    /// `task.resource_set` is set here: the compute row of its device, or all resources of its
+    /// route.
     TaskId add_task(Task task);
     /// A task of kind collective among `devices`, in order of rank.
     TaskId add_collective(Task task, const std::vector<int>& devices);
@@ -33,8 +34,8 @@ public:
     /// The buffer lies in the bytes of another.
     void make_view(std::int32_t buffer, std::int32_t root);
     void add_persistent(int device, Bytes bytes);
-    /// One collective in place of its members, by id; `join` numbers them as `members` does.
-    void add_join(const std::vector<TaskId>& members, const Join& join);
+    /// One collective in place of its members, by id; `fused` numbers them as `members` does.
+    void add_fused(const std::vector<TaskId>& members, const FusedCollective& fused);
 
     [[nodiscard]] const Task& task(TaskId id) const {
         return graph_.tasks[static_cast<std::size_t>(id)];
@@ -42,7 +43,7 @@ public:
     [[nodiscard]] TaskId task_count() const { return static_cast<TaskId>(graph_.tasks.size()); }
     /// Of a collective, in order of rank.
     [[nodiscard]] std::span<const std::int32_t> ranks(TaskId collective) const {
-        return lanes_.ranks()[static_cast<std::size_t>(task(collective).ranks)];
+        return resource_sets_.ranks()[static_cast<std::size_t>(task(collective).ranks)];
     }
     /// Does the collective have the device among its ranks?
     [[nodiscard]] bool has_rank(TaskId collective, int device) const;
@@ -50,21 +51,22 @@ public:
         return graph_.buffers[static_cast<std::size_t>(id)];
     }
 
-    /// Leaves no gaps where collectives were joined, so that the ids given before change, and adds
-    /// the schedule's edges between tasks that have turns (block_order.h).
+    /// Leaves no gaps where collectives were fused, so that the ids given before change, and adds
+    /// the schedule's edges between tasks that have schedule keys (block_order.h).
     /// Throws OverflowError when all tasks one after the other would take 2^62 ps or more.
     [[nodiscard]] TaskGraph finish();
 
 private:
     void set_group(Task& task, const std::vector<int>& devices);
-    void remove_joined();
+    void remove_fused();
 
-    Lanes lanes_;
+    ResourceSets resource_sets_;
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
-    std::vector<TaskId> in_place_of_;  ///< per task: the first member of its join, or -1; or empty
+    std::vector<TaskId>
+        in_place_of_;  ///< per task: the first member of its fusion, or -1; or empty
 };
 
 }  // namespace partita::plan

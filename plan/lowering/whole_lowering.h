@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One lowering, private to plan/lowering; everyone else calls lower(). It walks the iteration's script, and
-// puts between the parts of ops what the tensors around them need at that point (TensorTasks).
+// One lowering, private to plan/lowering; everyone else calls lower(). It walks the iteration's
+// script, and puts between the parts of ops what the tensors around them need at that point
+// (TensorTasks).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class PlannedCollectives;
 class Lowering {
 public:
     /// `planned`: what a plan says of collectives; null: prices do.
-    Lowering(const Problem& problem, const Strategy& strategy, LayoutCache& cache,
+    Lowering(const Problem& problem, const Strategy& strategy, LoweringCache& cache,
              const PlannedCollectives* planned = nullptr);
     TaskGraph run();
 
@@ -72,10 +73,10 @@ private:
     Found lower(EventId event);
     void add_local_task(Tensor& tensor, std::size_t index, const TensorEvent& event);
     void add_local_buffer(Tensor& tensor, std::size_t index);
-    [[nodiscard]] std::int32_t turn_of(const Tensor& tensor, std::size_t index) const;
+    [[nodiscard]] std::int32_t schedule_key_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
     [[nodiscard]] TaskId first_part(const PartBlock& block) const;
-    void join_collectives();
+    void fuse_collectives();
 
     // fetch_limits.cpp: parameters that are fetched for each use
     void note_fetch(graph::TensorId t, TaskRange tasks);
@@ -90,8 +91,8 @@ private:
     const Strategy& strategy_;
     const PlannedCollectives* planned_;
     MicroBatchRows rows_;
-    Turns turns_;
-    StrategyLayouts layouts_;
+    BlockOrder block_order_;
+    StrategyTensors layouts_;
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
     std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block; -1: not lowered

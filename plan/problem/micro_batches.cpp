@@ -90,7 +90,8 @@ std::int64_t batch_extent(const Problem& problem) {
 
 namespace {
 
-/// What lowering can number: all that ops do with a tensor, in both directions and all micro-batches.
+/// What lowering can number: all that ops do with a tensor, in both directions and all
+/// micro-batches.
 std::optional<std::string> find_use_fault(const Problem& problem, int micro_batches) {
     const graph::OpGraph& graph = problem.graph();
     std::vector<std::int64_t> blocks(graph.tensor_count(), 0);

@@ -16,8 +16,8 @@ namespace partita::plan {
 
 /// Of an op.
 inline constexpr int kMostParts = 1 << 14;
-/// Parts of an op in one direction and micro-batch that use one tensor: so many, so that references to parts fit into
-/// 32 bits (tensor_tasks.h).
+/// Parts of an op in one direction and micro-batch that use one tensor: so many, so that references
+/// to parts fit into 32 bits (tensor_tasks.h).
 inline constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) / kMostParts - 1;
 
 /// The positions of every factor that the op covers in one of `micro_batches`.

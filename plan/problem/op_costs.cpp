@@ -118,7 +118,8 @@ cost::Work pack_work(const Tensor& tensor, std::int64_t elements) {
 
 namespace {
 
-/// A Slice reads what it gives, and so do its parts: the whole must not read more than they together.
+/// A Slice reads what it gives, and so do its parts: the whole must not read more than they
+/// together.
 std::int64_t elements_read(const graph::OpRule& rule, const graph::TensorRule& operand,
                            const Tensor& tensor) {
     const bool windows =
@@ -144,8 +145,9 @@ PartSize whole_size(const graph::OpGraph& graph, OpId id, const graph::OpRule& r
 
 namespace {
 
-/// The sum of floor((first + i * step) / divisor) over i < count; all >= 0, divisor > 0. Euclid's algorithm on the
-/// lattice points below a line: Graham, Knuth, Patashnik, Concrete Mathematics, section 3.5.
+/// The sum of floor((first + i * step) / divisor) over i < count; all >= 0, divisor > 0. Euclid's
+/// algorithm on the lattice points below a line: Graham, Knuth, Patashnik, Concrete Mathematics,
+/// section 3.5.
 Int128 sum_of_quotients(Int128 count, Int128 first, Int128 step, Int128 divisor) {
     Int128 sum = 0;
     while (count > 0) {
@@ -173,8 +175,8 @@ Int128 sum_of_clamped(Int128 count, Int128 first, Int128 step, Int128 divisor, I
            (count - end) * most;
 }
 
-/// Positions of a windowed dim that its outputs read, each on its own: operand_range() of all of them, however
-/// many there are.
+/// Positions of a windowed dim that its outputs read, each on its own: operand_range() of all of
+/// them, however many there are.
 std::int64_t positions_read(const graph::Window& window, std::int64_t outputs,
                             std::int64_t extent) {
     const Int128 ends = sum_of_clamped(outputs, Int128{window.after} + window.divisor,

@@ -59,12 +59,13 @@ struct PartSize {
     graph::PartSignature signature;
     int beside = 0;  ///< cores_beside() of the device that it is priced for
 };
-/// Of an op in so many parts: how many other cores work on it from the same memory. A core is slower then;
-/// GPUs have memories of their own.
+/// Of an op in so many parts: how many other cores work on it from the same memory. A core is
+/// slower then; GPUs have memories of their own.
 int cores_beside(const cost::Device& device, int parts);
 PartSize whole_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
-/// What parts read and give in sum, at least, however the op is cut: less than the whole where they leave
-/// out what lies between their windows, as in a convolution whose stride is longer than its kernel.
+/// What parts read and give in sum, at least, however the op is cut: less than the whole where they
+/// leave out what lies between their windows, as in a convolution whose stride is longer than its
+/// kernel.
 PartSize least_size(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);
 /// Is that less than the whole?
 bool has_gaps(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule);

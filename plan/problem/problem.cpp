@@ -23,7 +23,8 @@ using graph::TensorRole;
 
 namespace {
 
-/// A row of scores makes one softmax, so the loss task of a part must see all of the row. `is_loss`: per op.
+/// A row of scores makes one softmax, so the loss task of a part must see all of the row.
+/// `is_loss`: per op.
 void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>& is_loss,
                            std::vector<graph::OpRule>& rules) {
     for (std::size_t i = 0; i < graph.op_count(); ++i) {

@@ -47,8 +47,9 @@ struct Constraints {
     bool free_schedule = false;  ///< the search may choose the schedule
 };
 
-/// Micro-batches that a search may choose where nobody names a number: enough that a pipeline of four stages waits
-/// for a fifth of its work at most. Each doubling doubles the tasks of a plan, and the time that a proposal takes.
+/// Micro-batches that a search may choose where nobody names a number: enough that a pipeline of
+/// four stages waits for a fifth of its work at most. Each doubling doubles the tasks of a plan,
+/// and the time that a proposal takes.
 inline constexpr int kMostChosenMicroBatches = 16;
 
 struct ProblemOptions {
@@ -183,8 +184,8 @@ public:
 
     /// Do the constraints leave this factor of an op to be split?
     [[nodiscard]] bool may_split(graph::OpId op, std::size_t factor) const;
-    /// Numbers of micro-batches that a plan may have, rising: the policy's, and where the search may
-    /// choose 1, 2, 4, ... as far as these cut the batch evenly.
+    /// Numbers of micro-batches that a plan may have, rising: the policy's, and where the search
+    /// may choose 1, 2, 4, ... as far as these cut the batch evenly.
     [[nodiscard]] const std::vector<int>& micro_batch_choices() const { return micro_batches_; }
     [[nodiscard]] int most_micro_batches() const { return micro_batches_.back(); }
     /// May a plan go that way?
@@ -195,7 +196,8 @@ public:
     /// The same problem with both left to the search.
     [[nodiscard]] Problem with_free_batch() const;
 
-    /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never split.
+    /// An upper bound of the parts that an op can be cut into, replicas not counted; 1: never
+    /// split.
     [[nodiscard]] std::int64_t split_limit(graph::OpId op) const;
     /// Bytes that a reader needs of a resident operand, at least.
     [[nodiscard]] Bytes read_bytes(graph::Use use) const;
@@ -203,8 +205,8 @@ public:
     /// Smallest possible time of all phases of the op over its allowed devices.
     [[nodiscard]] Time best_time(graph::OpId op) const { return best_time_[op.index()]; }
 
-    /// Frozen priority of a forward or a backward, as its place in one order (op_priorities.h); smaller =
-    /// more urgent. Independent of any strategy.
+    /// Frozen priority of a forward or a backward, as its place in one order (op_priorities.h);
+    /// smaller = more urgent. Independent of any strategy.
     [[nodiscard]] std::int32_t priority(graph::OpId op, Pass pass) const {
         return priorities_[pass_row(op.index(), pass)];
     }

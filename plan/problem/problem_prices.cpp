@@ -20,8 +20,8 @@ using graph::TensorId;
 
 namespace {
 
-/// Aliases and given costs may take no time. A task does, so that no two things happen in sequence at one
-/// moment: what is ready then is known before anything starts (simulate.h).
+/// Aliases and given costs may take no time. A task does, so that no two things happen in sequence
+/// at one moment: what is ready then is known before anything starts (simulate.h).
 constexpr Time kShortestTask{1};
 
 bool any_has_gaps(const graph::OpGraph& graph, const std::vector<graph::OpRule>& rules) {
@@ -107,8 +107,8 @@ cost::Price Problem::pack_price(TensorId t, std::int64_t elements, int device) c
     return price(pack_work(graph_.tensor(t), elements), device);
 }
 
-/// By the roofline and the least share of it that was measured, where costs are measured: parts of any size
-/// sum up to that.
+/// By the roofline and the least share of it that was measured, where costs are measured: parts of
+/// any size sum up to that.
 Problem::Least Problem::least_of(OpId op, int device) const {
     const cost::Device& on = machine_.device(device);
     Least least{.task = on.launch_interval};

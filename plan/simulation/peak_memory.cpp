@@ -25,8 +25,9 @@ public:
     void run(std::span<const TaskId> order, Visit visit) {
         for (const TaskId id : order) {
             const auto i = static_cast<std::size_t>(id);
-            const auto lane = graph_.lanes[static_cast<std::size_t>(graph_.tasks[i].lane)];
-            for (const std::int32_t r : lane) {
+            const auto resource_set =
+                graph_.resource_sets[static_cast<std::size_t>(graph_.tasks[i].resource_set)];
+            for (const std::int32_t r : resource_set) {
                 TaskId& last = last_on_[static_cast<std::size_t>(r)];
                 if (last >= 0) end(last, id, visit);
                 last = id;

@@ -30,37 +30,37 @@ std::optional<Scheduler> scheduler_from_name(std::string_view name) {
 
 namespace {
 
-/// A ready task. Smaller = earlier: by turn of the schedule, `key` (ready time, or minus the path to
+/// A ready task. Smaller = earlier: by schedule key, `key` (ready time, or minus the path to
 /// the sink), then id.
 struct Ready {
-    std::int32_t turn;
+    std::int32_t schedule_key;
     std::int64_t key;
     TaskId id;
     friend auto operator<=>(const Ready&, const Ready&) = default;
 };
 
-/// A task that is ready at a later time than its lane is free.
+/// A task that is ready at a later time than its queue is free.
 struct Future {
     std::int64_t ready;
-    std::int32_t turn;
+    std::int32_t schedule_key;
     std::int64_t key;
     TaskId id;
     friend auto operator<=>(const Future&, const Future&) = default;
 };
 
-struct Lane {
-    std::vector<Ready> ready;    ///< can start as soon as the lane is free
+struct Queue {
+    std::vector<Ready> ready;    ///< can start as soon as the queue is free
     std::vector<Future> future;  ///< become ready later than that
     std::uint32_t version = 0;   ///< of its newest entry among the candidates
 };
 
-/// The first task of a lane, as it stood when it was pushed.
+/// The first task of a queue, as it stood when it was pushed.
 struct Candidate {
     std::int64_t start;
-    std::int32_t turn;
+    std::int32_t schedule_key;
     std::int64_t key;
     TaskId id;
-    std::int32_t lane;
+    std::int32_t queue;
     std::uint32_t version;
     friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
@@ -73,7 +73,7 @@ public:
           waiting_(graph.predecessor_counts),
           ready_time_(graph.size(), 0),
           free_(static_cast<std::size_t>(graph.resource_count), 0),
-          lanes_(graph.lanes.rows()) {
+          queues_(graph.resource_sets.rows()) {
         if (needs_paths()) path_ = path_to_sink(graph);
     }
 
@@ -83,14 +83,14 @@ public:
         for (std::size_t i = 0; i < graph_.size(); ++i) {
             if (waiting_[i] == 0) enqueue(static_cast<TaskId>(i));
         }
-        for (std::size_t lane = 0; lane < lanes_.size(); ++lane) refresh(lane);
+        for (std::size_t queue = 0; queue < queues_.size(); ++queue) refresh(queue);
         while (!candidates_.empty()) {
             const Candidate first = pop_min(candidates_);
-            const auto lane = static_cast<std::size_t>(first.lane);
-            if (first.version != lanes_[lane].version) continue;
-            const Candidate now = candidate_of(lane);
+            const auto queue = static_cast<std::size_t>(first.queue);
+            if (first.version != queues_[queue].version) continue;
+            const Candidate now = candidate_of(queue);
             if (now == first) {
-                commit(lane, now);
+                commit(queue, now);
             } else {
                 push_min(candidates_, now);
             }
@@ -102,9 +102,9 @@ public:
     }
 
 private:
-    [[nodiscard]] std::int64_t lane_free(std::size_t lane) const {
+    [[nodiscard]] std::int64_t queue_free(std::size_t queue) const {
         std::int64_t free = 0;
-        for (const std::int32_t r : graph_.lanes[lane]) {
+        for (const std::int32_t r : graph_.resource_sets[queue]) {
             free = std::max(free, free_[static_cast<std::size_t>(r)]);
         }
         return free;
@@ -116,53 +116,54 @@ private:
 
     [[nodiscard]] std::int64_t key_of(std::size_t i) const {
         if (needs_paths()) return -path_[i].raw();
-        return scheduler_ == Scheduler::rank ? graph_.tasks[i].rank : ready_time_[i];
+        return scheduler_ == Scheduler::rank ? graph_.tasks[i].priority : ready_time_[i];
     }
 
-    /// Puts a task whose predecessors are all committed into its lane's queue.
+    /// Puts a task whose predecessors are all committed into its queue.
     void enqueue(TaskId id) {
         const auto i = static_cast<std::size_t>(id);
-        push_min(lanes_[static_cast<std::size_t>(graph_.tasks[i].lane)].future,
-                 Future{ready_time_[i], graph_.tasks[i].turn, key_of(i), id});
+        push_min(queues_[static_cast<std::size_t>(graph_.tasks[i].resource_set)].future,
+                 Future{ready_time_[i], graph_.tasks[i].schedule_key, key_of(i), id});
     }
 
-    /// The lane's best task now; its queue must not be empty.
+    /// The best task of a queue now, which must not be empty.
     Candidate candidate_of(std::size_t at) {
-        Lane& lane = lanes_[at];
-        const std::int64_t free = lane_free(at);
-        while (!lane.future.empty() && lane.future.front().ready <= free) {
-            const Future task = pop_min(lane.future);
-            push_min(lane.ready, Ready{task.turn, task.key, task.id});
+        Queue& queue = queues_[at];
+        const std::int64_t free = queue_free(at);
+        while (!queue.future.empty() && queue.future.front().ready <= free) {
+            const Future task = pop_min(queue.future);
+            push_min(queue.ready, Ready{task.schedule_key, task.key, task.id});
         }
         const auto number = static_cast<std::int32_t>(at);
-        if (!lane.ready.empty()) {
-            const Ready& first = lane.ready.front();
-            return {free, first.turn, first.key, first.id, number, lane.version};
+        if (!queue.ready.empty()) {
+            const Ready& first = queue.ready.front();
+            return {free, first.schedule_key, first.key, first.id, number, queue.version};
         }
-        const Future& next = lane.future.front();
-        return {next.ready, next.turn, next.key, next.id, number, lane.version};
+        const Future& next = queue.future.front();
+        return {next.ready, next.schedule_key, next.key, next.id, number, queue.version};
     }
 
-    /// Makes a lane's entry among the candidates current, after a commit or a new task.
+    /// Makes a queue's entry among the candidates current, after a commit or a new task.
     void refresh(std::size_t at) {
-        Lane& lane = lanes_[at];
-        ++lane.version;
-        if (!lane.ready.empty() || !lane.future.empty()) push_min(candidates_, candidate_of(at));
+        Queue& queue = queues_[at];
+        ++queue.version;
+        if (!queue.ready.empty() || !queue.future.empty()) push_min(candidates_, candidate_of(at));
     }
 
     void commit(std::size_t at, const Candidate& candidate) {
-        Lane& lane = lanes_[at];
+        Queue& queue = queues_[at];
         TaskId id = candidate.id;
-        if (lane.ready.empty()) {
-            pop_min(lane.future);
+        if (queue.ready.empty()) {
+            pop_min(queue.future);
         } else if (scheduler_ == Scheduler::msr) {
-            id = take_most_unlocking(lane, candidate.start);
+            id = take_most_unlocking(queue, candidate.start);
         } else {
-            pop_min(lane.ready);
+            pop_min(queue.ready);
         }
         const Task& task = graph_.tasks[static_cast<std::size_t>(id)];
         const std::int64_t end = candidate.start + task.duration.raw();
-        for (const std::int32_t r : graph_.lanes[at]) free_[static_cast<std::size_t>(r)] = end;
+        for (const std::int32_t r : graph_.resource_sets[at])
+            free_[static_cast<std::size_t>(r)] = end;
         timeline_.start[static_cast<std::size_t>(id)] = Time(candidate.start);
         timeline_.commit_order.push_back(id);
         touched_.assign(1, at);
@@ -171,28 +172,30 @@ private:
             ready_time_[i] = std::max(ready_time_[i], end);
             if (--waiting_[i] != 0) continue;
             enqueue(next);
-            touched_.push_back(static_cast<std::size_t>(graph_.tasks[i].lane));
+            touched_.push_back(static_cast<std::size_t>(graph_.tasks[i].resource_set));
         }
-        for (const std::size_t lane_at : touched_) refresh(lane_at);
+        for (const std::size_t queue_at : touched_) refresh(queue_at);
     }
 
-    /// MSR: of the ready tasks of a lane, and of its earliest turn, the one with most successors that
-    /// need nothing else and whose own lane idles at `now`; ties by path to the sink, then id.
-    TaskId take_most_unlocking(Lane& lane, std::int64_t now) {
+    /// MSR: of the ready tasks of a queue, and of its earliest schedule key, the one with most
+    /// successors that need nothing else and whose own queue idles at `now`; ties by path to the
+    /// sink, then id.
+    TaskId take_most_unlocking(Queue& queue, std::int64_t now) {
         const auto unlocked = [&](const Ready& task) {
             std::int64_t count = 0;
             for (const TaskId next : graph_.successors[static_cast<std::size_t>(task.id)]) {
                 const auto i = static_cast<std::size_t>(next);
                 if (waiting_[i] != 1) continue;
-                if (lane_free(static_cast<std::size_t>(graph_.tasks[i].lane)) <= now) ++count;
+                if (queue_free(static_cast<std::size_t>(graph_.tasks[i].resource_set)) <= now)
+                    ++count;
             }
             return count;
         };
-        auto best = lane.ready.begin();
-        const std::int32_t turn = best->turn;
+        auto best = queue.ready.begin();
+        const std::int32_t schedule_key = best->schedule_key;
         std::int64_t best_count = unlocked(*best);
-        for (auto it = lane.ready.begin() + 1; it != lane.ready.end(); ++it) {
-            if (it->turn != turn) continue;
+        for (auto it = queue.ready.begin() + 1; it != queue.ready.end(); ++it) {
+            if (it->schedule_key != schedule_key) continue;
             const std::int64_t count = unlocked(*it);
             if (count > best_count || (count == best_count && *it < *best)) {
                 best = it;
@@ -200,9 +203,9 @@ private:
             }
         }
         const TaskId id = best->id;
-        *best = lane.ready.back();
-        lane.ready.pop_back();
-        std::make_heap(lane.ready.begin(), lane.ready.end(), std::greater<>{});
+        *best = queue.ready.back();
+        queue.ready.pop_back();
+        std::make_heap(queue.ready.begin(), queue.ready.end(), std::greater<>{});
         return id;
     }
 
@@ -212,7 +215,7 @@ private:
     std::vector<std::int32_t> waiting_;
     std::vector<std::int64_t> ready_time_;
     std::vector<std::int64_t> free_;  ///< per resource
-    std::vector<Lane> lanes_;
+    std::vector<Queue> queues_;
     std::vector<Candidate> candidates_;
     std::vector<std::size_t> touched_;
     Timeline timeline_;
@@ -263,13 +266,14 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
         // A repeated task has -1 here, one before its predecessors more than 0.
         if (id < 0 || i >= graph.size() || waiting[i] != 0) return std::nullopt;
         waiting[i] = -1;
-        const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
+        const auto resources =
+            graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
         std::int64_t start = ready[i];
-        for (const std::int32_t r : lane) {
+        for (const std::int32_t r : resources) {
             start = std::max(start, free[static_cast<std::size_t>(r)]);
         }
         const std::int64_t end = start + graph.tasks[i].duration.raw();
-        for (const std::int32_t r : lane) free[static_cast<std::size_t>(r)] = end;
+        for (const std::int32_t r : resources) free[static_cast<std::size_t>(r)] = end;
         for (const TaskId next : graph.successors[i]) {
             const auto n = static_cast<std::size_t>(next);
             ready[n] = std::max(ready[n], end);

@@ -5,11 +5,12 @@
 //     (earliest feasible start over all its resources, schedule key, priority, id)
 //
 // Commits have monotone starts. Restricted to a resource, the commit sequence is its queue, so the
-// same order executed with other durations cannot deadlock (RULES 20). Ready tasks queue per lane,
-// because all tasks of a lane can start at the same moment; lanes wait in one heap whose stale keys
-// are only ever too small, so a popped lane is re-keyed until it is the true minimum.
+// same order executed with other durations cannot deadlock (RULES 20). Ready tasks queue per
+// resource set, because all tasks of one can start at the same moment; queues wait in one heap
+// whose stale keys are only ever too small, so a popped queue is re-keyed until it is the true
+// minimum.
 //
-// Cost: O(log) per task and lane; no allocation inside the loop after the first run.
+// Cost: O(log) per task and queue; no allocation inside the loop after the first run.
 // Threads: one Simulator per thread.
 #pragma once
 

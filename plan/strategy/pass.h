@@ -7,7 +7,8 @@
 
 namespace partita::plan {
 
-/// Of an iteration over the ops. The loss of an output belongs to the backward, and so does the update of a parameter.
+/// Of an iteration over the ops. The loss of an output belongs to the backward, and so does the
+/// update of a parameter.
 enum class Pass : std::uint8_t { forward, backward };
 inline constexpr std::array kAllPasses = {Pass::forward, Pass::backward};
 inline constexpr std::size_t kPasses = kAllPasses.size();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedules of pipelines: in which order a device passes its blocks. A block is all forwards, or all
-// backwards, of one micro-batch in one chunk of the device's ops. With F forwards and B backwards of
-// micro-batches 0..3, on the first of two stages:
+// Schedules of pipelines: in which order a device passes its blocks. A block is all forwards, or
+// all backwards, of one micro-batch in one chunk of the device's ops. With F forwards and B
+// backwards of micro-batches 0..3, on the first of two stages:
 //
 //     gpipe         F0 F1 F2 F3 B0 B1 B2 B3     every forward before any backward
 //     1f1b          F0 F1 B0 F2 B1 F3 B2 B3     a forward waits for the backward `window` before it
@@ -10,9 +10,9 @@
 //     interleaved   F0 F1 f0 f1 F2 b0 F3 b1 ... two chunks (F, f) of the model on each device
 //
 // A schedule is one row of a table: its window, in blocks, says everything. What stages and chunks
-// are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS
-// 2019; Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021, section 2.2; Zhuang et al.,
-// On Optimizing the Communication of Model Parallelism, MLSys 2023, section 4.
+// are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS 2019;
+// Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021, section 2.2; Zhuang et al., On
+// Optimizing the Communication of Model Parallelism, MLSys 2023, section 4.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: one decision per op, plus the training policy. What is decided of an op is its config, and of
-// a trained parameter also how it is updated. A config is an ordered list of (factor, degree), major to
-// minor, mapped onto a device set; the empty list is a whole op on one device.
+// Strategy: one decision per op, plus the training policy. What is decided of an op is its config,
+// and of a trained parameter also how it is updated. A config is an ordered list of (factor,
+// degree), major to minor, mapped onto a device set; the empty list is a whole op on one device.
 #pragma once
 
 #include <cstdint>

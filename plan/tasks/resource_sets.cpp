@@ -19,26 +19,26 @@ bool is_cpu(const cost::Device& device) {
 
 }  // namespace
 
-Lanes::Lanes(const Problem& problem) : problem_(problem) {
+ResourceSets::ResourceSets(const Problem& problem) : problem_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) add({compute_row(d)});
 }
 
-std::int32_t Lanes::add(std::vector<std::int32_t> resources) {
+std::int32_t ResourceSets::add(std::vector<std::int32_t> resources) {
     std::sort(resources.begin(), resources.end());
     resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
-    lanes_.items.insert(lanes_.items.end(), resources.begin(), resources.end());
-    lanes_.offsets.push_back(static_cast<std::uint32_t>(lanes_.items.size()));
-    return static_cast<std::int32_t>(lanes_.rows()) - 1;
+    resource_sets_.items.insert(resource_sets_.items.end(), resources.begin(), resources.end());
+    resource_sets_.offsets.push_back(static_cast<std::uint32_t>(resource_sets_.items.size()));
+    return static_cast<std::int32_t>(resource_sets_.rows()) - 1;
 }
 
-std::int32_t Lanes::of_copy(int from, int to) {
+std::int32_t ResourceSets::of_copy(int from, int to) {
     const std::int64_t key = std::int64_t{from} * problem_.device_count() + to;
     Hash hash;
     hash.add(key);
     const std::int32_t known = copies_.find(hash.value(), [&](std::int32_t i) {
         return copy_keys_[static_cast<std::size_t>(i)] == key;
     });
-    if (known >= 0) return copy_lanes_[static_cast<std::size_t>(known)];
+    if (known >= 0) return copy_sets_[static_cast<std::size_t>(known)];
     std::vector<std::int32_t> resources{send_row(from), receive_row(to)};
     for (const std::int32_t channel : problem_.machine().route(from, to).channels) {
         resources.push_back(3 * problem_.device_count() + channel);
@@ -52,18 +52,18 @@ std::int32_t Lanes::of_copy(int from, int to) {
     }
     copies_.add(hash.value(), static_cast<std::int32_t>(copy_keys_.size()));
     copy_keys_.push_back(key);
-    copy_lanes_.push_back(add(std::move(resources)));
-    return copy_lanes_.back();
+    copy_sets_.push_back(add(std::move(resources)));
+    return copy_sets_.back();
 }
 
-Lanes::Group Lanes::of_ranks(std::span<const int> devices) {
+ResourceSets::Group ResourceSets::of_ranks(std::span<const int> devices) {
     Hash hash;
     for (const int device : devices) hash.add(device);
     const std::int32_t known = groups_.find(hash.value(), [&](std::int32_t row) {
         const auto ranks = ranks_[static_cast<std::size_t>(row)];
         return std::equal(ranks.begin(), ranks.end(), devices.begin(), devices.end());
     });
-    if (known >= 0) return {known, group_lanes_[static_cast<std::size_t>(known)]};
+    if (known >= 0) return {known, group_sets_[static_cast<std::size_t>(known)]};
     std::vector<std::int32_t> resources;
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const int next = devices[(i + 1) % devices.size()];
@@ -80,8 +80,8 @@ Lanes::Group Lanes::of_ranks(std::span<const int> devices) {
     groups_.add(hash.value(), row);
     ranks_.items.insert(ranks_.items.end(), devices.begin(), devices.end());
     ranks_.offsets.push_back(static_cast<std::uint32_t>(ranks_.items.size()));
-    group_lanes_.push_back(add(std::move(resources)));
-    return {row, group_lanes_.back()};
+    group_sets_.push_back(add(std::move(resources)));
+    return {row, group_sets_.back()};
 }
 
 }  // namespace partita::plan

@@ -11,39 +11,39 @@
 
 namespace partita::plan {
 
-/// Lanes and groups of devices by number, as a TaskGraph has them; they only become more.
-/// Lane d is the compute row of device d.
-class Lanes {
+/// Resource sets and groups of devices by number, as a TaskGraph has them; they only become more.
+/// Set d is the compute row of device d.
+class ResourceSets {
 public:
-    /// Devices that communicate: row of ranks(), and lane.
+    /// Devices that communicate: row of ranks(), and resource set.
     struct Group {
         std::int32_t row = -1;
-        std::int32_t lane = -1;
+        std::int32_t resource_set = -1;
     };
 
-    explicit Lanes(const Problem& problem);
+    explicit ResourceSets(const Problem& problem);
 
-    /// Send row, receive row and the channels between them. Between CPUs, whose cores move the bytes,
-    /// the compute row of the receiver too, and in another node that of the sender.
+    /// Send row, receive row and the channels between them. Between CPUs, whose cores move the
+    /// bytes, the compute row of the receiver too, and in another node that of the sender.
     std::int32_t of_copy(int from, int to);
-    /// Both communication rows of every rank, the compute rows of CPUs, and the channels of the ring through them, which every
-    /// algorithm is taken to keep busy.
+    /// Both communication rows of every rank, the compute rows of CPUs, and the channels of the
+    /// ring through them, which every algorithm is taken to keep busy.
     Group of_ranks(std::span<const int> devices);
 
-    [[nodiscard]] const Csr<std::int32_t>& resources() const { return lanes_; }
+    [[nodiscard]] const Csr<std::int32_t>& resources() const { return resource_sets_; }
     [[nodiscard]] const Csr<std::int32_t>& ranks() const { return ranks_; }
 
 private:
     std::int32_t add(std::vector<std::int32_t> resources);
 
     const Problem& problem_;
-    Csr<std::int32_t> lanes_;
+    Csr<std::int32_t> resource_sets_;
     Csr<std::int32_t> ranks_;
-    HashIndex copies_;                      ///< of copy_keys_
-    std::vector<std::int64_t> copy_keys_;   ///< from * devices + to
-    std::vector<std::int32_t> copy_lanes_;  ///< the same
-    HashIndex groups_;                      ///< of rows of ranks_
-    std::vector<std::int32_t> group_lanes_;
+    HashIndex copies_;                     ///< of copy_keys_
+    std::vector<std::int64_t> copy_keys_;  ///< from * devices + to
+    std::vector<std::int32_t> copy_sets_;  ///< the same
+    HashIndex groups_;                     ///< of rows of ranks_
+    std::vector<std::int32_t> group_sets_;
 };
 
 /// 3 rows per device, then the machine's channels.

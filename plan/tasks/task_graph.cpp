@@ -71,10 +71,10 @@ std::string digest(const TaskGraph& graph) {
             .add(std::int64_t{task.tensor.value})
             .add(std::int64_t{task.device})
             .add(std::int64_t{task.to})
-            .add(std::int64_t{task.lane})
+            .add(std::int64_t{task.resource_set})
             .add(std::int64_t{task.part})
             .add(std::int64_t{task.micro_batch})
-            .add(static_cast<std::int64_t>(task.collective) * 64 + std::int64_t{task.joined} * 512 +
+            .add(static_cast<std::int64_t>(task.collective) * 64 + std::int64_t{task.fused} * 512 +
                  static_cast<std::int64_t>(task.combine))
             .add(task.bytes.raw())
             .add(task.duration.raw());

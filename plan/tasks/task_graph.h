@@ -2,16 +2,16 @@
 //
 // TaskGraph: what runs. The simulator prices it and the runtime executes it, row for row.
 //
-//     task      one piece of work: a part's forward, backward, loss or update, an accumulation, a
-//               pack (a strided slice brought into the order of a message, or a message into that of
-//               a tensor), a copy or a collective
-//     resource  per device a compute row, a send row and a receive row; per link its channels. Copies
-//               between CPUs and collectives occupy compute rows of CPUs too (resource_sets.h)
-//     lane      a distinct set of resources; all tasks of a lane can start at the same moment, so
-//               ready tasks queue per lane (one per device, one per pair of devices that copy, one
-//               per group of devices that communicate)
-//     buffer    a value on a device, from the commit of the task that writes it to the end of its
-//               last user; persistent bytes are there all along
+//     task          one piece of work: a part's forward, backward, loss or update, an accumulation,
+//                   a pack (a strided slice brought into the order of a message, or a message into
+//                   that of a tensor), a copy or a collective
+//     resource      per device a compute, a send and a receive row; per link its channels. Copies
+//                   between CPUs and collectives occupy compute rows of CPUs too (resource_sets.h)
+//     resource set  a distinct set of resources: one per device, one per pair of devices that copy,
+//                   one per group of devices that communicate. All tasks of one can start at the
+//                   same moment, so ready tasks queue per set
+//     buffer        a value on a device, from the commit of the task that writes it to the end of
+//                   its last user; persistent bytes are there all along
 //
 // What a task means can be read off its buffers, which say what region of which tensor they hold:
 //
@@ -67,8 +67,8 @@ constexpr bool is_local_move(TaskKind kind) {
 
 using TaskId = std::int32_t;
 
-/// Picoseconds (53 days). The durations of all tasks of an iteration are less together, so that inner loops may add
-/// them unchecked.
+/// Picoseconds (53 days). The durations of all tasks of an iteration are less together, so that
+/// inner loops may add them unchecked.
 inline constexpr std::int64_t kMostWork = std::int64_t{1} << 62;
 
 struct Task {
@@ -80,17 +80,18 @@ struct Task {
     graph::TensorId tensor;   ///< sent, accumulated or updated; invalid otherwise
     std::int32_t device = 0;  ///< of a collective the first rank
     std::int32_t to = -1;     ///< destination of a copy, else -1
-    std::int32_t lane = 0;
+    std::int32_t resource_set = 0;
     std::int32_t part = -1;         ///< of an op that is split
     std::int32_t micro_batch = -1;  ///< when there are several
     std::int32_t ordinal = 0;       ///< of equally named communication and accumulations
-    std::int32_t turn = -1;         ///< key of the schedule (pipeline_schedule.h); lower goes first
-    std::int32_t rank = 0;          ///< frozen priority of the op that wants it; lower goes first
+    std::int32_t schedule_key =
+        -1;                     ///< key of the schedule (pipeline_schedule.h); lower goes first
+    std::int32_t priority = 0;  ///< frozen priority of the op that wants it; lower goes first
     Time duration;
     // communication
     Bytes bytes;              ///< as cost::CollectiveCall counts; of a copy the message
     std::int32_t ranks = -1;  ///< of a collective: row of TaskGraph::ranks
-    std::int32_t joined = 0;  ///< more tensors that move with the collective (fused_collectives.h)
+    std::int32_t fused = 0;   ///< more tensors that move with the collective (fused_collectives.h)
     cost::Collective collective = cost::Collective::all_reduce;
     cost::Algorithm algorithm = cost::Algorithm::direct;
     cost::Protocol protocol = cost::Protocol::none;
@@ -129,7 +130,7 @@ struct TaskGraph {
 
     std::int32_t device_count = 0;
     std::int32_t resource_count = 0;  ///< 3 per device, then channels
-    Csr<std::int32_t> lanes;          ///< resources of each lane, rising
+    Csr<std::int32_t> resource_sets;  ///< resources of each resource set, rising
 
     std::shared_ptr<const RegionTable> regions;
     Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
@@ -167,7 +168,7 @@ bool have_one_name(const Task& a, const Task& b);
 
 CostCounts count_costs(const TaskGraph& graph);
 
-/// SHA-256 of tasks, edges and lanes, durations included.
+/// SHA-256 of tasks, edges and resource sets, durations included.
 std::string digest(const TaskGraph& graph);
 
 }  // namespace partita::plan

@@ -28,7 +28,8 @@ cost::Measurement divided(cost::Measurement time, std::int64_t count) {
 
 }  // namespace
 
-TaskWorks::TaskWorks(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks)
+TaskMeasurements::TaskMeasurements(const Problem& problem, const Strategy& strategy,
+                                   const TaskGraph& tasks)
     : problem_(problem), strategy_(strategy), tasks_(tasks), elements_(tasks.size(), 0) {
     for (const Buffer& buffer : tasks.buffers) {
         if (buffer.writer < 0 || buffer.region < 0) continue;
@@ -36,11 +37,11 @@ TaskWorks::TaskWorks(const Problem& problem, const Strategy& strategy, const Tas
     }
 }
 
-cost::DeviceKey TaskWorks::device(TaskId task, int threads) const {
+cost::DeviceKey TaskMeasurements::device(TaskId task, int threads) const {
     return cost::device_key(problem_.machine().device(at(tasks_, task).device), threads);
 }
 
-cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) const {
+cost::MeasuredWork TaskMeasurements::part(const Task& task, cost::Measurement time) const {
     const graph::OpRule& rule = problem_.rule(task.op);
     const OpConfig& config = strategy_.config(task.op);
     const int micro_batches = problem_.is_batched(task.op) ? strategy_.policy.micro_batches : 1;
@@ -66,7 +67,7 @@ cost::MeasuredWork TaskWorks::part(const Task& task, cost::Measurement time) con
     return cost::measured_work(work, std::move(time));
 }
 
-std::optional<cost::MeasuredWork> TaskWorks::work(TaskId id, cost::Measurement time) const {
+std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measurement time) const {
     const Task& task = at(tasks_, id);
     const std::int64_t elements = elements_[static_cast<std::size_t>(id)];
     switch (task.kind) {
@@ -92,8 +93,8 @@ std::optional<cost::MeasuredWork> TaskWorks::work(TaskId id, cost::Measurement t
     return std::nullopt;
 }
 
-std::optional<cost::MeasuredTransfer> TaskWorks::transfer(TaskId id, cost::Measurement time,
-                                                          std::string variant) const {
+std::optional<cost::MeasuredTransfer> TaskMeasurements::transfer(TaskId id, cost::Measurement time,
+                                                                 std::string variant) const {
     const Task& task = at(tasks_, id);
     if (!is_communication(task.kind)) return std::nullopt;
     std::vector<int> devices = {task.device, task.to};

@@ -26,10 +26,10 @@
 
 namespace partita::plan {
 
-class TaskWorks {
+class TaskMeasurements {
 public:
     /// `tasks` is what lower() made of the strategy. References must outlive the object.
-    TaskWorks(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks);
+    TaskMeasurements(const Problem& problem, const Strategy& strategy, const TaskGraph& tasks);
 
     /// nullopt: copies, collectives, and ops with given costs.
     [[nodiscard]] std::optional<cost::MeasuredWork> work(TaskId task, cost::Measurement time) const;

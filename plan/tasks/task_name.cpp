@@ -12,7 +12,7 @@ std::string task_name(const graph::OpGraph& graph, const cost::Machine& machine,
     if (task.tensor.valid()) {
         name += " " + graph.tensor(task.tensor).name + (task.gradient ? ".grad" : "") +
                 (task.updated ? ".new" : "");
-        if (task.joined > 0) name += fmt::format(" +{}", task.joined);
+        if (task.fused > 0) name += fmt::format(" +{}", task.fused);
     } else {
         name += " " + graph.op(task.op).name;
     }

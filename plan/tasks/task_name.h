@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of tasks as a machine says them that need not be the problem's: a plan names its tasks by the
-// devices of the machine that it was made for.
+// Names of tasks as a machine says them that need not be the problem's: a plan names its tasks by
+// the devices of the machine that it was made for.
 #pragma once
 
 #include <string>

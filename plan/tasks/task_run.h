@@ -6,8 +6,8 @@
 
 namespace partita::plan {
 
-/// When a task ran on a device, since the start of its iteration: measured, where a Timeline is predicted.
-/// A collective runs on each of its devices, for as long as that one takes.
+/// When a task ran on a device, since the start of its iteration: measured, where a Timeline is
+/// predicted. A collective runs on each of its devices, for as long as that one takes.
 struct TaskRun {
     TaskId task = -1;
     int device = 0;

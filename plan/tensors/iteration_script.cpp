@@ -117,7 +117,7 @@ private:
         parts_here();
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId t = op.outputs[i];
-            add(t, Kind::home, i, id, m, computes ? block(t, m) : -1);
+            add(t, Kind::produce, i, id, m, computes ? block(t, m) : -1);
         }
     }
 
@@ -130,7 +130,7 @@ private:
         } else if (!rows_.ends_in(id, m)) {
             begin(id, Pass::backward, m, false);
             for (const TensorId t : op.outputs) {
-                if (problem_.has_gradient(t)) add(t, Kind::fold, 0, id, m, -1);
+                if (problem_.has_gradient(t)) add(t, Kind::accumulate, 0, id, m, -1);
             }
         } else if (op.kind == OpKind::output) {
             begin(id, Pass::backward, m, true);
@@ -141,7 +141,7 @@ private:
             for (std::size_t i = 0; i < op.outputs.size(); ++i) {
                 const TensorId t = op.outputs[i];
                 if (!problem_.has_gradient(t)) continue;
-                add(t, Kind::take, i, id, own, block(t, own));
+                add(t, Kind::collect, i, id, own, block(t, own));
             }
             uses_and_gives(id, own, false);
         }
@@ -164,7 +164,7 @@ private:
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
             if (!t.valid() || (!loss && !problem_.has_gradient(t))) continue;
-            add(t, Kind::give, i, id, m, block(t, m));
+            add(t, Kind::contribute, i, id, m, block(t, m));
         }
     }
 

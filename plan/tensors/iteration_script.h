@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of an iteration, stated once: which op is visited when, what happens to the tensors around its parts before
-// they run, and what after. Lowering walks it, and what is lowered a change at a time is numbered by it.
+// The order of an iteration, stated once: which op is visited when, what happens to the tensors
+// around its parts before they run, and what after. Lowering walks it, and what is lowered a change
+// at a time is numbered by it.
 //
-//     forward X, micro-batch 0     forward_use of its operands  │ parts │  home of its results
+//     forward X, micro-batch 0     forward_use of its operands  │ parts │  produce its results
 //     ...                          for all micro-batches, ops in order
-//     backward X, micro-batch 0    take of its results' gradients,
-//                                  backward_use, result_use     │ parts │  give of its operands' gradients
+//     backward X, micro-batch 0    collect its results' gradients,
+//                                  backward_use, result_use     │ parts │  contribute to its operands' gradients
 //     ...                          for all micro-batches, ops against their order; parameters come to their turn with
 //                                  parameter, and after the last micro-batch update
 //
-// An op that is the same in all micro-batches goes forward in the first and backward in the last one; until then gradients
-// of its results are added up between micro-batches (fold). Source: RULES.md 10-17.
+// An op that is the same in all micro-batches goes forward in the first and backward in the last
+// one; until then gradients of its results are added up between micro-batches (accumulate). Source:
+// RULES.md 10-17.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +48,8 @@ struct ScriptStep {
 struct IterationScript {
     std::vector<ScriptStep> steps;
     std::vector<EventId> events;  ///< of all steps
-    /// By row (MicroBatchRows::row); rows of later micro-batches of a tensor that has none are empty.
+    /// By row (MicroBatchRows::row); rows of later micro-batches of a tensor that has none are
+    /// empty.
     std::vector<TensorEvents> tensors;
 
     /// What parts of the step find, in the order of operands and results.

@@ -96,8 +96,8 @@ bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable
     return *of.is_local;
 }
 
-LayoutCache::LayoutCache(const Problem& problem)
-    : problem_(problem), regions_(std::make_shared<RegionTable>()), lanes_(problem) {
+LoweringCache::LoweringCache(const Problem& problem)
+    : problem_(problem), regions_(std::make_shared<RegionTable>()), resource_sets_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const auto device_class = static_cast<std::size_t>(problem.device_class(d));
         if (device_class >= class_devices_.size()) class_devices_.resize(device_class + 1, -1);
@@ -105,9 +105,9 @@ LayoutCache::LayoutCache(const Problem& problem)
     }
 }
 
-LayoutCache::~LayoutCache() = default;
+LoweringCache::~LoweringCache() = default;
 
-bool LayoutCache::is_large() const {
+bool LoweringCache::is_large() const {
     constexpr std::size_t kMostRegions = 1'000'000;
     constexpr std::size_t kMostEntries = 300'000;
     constexpr std::size_t kMostTasks = 2'000'000;
@@ -115,7 +115,7 @@ bool LayoutCache::is_large() const {
            kept_tasks_ > kMostTasks;
 }
 
-bool LayoutCache::forget_if_large() {
+bool LoweringCache::forget_if_large() {
     if (!is_large()) return false;
     lowering_.reset();  // it knows the tables
     entries_.clear();
@@ -128,13 +128,13 @@ bool LayoutCache::forget_if_large() {
     return true;
 }
 
-const IterationScript& LayoutCache::script(int micro_batches) {
+const IterationScript& LoweringCache::script(int micro_batches) {
     const auto known = scripts_.find(micro_batches);
     if (known != scripts_.end()) return known->second;
     return scripts_.emplace(micro_batches, iteration_script(problem_, micro_batches)).first->second;
 }
 
-const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
+const TensorTasks& LoweringCache::tasks(std::size_t row, const TensorKey& key) {
     const TensorEvents& events = script(key.micro_batches).tensors[row];
     const std::uint64_t hash = hash_of(events.alike, key);
     const std::int32_t known = tensor_index_.find(hash, [&](std::int32_t i) {
@@ -143,7 +143,7 @@ const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
     });
     if (known >= 0) return tensors_[static_cast<std::size_t>(known)].tasks;
     if (!lowering_) {
-        lowering_ = std::make_unique<TensorLowering>(problem_, layouts_, *regions_, lanes_);
+        lowering_ = std::make_unique<TensorLowering>(problem_, layouts_, *regions_, resource_sets_);
     }
     const TensorTasks& found = lowering_->run(events, key);
     TensorEntry& entry = tensors_.emplace_back();
@@ -155,8 +155,8 @@ const TensorTasks& LayoutCache::tasks(std::size_t row, const TensorKey& key) {
     return entry.tasks;
 }
 
-const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batches,
-                                 int micro_batch) {
+const OpLayouts& LoweringCache::of(OpId op, const OpConfig& config, int micro_batches,
+                                   int micro_batch) {
     if (!problem_.is_batched(op)) {  // the same in all
         micro_batches = 1;
         micro_batch = 0;
@@ -176,13 +176,13 @@ const OpLayouts& LayoutCache::of(OpId op, const OpConfig& config, int micro_batc
 }
 
 /// The whole tensor in one piece.
-std::int32_t LayoutCache::whole_layout(TensorId t, int device) {
+std::int32_t LoweringCache::whole_layout(TensorId t, int device) {
     const std::int32_t region =
         regions_->intern(graph::whole_region(problem_.graph().tensor(t).shape));
     return layouts_.intern({.pieces = {{.device = device, .region = region}}});
 }
 
-void LayoutCache::fill(Entry& entry) {
+void LoweringCache::fill(Entry& entry) {
     const Op& op = problem_.graph().op(entry.op);
     const graph::OpRule& rule = problem_.rule(entry.op);
     OpLayouts& of = entry.layouts;
@@ -222,7 +222,7 @@ void LayoutCache::fill(Entry& entry) {
     price(entry.op, parts, whole, of);
 }
 
-void LayoutCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) const {
+void LoweringCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) const {
     PartSize size;
     if (!whole) size = size_of(op, parts, of);
     for (const int device : class_devices_) {
@@ -240,7 +240,7 @@ void LayoutCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of) 
 }
 
 /// The part that handles most in sum; the first of several.
-int LayoutCache::largest_part(const OpLayouts& of) const {
+int LoweringCache::largest_part(const OpLayouts& of) const {
     std::vector<std::int64_t> volumes(static_cast<std::size_t>(of.parts), 0);
     for (const auto* side : {&of.operands, &of.results}) {
         for (const std::int32_t layout : *side) {
@@ -255,7 +255,7 @@ int LayoutCache::largest_part(const OpLayouts& of) const {
 }
 
 /// The largest part.
-PartSize LayoutCache::size_of(OpId id, const Parts& parts, const OpLayouts& of) const {
+PartSize LoweringCache::size_of(OpId id, const Parts& parts, const OpLayouts& of) const {
     const auto largest = [&](std::int32_t layout) {
         std::int64_t most = 0;
         for (const Piece& piece : layouts_[layout].pieces) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lowering can keep from one strategy to the next: layouts and part sizes of an op under a config,
-// reshards between layouts, and the tasks of a tensor whose layouts are given. A search lowers thousands
-// of strategies that differ in a few ops.
+// What lowering can keep from one strategy to the next: layouts and part sizes of an op under a
+// config, reshards between layouts, and the tasks of a tensor whose layouts are given. A search
+// lowers thousands of strategies that differ in a few ops.
 //
-// One cache per problem and thread. Task graphs that were lowered with it share its region table, which
-// only grows: read them in the cache's thread, or when it rests.
+// One cache per problem and thread. Task graphs that were lowered with it share its region table,
+// which only grows: read them in the cache's thread, or when it rests.
 #pragma once
 
 #include <cstdint>
@@ -85,12 +85,12 @@ struct TensorKey {
 
 class TensorLowering;
 
-class LayoutCache {
+class LoweringCache {
 public:
-    explicit LayoutCache(const Problem& problem);
-    ~LayoutCache();
-    LayoutCache(const LayoutCache&) = delete;
-    LayoutCache& operator=(const LayoutCache&) = delete;
+    explicit LoweringCache(const Problem& problem);
+    ~LoweringCache();
+    LoweringCache(const LoweringCache&) = delete;
+    LoweringCache& operator=(const LoweringCache&) = delete;
 
     /// `config` must be legal. Stays valid until forget_if_large().
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
@@ -102,8 +102,8 @@ public:
 
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
     /// Of tensors' tasks; never forgotten.
-    [[nodiscard]] Lanes& lanes() { return lanes_; }
-    [[nodiscard]] const Lanes& lanes() const { return lanes_; }
+    [[nodiscard]] ResourceSets& resource_sets() { return resource_sets_; }
+    [[nodiscard]] const ResourceSets& resource_sets() const { return resource_sets_; }
     [[nodiscard]] const std::shared_ptr<RegionTable>& regions() const { return regions_; }
     /// Starts anew when it has grown beyond some hundreds of MB; returns whether it has.
     bool forget_if_large();
@@ -133,7 +133,7 @@ private:
     std::vector<int> class_devices_;  ///< per device class one of its devices
     std::shared_ptr<RegionTable> regions_;
     LayoutTable layouts_;
-    Lanes lanes_;
+    ResourceSets resource_sets_;
     std::unique_ptr<TensorLowering> lowering_;
     std::deque<Entry> entries_;  ///< what is given of them stays where it is
     HashIndex entry_index_;

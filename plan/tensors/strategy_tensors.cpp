@@ -9,8 +9,8 @@ using graph::OpId;
 using graph::OpKind;
 using Kind = TensorEvent::Kind;
 
-StrategyLayouts::StrategyLayouts(const Problem& problem, const Strategy& strategy,
-                                 LayoutCache& cache)
+StrategyTensors::StrategyTensors(const Problem& problem, const Strategy& strategy,
+                                 LoweringCache& cache)
     : problem_(problem),
       cache_(cache),
       rows_(problem, strategy.policy.micro_batches),
@@ -24,15 +24,15 @@ StrategyLayouts::StrategyLayouts(const Problem& problem, const Strategy& strateg
         set(op, strategy.config(op));
         if (problem.graph().op(op).kind == OpKind::parameter) set_update(op, strategy.update(op));
     }
-    settle();
+    accept();
 }
 
-void StrategyLayouts::put(std::size_t row, const OpLayouts* layouts) {
+void StrategyTensors::put(std::size_t row, const OpLayouts* layouts) {
     ops_before_.emplace_back(row, ops_[row]);
     ops_[row] = layouts;
 }
 
-void StrategyLayouts::undo() {
+void StrategyTensors::reject() {
     for (; !ops_before_.empty(); ops_before_.pop_back()) {
         ops_[ops_before_.back().first] = ops_before_.back().second;
     }
@@ -41,19 +41,19 @@ void StrategyLayouts::undo() {
     }
 }
 
-void StrategyLayouts::settle() {
+void StrategyTensors::accept() {
     ops_before_.clear();
     updates_before_.clear();
 }
 
-void StrategyLayouts::set(OpId op, const OpConfig& config) {
+void StrategyTensors::set(OpId op, const OpConfig& config) {
     for (int m = 0; m < rows_.micro_batches() && rows_.runs_in(op, m); ++m) {
         put(rows_.row(op, m), &cache_.of(op, config, rows_.micro_batches(), m));
     }
-    if (problem_.graph().op(op).kind == OpKind::parameter) follow_home(op);
+    if (problem_.graph().op(op).kind == OpKind::parameter) follow_parameter(op);
 }
 
-bool StrategyLayouts::set_update(OpId parameter, const UpdateConfig& update) {
+bool StrategyTensors::set_update(OpId parameter, const UpdateConfig& update) {
     Update& known = updates_[parameter.index()];
     if (known.config == update) return false;
     updates_before_.emplace_back(parameter.index(), known);
@@ -61,36 +61,36 @@ bool StrategyLayouts::set_update(OpId parameter, const UpdateConfig& update) {
     if (!update.update.devices.empty()) {
         known.layouts = &cache_.of(parameter, update.update, rows_.micro_batches(), 0);
     }
-    follow_home(parameter);
+    follow_parameter(parameter);
     return true;
 }
 
-void StrategyLayouts::follow_home(OpId parameter) {
+void StrategyTensors::follow_parameter(OpId parameter) {
     Update& update = updates_[parameter.index()];
     if (!update.config.update.devices.empty()) return;
     updates_before_.emplace_back(parameter.index(), update);
     update.layouts = &of(parameter, 0);
 }
 
-std::int32_t StrategyLayouts::layout_at(const TensorEvent& event) const {
+std::int32_t StrategyTensors::layout_at(const TensorEvent& event) const {
     const auto operand = static_cast<std::size_t>(event.operand);
-    if (event.kind == Kind::fold) return -1;
+    if (event.kind == Kind::accumulate) return -1;
     if (event.kind == Kind::parameter || event.kind == Kind::update) {
         return updates_[event.op.index()].layouts->results[0];
     }
     const OpLayouts& layouts = of(event.op, event.micro_batch);
     switch (event.kind) {
-    case Kind::home: return layouts.results[operand];
+    case Kind::produce: return layouts.results[operand];
     case Kind::forward_use:
     case Kind::backward_use: return layouts.operands[operand];
-    case Kind::give: return layouts.operand_gradients[operand];
+    case Kind::contribute: return layouts.operand_gradients[operand];
     default: break;
     }
     // A result that the backward needs is combined where the parts' are partial: RULES.md 12.
     return layouts.result_gradients[operand];
 }
 
-const TensorTasks& StrategyLayouts::tasks(std::size_t row) {
+const TensorTasks& StrategyTensors::tasks(std::size_t row) {
     const TensorEvents& events = script_.tensors[row];
     const Update& update = updates_[problem_.graph().tensor(events.tensor).producer.index()];
     key_.refetch = update.config.refetch;

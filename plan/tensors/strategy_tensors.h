@@ -12,16 +12,17 @@
 namespace partita::plan {
 
 /// The layouts of all ops under a strategy, and the tasks of every tensor that follow.
-class StrategyLayouts {
+class StrategyTensors {
 public:
-    /// How a parameter is updated, and the layouts of that: as it is kept, where no devices are given.
+    /// How a parameter is updated, and the layouts of that: as it is kept, where no devices are
+    /// given.
     struct Update {
         UpdateConfig config;
         const OpLayouts* layouts = nullptr;
     };
 
     /// Problem and cache must outlive it; the cache must not forget in between.
-    StrategyLayouts(const Problem& problem, const Strategy& strategy, LayoutCache& cache);
+    StrategyTensors(const Problem& problem, const Strategy& strategy, LoweringCache& cache);
 
     /// The rows of ops and tensors.
     [[nodiscard]] const MicroBatchRows& rows() const { return rows_; }
@@ -36,17 +37,17 @@ public:
     void set(graph::OpId op, const OpConfig& config);
     /// False: that is how it is updated already.
     bool set_update(graph::OpId parameter, const UpdateConfig& update);
-    /// Takes back all that was set since the latest settle().
-    void undo();
-    void settle();
+    /// Takes back all that was set since the latest accept().
+    void reject();
+    void accept();
 
 private:
     [[nodiscard]] std::int32_t layout_at(const TensorEvent& event) const;
-    void follow_home(graph::OpId parameter);
+    void follow_parameter(graph::OpId parameter);
     void put(std::size_t row, const OpLayouts* layouts);
 
     const Problem& problem_;
-    LayoutCache& cache_;
+    LoweringCache& cache_;
     MicroBatchRows rows_;
     const IterationScript& script_;
     std::vector<const OpLayouts*> ops_;  ///< by row

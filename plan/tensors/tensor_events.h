@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to a tensor in one iteration, in order (iteration_script.h): who makes it, who reads it,
-// who gives and who takes its gradient. Follows from the graph alone; where all that happens is what
-// strategies say.
+// What happens to a tensor in one iteration, in order (iteration_script.h): who makes it, who reads
+// it, who contributes to its gradient and who collects it. Follows from the graph alone; where all
+// that happens is what strategies say.
 //
-//     w [a parameter], read by X:      home   forward X   backward X   give X   parameter   update
+//     w [a parameter], read by X:   produce  forward X  backward X  contribute X  parameter  update
 //
 // A tensor that differs between micro-batches has events of its own for each of them; any other has
 // them for all micro-batches in one list. Source: RULES.md 10-17.
@@ -29,17 +29,17 @@ struct PartBlock {
 
 struct TensorEvent {
     enum class Kind : std::uint8_t {
-        home,          ///< lies where its producer leaves it
+        produce,       ///< lies where its producer leaves it
         forward_use,   ///< an operand of a forward, or what an output gives
         backward_use,  ///< an operand of a backward, or of a loss
         result_use,    ///< a result that the producer's backward needs
-        give,          ///< a backward gives the gradient of an operand
-        fold,          ///< gradients are added up between micro-batches
-        take,          ///< the producer's backward needs the gradient
+        contribute,    ///< a backward contributes to the gradient of an operand
+        accumulate,    ///< gradients are added up between micro-batches
+        collect,       ///< the producer's backward needs the gradient
         parameter,     ///< a micro-batch adds to a parameter's gradient
         update         ///< the parameter changes
     };
-    Kind kind = Kind::home;
+    Kind kind = Kind::produce;
     std::int32_t block = -1;    ///< of TensorEvents::blocks; -1: no parts are concerned
     std::int32_t operand = -1;  ///< of the consumer; of the producer which result
     std::int32_t micro_batch = 0;
@@ -48,21 +48,22 @@ struct TensorEvent {
 
 constexpr Pass pass_of(const TensorEvent& event) {
     const bool forward =
-        event.kind == TensorEvent::Kind::home || event.kind == TensorEvent::Kind::forward_use;
+        event.kind == TensorEvent::Kind::produce || event.kind == TensorEvent::Kind::forward_use;
     return forward ? Pass::forward : Pass::backward;
 }
 
 struct TensorEvents {
     graph::TensorId tensor;
     std::int32_t label = -1;  ///< micro-batch in names; -1: there is one, or it is the same in all
-    /// Tensors of one number are alike: of equal shapes and prices, and the same happens to them. In
-    /// equal layouts they have equal tasks.
+    /// Tensors of one number are alike: of equal shapes and prices, and the same happens to them.
+    /// In equal layouts they have equal tasks.
     std::int32_t alike = -1;
     std::vector<PartBlock> blocks;
     std::vector<TensorEvent> events;
 };
 
-/// Micro-batches of tensors and ops, and blocks of parts, by number: row of the tensor in micro-batch m.
+/// Micro-batches of tensors and ops, and blocks of parts, by number: row of the tensor in
+/// micro-batch m.
 class MicroBatchRows {
 public:
     MicroBatchRows(const Problem& problem, int micro_batches)

@@ -11,13 +11,13 @@ using graph::OpKind;
 using Kind = TensorEvent::Kind;
 
 TensorLowering::TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                               Lanes& lanes)
-    : problem_(problem), layouts_(layouts), regions_(regions), lanes_(lanes) {}
+                               ResourceSets& resource_sets)
+    : problem_(problem), layouts_(layouts), regions_(regions), resource_sets_(resource_sets) {}
 
 const TensorTasks& TensorLowering::run(const TensorEvents& events, const TensorKey& key) {
     clear(events, key);
     for (std::size_t i = 0; i < events.events.size(); ++i) {
-        given_.steps.push_back({.held = static_cast<std::uint32_t>(given_.held.rows())});
+        given_.steps.push_back({.sources = static_cast<std::uint32_t>(given_.sources.rows())});
         lower(events.events[i], key.layouts[i]);
         given_.steps.back().tasks = static_cast<std::uint32_t>(given_.tasks.size());
         given_.steps.back().buffers = static_cast<std::uint32_t>(given_.buffers.size());
@@ -39,15 +39,15 @@ void TensorLowering::clear(const TensorEvents& events, const TensorKey& key) {
     given_.groups.clear();
     given_.buffers.clear();
     given_.steps.clear();
-    given_.held.offsets.assign(1, 0);
-    given_.held.items.clear();
+    given_.sources.offsets.assign(1, 0);
+    given_.sources.items.clear();
     given_.persistent.clear();
-    places_.clear();
+    locations_.clear();
     pieces_.clear();
     edges_.clear();
     reads_.clear();
     is_read_.clear();
-    forms_.clear();
+    instances_.clear();
     pending_.clear();
     first_readers_.clear();
     readers_.clear();
@@ -58,44 +58,44 @@ void TensorLowering::clear(const TensorEvents& events, const TensorKey& key) {
 
 void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
     switch (event.kind) {
-    case Kind::home: add_home(event, layout); break;
+    case Kind::produce: produce(event, layout); break;
     case Kind::forward_use:
     case Kind::backward_use:
     case Kind::result_use: add_use(event, layout); break;
-    case Kind::give: give(event, layout); break;
-    case Kind::fold: fold_pending(event.micro_batch, false); break;
-    case Kind::take:
+    case Kind::contribute: contribute(event, layout); break;
+    case Kind::accumulate: accumulate_pending(event.micro_batch, false); break;
+    case Kind::collect:
         given_.steps.back().waits = true;
-        hold(take_gradient(layout, false));
+        hold(collect_gradient(layout, false));
         break;
     case Kind::parameter: lower_parameter(event, layout); break;
-    case Kind::update: lower_update(take_gradient(layout, true)); break;
+    case Kind::update: lower_update(collect_gradient(layout, true)); break;
     }
 }
 
 /// What a producer leaves: parts of an op their results, a source what lies there at time 0.
-void TensorLowering::add_home(const TensorEvent& event, std::int32_t layout) {
+void TensorLowering::produce(const TensorEvent& event, std::int32_t layout) {
     if (problem_.is_resident(tensor_)) return;  // lies wherever it is used
-    const Form home = next_form(layout);
+    const Instance produced = next_instance(layout);
     const bool source = event.block < 0;
     const std::vector<Piece>& lying = pieces(layout);
     for (std::size_t part = 0; part < lying.size(); ++part) {
         const Piece& piece = lying[part];
-        Place place{.device = piece.device};
-        if (!source) place.task = part_ref(event.block, static_cast<int>(part));
+        Location location{.device = piece.device};
+        if (!source) location.task = part_ref(event.block, static_cast<int>(part));
         const Bytes bytes = source ? Bytes{0} : buffer_bytes(piece.region);
-        place.buffer = add_value({.micro_batch = label()}, place, piece, bytes);
+        location.buffer = add_value({.micro_batch = label()}, location, piece, bytes);
         if (source) add_persistent(piece.device, bytes_.of(regions_.volume(piece.region)));
-        add_piece(add_place(place));
+        add_piece(add_location(location));
     }
     if (problem_.graph().op(producer_).kind == OpKind::parameter) {
         first_readers_.assign(lying.size(), -1);
     }
-    forms_.push_back(home);
+    instances_.push_back(produced);
 }
 
 void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
-    const Form found = form(event, layout);
+    const Instance found = instance(event, layout);
     if (event.block < 0) return;  // nobody reads it
     const bool operand = event.kind == Kind::backward_use;
     const bool loss = problem_.graph().op(event.op).kind == OpKind::output;
@@ -103,10 +103,10 @@ void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
     given_.steps.back().waits = !operand || loss || key_->refetch;
     const std::size_t parts = pieces(layout).size();
     for (std::size_t part = 0; part < parts; ++part) {
-        const Places held = places(found, part);
+        const Locations held = locations(found, part);
         for (std::uint32_t i = held.begin; i < held.end; ++i) {
-            add_reader(part_ref(event.block, static_cast<int>(part)), places_[i].buffer);
-            for (auto b = places_[i].buffer; b >= 0; b = buffer(b).root) {
+            add_reader(part_ref(event.block, static_cast<int>(part)), locations_[i].buffer);
+            for (auto b = locations_[i].buffer; b >= 0; b = buffer(b).root) {
                 is_read_[static_cast<std::size_t>(b)] = 1;
             }
         }
@@ -114,39 +114,39 @@ void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
     hold(found);
 }
 
-void TensorLowering::give(const TensorEvent& event, std::int32_t layout) {
-    Form form = next_form(layout);
-    form.operand = event.operand;
+void TensorLowering::contribute(const TensorEvent& event, std::int32_t layout) {
+    Instance instance = next_instance(layout);
+    instance.operand = event.operand;
     const std::vector<Piece>& given = pieces(layout);
     for (std::size_t part = 0; part < given.size(); ++part) {
         if (given[part].region < 0) {
             add_piece({});
             continue;
         }
-        add_piece(add_place(
+        add_piece(add_location(
             {.device = given[part].device, .task = part_ref(event.block, static_cast<int>(part))}));
     }
-    pending_.push_back(form);
+    pending_.push_back(instance);
 }
 
-void TensorLowering::hold(const Form& form) {
-    Csr<Held>& held = given_.held;
-    const std::size_t parts = pieces(form.layout).size();
+void TensorLowering::hold(const Instance& instance) {
+    Csr<Source>& sources = given_.sources;
+    const std::size_t parts = pieces(instance.layout).size();
     given_.steps.back().parts = static_cast<std::uint32_t>(parts);
     for (std::size_t part = 0; part < parts; ++part) {
-        const Places found = places(form, part);
+        const Locations found = locations(instance, part);
         for (std::uint32_t i = found.begin; i < found.end; ++i) {
-            held.items.push_back({places_[i].task, places_[i].buffer});
+            sources.items.push_back({locations_[i].task, locations_[i].buffer});
         }
-        held.offsets.push_back(static_cast<std::uint32_t>(held.items.size()));
+        sources.offsets.push_back(static_cast<std::uint32_t>(sources.items.size()));
     }
 }
 
 /// What never changes lies wherever it is read: the regions that are read, each once.
 void TensorLowering::add_resident_memory() {
     std::map<int, std::vector<std::int32_t>> held;
-    for (const Form& form : forms_) {
-        for (const Piece& piece : pieces(form.layout)) {
+    for (const Instance& instance : instances_) {
+        for (const Piece& piece : pieces(instance.layout)) {
             if (piece.region >= 0) held[piece.device].push_back(piece.region);
         }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How TensorTasks come about. Private to tensor_lowering*.cpp; everyone else asks LayoutCache.
+// How TensorTasks come about. Private to tensor_lowering*.cpp; everyone else asks LoweringCache.
 //
-//     form      the tensor in one layout: its home, where its producer leaves it, and every layout it
+//     instance  the tensor in one layout: where its producer leaves it, and every layout it
 //               was resharded to since, so that two consumers with equal needs share one reshard
-//     piece     of a form: the places that together hold it, one unless copies of fragments met
+//     piece     of an instance: locations that together hold it, one unless copies of fragments met
 //     pending   gradients that consumers gave and nobody has added yet
 //
 // Gradients follow by duality: their layouts come from those of operands and results (layout.h), so
@@ -12,8 +12,8 @@
 // they arise only if their layouts are equal; the others are resharded to the layout that is wanted
 // first (RULES.md 13).
 //
-// A search lowers tensors by the hundred thousand, so all lists are kept for their memory: forms are
-// rows of one list of pieces, and these runs of one list of places.
+// A search lowers tensors by the hundred thousand, so all lists are kept for their memory:
+// instances are rows of one list of pieces, and these runs of one list of locations.
 #pragma once
 
 #include <cstdint>
@@ -32,21 +32,21 @@
 namespace partita::plan {
 
 /// Where a value lies and which task puts it there.
-struct Place {
+struct Location {
     std::int32_t device = 0;
     TaskRef task = -1;
     std::int32_t buffer = -1;  ///< -1: not allocated yet
 };
 
-/// A run of TensorLowering's places.
-struct Places {
+/// A run of TensorLowering's locations.
+struct Locations {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
     [[nodiscard]] std::uint32_t size() const { return end - begin; }
 };
 
 /// The tensor, or its gradient, in one layout.
-struct Form {
+struct Instance {
     std::int32_t layout = -1;  ///< of LayoutTable
     std::uint32_t pieces = 0;  ///< the first of TensorLowering's; one per piece of the layout
     int operand = -1;          ///< pending gradients: the consumer's operand
@@ -54,7 +54,7 @@ struct Form {
 };
 
 /// Few, nearly always.
-using Forms = SmallVector<Form, 4>;
+using Instances = SmallVector<Instance, 4>;
 
 /// Of what a communication is: the tensor, its gradient or its new value.
 struct Subject {
@@ -68,12 +68,12 @@ class TensorLowering {
 public:
     /// All must outlive it.
     TensorLowering(const Problem& problem, LayoutTable& layouts, RegionTable& regions,
-                   Lanes& lanes);
+                   ResourceSets& resource_sets);
     /// Valid until the next call.
     const TensorTasks& run(const TensorEvents& events, const TensorKey& key);
 
 private:
-    /// A reader of what a trained parameter's home holds.
+    /// A reader of what a trained parameter's own buffers hold.
     struct Reader {
         TaskRef task = -1;
         std::int32_t next = -1;  ///< of the same buffer
@@ -89,35 +89,35 @@ private:
     // tensor_lowering.cpp: events
     void clear(const TensorEvents& events, const TensorKey& key);
     void lower(const TensorEvent& event, std::int32_t layout);
-    void add_home(const TensorEvent& event, std::int32_t layout);
+    void produce(const TensorEvent& event, std::int32_t layout);
     void add_use(const TensorEvent& event, std::int32_t layout);
-    void give(const TensorEvent& event, std::int32_t layout);
-    void hold(const Form& form);
+    void contribute(const TensorEvent& event, std::int32_t layout);
+    void hold(const Instance& instance);
     void add_resident_memory();
 
     // tensor_reshards.cpp: layouts and reshards
-    Form form(const TensorEvent& event, std::int32_t layout);
-    Form resident(std::int32_t layout);
-    Form reshard(const Form& from, std::int32_t to, const Subject& subject);
-    Form local_form(const Form& from, std::int32_t to);
-    Places supplied(const Form& from, const Supply& supply);
-    Places packed(Places places, const Subject& subject, const Piece& piece);
-    Place unpacked(const Place& message, const Subject& subject, const Piece& piece);
+    Instance instance(const TensorEvent& event, std::int32_t layout);
+    Instance resident(std::int32_t layout);
+    Instance reshard(const Instance& from, std::int32_t to, const Subject& subject);
+    Instance local_instance(const Instance& from, std::int32_t to);
+    Locations supplied(const Instance& from, const Supply& supply);
+    Locations packed(Locations locations, const Subject& subject, const Piece& piece);
+    Location unpacked(const Location& message, const Subject& subject, const Piece& piece);
     cost::Price pack_price(const Piece& piece);
     cost::Price copy_price(const Task& copy);
-    void add_transfer(const Form& from, const Transfer& transfer, const Subject& subject);
+    void add_transfer(const Instance& from, const Transfer& transfer, const Subject& subject);
     TaskRef add_message(graph::Combine combine, const Transfer& transfer, const Subject& subject);
 
     // tensor_gradients.cpp: gradients and updates
-    void fold_pending(int micro_batch, bool persistent);
-    Form take_gradient(std::int32_t layout, bool persistent);
-    Form sum_of(const Forms& forms, const Subject& subject, bool persistent);
-    Places sum_of_places(Places places, const Subject& subject, const Piece& piece,
-                         graph::Combine combine, bool persistent);
-    [[nodiscard]] bool writes_in_block(Places places, int device) const;
-    void allocate(const Form& form, const Subject& subject, bool persistent);
+    void accumulate_pending(int micro_batch, bool persistent);
+    Instance collect_gradient(std::int32_t layout, bool persistent);
+    Instance sum_of(const Instances& instances, const Subject& subject, bool persistent);
+    Locations sum_of_locations(Locations locations, const Subject& subject, const Piece& piece,
+                               graph::Combine combine, bool persistent);
+    [[nodiscard]] bool writes_in_block(Locations locations, int device) const;
+    void allocate(const Instance& instance, const Subject& subject, bool persistent);
     void lower_parameter(const TensorEvent& event, std::int32_t layout);
-    void lower_update(const Form& gradient);
+    void lower_update(const Instance& gradient);
     void wait_for_readers(TaskRef task, int device);
 
     // tensor_work.cpp: tasks, buffers, and what follows from them
@@ -126,10 +126,10 @@ private:
     std::int32_t group_of(std::span<const int> devices);
     void number(Task& task);
     void add_edge(TaskRef before, TaskRef after);
-    void add_work(TaskRef task, Places places);
+    void add_work(TaskRef task, Locations locations);
     void add_reader(TaskRef task, std::int32_t buffer);
     void add_read(TaskRef task, std::int32_t buffer);
-    std::int32_t add_value(const Subject& subject, const Place& place, const Piece& piece,
+    std::int32_t add_value(const Subject& subject, const Location& location, const Piece& piece,
                            Bytes bytes, std::int32_t root = -1, bool message = false);
     void add_persistent(int device, Bytes bytes) { given_.persistent.emplace_back(device, bytes); }
     [[nodiscard]] Bytes buffer_bytes(std::int32_t region) const;
@@ -137,26 +137,29 @@ private:
     void count_work();
     void add_loads();
     void add_most_bytes();
-    void find_joinable();
+    void find_fusible();
 
-    // places and pieces
-    Places add_place(const Place& place) {
-        places_.push_back(place);
-        const auto end = static_cast<std::uint32_t>(places_.size());
+    // locations and pieces
+    Locations add_location(const Location& location) {
+        locations_.push_back(location);
+        const auto end = static_cast<std::uint32_t>(locations_.size());
         return {end - 1, end};
     }
-    void add_piece(Places places) { pieces_.push_back(places); }
-    /// To the last of all places.
-    void append(Places places) {
-        for (std::uint32_t i = places.begin; i < places.end; ++i) places_.push_back(places_[i]);
+    void add_piece(Locations locations) { pieces_.push_back(locations); }
+    /// To the last of all locations.
+    void append(Locations locations) {
+        for (std::uint32_t i = locations.begin; i < locations.end; ++i)
+            locations_.push_back(locations_[i]);
     }
-    [[nodiscard]] Form next_form(std::int32_t layout) const {
+    [[nodiscard]] Instance next_instance(std::int32_t layout) const {
         return {.layout = layout, .pieces = static_cast<std::uint32_t>(pieces_.size())};
     }
-    [[nodiscard]] Places places(const Form& form, std::size_t piece) const {
-        return pieces_[form.pieces + piece];
+    [[nodiscard]] Locations locations(const Instance& instance, std::size_t piece) const {
+        return pieces_[instance.pieces + piece];
     }
-    [[nodiscard]] const Place& first(Places places) const { return places_[places.begin]; }
+    [[nodiscard]] const Location& first(Locations locations) const {
+        return locations_[locations.begin];
+    }
     [[nodiscard]] const std::vector<Piece>& pieces(std::int32_t layout) const {
         return layouts_[layout].pieces;
     }
@@ -168,7 +171,7 @@ private:
     const Problem& problem_;
     LayoutTable& layouts_;
     RegionTable& regions_;
-    Lanes& lanes_;
+    ResourceSets& resource_sets_;
     // Of the tensor at hand.
     const TensorEvents* events_ = nullptr;
     const TensorKey* key_ = nullptr;
@@ -179,16 +182,16 @@ private:
     CopyClasses copy_classes_;
     CollectivePrices collective_prices_;
     TensorTasks given_;
-    std::vector<Place> places_;
-    std::vector<Places> pieces_;
+    std::vector<Location> locations_;
+    std::vector<Locations> pieces_;
     std::vector<std::pair<TaskRef, TaskRef>> edges_;       ///< (after, before)
     std::vector<std::pair<TaskRef, std::int32_t>> reads_;  ///< (task, buffer)
     std::vector<char> is_read_;                            ///< per buffer
-    Forms forms_;                                          ///< first the home
-    Forms pending_;
-    std::vector<std::int32_t> first_readers_;  ///< per buffer of a trained parameter's home
+    Instances instances_;                                  ///< first where the producer leaves it
+    Instances pending_;
+    std::vector<std::int32_t> first_readers_;  ///< per buffer of a trained parameter
     std::vector<Reader> readers_;
-    std::vector<Places> messages_;          ///< of a transfer: what is sent
+    std::vector<Locations> messages_;       ///< of a transfer: what is sent
     std::vector<std::uint32_t> delivered_;  ///< per transfer of a reshard: its first piece
     bool has_collective_ = false;
     // Kept for their memory.
@@ -198,8 +201,8 @@ private:
     std::vector<TaskRef> before_in_bucket_;  ///< per task; -1: none
     std::vector<std::int32_t> before_;       ///< per task: the block before it
     std::vector<std::int32_t> after_;        ///< the same after it
-    std::vector<std::pair<std::int32_t, std::int64_t>> lane_loads_;
-    std::vector<std::uint32_t> rows_;  ///< of sums, by lane, resource or device
+    std::vector<std::pair<std::int32_t, std::int64_t>> set_loads_;
+    std::vector<std::uint32_t> rows_;  ///< of sums, by resource set, resource or device
 };
 
 }  // namespace partita::plan

@@ -41,8 +41,8 @@ class TensorPrices {
 public:
     void clear() { known_.clear(); }
 
-    /// Work of that kind and size where all places of one class are alike; price() is asked for what is
-    /// not known.
+    /// Work of that kind and size where all places of one class are alike; price() is asked for
+    /// what is not known.
     template <class Price>
     cost::Price of(TaskKind work, std::int64_t size, std::int32_t place_class, Price price) {
         for (const Known& known : known_) {
@@ -99,9 +99,9 @@ private:
 /// Pairs of devices between which copies cost the same, by class.
 class CopyClasses {
 public:
-    /// `lane`: that of copies between them.
-    std::int32_t of(const cost::Machine& machine, std::int32_t lane, int from, int to) {
-        const auto at = static_cast<std::size_t>(lane);
+    /// `resource_set`: that of copies between them.
+    std::int32_t of(const cost::Machine& machine, std::int32_t resource_set, int from, int to) {
+        const auto at = static_cast<std::size_t>(resource_set);
         if (at >= classes_.size()) classes_.resize(at + 1, -1);
         if (classes_[at] < 0) classes_[at] = class_of(machine, from, to);
         return classes_[at];
@@ -135,7 +135,7 @@ private:
         return static_cast<std::int32_t>(known);
     }
 
-    std::vector<std::int32_t> classes_;  ///< by lane; -1: not known yet
+    std::vector<std::int32_t> classes_;  ///< by resource set; -1: not known yet
     std::vector<Pace> paces_;            ///< by class
 };
 

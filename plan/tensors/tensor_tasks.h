@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tasks that move, add up and update one tensor (one micro-batch of it), as a pure function of the
-// layouts in which it lies and is needed. Lowering puts the tasks of all tensors and the parts of all
-// ops together; while the ops around a tensor keep their configs its tasks need not be found again.
+// The tasks that move, add up and update one tensor (one micro-batch of it), as a pure function of
+// the layouts in which it lies and is needed. Lowering puts the tasks of all tensors and the parts
+// of all ops together; while the ops around a tensor keep their configs its tasks need not be found
+// again.
 //
-// Tensors that are alike (TensorEvents::alike) share their tasks, so these do not say whose they are.
-// Tasks stand for others by reference:
+// Tensors that are alike (TensorEvents::alike) share their tasks, so these do not say whose they
+// are. Tasks stand for others by reference:
 //
 //     >= 0    task of that number, here
 //     -1      none: there from the start
@@ -40,7 +41,7 @@ constexpr int part_of(TaskRef ref) {
 }
 
 /// What a part finds somewhere.
-struct Held {
+struct Source {
     TaskRef task = -1;
     std::int32_t buffer = -1;
 };
@@ -51,40 +52,44 @@ struct TensorStep {
     std::uint32_t buffers = 0;  ///< the same
     bool fetched = false;       ///< its tasks fetch the tensor for this use alone
     bool waits = false;         ///< parts come after what they find
-    std::uint32_t held = 0;     ///< first row of TensorTasks::held
+    std::uint32_t sources = 0;  ///< first row of TensorTasks::sources
     std::uint32_t parts = 0;    ///< so many rows there
 };
 
 struct TensorTasks {
-    /// Without op, tensor, rank and turn; lanes are those of LayoutCache, Task::ranks is a row of `groups`.
+    /// Without op, tensor, priority and schedule key; resource sets are those of LoweringCache,
+    /// Task::ranks is a row of `groups`.
     std::vector<Task> tasks;
     Csr<TaskRef> predecessors;  ///< rising, distinct
     Csr<std::int32_t> reads;    ///< numbers of buffers
     /// It belongs to the same block of a schedule as what it waits for, if that is of one.
     std::vector<char> in_block;
-    /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits for them
-    /// and for nothing else; then it may be joined (fused_collectives.h). -1: no such block.
-    std::vector<std::int32_t> joins;
-    std::vector<std::uint32_t> joinable;   ///< those that may be joined
+    /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits
+    /// for them and for nothing else; then it may be fused (fused_collectives.h). -1: no such
+    /// block.
+    std::vector<std::int32_t> fusion_blocks;
+    std::vector<std::uint32_t> fusible;    ///< those that may be fused
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
     std::vector<Buffer> buffers;    ///< without tensor; writers are references, roots numbers
     std::vector<TensorStep> steps;  ///< per event
     /// Per event and part that finds any of the tensor or of its gradient: what it finds.
-    Csr<Held> held;
+    Csr<Source> sources;
     std::vector<std::pair<int, Bytes>> persistent;
     std::size_t most_tasks = 0;  ///< of one event
-    /// All durations; where they reach kMostWork, that, and `loads` are empty: nothing is known of them.
+    /// All durations; where they reach kMostWork, that, and `loads` are empty: nothing is known of
+    /// them.
     std::int64_t work = 0;
-    /// Per resource that they occupy: for how long in all, without what may be joined.
+    /// Per resource that they occupy: for how long in all, without what may be fused.
     std::vector<std::pair<std::int32_t, std::int64_t>> loads;
-    /// Per device that holds any: all buffers and what is persistent, as if nothing were ever freed.
+    /// Per device that holds any: all buffers and what is persistent, as if nothing were ever
+    /// freed.
     std::vector<std::pair<int, Bytes>> most_bytes;
 };
 
 /// What a part finds by an event.
-inline std::span<const Held> held_by(const TensorTasks& tasks, const TensorStep& step,
-                                     std::size_t part) {
-    return tasks.held[step.held + part];
+inline std::span<const Source> sources_of(const TensorTasks& tasks, const TensorStep& step,
+                                          std::size_t part) {
+    return tasks.sources[step.sources + part];
 }
 
 /// The event to which a task belongs.

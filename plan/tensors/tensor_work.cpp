@@ -15,9 +15,9 @@ Task TensorLowering::task_of(TaskKind kind, const Subject& subject) const {
             .micro_batch = subject.micro_batch};
 }
 
-/// Communication has its lane.
+/// Communication has its resource set.
 TaskRef TensorLowering::add_task(Task& task) {
-    if (!is_communication(task.kind)) task.lane = task.device;
+    if (!is_communication(task.kind)) task.resource_set = task.device;
     number(task);
     given_.tasks.push_back(task);
     given_.in_block.push_back(0);
@@ -39,9 +39,9 @@ namespace {
 
 /// Tasks of one name have equal ones.
 std::size_t bucket_of_name(const Task& task) {
-    const std::int32_t lane = task.kind == TaskKind::copy ? task.lane : task.device;
+    const std::int32_t resource_set = task.kind == TaskKind::copy ? task.resource_set : task.device;
     constexpr std::size_t kMultiplier = 0x9E3779B1;
-    return static_cast<std::size_t>(lane) +
+    return static_cast<std::size_t>(resource_set) +
            static_cast<std::size_t>(task.micro_batch + 1) * kMultiplier;
 }
 
@@ -67,17 +67,17 @@ void TensorLowering::add_edge(TaskRef before, TaskRef after) {
     if (before != -1) edges_.emplace_back(after, before);
 }
 
-/// The task comes after the places' tasks and reads what lies there.
-void TensorLowering::add_work(TaskRef task, Places places) {
-    for (std::uint32_t i = places.begin; i < places.end; ++i) {
-        const Place& place = places_[i];
-        add_edge(place.task, task);
-        add_read(task, place.buffer);
-        add_reader(task, place.buffer);
+/// The task comes after the locations' tasks and reads what lies there.
+void TensorLowering::add_work(TaskRef task, Locations locations) {
+    for (std::uint32_t i = locations.begin; i < locations.end; ++i) {
+        const Location& location = locations_[i];
+        add_edge(location.task, task);
+        add_read(task, location.buffer);
+        add_reader(task, location.buffer);
     }
 }
 
-/// Of a parameter, whose home's buffers come first.
+/// Of a parameter, whose own buffers come first.
 void TensorLowering::add_reader(TaskRef task, std::int32_t buffer) {
     const auto b = static_cast<std::size_t>(buffer);
     if (buffer < 0 || b >= first_readers_.size()) return;
@@ -91,11 +91,11 @@ void TensorLowering::add_read(TaskRef task, std::int32_t id) {
     for (; id >= 0; id = buffer(id).root) is_read_[static_cast<std::size_t>(id)] = 1;
 }
 
-std::int32_t TensorLowering::add_value(const Subject& subject, const Place& place,
+std::int32_t TensorLowering::add_value(const Subject& subject, const Location& location,
                                        const Piece& piece, Bytes bytes, std::int32_t root,
                                        bool message) {
-    given_.buffers.push_back({.device = place.device,
-                              .writer = place.task,
+    given_.buffers.push_back({.device = location.device,
+                              .writer = location.task,
                               .bytes = bytes,
                               .tensor = {},
                               .gradient = subject.gradient,
@@ -118,7 +118,7 @@ Bytes TensorLowering::buffer_bytes(std::int32_t region) const {
 void TensorLowering::finish() {
     to_csr(edges_, given_.tasks.size(), csr_, given_.predecessors);
     to_csr(reads_, given_.tasks.size(), csr_, given_.reads);
-    find_joinable();
+    find_fusible();
     count_work();
     add_loads();
     add_most_bytes();
@@ -126,8 +126,8 @@ void TensorLowering::finish() {
 
 namespace {
 
-/// Adds to the sum of that number. What `rows` says of it counts only if it is found in that row, so it
-/// need not be reset (Briggs, Torczon 1993).
+/// Adds to the sum of that number. What `rows` says of it counts only if it is found in that row,
+/// so it need not be reset (Briggs, Torczon 1993).
 template <class Number, class Sum>
 void add_to(std::vector<std::pair<Number, Sum>>& sums, std::vector<std::uint32_t>& rows,
             Number number, Sum sum) {
@@ -155,16 +155,17 @@ void TensorLowering::count_work() {
 }
 
 void TensorLowering::add_loads() {
-    lane_loads_.clear();
+    set_loads_.clear();
     given_.loads.clear();
     if (given_.work == kMostWork) return;
     for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
-        if (given_.joins[i] >= 0) continue;
+        if (given_.fusion_blocks[i] >= 0) continue;
         const Task& task = given_.tasks[i];
-        add_to(lane_loads_, rows_, task.lane, task.duration.raw());
+        add_to(set_loads_, rows_, task.resource_set, task.duration.raw());
     }
-    for (const auto& [lane, load] : lane_loads_) {
-        for (const std::int32_t resource : lanes_.resources()[static_cast<std::size_t>(lane)]) {
+    for (const auto& [resource_set, load] : set_loads_) {
+        for (const std::int32_t resource :
+             resource_sets_.resources()[static_cast<std::size_t>(resource_set)]) {
             add_to(given_.loads, rows_, resource, load);
         }
     }
@@ -181,9 +182,9 @@ void TensorLowering::add_most_bytes() {
 }
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
-void TensorLowering::find_joinable() {
-    given_.joins.assign(given_.tasks.size(), -1);
-    given_.joinable.clear();
+void TensorLowering::find_fusible() {
+    given_.fusion_blocks.assign(given_.tasks.size(), -1);
+    given_.fusible.clear();
     if (!has_collective_) return;
     constexpr std::int32_t kUnknown = -2;
     before_.assign(given_.tasks.size(), kUnknown);
@@ -193,10 +194,10 @@ void TensorLowering::find_joinable() {
     };
     for (std::size_t e = 0; e < given_.steps.size(); ++e) {
         if (!given_.steps[e].waits) continue;
-        const std::size_t begin = given_.steps[e].held;
+        const std::size_t begin = given_.steps[e].sources;
         const std::size_t end = begin + given_.steps[e].parts;
-        for (std::size_t i = given_.held.offsets[begin]; i < given_.held.offsets[end]; ++i) {
-            const TaskRef task = given_.held.items[i].task;
+        for (std::size_t i = given_.sources.offsets[begin]; i < given_.sources.offsets[end]; ++i) {
+            const TaskRef task = given_.sources.items[i].task;
             if (task >= 0) meet(after_[static_cast<std::size_t>(task)], events_->events[e].block);
         }
     }
@@ -209,8 +210,8 @@ void TensorLowering::find_joinable() {
     for (std::size_t i = 0; i < given_.tasks.size(); ++i) {
         const Task& task = given_.tasks[i];
         if (task.kind != TaskKind::collective || task.updated) continue;
-        given_.joins[i] = std::max(-1, task.gradient ? before_[i] : after_[i]);
-        if (given_.joins[i] >= 0) given_.joinable.push_back(static_cast<std::uint32_t>(i));
+        given_.fusion_blocks[i] = std::max(-1, task.gradient ? before_[i] : after_[i]);
+        if (given_.fusion_blocks[i] >= 0) given_.fusible.push_back(static_cast<std::uint32_t>(i));
     }
 }
 

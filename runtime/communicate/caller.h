@@ -16,7 +16,8 @@
 
 namespace partita::runtime {
 
-/// Makes calls one after the other on a thread of its own, which is left behind if one never returns.
+/// Makes calls one after the other on a thread of its own, which is left behind if one never
+/// returns.
 /// Threads: begin() from any.
 class Caller {
 public:

@@ -3,12 +3,11 @@
 // What a group of ranks moves and combines between its tensors: one object per rank of a group, one
 // interface, and behind it
 //
-//     threads   ranks are threads of one process, on CPUs or GPUs, also   thread_communicator.h
-//               several on one GPU
 //     NCCL      one GPU per rank                                          nccl_communicator.h
 //     mailbox   any ranks between which numbered messages pass, by MPI    mailbox_communicator.h
 //               (mpi_mailbox.h) or a TCP store (store_mailbox.h) also in
 //               several processes or hosts
+//     threads   ranks are threads of one process: for tests, in tests/runtime/communicate/
 //
 // Every rank of the group calls the same operations in the same order; nothing has a tag. Tensors
 // are contiguous, of one type on all ranks, and of any shape: only the order of their elements
@@ -66,7 +65,8 @@ struct CommunicatorOptions {
     std::chrono::nanoseconds timeout = std::chrono::seconds(60);  ///< of one operation; > 0
     std::vector<std::string> names = {};     ///< of the ranks in messages, e.g. "gpu3"; or none
     std::shared_ptr<Abort> abort = nullptr;  ///< shared by groups that fail together; null: own
-    /// Bytes that MPI, whose counts are int, sends at once: from 1 to 2^31 - 1; larger messages go in pieces.
+    /// Bytes that MPI, whose counts are int, sends at once: from 1 to 2^31 - 1; larger messages go
+    /// in pieces.
     std::int64_t largest_message = std::int64_t{1} << 30;
 };
 
@@ -81,7 +81,8 @@ public:
     /// What the next operations are for, e.g. "task 417 'all-reduce /fc/Gemm.W.grad'"; the same on
     /// all ranks.
     void set_label(std::string_view label) { label_ = label; }
-    /// Of the next operations; > 0. Ranks that still load or connect need longer than those that run.
+    /// Of the next operations; > 0. Ranks that still load or connect need longer than those that
+    /// run.
     void set_timeout(std::chrono::nanoseconds timeout) { options_.timeout = timeout; }
 
     /// All of it at once, in whatever order it becomes possible, so that opposing messages cannot

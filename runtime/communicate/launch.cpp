@@ -16,17 +16,13 @@ struct LauncherRow {
     const char* only_with;  ///< a variable that must be there as well
     const char* size;
     const char* rank;
-    const char* local_size;
-    const char* local_rank;
 };
 
 constexpr std::array kLaunchers = {
-    LauncherRow{Launcher::mpirun, "", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-                "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    LauncherRow{Launcher::torchrun, "", "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
-    LauncherRow{Launcher::srun, "SLURM_STEP_ID", "SLURM_NTASKS", "SLURM_PROCID", "",
-                "SLURM_LOCALID"},
-    LauncherRow{Launcher::mpirun, "", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+    LauncherRow{Launcher::mpirun, "", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    LauncherRow{Launcher::torchrun, "", "WORLD_SIZE", "RANK"},
+    LauncherRow{Launcher::srun, "SLURM_STEP_ID", "SLURM_NTASKS", "SLURM_PROCID"},
+    LauncherRow{Launcher::mpirun, "", "PMI_SIZE", "PMI_RANK"},
 };
 
 int number(const std::string& variable, const std::string& text, int least, int most) {
@@ -49,7 +45,6 @@ int required(const Environment& environment, const std::string& variable,
 
 int optional(const Environment& environment, const std::string& variable, int fallback, int least,
              int most) {
-    if (variable.empty()) return fallback;
     const std::optional<std::string> text = environment(variable);
     return text ? number(variable, *text, least, most) : fallback;
 }
@@ -64,9 +59,6 @@ Launch read_row(const Environment& environment, const LauncherRow& row) {
     // Each rank has a device, so that there are no more than a machine may have.
     launch.size = required(environment, row.size, row.size, 1, cost::kMostDevices);
     launch.rank = required(environment, row.rank, row.size, 0, launch.size - 1);
-    launch.local_size = optional(environment, row.local_size, 0, 1, launch.size);
-    const int local = launch.local_size == 0 ? launch.size : launch.local_size;
-    launch.local_rank = optional(environment, row.local_rank, 0, 0, local - 1);
     return launch;
 }
 

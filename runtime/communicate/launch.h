@@ -3,10 +3,10 @@
 // Which of several processes this one is, from the environment of what started it. The first whose
 // variable for the number of processes is there wins:
 //
-//     mpirun     OMPI_COMM_WORLD_SIZE, _RANK, _LOCAL_SIZE, _LOCAL_RANK     Open MPI
-//     torchrun   WORLD_SIZE, RANK, LOCAL_WORLD_SIZE, LOCAL_RANK
-//     srun       SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID
-//     mpirun     PMI_SIZE, PMI_RANK, MPI_LOCALNRANKS, MPI_LOCALRANKID      MPICH and its kin
+//     mpirun     OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_RANK     Open MPI
+//     torchrun   WORLD_SIZE, RANK
+//     srun       SLURM_NTASKS, SLURM_PROCID
+//     mpirun     PMI_SIZE, PMI_RANK                             MPICH and its kin
 //
 // None: one process alone. SLURM counts only inside srun (SLURM_STEP_ID): a batch script has
 // SLURM_NTASKS too, and is one process. MASTER_ADDR and MASTER_PORT, which torchrun sets, say where
@@ -32,8 +32,6 @@ struct Launch {
     Launcher launcher = Launcher::none;
     int rank = 0;
     int size = 1;
-    int local_rank = 0;          ///< among the processes of this host
-    int local_size = 1;          ///< processes of this host; 0: not said
     std::string master_address;  ///< empty: not said
     int master_port = 0;
     bool master_listens = false;  ///< torchrun's agent has opened a TCPStore there

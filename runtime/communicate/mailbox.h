@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between processes that are found by their number, not by the order in which they are sent:
-// the workers of a process send and wait on threads of their own, in no common order.
+// Messages between processes that are found by their number, not by the order in which they are
+// sent: the workers of a process send and wait on threads of their own, in no common order.
 //
-//     post    gives a tensor to a process, and returns at once
-//     take    waits for the message of that number from that process
+//     send      gives a tensor to a process, and returns at once
+//     receive   waits for the message of that number from that process
 //
-// Messages of one number from one process to another match in order. A process may post to itself. A
-// note goes with every tensor, one number whose meaning is the caller's.
+// Messages of one number from one process to another match in order. A process may send to itself.
+// A note goes with every tensor, one number whose meaning is the caller's.
 //
-//     threads     for tests: who takes it copies it        thread_mailbox.h
+//     threads     for tests: who receives it copies it
 //     MPI         non-blocking, polled                     mpi_mailbox.cpp
 //     TCP store   every byte goes over rank 0's process    store_mailbox.cpp
 //
-// All of them go through the hosts' memory: what lies on a GPU is copied there first, in the order of the
-// calling thread's current stream, and from there. A mailbox for GPUs would hand tensors to NCCL, whose sends
-// and receives have no numbers: between two devices they match in order, and a plan's commit order, which
-// all senders and receivers keep, is one.
+// All of them go through the hosts' memory: what lies on a GPU is copied there first, in the order
+// of the calling thread's current stream, and from there. A mailbox for GPUs would hand tensors to
+// NCCL, whose sends and receives have no numbers: between two devices they match in order, and a
+// plan's commit order, which all senders and receivers keep, is one.
 //
 // Fails with DeviceError: the library below failed; a message has another size than its receiver
 // expects (another plan); or the Abort flag was raised. Threads: all functions, from any.
@@ -49,20 +49,21 @@ public:
     Mailbox(const Mailbox&) = delete;
     Mailbox& operator=(const Mailbox&) = delete;
 
-    /// Until is_sent() nobody may change the tensor, which is contiguous; giving it up is no change.
-    virtual Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) = 0;
+    /// Until is_sent() nobody may change the tensor, which is contiguous; giving it up is no
+    /// change.
+    virtual Ticket send(Address to, const at::Tensor& tensor, std::int64_t note) = 0;
     [[nodiscard]] virtual bool is_sent(Ticket ticket) = 0;
 
-    /// Fills `into`, contiguous and as large as what was posted, and returns the note; nullopt when the
-    /// time is over.
-    [[nodiscard]] virtual std::optional<std::int64_t> take(Address from, const at::Tensor& into,
-                                                           Clock::time_point until) = 0;
+    /// Fills `into`, contiguous and as large as what was sent, and returns the note; nullopt when
+    /// the time is over.
+    [[nodiscard]] virtual std::optional<std::int64_t> receive(Address from, const at::Tensor& into,
+                                                              Clock::time_point until) = 0;
 
     /// So many numbers there are.
     [[nodiscard]] virtual std::int64_t numbers() const = 0;
 
-    /// How long who waits stays awake, from now on: a core that has gone to sleep wakes up late, and one
-    /// that stays awake is no use to others.
+    /// How long who waits stays awake, from now on: a core that has gone to sleep wakes up late,
+    /// and one that stays awake is no use to others.
     void stay_awake(std::chrono::microseconds time) { awake_ = time; }
     /// Between two looks, by who began to wait then.
     void pause(Clock::time_point began) const;
@@ -73,7 +74,7 @@ protected:
 
     [[nodiscard]] bool is_aborted() const { return abort_->raised(); }
     void stop_if_aborted() const;
-    /// What a take() throws when what came is of another size.
+    /// What a receive() throws when what came is of another size.
     [[noreturn]] static void refuse_size(Address from, std::size_t came, std::size_t expected);
 
     std::shared_ptr<Abort> abort_;  ///< of the process: groups and mailbox fail together

@@ -30,11 +30,11 @@ void MailboxCommunicator::do_transfer(std::span<const Message> sends,
     c10::SmallVector<Mailbox::Ticket, 16> tickets;
     for (const auto& [tensor, peer] : sends) {
         const Address to{group_.process_of_rank[peer], number(rank(), peer)};
-        tickets.push_back(mailbox_.post(to, tensor, latest_));
+        tickets.push_back(mailbox_.send(to, tensor, latest_));
     }
     for (const auto& [tensor, peer] : receives) {
         const Address from{group_.process_of_rank[peer], number(peer, rank())};
-        const auto note = mailbox_.take(from, tensor, deadline());
+        const auto note = mailbox_.receive(from, tensor, deadline());
         if (!note) give_up(peer);
         latest_ = std::max(latest_, *note);
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator whose ranks meet in a mailbox: several ranks may lie in one process, each on a thread of
-// its own, and there may be as many groups as a plan has collectives. Collectives are those of
-// Communicator, and all_reduce.h's on top.
+// A communicator whose ranks meet in a mailbox: several ranks may lie in one process, each on a
+// thread of its own, and there may be as many groups as a plan has collectives. Collectives are
+// those of Communicator, and all_reduce.h's on top.
 //
-// What fails is named by the names of the group alone: whoever runs the collective knows whose rank this
-// is, and for what.
+// What fails is named by the names of the group alone: whoever runs the collective knows whose rank
+// this is, and for what.
 //
-// Notes tell how late it is: every message carries the largest note that its sender knows, so whoever has
-// heard from all, directly or not, knows the largest of all. Where ranks give the moment at which each of
-// them came, that is the moment from which they were together.
+// Notes tell how late it is: every message carries the largest note that its sender knows, so
+// whoever has heard from all, directly or not, knows the largest of all. Where ranks give the
+// moment at which each of them came, that is the moment from which they were together.
 #pragma once
 
 #include <cstdint>

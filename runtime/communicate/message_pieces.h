@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message that is larger than what a library sends at once, as pieces that go one after the other:
+// A message that is larger than what a library sends at once, as pieces that go one after the
+// other:
 //
 //     size 25, largest 10     [0, 10) [10, 20) [20, 25)
 //

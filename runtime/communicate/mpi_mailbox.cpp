@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number of a message is its tag, the note a message beside it. Sends are non-blocking; a thread
-// drives what is under way, since MPI moves large messages only while somebody calls it, and workers
-// compute. Who takes polls by itself.
+// The number of a message is its tag, the note a message beside it. Sends are non-blocking; a
+// thread drives what is under way, since MPI moves large messages only while somebody calls it, and
+// workers compute. Who takes polls by itself.
 #include "runtime/communicate/mpi_mailbox.h"
 
 #include <array>
@@ -36,7 +36,7 @@ void check(int error) {
 }
 
 // A tensor and its note, on their way.
-struct Parcel {
+struct Transfer {
     at::Tensor tensor;
     std::int64_t note = 0;
     std::vector<MPI_Request> requests;  // of the note, then of the tensor's pieces
@@ -83,32 +83,32 @@ public:
         if (under_way_->sends.empty() && under_way_->given_up.empty()) delete under_way_;
     }
 
-    Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+    Ticket send(Address to, const at::Tensor& tensor, std::int64_t note) override {
         const at::Tensor host = tensor.cpu();
         const std::lock_guard lock(mutex_);
         const Ticket ticket = next_++;
-        Parcel& parcel = under_way_->sends[ticket];  // stays where it is
-        parcel.tensor = host;
-        parcel.note = note;
+        Transfer& transfer = under_way_->sends[ticket];  // stays where it is
+        transfer.tensor = host;
+        transfer.note = note;
         const auto send = [&](void* data, int bytes, int tag, MPI_Request* request) {
             return MPI_Isend(data, bytes, MPI_BYTE, to.process, tag, own_, request);
         };
-        parcel.begin(to.number, largest_message_, send);
+        transfer.begin(to.number, largest_message_, send);
         changed_.notify_all();
         return ticket;
     }
 
     bool is_sent(Ticket ticket) override {
         const std::lock_guard lock(mutex_);
-        const auto parcel = under_way_->sends.find(ticket);
-        if (parcel == under_way_->sends.end()) return true;
-        if (!has_ended(parcel->second)) return false;
-        under_way_->sends.erase(parcel);
+        const auto transfer = under_way_->sends.find(ticket);
+        if (transfer == under_way_->sends.end()) return true;
+        if (!has_ended(transfer->second)) return false;
+        under_way_->sends.erase(transfer);
         return true;
     }
 
-    std::optional<std::int64_t> take(Address from, const at::Tensor& into,
-                                     Clock::time_point until) override;
+    std::optional<std::int64_t> receive(Address from, const at::Tensor& into,
+                                        Clock::time_point until) override;
 
     bool drain(Clock::time_point until) override {
         while (true) {
@@ -126,24 +126,24 @@ public:
 
 private:
     // Under the lock.
-    static bool has_ended(Parcel& parcel) {
+    static bool has_ended(Transfer& transfer) {
         int ended = 0;
-        check(MPI_Testall(static_cast<int>(parcel.requests.size()), parcel.requests.data(), &ended,
-                          MPI_STATUSES_IGNORE));
+        check(MPI_Testall(static_cast<int>(transfer.requests.size()), transfer.requests.data(),
+                          &ended, MPI_STATUSES_IGNORE));
         return ended != 0;
     }
     void clear_sent() {
-        for (auto parcel = under_way_->sends.begin(); parcel != under_way_->sends.end();) {
-            parcel =
-                has_ended(parcel->second) ? under_way_->sends.erase(parcel) : std::next(parcel);
+        for (auto transfer = under_way_->sends.begin(); transfer != under_way_->sends.end();) {
+            transfer = has_ended(transfer->second) ? under_way_->sends.erase(transfer)
+                                                   : std::next(transfer);
         }
     }
 
-    void give_up(std::unique_ptr<Parcel> parcel) {
+    void give_up(std::unique_ptr<Transfer> transfer) {
         const std::lock_guard lock(mutex_);
-        under_way_->given_up.push_back(std::move(parcel));
+        under_way_->given_up.push_back(std::move(transfer));
     }
-    bool receive(Parcel& parcel, Address from);
+    bool has_received(Transfer& transfer, Address from);
     void drive();
 
     std::mutex& mutex_;
@@ -155,8 +155,8 @@ private:
     Ticket next_ = 0;
     // Left behind when something failed: MPI may still read and write there.
     struct UnderWay {
-        std::map<Ticket, Parcel> sends;
-        std::vector<std::unique_ptr<Parcel>> given_up;
+        std::map<Ticket, Transfer> sends;
+        std::vector<std::unique_ptr<Transfer>> given_up;
     };
     UnderWay* under_way_ = new UnderWay;
     std::thread driver_;
@@ -182,12 +182,12 @@ void Mailboxes::drive() {
 }
 
 // Has it come? Throws when it is no message of that size.
-bool Mailboxes::receive(Parcel& parcel, Address from) {
-    std::vector<MPI_Status> statuses(parcel.requests.size());
+bool Mailboxes::has_received(Transfer& transfer, Address from) {
+    std::vector<MPI_Status> statuses(transfer.requests.size());
     const std::lock_guard lock(mutex_);
     int ended = 0;
-    const int error = MPI_Testall(static_cast<int>(parcel.requests.size()), parcel.requests.data(),
-                                  &ended, statuses.data());
+    const int error = MPI_Testall(static_cast<int>(transfer.requests.size()),
+                                  transfer.requests.data(), &ended, statuses.data());
     if (error == MPI_ERR_IN_STATUS) {
         for (const MPI_Status& status : statuses) {
             int kind = status.MPI_ERROR;
@@ -207,37 +207,37 @@ bool Mailboxes::receive(Parcel& parcel, Address from) {
         MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
         came += static_cast<std::size_t>(bytes);
     }
-    if (came != parcel.tensor.nbytes()) refuse_size(from, came, parcel.tensor.nbytes());
+    if (came != transfer.tensor.nbytes()) refuse_size(from, came, transfer.tensor.nbytes());
     return true;
 }
 
-std::optional<std::int64_t> Mailboxes::take(Address from, const at::Tensor& into,
-                                            Clock::time_point until) {
-    auto parcel = std::make_unique<Parcel>();
-    parcel->tensor = into.is_cpu() ? into : at::empty_like(into, into.options().device(at::kCPU));
+std::optional<std::int64_t> Mailboxes::receive(Address from, const at::Tensor& into,
+                                               Clock::time_point until) {
+    auto transfer = std::make_unique<Transfer>();
+    transfer->tensor = into.is_cpu() ? into : at::empty_like(into, into.options().device(at::kCPU));
     try {
         {
             const std::lock_guard lock(mutex_);
             const auto receive = [&](void* data, int bytes, int tag, MPI_Request* request) {
                 return MPI_Irecv(data, bytes, MPI_BYTE, from.process, tag, own_, request);
             };
-            parcel->begin(from.number, largest_message_, receive);
+            transfer->begin(from.number, largest_message_, receive);
         }
         const auto began = Clock::now();
-        while (!receive(*parcel, from)) {
+        while (!has_received(*transfer, from)) {
             stop_if_aborted();
             if (Clock::now() >= until) {
-                give_up(std::move(parcel));
+                give_up(std::move(transfer));
                 return std::nullopt;
             }
             pause(began);
         }
     } catch (...) {
-        give_up(std::move(parcel));
+        give_up(std::move(transfer));
         throw;
     }
-    copy_tensor(into, parcel->tensor);
-    return parcel->note;
+    copy_tensor(into, transfer->tensor);
+    return transfer->note;
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 // One lock around every call (MPI_THREAD_SERIALIZED): tests are short, and no library's own
 // locking is relied on. Tensors on a GPU pass through the host's memory.
 //
-// Besides there is the mailbox (mpi_mailbox.cpp). After a failure requests may still be under way, so their tensors are kept until the process
-// ends, and MPI_Finalize, which would wait for the others, is left out: mpirun then ends the job.
+// Besides there is the mailbox (mpi_mailbox.cpp). After a failure requests may still be under way,
+// so their tensors are kept until the process ends, and MPI_Finalize, which would wait for the
+// others, is left out: mpirun then ends the job.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -225,7 +226,7 @@ private:
     Caller caller_;
     // Leaked when something failed: MPI may still write to what it keeps.
     Mpi* mpi_ = new Mpi;
-    MpiMailbox* letters_ = nullptr;  // mailbox_
+    MpiMailbox* messages_ = nullptr;  // mailbox_
     int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -286,17 +287,17 @@ MpiProcesses::MpiProcesses(const Launch& launch, const CommunicatorOptions& opti
     ProcessGroup all;
     for (int process = 0; process < size_; ++process) all.process_of_rank.push_back(process);
     world_ = std::make_unique<MpiCommunicator>(*mpi_, all, rank_);
-    auto letters = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort,
-                               mpi_->options.largest_message);
-    letters_ = letters.get();
-    mailbox_ = std::move(letters);
+    auto messages = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort,
+                                mpi_->options.largest_message);
+    messages_ = messages.get();
+    mailbox_ = std::move(messages);
 }
 
 // MPI_Finalize waits for everyone: all say first that they come.
 MpiProcesses::~MpiProcesses() {
     if (mpi_->options.abort->raised() || std::uncaught_exceptions() > exceptions_) return;
     try {
-        if (!letters_->drain(std::chrono::steady_clock::now() + mpi_->options.timeout)) return;
+        if (!messages_->drain(std::chrono::steady_clock::now() + mpi_->options.timeout)) return;
         world_->barrier();
     } catch (const DeviceError&) {
         return;

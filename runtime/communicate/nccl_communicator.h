@@ -15,10 +15,10 @@
 // communicators. Types that NCCL cannot combine (16-bit integers, bool, complex, float8) are
 // exchanged and combined by ATen as everywhere else.
 //
-// NCCL refuses two ranks on one GPU: thread_communicators() for those.
+// NCCL refuses two ranks on one GPU.
 //
 // This file was compiled and linked, and never run: no GPU was there. Its conformance test waits
-// for one (thread_communicator_test.cpp shows the suite).
+// for one (tests/runtime/communicate/thread_communicator_test.cpp shows the suite).
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ inline constexpr std::size_t kNcclIdBytes = 128;
 /// Has this program NCCL?
 bool has_nccl();
 
-/// An id of kNcclIdBytes for one new group: made by one rank, given to all (processes.h: share()). Throws
-/// UsageError when the program has no NCCL, DeviceError when NCCL fails.
+/// An id of kNcclIdBytes for one new group: made by one rank, given to all (processes.h: share()).
+/// Throws UsageError when the program has no NCCL, DeviceError when NCCL fails.
 std::string nccl_unique_id();
 
 /// `device`: the rank's GPU, where all its tensors lie. No communication yet. Throws as above.

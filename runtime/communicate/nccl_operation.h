@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's operations without nccl.h, so that what is asked of NCCL is known where it is not installed.
-// nccl_communicator.cpp asserts that the numbers are those of nccl.h.
+// NCCL's operations without nccl.h, so that what is asked of NCCL is known where it is not
+// installed. nccl_communicator.cpp asserts that the numbers are those of nccl.h.
 #pragma once
 
 #include <cassert>

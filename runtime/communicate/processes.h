@@ -7,8 +7,7 @@
 //                  rank 0 listens. All bytes pass through rank 0: enough for
 //                  digests, NCCL's unique ids and small tests, slow for tensors
 //
-// A process may hold several ranks of a group, each on its own thread. A group whose ranks all lie
-// in one process had better be one of thread_communicators().
+// A process may hold several ranks of a group, each on its own thread.
 //
 // When a process dies, hangs or runs another plan, the others throw DeviceError within the
 // time-out. A process that failed must not wait for anyone any more: its last step is end_all().

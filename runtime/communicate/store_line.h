@@ -21,8 +21,8 @@ namespace partita::runtime {
 
 inline constexpr auto kStoreNap = std::chrono::microseconds(100);
 inline constexpr int kNapsBetweenLooks = 50;  ///< whether some process has failed
-/// A call may take so much longer than its operation before the server counts as hanging: it may well be
-/// the other rank that does not come, and the call in between two looks for it.
+/// A call may take so much longer than its operation before the server counts as hanging: it may
+/// well be the other rank that does not come, and the call in between two looks for it.
 inline constexpr auto kStoreGrace = std::chrono::seconds(1);
 inline constexpr const char* kStoreHangs =
     "the process where all messages meet, that of rank 0, hangs";
@@ -85,7 +85,8 @@ struct StoreLine {
     auto begin(Call call) const {
         return caller->begin([to = store, call = std::move(call)] { return call(*to); });
     }
-    /// What `call` says of the store. `check` is called now and then, and throws when it takes too long.
+    /// What `call` says of the store. `check` is called now and then, and throws when it takes too
+    /// long.
     template <class Call, class Check>
     auto ask(Call call, const Check& check) const {
         constexpr auto kGlance = std::chrono::milliseconds(10);

@@ -23,7 +23,7 @@ public:
         : Mailbox(std::move(abort)), line_(line), rank_(rank) {}
 
     /// The note, then the tensor. Whether the server took it is seen by who waits for an answer.
-    Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+    Ticket send(Address to, const at::Tensor& tensor, std::int64_t note) override {
         const at::Tensor host = tensor.cpu();
         Bytes bytes(sizeof note + host.nbytes());
         std::memcpy(bytes.data(), &note, sizeof note);
@@ -36,8 +36,8 @@ public:
     }
     bool is_sent(Ticket /*ticket*/) override { return true; }
 
-    std::optional<std::int64_t> take(Address from, const at::Tensor& into,
-                                     Clock::time_point until) override {
+    std::optional<std::int64_t> receive(Address from, const at::Tensor& into,
+                                        Clock::time_point until) override {
         try {
             return received(from, into, until);
         } catch (const c10::DistError& error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mailbox in the TCPStore: one queue per sender, receiver and number. Private to the TCP store's files.
+// A mailbox in the TCPStore: one queue per sender, receiver and number. Private to the TCP store's
+// files.
 #pragma once
 
 #include <memory>

@@ -77,8 +77,8 @@ Wholes wholes_of(const OpGraph& graph, const std::vector<PartUpdate>& updates) {
     return wholes;
 }
 
-/// Of all copies that of each element which is farthest from the expected one: not a number where there is
-/// none.
+/// Of all copies that of each element which is farthest from the expected one: not a number where
+/// there is none.
 Wholes farthest(const OpGraph& graph, const std::vector<PartUpdate>& updates,
                 const Wholes& expected) {
     Wholes wholes;
@@ -107,7 +107,8 @@ Wholes farthest(const OpGraph& graph, const std::vector<PartUpdate>& updates,
     return wholes;
 }
 
-/// Magnitudes of the gradients of one device, by the names of their tensors; Adam's steps count by them.
+/// Magnitudes of the gradients of one device, by the names of their tensors; Adam's steps count by
+/// them.
 void weigh(const OpGraph& graph, const std::vector<graph::HostTensor>& gradients, Wholes& steps) {
     for (auto& [id, step] : steps) {
         const auto gradient =

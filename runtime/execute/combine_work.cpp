@@ -8,7 +8,7 @@
 #include <ATen/Functions.h>
 
 #include "runtime/execute/exchange.h"
-#include "runtime/execute/mail.h"
+#include "runtime/execute/messages.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
@@ -39,7 +39,7 @@ bool is_alone(const at::Tensor& tensor) {
 
 CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, plan::TaskId task,
                          const std::vector<std::int32_t>& results,
-                         std::vector<std::vector<Home>> homes, at::Device device,
+                         std::vector<std::vector<Resident>> residents, at::Device device,
                          const Exchange* exchange)
     : combine_(tasks.tasks[static_cast<std::size_t>(task)].combine) {
     static const Ownership kAlone;
@@ -50,7 +50,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
         const auto type = scalar_type_of(graph.tensor(made.tensor).dtype).value_or(at::kFloat);
         Result result{.buffer = results[i],
                       .root = made.root,
-                      .homes = std::move(homes[i]),
+                      .residents = std::move(residents[i]),
                       .extents = extents_of(region),
                       .as = at::TensorOptions().dtype(type).device(device)};
         std::int64_t found = 0;
@@ -58,17 +58,18 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
             Patch patch(each.region, region);
             found += patch.volume();
             std::int32_t at = each.buffer;
-            if (each.is_letter) {
-                letters_.push_back(exchange->mail().find_in(task, each));
-                at = exchange->slot_of(letters_.back());
+            if (each.is_message) {
+                messages_.push_back(exchange->messages().find_in(task, each));
+                at = exchange->slot_of(messages_.back());
             }
-            result.sources.push_back({at, each.region == region, each.is_letter, std::move(patch)});
+            result.sources.push_back(
+                {at, each.region == region, each.is_message, std::move(patch)});
             if (combine_ != Combine::none) continue;
-            result.into_homes.resize(result.homes.size());
-            for (std::size_t h = 0; h < result.homes.size(); ++h) {
-                const auto home = static_cast<std::size_t>(result.homes[h].buffer);
-                result.into_homes[h].emplace_back(each.region,
-                                                  (*tasks.regions)[tasks.buffers[home].region]);
+            result.into_residents.resize(result.residents.size());
+            for (std::size_t h = 0; h < result.residents.size(); ++h) {
+                const auto resident = static_cast<std::size_t>(result.residents[h].buffer);
+                result.into_residents[h].emplace_back(
+                    each.region, (*tasks.regions)[tasks.buffers[resident].region]);
             }
         }
         result.has_gaps = found < region.volume();
@@ -79,7 +80,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
 at::Tensor CombineWork::copied(const Result& result, const Store& store) const {
     for (const Source& source : result.sources) {
         if (source.same) {
-            const bool own = source.is_letter;  // nobody changes it while the letter is there
+            const bool own = source.is_message;  // nobody changes it while the message is there
             return store[source.buffer]
                 .to(result.as, /*non_blocking=*/false, /*copy=*/!own)
                 .contiguous();
@@ -119,17 +120,17 @@ at::Tensor CombineWork::combined(const Result& result, const Store& store) const
 }
 
 /// What lies there already stays: somebody else may be reading it.
-void CombineWork::bring_home(const Result& result, const at::Tensor& made, Store& store) const {
-    for (std::size_t h = 0; h < result.homes.size(); ++h) {
-        const Home& home = result.homes[h];
-        const at::Tensor& target = store[home.buffer];
+void CombineWork::write_back(const Result& result, const at::Tensor& made, Store& store) const {
+    for (std::size_t h = 0; h < result.residents.size(); ++h) {
+        const Resident& resident = result.residents[h];
+        const at::Tensor& target = store[resident.buffer];
         if (combine_ != Combine::none) {
-            home.patch.copy(target, made);
+            resident.patch.copy(target, made);
             continue;
         }
         for (std::size_t s = 0; s < result.sources.size(); ++s) {
             const at::Tensor& source = store[result.sources[s].buffer];
-            if (!source.is_alias_of(target)) result.into_homes[h][s].copy(target, source);
+            if (!source.is_alias_of(target)) result.into_residents[h][s].copy(target, source);
         }
     }
 }
@@ -138,7 +139,7 @@ void CombineWork::run(Store& store) {
     for (const Result& result : results_) {
         at::Tensor made =
             combine_ == Combine::none ? copied(result, store) : combined(result, store);
-        bring_home(result, made, store);
+        write_back(result, made, store);
         store[result.buffer] = std::move(made);
     }
 }

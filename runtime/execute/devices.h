@@ -8,8 +8,8 @@
 //
 // Of several processes each names those for its own devices of the plan.
 //
-// When there are fewer real devices than plan devices, neighbours share one. When there are more, the rest
-// stays idle.
+// When there are fewer real devices than plan devices, neighbours share one. When there are more,
+// the rest stays idle.
 #pragma once
 
 #include <string>
@@ -35,8 +35,8 @@ struct LocalDevices {
     int first_gpu = 0;         ///< when none are named: those before are other processes'
 };
 
-/// Throws UsageError when the text names no devices, or devices that this host does not have. `cores`: of
-/// this host that are this process's.
+/// Throws UsageError when the text names no devices, or devices that this host does not have.
+/// `cores`: of this host that are this process's.
 RealDevices real_devices(std::string_view text, const cost::Machine& machine, int cores,
                          const LocalDevices& local = {});
 

@@ -6,8 +6,8 @@
 //     streams    a function only hands work to a GPU, which runs it later:      stream_driver.h
 //                a step has run when an event behind it has come
 //
-// In both, who sees a task done on the board may begin what follows: on a GPU it is handed over, and what
-// follows waits for its event there.
+// In both, who sees a task done on the board may begin what follows: on a GPU it is handed over,
+// and what follows waits for its event there.
 #pragma once
 
 #include <chrono>
@@ -42,8 +42,8 @@ public:
     virtual void enter(std::size_t step) = 0;
     /// up to here. `store` still holds what the step has read.
     virtual void leave(std::size_t step, const Store& store) = 0;
-    /// Returns when all steps that were left have run, or the first one that has not when the time is over, or
-    /// nobody waits for it any more. Throws what failed on the device meanwhile.
+    /// Returns when all steps that were left have run, or the first one that has not when the time
+    /// is over, or nobody waits for it any more. Throws what failed on the device meanwhile.
     virtual std::optional<std::size_t> end(Clock::time_point until,
                                            const std::function<bool()>& stopped) = 0;
 

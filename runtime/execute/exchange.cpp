@@ -26,22 +26,22 @@ std::string Peers::name_of(int process) const {
     return "rank " + std::to_string(process) + " (" + names + ")";
 }
 
-Exchange::Exchange(const Peers& peers, Mail mail, const graph::OpGraph& graph,
+Exchange::Exchange(const Peers& peers, Messages messages, const graph::OpGraph& graph,
                    const plan::TaskGraph& tasks)
     : peers_(peers),
-      mail_(std::move(mail)),
+      messages_(std::move(messages)),
       graph_(graph),
       tasks_(tasks),
-      inboxes_(mail_.in.size()) {
-    if (2 * mail_.numbers <= peers.mailbox->numbers()) return;
-    throw DeviceError("the plan has " + std::to_string(mail_.numbers) +
+      inboxes_(messages_.in.size()) {
+    if (2 * messages_.numbers <= peers.mailbox->numbers()) return;
+    throw DeviceError("the plan has " + std::to_string(messages_.numbers) +
                       " messages between its processes, and this MPI has tags for " +
                       std::to_string(peers.mailbox->numbers() / 2) +
                       ". Use fewer processes, or start them with torchrun.");
 }
 
-Exchange::Format Exchange::format_of(const Letter& letter) const {
-    const plan::Buffer& buffer = tasks_.buffers[static_cast<std::size_t>(letter.buffer)];
+Exchange::Format Exchange::format_of(const TaskMessage& message) const {
+    const plan::Buffer& buffer = tasks_.buffers[static_cast<std::size_t>(message.buffer)];
     const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
     return {.type = scalar_type_of(tensor.dtype).value_or(at::kFloat),
             .has_shape = tensor.upper_bound_dims != 0};
@@ -96,10 +96,10 @@ void Exchange::stop(const std::exception_ptr& why) {
 }
 
 void Exchange::finish(std::size_t task, Store& store) {
-    for (const std::int32_t token : mail_.released[task]) post(token, {});
-    const auto [first, last] = mail_.letters_for(static_cast<plan::TaskId>(task));
-    for (std::int32_t letter = first; letter < last; ++letter) {
-        store[slot_of(letter)] = at::Tensor();
+    for (const std::int32_t token : messages_.released[task]) send(token, {});
+    const auto [first, last] = messages_.messages_for(static_cast<plan::TaskId>(task));
+    for (std::int32_t message = first; message < last; ++message) {
+        store[slot_of(message)] = at::Tensor();
     }
 }
 
@@ -107,33 +107,33 @@ std::int64_t Exchange::now() const {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
 }
 
-void Exchange::post(std::int32_t place, const at::Tensor& piece) {
-    const Letter& letter = mail_.out[static_cast<std::size_t>(place)];
-    const Address to = address_of(letter);
-    if (letter.buffer < 0) {
-        peers_.mailbox->post(to, at::empty({0}, at::kByte), now());
+void Exchange::send(std::int32_t place, const at::Tensor& piece) {
+    const TaskMessage& message = messages_.out[static_cast<std::size_t>(place)];
+    const Address to = address_of(message);
+    if (message.buffer < 0) {
+        peers_.mailbox->send(to, at::empty({0}, at::kByte), now());
         return;
     }
-    const Format format = format_of(letter);
+    const Format format = format_of(message);
     if (format.has_shape) {
         const at::Tensor shape = at::empty({piece.dim()}, at::kLong);
         std::ranges::copy(piece.sizes(), shape.mutable_data_ptr<std::int64_t>());
-        peers_.mailbox->post(to, shape, now());
+        peers_.mailbox->send(to, shape, now());
     }
     at::Tensor sent = piece.to(format.type).contiguous();
     if (guarded_.contains(sent.storage().unsafeGetStorageImpl())) sent = sent.clone();
-    peers_.mailbox->post(to, sent, now());
+    peers_.mailbox->send(to, sent, now());
 }
 
-Time Exchange::take(std::span<const std::int32_t> letters, at::Device device, Store& store) {
+Time Exchange::receive(std::span<const std::int32_t> messages, at::Device device, Store& store) {
     std::int64_t latest = 0;
-    for (const std::int32_t place : letters) {
+    for (const std::int32_t place : messages) {
         Inbox& inbox = inboxes_[static_cast<std::size_t>(place)];
         State state = State::absent;
         if (inbox.state.compare_exchange_strong(state, State::under_way)) {
             fetch(place, device, store);
         } else {
-            wait_for_other(inbox, mail_.in[static_cast<std::size_t>(place)]);
+            wait_for_other(inbox, messages_.in[static_cast<std::size_t>(place)]);
         }
         latest = std::max(latest, inbox.note);
     }
@@ -141,22 +141,22 @@ Time Exchange::take(std::span<const std::int32_t> letters, at::Device device, St
 }
 
 void Exchange::fetch(std::int32_t place, at::Device device, Store& store) {
-    const Letter& letter = mail_.in[static_cast<std::size_t>(place)];
+    const TaskMessage& message = messages_.in[static_cast<std::size_t>(place)];
     Inbox& inbox = inboxes_[static_cast<std::size_t>(place)];
-    if (letter.buffer < 0) {
-        inbox.note = take_one(letter, at::empty({0}, at::kByte));
+    if (message.buffer < 0) {
+        inbox.note = receive_one(message, at::empty({0}, at::kByte));
     } else {
-        const Format format = format_of(letter);
-        graph::Shape extents = extents_of(letter.region);
+        const Format format = format_of(message);
+        graph::Shape extents = extents_of(message.region);
         if (format.has_shape) {
             const at::Tensor shape = at::empty({std::ssize(extents)}, at::kLong);
-            (void)take_one(letter, shape);
+            (void)receive_one(message, shape);
             const auto* const first = shape.const_data_ptr<std::int64_t>();
             extents.assign(first, first + extents.size());
         }
         at::Tensor piece =
             at::empty(extents, at::TensorOptions().dtype(format.type).device(device));
-        inbox.note = take_one(letter, piece);
+        inbox.note = receive_one(message, piece);
         store[slot_of(place)] = std::move(piece);
     }
     const std::lock_guard lock(mutex_);
@@ -164,13 +164,14 @@ void Exchange::fetch(std::int32_t place, at::Device device, Store& store) {
     changed_.notify_all();
 }
 
-std::int64_t Exchange::take_one(const Letter& letter, const at::Tensor& into) {
-    const auto note = peers_.mailbox->take(address_of(letter), into, Clock::now() + peers_.timeout);
-    if (!note) time_out(letter);
+std::int64_t Exchange::receive_one(const TaskMessage& message, const at::Tensor& into) {
+    const auto note =
+        peers_.mailbox->receive(address_of(message), into, Clock::now() + peers_.timeout);
+    if (!note) time_out(message);
     return *note;
 }
 
-void Exchange::wait_for_other(const Inbox& inbox, const Letter& letter) {
+void Exchange::wait_for_other(const Inbox& inbox, const TaskMessage& message) {
     const auto is_here = [&] { return inbox.state.load(std::memory_order_acquire) == State::here; };
     if (is_here()) return;
     // Who fetches it fails in time, and says why.
@@ -180,14 +181,14 @@ void Exchange::wait_for_other(const Inbox& inbox, const Letter& letter) {
         if (peers_.abort->raised()) {
             throw DeviceError("stopped, because of: " + peers_.abort->reason());
         }
-        if (Clock::now() >= until) time_out(letter);
+        if (Clock::now() >= until) time_out(message);
         changed_.wait_for(lock, kSlice);
     }
 }
 
-void Exchange::time_out(const Letter& letter) const {
-    const std::string what = letter.buffer < 0 ? "did not say that it is done" : "sent nothing";
-    throw DeviceError(peers_.name_of(letter.peer) + " " + what + " within " +
+void Exchange::time_out(const TaskMessage& message) const {
+    const std::string what = message.buffer < 0 ? "did not say that it is done" : "sent nothing";
+    throw DeviceError(peers_.name_of(message.peer) + " " + what + " within " +
                       text_of(peers_.timeout) +
                       ". See what it reported, or allow more time with --timeout.");
 }

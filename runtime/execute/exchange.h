@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mail of a running program: what its workers send to other processes, and wait for from them.
+// The messages of a running program: what its workers send to other processes, and wait for from
+// them.
 //
-//     post    a letter or token; returns at once
-//     take    letters and tokens; whoever comes first fetches one, the others of its process wait
+//     send     a message or token; returns at once
+//     receive  messages and tokens; whoever comes first fetches one, the others of its process wait
 //
-// What is awaited longer than the time-out fails, naming who did not send. The notes of all messages are
-// times since the start of the iteration, which all processes begin together: so everyone knows when
-// the last of those that it met was ready, and does not count as its own time what it waited for it.
+// What is awaited longer than the time-out fails, naming who did not send. The notes of all
+// messages are times since the start of the iteration, which all processes begin together: so
+// everyone knows when the last of those that it met was ready, and does not count as its own time
+// what it waited for it.
 //
 // No message of one iteration is under way in the next one: nobody begins that before everybody has
 // taken what is his. Numbers are used by turns all the same.
@@ -34,7 +36,7 @@
 #include "plan/tasks/task_graph.h"
 #include "runtime/communicate/communicator.h"
 #include "runtime/communicate/mailbox.h"
-#include "runtime/execute/mail.h"
+#include "runtime/execute/messages.h"
 #include "runtime/execute/store.h"
 
 namespace partita::runtime {
@@ -60,17 +62,17 @@ class Exchange {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Letters lie in the Store behind the buffers, in their order. Throws DeviceError when the mailbox has
-    /// too few numbers. `peers` must outlive it.
-    Exchange(const Peers& peers, Mail mail, const graph::OpGraph& graph,
+    /// Messages lie in the Store behind the buffers, in their order. Throws DeviceError when the
+    /// mailbox has too few numbers. `peers` must outlive it.
+    Exchange(const Peers& peers, Messages messages, const graph::OpGraph& graph,
              const plan::TaskGraph& tasks);
 
-    [[nodiscard]] const Mail& mail() const { return mail_; }
+    [[nodiscard]] const Messages& messages() const { return messages_; }
     [[nodiscard]] const Peers& peers() const { return peers_; }
 
     /// How long workers wait awake.
     void stay_awake(std::chrono::microseconds time) { peers_.mailbox->stay_awake(time); }
-    /// What comes first and last in this process, for messages: "task 17 'update w'".
+    /// What comes first and last in this process, for error messages: "task 17 'update w'".
     void name_ends(std::string first, std::string last);
     /// Waits for all processes.
     void begin_iteration();
@@ -78,21 +80,22 @@ public:
     void set_start(Clock::time_point start) { start_ = start; }
     /// Waits for all processes: then the duration is the longest, the loss the sum.
     void end_iteration(Time& duration, double& loss);
-    /// Of a tensor that changes within an iteration, where it lies, copies are sent. Before the first one.
+    /// Of a tensor that changes within an iteration, where it lies, copies are sent. Before the
+    /// first one.
     void guard(const at::Tensor& tensor);
     /// Ends all waiting of this process.
     void stop(const std::exception_ptr& why);
 
-    /// `piece`: what the letter says, or nothing for a token. Nobody changes it in this iteration, unless it
-    /// is guarded.
-    void post(std::int32_t letter, const at::Tensor& piece);
-    /// A task is done here: sends its tokens, and gives back what letters brought for it.
+    /// `piece`: what the message says, or nothing for a token. Nobody changes it in this iteration,
+    /// unless it is guarded.
+    void send(std::int32_t message, const at::Tensor& piece);
+    /// A task is done here: sends its tokens, and gives back what messages brought for it.
     void finish(std::size_t task, Store& store);
     /// Puts them into the store, on that device; returns when the last of them was sent.
-    Time take(std::span<const std::int32_t> letters, at::Device device, Store& store);
+    Time receive(std::span<const std::int32_t> messages, at::Device device, Store& store);
 
-    [[nodiscard]] std::int32_t slot_of(std::int32_t letter) const {
-        return static_cast<std::int32_t>(tasks_.buffers.size()) + letter;
+    [[nodiscard]] std::int32_t slot_of(std::int32_t message) const {
+        return static_cast<std::int32_t>(tasks_.buffers.size()) + message;
     }
     [[nodiscard]] std::int64_t now() const;  ///< as notes say it
 
@@ -102,26 +105,26 @@ private:
         std::atomic<State> state{State::absent};
         std::int64_t note = 0;
     };
-    /// How the tensor of a letter looks.
+    /// How the tensor of a message looks.
     struct Format {
         at::ScalarType type = at::kByte;
         /// An extent depends on data: a message with all of them goes ahead.
         bool has_shape = false;
     };
-    [[nodiscard]] Format format_of(const Letter& letter) const;
-    void fetch(std::int32_t letter, at::Device device, Store& store);
-    void wait_for_other(const Inbox& inbox, const Letter& letter);
-    std::int64_t take_one(const Letter& letter, const at::Tensor& into);
-    [[nodiscard]] Address address_of(const Letter& letter) const {
-        return {letter.peer, 2 * letter.number + parity_};
+    [[nodiscard]] Format format_of(const TaskMessage& message) const;
+    void fetch(std::int32_t message, at::Device device, Store& store);
+    void wait_for_other(const Inbox& inbox, const TaskMessage& message);
+    std::int64_t receive_one(const TaskMessage& message, const at::Tensor& into);
+    [[nodiscard]] Address address_of(const TaskMessage& message) const {
+        return {message.peer, 2 * message.number + parity_};
     }
-    [[noreturn]] void time_out(const Letter& letter) const;
+    [[noreturn]] void time_out(const TaskMessage& message) const;
 
     const Peers& peers_;
-    Mail mail_;
+    Messages messages_;
     const graph::OpGraph& graph_;
     const plan::TaskGraph& tasks_;
-    std::vector<Inbox> inboxes_;               ///< per letter in
+    std::vector<Inbox> inboxes_;               ///< per message in
     std::unordered_set<const void*> guarded_;  ///< storages
     std::string first_task_;
     std::string last_task_;

@@ -50,7 +50,7 @@ ExecutorOptions executor_options(const RealDevices& devices, const ExecuteReques
 }
 
 /// What executes a plan: this process alone, or as one of several.
-struct Crew {
+struct Setup {
     const Sources& sources;
     const RealDevices& devices;
     const Peers* peers = nullptr;
@@ -58,12 +58,12 @@ struct Crew {
 
 Outcome outcome_of(const ExecuteRequest& request, const plan::Strategy& strategy,
                    const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
-                   const Crew& crew) {
-    const RealDevices& devices = crew.devices;
+                   const Setup& setup) {
+    const RealDevices& devices = setup.devices;
     const ProgramOptions options{
-        .keep_outputs = true, .keep_gradients = true, .weigh_sums = true, .peers = crew.peers};
+        .keep_outputs = true, .keep_gradients = true, .weigh_sums = true, .peers = setup.peers};
     Executor executor(*request.problem, tasks,
-                      make_program(*request.problem, strategy, tasks, order, crew.sources,
+                      make_program(*request.problem, strategy, tasks, order, setup.sources,
                                    devices.placement, options),
                       devices.placement, executor_options(devices, request));
     std::optional<CheckedRates> rates;
@@ -94,9 +94,9 @@ void append(std::vector<Difference>& all, std::vector<Difference> more) {
 }
 
 /// What the plan gives; nothing when there is nothing to compare it with.
-Outcome actual_outcome(const ExecuteRequest& request, const Crew& crew) {
+Outcome actual_outcome(const ExecuteRequest& request, const Setup& setup) {
     if (!request.check && request.expected.empty()) return {};
-    return outcome_of(request, *request.strategy, *request.tasks, request.order, crew);
+    return outcome_of(request, *request.strategy, *request.tasks, request.order, setup);
 }
 
 std::vector<Difference> compared(const ExecuteRequest& request, const Sources& sources,
@@ -142,13 +142,13 @@ const Iteration& median_iteration(const std::vector<Iteration>& iterations) {
     return *sorted[(sorted.size() - 1) / 2];
 }
 
-void measure(const ExecuteRequest& request, const Crew& crew, ExecuteResult& result) {
-    const RealDevices& devices = crew.devices;
+void measure(const ExecuteRequest& request, const Setup& setup, ExecuteResult& result) {
+    const RealDevices& devices = setup.devices;
     const ProgramOptions options{
-        .optimizer = {.rate = learning_rate(request)}, .keep_outputs = false, .peers = crew.peers};
+        .optimizer = {.rate = learning_rate(request)}, .keep_outputs = false, .peers = setup.peers};
     Executor executor(*request.problem, *request.tasks,
                       make_program(*request.problem, *request.strategy, *request.tasks,
-                                   request.order, crew.sources, devices.placement, options),
+                                   request.order, setup.sources, devices.placement, options),
                       devices.placement, executor_options(devices, request));
     executor.run(request.warmup);
     if (request.tell) request.tell("loaded and warmed up");
@@ -176,9 +176,9 @@ ExecuteResult execute_alone(const ExecuteRequest& request) {
     const Sources sources(request.problem->graph(), request.sources);
     ExecuteResult result;
     result.hardware = devices.hardware;
-    const Crew crew{sources, devices};
-    result.differences = compared(request, sources, actual_outcome(request, crew));
-    measure(request, crew, result);
+    const Setup setup{sources, devices};
+    result.differences = compared(request, sources, actual_outcome(request, setup));
+    measure(request, setup, result);
     return result;
 }
 
@@ -189,9 +189,9 @@ ExecuteResult execute_as_rank(ProcessRanks& ranks, const ExecuteRequest& request
     const Sources sources(request.problem->graph(), request.sources);
     ExecuteResult result;
     result.hardware = team.devices.hardware;
-    const Crew crew{sources, team.devices, &team.peers};
-    const Outcome actual = actual_outcome(request, crew);
-    measure(request, crew, result);
+    const Setup setup{sources, team.devices, &team.peers};
+    const Outcome actual = actual_outcome(request, setup);
+    measure(request, setup, result);
     team.peers.world->set_timeout(ranks.patience());
     merge(*team.peers.world, result);
     ranks.leave();

@@ -33,8 +33,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// On the n-th of those that this process may use. Only makes a difference in time, so a refusal counts for
-/// nothing.
+/// On the n-th of those that this process may use. Only makes a difference in time, so a refusal
+/// counts for nothing.
 void stay_on_core(std::size_t n) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
@@ -60,7 +60,8 @@ struct Executor::Shared {
           workers(count),
           barrier(count + 1) {}
 
-    /// A barrier may have put its threads to sleep: the iteration begins when the last one is awake.
+    /// A barrier may have put its threads to sleep: the iteration begins when the last one is
+    /// awake.
     void line_up() {
         if (lined_up.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
             start = Clock::now();
@@ -233,9 +234,9 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
     try {
         meter_device(step.device);
         driver.enter(index);
-        if (!step.mail.empty()) {
+        if (!step.messages.empty()) {
             const at::Device device = placement_.device[static_cast<std::size_t>(step.device)];
-            met = exchange()->take(step.mail, device, program_.store);
+            met = exchange()->receive(step.messages, device, program_.store);
         }
         const TimeLimit limit(options_.timeout);
         step.work->run(program_.store);

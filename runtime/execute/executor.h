@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a program: one thread per worker, iteration after iteration, each worker its tasks in the plan's
-// order. A task starts when the tasks that it waits for are done; on a GPU it is handed over when those are,
-// and waits for them there (driver.h). Nobody starts the next iteration before everything of this one has
-// ended.
+// Runs a program: one thread per worker, iteration after iteration, each worker its tasks in the
+// plan's order. A task starts when the tasks that it waits for are done; on a GPU it is handed over
+// when those are, and waits for them there (driver.h). Nobody starts the next iteration before
+// everything of this one has ended.
 //
-// Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the time-out
-// too, and an iteration that takes longer than its limit; the other workers stop at once. Threads: an Executor belongs to the thread that made it.
+// Errors: what a kernel throws becomes DeviceError naming the task, what waits longer than the
+// time-out too, and an iteration that takes longer than its limit; the other workers stop at once.
+// Threads: an Executor belongs to the thread that made it.
 //
-// Where a program is one of several processes' (exchange.h), iterations begin together, and all processes
-// call run() alike.
+// Where a program is one of several processes' (exchange.h), iterations begin together, and all
+// processes call run() alike.
 #pragma once
 
 #include <chrono>
@@ -38,11 +39,11 @@ struct ExecutorOptions {
     int threads_per_worker = 1;
     std::chrono::milliseconds timeout{60'000};
     std::optional<std::chrono::milliseconds> limit;  ///< of an iteration; none: no limit
-    /// How long a worker waits awake; 0 where workers share cores. A core that has gone to sleep takes
-    /// tens of microseconds to wake up, in a virtual machine hundreds.
+    /// How long a worker waits awake; 0 where workers share cores. A core that has gone to sleep
+    /// takes tens of microseconds to wake up, in a virtual machine hundreds.
     std::chrono::microseconds spin{20'000};
-    /// A core for each worker that it stays on: what they do is too short for the operating system to find
-    /// out that two of them began on one.
+    /// A core for each worker that it stays on: what they do is too short for the operating system
+    /// to find out that two of them began on one.
     bool pin = false;
     int first_core = 0;  ///< of the first worker, among those that this process may use
 };
@@ -68,13 +69,13 @@ public:
     [[nodiscard]] std::vector<plan::TaskRun> task_runs(const Iteration& iteration) const;
     [[nodiscard]] std::vector<Time> durations(const Iteration& iteration) const;
 
-    // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the others
-    // nothing; all call it.
+    // After an iteration, whole tensors, on the CPU. Of several processes rank 0 gets them and the
+    // others nothing; all call it.
     [[nodiscard]] std::vector<graph::HostTensor> outputs() const;
     [[nodiscard]] std::vector<graph::HostTensor> parameters() const;
     [[nodiscard]] std::vector<graph::HostTensor> gradients() const;
-    /// Every copy of a parameter or of a part of it that lies on a device: in its memory, when that is this
-    /// process's.
+    /// Every copy of a parameter or of a part of it that lies on a device: in its memory, when that
+    /// is this process's.
     [[nodiscard]] std::vector<Piece> parameter_pieces() const;
     [[nodiscard]] const plan::RegionTable& regions() const { return *tasks_.regions; }
     [[nodiscard]] const graph::OpGraph& graph() const { return problem_.graph(); }

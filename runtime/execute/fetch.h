@@ -28,15 +28,16 @@ inline const plan::Buffer& buffer_of(const plan::TaskGraph& tasks, std::int32_t 
     return tasks.buffers[static_cast<std::size_t>(id)];
 }
 
-/// Buffers of a task that hold something of a tensor (or of its gradient) that counts: not those that are
-/// read only because a sum in place uses their memory.
+/// Buffers of a task that hold something of a tensor (or of its gradient) that counts: not those
+/// that are read only because a sum in place uses their memory.
 std::vector<std::int32_t> buffers_of(const plan::TaskGraph& tasks, plan::TaskId task,
                                      graph::TensorId tensor, bool gradient);
 
 class Fetch {
 public:
     Fetch() = default;  ///< of an operand that is left out: get() is undefined
-    /// `as`: dtype and device of zeros and of what is put together. All buffers hold the same tensor.
+    /// `as`: dtype and device of zeros and of what is put together. All buffers hold the same
+    /// tensor.
     Fetch(const plan::TaskGraph& tasks, std::span<const std::int32_t> buffers,
           const graph::Region& region, at::TensorOptions as);
 

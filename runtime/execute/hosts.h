@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the processes of one run lie, as all of them know it, and what follows for their cores and GPUs. Cores of a
-// host are divided among its processes that may use the same ones:
+// Where the processes of one run lie, as all of them know it, and what follows for their cores and
+// GPUs. Cores of a host are divided among its processes that may use the same ones:
 //
 //     8 cores, 2 processes that may use all of them     4 cores each, the first of them 0 and 4
 //     the same, bound to cores 0-3 and 4-7              4 cores each, the first of them 0 and 0 of their own
@@ -32,8 +32,8 @@ private:
     [[nodiscard]] int sharing(std::size_t below) const;
 };
 
-/// Has every device of the plan a GPU of its own? `devices`: per process those that it drives, each followed by
-/// a space ("cuda:0 cuda:1 ", "cpu "), one name per device of the plan.
+/// Has every device of the plan a GPU of its own? `devices`: per process those that it drives, each
+/// followed by a space ("cuda:0 cuda:1 ", "cpu "), one name per device of the plan.
 bool are_own_gpus(const Hosts& hosts, std::span<const std::string> devices);
 
 }  // namespace partita::runtime

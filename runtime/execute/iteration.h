@@ -2,9 +2,9 @@
 //
 // What is recorded of one iteration of a program, and the times of its tasks by that.
 //
-// A step starts when its lane (lanes.h) has ended the one before and all that it waits for is done, or ready
-// to be sent by another process: what the executor does for it, and waking up for it, is part of it. So the
-// durations along the path that ends last add up to the iteration's.
+// A step starts when its lane (lanes.h) has ended the one before and all that it waits for is done,
+// or ready to be sent by another process: what the executor does for it, and waking up for it, is
+// part of it. So the durations along the path that ends last add up to the iteration's.
 #pragma once
 
 #include <memory>
@@ -34,9 +34,9 @@ std::vector<plan::TaskRun> task_runs(const Program& program,
 /// Per task, of its longest step.
 std::vector<Time> durations(std::span<const plan::TaskRun> runs, std::size_t tasks);
 
-/// The median of the iterations, five or more, lies within 1 % of the true one, by the spread of their middle
-/// half: that of a median of n is about 1.25 deviations over the root of n, and a quartile lies 0.67
-/// deviations off.
+/// The median of the iterations, five or more, lies within 1 % of the true one, by the spread of
+/// their middle half: that of a median of n is about 1.25 deviations over the root of n, and a
+/// quartile lies 0.67 deviations off.
 bool is_stable(std::span<const Iteration> iterations);
 
 }  // namespace partita::runtime

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a worker's steps run. A CPU does them one after the other; a GPU has two queues (streams) that run
-// beside each other, each in order:
+// Where a worker's steps run. A CPU does them one after the other; a GPU has two queues (streams)
+// that run beside each other, each in order:
 //
 //     compute         F(a)    F(b)                       and updates, packs, accumulations
 //     communication        copy a    copy b              and collectives
 //     of another GPU, compute        F(c)
 //
-// A step waits for the tasks before it. What lies in its own lane has ended by then; of each other lane the
-// latest is enough, and nothing that an earlier step of its lane has waited for. Pure.
+// A step waits for the tasks before it. What lies in its own lane has ended by then; of each other
+// lane the latest is enough, and nothing that an earlier step of its lane has waited for. Pure.
 #pragma once
 
 #include <cstddef>

@@ -6,13 +6,13 @@
 //     mse             L = mean of (y - t)^2                         2 (y - t) / elements
 //     cross-entropy   L = mean over rows of -log softmax(y)[t]      (softmax(y) - one_hot(t)) / rows
 //
-// Means are over the whole output: parts and micro-batches add up (RULES.md 9, 15). The last dim holds the
-// classes, and is never split. Targets are made up (made_up_values.h), by the position of the element in
-// the whole output.
+// Means are over the whole output: parts and micro-batches add up (RULES.md 9, 15). The last dim
+// holds the classes, and is never split. Targets are made up (made_up_values.h), by the position of
+// the element in the whole output.
 //
-// A sum tells nothing where what is summed up is normalized: the gradient behind a softmax is 0, and only
-// rounding errors are left to compare. So a check weighs each element by a number w in [0, 2), made up the
-// same way: L = sum of w y, dL/dy = w.
+// A sum tells nothing where what is summed up is normalized: the gradient behind a softmax is 0,
+// and only rounding errors are left to compare. So a check weighs each element by a number w in [0,
+// 2), made up the same way: L = sum of w y, dL/dy = w.
 #pragma once
 
 #include <cstdint>

@@ -64,15 +64,15 @@ void MeetingWork::run(Store& store) {
     }
 }
 
-MailMeeting::MailMeeting(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
-                         int device)
+MessageMeeting::MessageMeeting(Exchange& exchange, const plan::TaskGraph& tasks,
+                               const Meeting& meeting, int device)
     : MeetingWork(tasks, meeting, device),
       exchange_(exchange),
       algorithm_(tasks.tasks[static_cast<std::size_t>(meeting.task)].algorithm),
       communicator_(
           communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), rank())) {}
 
-at::Tensor MailMeeting::reduced(const at::Tensor& tensor, bool is_scratch) {
+at::Tensor MessageMeeting::reduced(const at::Tensor& tensor, bool is_scratch) {
     if (!is_scratch) return all_reduced(communicator_, tensor, combine(), algorithm_);
     all_reduce(communicator_, tensor, combine(), algorithm_);
     return tensor;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device's share of an all-reduce in which every device is a rank (meetings.h), on its worker's thread:
+// A device's share of an all-reduce in which every device is a rank (meetings.h), on its worker's
+// thread:
 //
-//     by mail     over several processes, with the plan's algorithm (all_reduce.h)
-//     by NCCL     between GPUs, with NCCL's own (nccl_groups.h)
+//     by messages     over several processes, with the plan's algorithm (all_reduce.h)
+//     by NCCL         between GPUs, with NCCL's own (nccl_groups.h)
 //
 // Several tensors go as one.
 #pragma once
@@ -43,11 +44,11 @@ private:
     std::vector<std::pair<std::int32_t, std::int32_t>> buffers_;  ///< given, made
 };
 
-class MailMeeting final : public MeetingWork {
+class MessageMeeting final : public MeetingWork {
 public:
     /// The exchange must outlive it.
-    MailMeeting(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
-                int device);
+    MessageMeeting(Exchange& exchange, const plan::TaskGraph& tasks, const Meeting& meeting,
+                   int device);
     [[nodiscard]] Time met() const override { return nanoseconds(communicator_.latest()); }
 
 private:

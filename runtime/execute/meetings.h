@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives in which every device gives something and gets the combination of all: what a Communicator
-// does as one all-reduce, each device a rank, instead of everybody reading everybody (combine_work.h).
-// Pure.
+// Collectives in which every device gives something and gets the combination of all: what a
+// Communicator does as one all-reduce, each device a rank, instead of everybody reading everybody
+// (combine_work.h). Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace partita::runtime {
 struct Meeting {
     plan::TaskId task = -1;
     std::int32_t first_number =
-        0;  ///< of letters (mail.h): the square of so many as there are ranks
+        0;  ///< of messages (messages.h): the square of so many as there are ranks
     /// Per rank: what it gives and what it gets, tensor by tensor in one order.
     std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> buffers;
 };

@@ -85,7 +85,8 @@ BlockCache& cache() {
     return *kCache;
 }
 
-/// Larger blocks, as contents that only a run knows may ask for, would be promised and then end the process.
+/// Larger blocks, as contents that only a run knows may ask for, would be promised and then end the
+/// process.
 std::size_t host_memory() {
     static const auto kBytes = static_cast<std::size_t>(cost::host_limits().memory.raw());
     return kBytes;

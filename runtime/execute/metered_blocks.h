@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks of an allocator that says when it gives one out and gets it back, counted for plan devices
-// (memory_meter.h): for whom a block was allocated is remembered, since anyone may give it back. Addresses of
-// blocks that are out differ. Threads: any.
+// (memory_meter.h): for whom a block was allocated is remembered, since anyone may give it back.
+// Addresses of blocks that are out differ. Threads: any.
 #pragma once
 
 #include <cstddef>

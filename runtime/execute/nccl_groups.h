@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives of a plan that NCCL does, and a communicator for each group of devices among them and each
-// device here. NCCL takes all-reduces of equal tensors (meetings.h) where every device of the plan has a GPU
-// of its own, in one process or several. Everything else is copies between GPUs of a process, and letters
-// between processes (mail.h).
+// The collectives of a plan that NCCL does, and a communicator for each group of devices among them
+// and each device here. NCCL takes all-reduces of equal tensors (meetings.h) where every device of
+// the plan has a GPU of its own, in one process or several. Everything else is copies between GPUs
+// of a process, and messages between processes (messages.h).
 //
-// All processes make the groups alike: every group has an id, made by the process of its first device.
-// A group connects at its first operation. Workers do what they do in restrictions of one order, so they
-// come to their groups in one order, too, and NCCL's kernels cannot wait for one another in a circle.
+// All processes make the groups alike: every group has an id, made by the process of its first
+// device. A group connects at its first operation. Workers do what they do in restrictions of one
+// order, so they come to their groups in one order, too, and NCCL's kernels cannot wait for one
+// another in a circle.
 #pragma once
 
 #include <functional>
@@ -38,8 +39,8 @@ const NcclLibrary& nccl_library();
 
 class NcclGroups {
 public:
-    /// No groups where NCCL or GPUs for it are missing. `names`: of the plan's devices. `peers`: or null;
-    /// all of its processes construct alike. Throws DeviceError.
+    /// No groups where NCCL or GPUs for it are missing. `names`: of the plan's devices. `peers`: or
+    /// null; all of its processes construct alike. Throws DeviceError.
     NcclGroups(const NcclLibrary& nccl, const plan::TaskGraph& tasks, const Placement& placement,
                const std::vector<std::string>& names, const Peers* peers);
 

@@ -50,8 +50,8 @@ private:
         return writer < 0 ? -1 : position_[static_cast<std::size_t>(writer)];
     }
 
-    /// The latest value on the device of each part that holds all of it: what lies there before may be a
-    /// summand.
+    /// The latest value on the device of each part that holds all of it: what lies there before may
+    /// be a summand.
     void add(OpId id, int micro_batch, int label, const std::vector<std::int32_t>& buffers) {
         const graph::OpRule& rule = problem_.rule(id);
         const plan::OpConfig& config = strategy_.config(id);

@@ -103,10 +103,10 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
     for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
         const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(b)];
         if (buffer.region < 0) continue;
-        gifts_.push_back({.operand = static_cast<std::size_t>(buffer.operand),
-                          .buffer = b,
-                          .extents = extents_of((*tasks.regions)[buffer.region]),
-                          .as = options_of(graph.tensor(buffer.tensor), device)});
+        gradient_outputs_.push_back({.operand = static_cast<std::size_t>(buffer.operand),
+                                     .buffer = b,
+                                     .extents = extents_of((*tasks.regions)[buffer.region]),
+                                     .as = options_of(graph.tensor(buffer.tensor), device)});
     }
 }
 
@@ -119,10 +119,10 @@ void BackwardWork::run(Store& store) {
     const Tape tape = std::exchange(state_->tape, {});
     const Tensors gradients = state_->kernel.backward(tape, all(operands_), all(results_),
                                                       all(gradients_), state_->wanted);
-    for (const Gift& gift : gifts_) {
-        const at::Tensor& gradient = gradients[gift.operand];
-        store[gift.buffer] =
-            gradient.defined() ? gradient.contiguous() : at::zeros(gift.extents, gift.as);
+    for (const GradientOutput& output : gradient_outputs_) {
+        const at::Tensor& gradient = gradients[output.operand];
+        store[output.buffer] =
+            gradient.defined() ? gradient.contiguous() : at::zeros(output.extents, output.as);
     }
 }
 

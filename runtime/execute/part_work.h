@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward and backward of a part of an op. Both share the part's kernel and, where autograd does the
-// backward, the tape that the forward leaves.
+// Forward and backward of a part of an op. Both share the part's kernel and, where autograd does
+// the backward, the tape that the forward leaves.
 #pragma once
 
 #include <memory>
@@ -57,13 +57,13 @@ private:
     std::vector<Fetch> operands_;       ///< those that are saved
     std::vector<Fetch> results_;        ///< the same
     std::vector<Fetch> gradients_;      ///< of the results
-    struct Gift {
+    struct GradientOutput {
         std::size_t operand = 0;
         std::int32_t buffer = -1;
         graph::Shape extents;
         at::TensorOptions as;
     };
-    std::vector<Gift> gifts_;
+    std::vector<GradientOutput> gradient_outputs_;
 };
 
 }  // namespace partita::runtime

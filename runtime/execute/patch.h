@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two regions of one tensor share, as positions in the memory of both: a tensor that holds a region
-// has the extents of its positions and no others (graph/operators/part.h).
+// What two regions of one tensor share, as positions in the memory of both: a tensor that holds a
+// region has the extents of its positions and no others (graph/operators/part.h).
 //
 //     tensor of 10 columns, from 0-4 8-10, to 2-9      segments   from 2, to 0, length 2
 //                                                                 from 4, to 6, length 1

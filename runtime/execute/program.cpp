@@ -64,8 +64,8 @@ public:
         std::size_t values = tasks_.buffers.size();
         if (options_.peers != nullptr) {
             program_.exchange = std::make_unique<Exchange>(
-                *options_.peers, plan_mail(tasks_, options_.peers->ownership), graph_, tasks_);
-            values += program_.exchange->mail().letters_in;
+                *options_.peers, plan_messages(tasks_, options_.peers->ownership), graph_, tasks_);
+            values += program_.exchange->messages().messages_in;
         }
         program_.nccl =
             std::make_unique<NcclGroups>(options_.nccl == nullptr ? nccl_library() : *options_.nccl,
@@ -129,17 +129,18 @@ private:
     // Tasks.
 
     void add_step(TaskId task, int device, std::unique_ptr<Work> work,
-                  std::vector<std::int32_t> mail = {}) {
+                  std::vector<std::int32_t> messages = {}) {
         if (program_.exchange) {
-            const auto tokens = program_.exchange->mail().awaited[static_cast<std::size_t>(task)];
-            mail.insert(mail.end(), tokens.begin(), tokens.end());
+            const auto tokens =
+                program_.exchange->messages().awaited[static_cast<std::size_t>(task)];
+            messages.insert(messages.end(), tokens.begin(), tokens.end());
         }
         if (program_.first < 0) program_.first = task;
         program_.last = task;
         ++program_.shares[static_cast<std::size_t>(task)];
         const int worker = placement_.worker[static_cast<std::size_t>(device)];
         program_.steps[static_cast<std::size_t>(worker)].push_back(
-            {task, device, std::move(work), std::move(mail)});
+            {task, device, std::move(work), std::move(messages)});
     }
 
     void add_task(TaskId id) {
@@ -211,14 +212,15 @@ private:
             const Buffer& buffer = buffer_of(b);
             if (buffer.gradient) continue;
             const graph::Region& region = region_of(buffer);
-            UpdateWork::Target target{.buffer = b, .kept = {}, .homes = {}, .own = {}};
-            for (Home& home : residents_.homes_of(task.tensor, task.device, region)) {
-                Patch from_home(region_of(buffer_of(home.buffer)), region);
-                const bool holds = from_home.volume() == region.volume() && from_home.is_box();
+            UpdateWork::Target target{.buffer = b, .kept = {}, .residents = {}, .own = {}};
+            for (Resident& resident : residents_.residents_of(task.tensor, task.device, region)) {
+                Patch from_resident(region_of(buffer_of(resident.buffer)), region);
+                const bool holds =
+                    from_resident.volume() == region.volume() && from_resident.is_box();
                 if (holds && !target.kept) {
-                    target.kept = Home{home.buffer, std::move(from_home)};
+                    target.kept = Resident{resident.buffer, std::move(from_resident)};
                 } else {
-                    target.homes.push_back(std::move(home));
+                    target.residents.push_back(std::move(resident));
                 }
             }
             if (!target.kept) target.own = sources_.read(task.tensor, region).to(device);
@@ -236,8 +238,8 @@ private:
         }
     }
 
-    /// One share for each device that gets something here, and before them one for each that gives something
-    /// to other processes.
+    /// One share for each device that gets something here, and before them one for each that gives
+    /// something to other processes.
     void add_combination(TaskId id, const Task& task) {
         if (const Meeting* const meeting = program_.nccl->meeting_of(id)) {
             return add_meeting(*meeting, [&](int device) -> std::unique_ptr<Work> {
@@ -246,10 +248,10 @@ private:
             });
         }
         if (program_.exchange) {
-            if (const Meeting* const meeting = program_.exchange->mail().meeting_of(id)) {
+            if (const Meeting* const meeting = program_.exchange->messages().meeting_of(id)) {
                 return add_meeting(*meeting, [&](int device) -> std::unique_ptr<Work> {
-                    return std::make_unique<MailMeeting>(*program_.exchange, tasks_, *meeting,
-                                                         device);
+                    return std::make_unique<MessageMeeting>(*program_.exchange, tasks_, *meeting,
+                                                            device);
                 });
             }
             add_sends(id);
@@ -267,27 +269,27 @@ private:
 
     void add_combination_on(int device, TaskId id, const Task& task,
                             const std::vector<std::int32_t>& results) {
-        std::vector<std::vector<Home>> homes(results.size());
+        std::vector<std::vector<Resident>> residents(results.size());
         for (std::size_t i = 0; i < results.size(); ++i) {
             const Buffer& buffer = buffer_of(results[i]);
             if (!task.updated || buffer.message) continue;
-            homes[i] = residents_.homes_of(buffer.tensor, device, region_of(buffer));
+            residents[i] = residents_.residents_of(buffer.tensor, device, region_of(buffer));
         }
-        auto work = std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(homes),
+        auto work = std::make_unique<CombineWork>(graph_, tasks_, id, results, std::move(residents),
                                                   device_of(device), program_.exchange.get());
-        std::vector<std::int32_t> letters = work->letters();
-        add_step(id, device, std::move(work), std::move(letters));
+        std::vector<std::int32_t> messages = work->messages();
+        add_step(id, device, std::move(work), std::move(messages));
     }
 
     void add_sends(TaskId id) {
         std::map<int, std::vector<std::int32_t>> by_device;
-        const Mail& mail = program_.exchange->mail();
-        const auto [first, last] = mail.letters_from(id);
-        for (std::int32_t letter = first; letter < last; ++letter) {
-            by_device[mail.out[static_cast<std::size_t>(letter)].device].push_back(letter);
+        const Messages& messages = program_.exchange->messages();
+        const auto [first, last] = messages.messages_from(id);
+        for (std::int32_t message = first; message < last; ++message) {
+            by_device[messages.out[static_cast<std::size_t>(message)].device].push_back(message);
         }
-        for (const auto& [device, letters] : by_device) {
-            add_step(id, device, std::make_unique<SendWork>(*program_.exchange, tasks_, letters));
+        for (const auto& [device, places] : by_device) {
+            add_step(id, device, std::make_unique<SendWork>(*program_.exchange, tasks_, places));
         }
     }
 

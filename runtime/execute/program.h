@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task graph as something that runs: per worker the tasks of its devices in the plan's order, each with
-// the work that it means.
+// A task graph as something that runs: per worker the tasks of its devices in the plan's order,
+// each with the work that it means.
 //
 //     commit order   F(a) copy F(b) all-reduce U      worker of device 0   F(a)       all-reduce U
 //                                                     worker of device 1        copy F(b) all-reduce U
 //
-// A worker drives one plan device or several. Values come from Sources: what lies on a device from the
-// start is loaded here, and stays; everything else is made by a task and given back after its last reader.
+// A worker drives one plan device or several. Values come from Sources: what lies on a device from
+// the start is loaded here, and stays; everything else is made by a task and given back after its
+// last reader.
 //
-// A worker's list is a restriction of one order in which every task comes after what it waits for, so
-// whatever tasks take, workers cannot wait for one another in a circle (RULES.md 20). That holds for the
-// workers of several processes, too: sends end at once, and go before what a task waits for.
+// A worker's list is a restriction of one order in which every task comes after what it waits for,
+// so whatever tasks take, workers cannot wait for one another in a circle (RULES.md 20). That holds
+// for the workers of several processes, too: sends end at once, and go before what a task waits
+// for.
 //
-// One of several processes has the steps of its own devices alone, and loads what lies on these (mail.h says
-// what goes between processes).
+// One of several processes has the steps of its own devices alone, and loads what lies on these
+// (messages.h says what goes between processes).
 #pragma once
 
 #include <cstdint>
@@ -61,7 +63,7 @@ struct Step {
     plan::TaskId task = -1;
     int device = 0;  ///< plan device on whose behalf
     std::unique_ptr<Work> work;
-    std::vector<std::int32_t> mail;  ///< letters and tokens that must be there (Mail::in)
+    std::vector<std::int32_t> messages;  ///< messages and tokens that must be there (Messages::in)
 };
 
 /// A piece of a tensor and where it is found.
@@ -83,7 +85,7 @@ struct Program {
     plan::TaskId last = -1;
     std::vector<int> shares;         ///< per task: of how many steps it is made here
     Csr<plan::TaskId> predecessors;  ///< per task
-    // per buffer, and per letter behind them
+    // per buffer, and per message behind them
     std::vector<int> uses;      ///< tasks that read it, and one if it is kept
     std::vector<char> lasting;  ///< it stays for all iterations
     Store store;
@@ -102,8 +104,8 @@ struct Program {
     Program& operator=(Program&&) noexcept;
 };
 
-/// `order` holds all tasks. Every op must have a kernel (check_kernels()). Throws InputError when a value
-/// cannot be had.
+/// `order` holds all tasks. Every op must have a kernel (check_kernels()). Throws InputError when a
+/// value cannot be had.
 Program make_program(const plan::Problem& problem, const plan::Strategy& strategy,
                      const plan::TaskGraph& tasks, std::span<const plan::TaskId> order,
                      const Sources& sources, const Placement& placement,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several processes that execute one plan: how they find each other, agree, divide its devices, and put
-// together what each of them measured.
+// Several processes that execute one plan: how they find each other, agree, divide its devices, and
+// put together what each of them measured.
 //
 //     2 processes, 4 devices     rank 0 drives devices 0 and 1, rank 1 devices 2 and 3; with as many
 //                                processes as nodes, each those of its node
 //
-// Cores of a host are divided among the processes that may use the same ones: mpirun binds processes to
-// cores of their own, torchrun does not.
+// Cores of a host are divided among the processes that may use the same ones: mpirun binds
+// processes to cores of their own, torchrun does not.
 //
-// Errors: DeviceError on all ranks when one carries another plan, dies, or hangs; UsageError when there are
-// more processes than devices.
+// Errors: DeviceError on all ranks when one carries another plan, dies, or hangs; UsageError when
+// there are more processes than devices.
 #pragma once
 
 #include <chrono>

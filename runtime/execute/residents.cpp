@@ -37,7 +37,7 @@ void Residents::load(Program& program) {
     for (const std::int32_t b : largest_first()) {
         const Buffer& buffer = buffer_of(b);
         program.lasting[static_cast<std::size_t>(b)] = 1;
-        auto& known = homes_[{buffer.tensor.value, buffer.device}];
+        auto& known = pieces_[{buffer.tensor.value, buffer.device}];
         meter_device(buffer.device);
         program.store[b] = loaded(buffer, known, program.store);
         if (program.exchange && is_trained(buffer.tensor)) {
@@ -64,21 +64,21 @@ at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<std::int32_
     return value.to(device);
 }
 
-std::vector<Home> Residents::homes_of(TensorId tensor, int device,
-                                      const graph::Region& region) const {
-    std::vector<Home> homes;
-    const auto known = homes_.find({tensor.value, device});
-    if (known == homes_.end()) return homes;
+std::vector<Resident> Residents::residents_of(TensorId tensor, int device,
+                                              const graph::Region& region) const {
+    std::vector<Resident> residents;
+    const auto known = pieces_.find({tensor.value, device});
+    if (known == pieces_.end()) return residents;
     for (const std::int32_t b : known->second) {
         Patch patch(region, region_of(buffer_of(b)));
-        if (!patch.empty()) homes.push_back({b, std::move(patch)});
+        if (!patch.empty()) residents.push_back({b, std::move(patch)});
     }
-    return homes;
+    return residents;
 }
 
 std::vector<Found> Residents::parameters() const {
     std::vector<Found> found;
-    for (const auto& [key, buffers] : homes_) {
+    for (const auto& [key, buffers] : pieces_) {
         const TensorId t{key.first};
         if (!is_trained(t)) continue;
         for (const std::int32_t b : buffers) found.push_back({b, t, buffer_of(b).region});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies on the devices of this process from the start and stays: parameters, constants, inputs. Their
-// pieces on a device are its homes of the tensor: updates and new values that come from elsewhere are
-// written there.
+// What lies on the devices of this process from the start and stays: parameters, constants, inputs.
+// Their pieces on a device are its residents of the tensor: updates and new values that come from
+// elsewhere are written there.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ public:
     void load(Program& program);
 
     /// Pieces of a tensor on a device, as seen from a new value of that region. After load().
-    [[nodiscard]] std::vector<Home> homes_of(graph::TensorId tensor, int device,
-                                             const graph::Region& region) const;
+    [[nodiscard]] std::vector<Resident> residents_of(graph::TensorId tensor, int device,
+                                                     const graph::Region& region) const;
     /// Trained ones.
     [[nodiscard]] std::vector<Found> parameters() const;
 
@@ -52,7 +52,7 @@ private:
     const Sources& sources_;
     const Placement& placement_;
     std::map<std::pair<std::uint32_t, int>, std::vector<std::int32_t>>
-        homes_;  ///< (tensor, device)
+        pieces_;  ///< (tensor, device)
 };
 
 }  // namespace partita::runtime

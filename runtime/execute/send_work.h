@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of a task on a device from which something goes to other processes: it gives the letters away
-// and ends at once. A piece that lies in holes is put together, anything else goes from where it lies: sums
-// in place leave memory alone that somebody else holds (combine_work.cpp), and what updates change is
-// guarded (exchange.h).
+// The share of a task on a device from which something goes to other processes: it gives the
+// messages away and ends at once. A piece that lies in holes is put together, anything else goes
+// from where it lies: sums in place leave memory alone that somebody else holds (combine_work.cpp),
+// and what updates change is guarded (exchange.h).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ namespace partita::runtime {
 
 class SendWork final : public Work {
 public:
-    /// `letters`: places in Mail::out, all of one task and device. The exchange must outlive it.
+    /// `messages`: places in Messages::out, all of one task and device. The exchange must outlive
+    /// it.
     SendWork(Exchange& exchange, const plan::TaskGraph& tasks,
-             std::span<const std::int32_t> letters);
+             std::span<const std::int32_t> messages);
     void run(Store& store) override;
 
 private:
     struct Piece {
-        std::int32_t letter = -1;
+        std::int32_t message = -1;
         std::int32_t buffer = -1;
         bool whole = false;  ///< all of the buffer
         graph::Shape extents;

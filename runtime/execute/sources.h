@@ -7,12 +7,13 @@
 //                   tensor
 //     constants     from the model; with a seed, made up where the model lacks them
 //
-// What is made up depends on the seed, the tensor's name and the position of the element alone, so parts
-// of a tensor agree wherever they lie, and so does the whole of it. It is made such that models compute
-// something: indices below the rows they select, masks of ones, variances and scales around 1, weights
-// whose products neither grow nor vanish.
+// What is made up depends on the seed, the tensor's name and the position of the element alone, so
+// parts of a tensor agree wherever they lie, and so does the whole of it. It is made such that
+// models compute something: indices below the rows they select, masks of ones, variances and scales
+// around 1, weights whose products neither grow nor vanish.
 //
-// A part reads its own rows of a file only, a block at a time. Threads: const functions from any number.
+// A part reads its own rows of a file only, a block at a time. Threads: const functions from any
+// number.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,16 @@ namespace partita::runtime {
 
 class Sources {
 public:
-    /// `graph` must outlive it. Throws UsageError when a given input names no tensor or has another shape
-    /// or dtype.
+    /// `graph` must outlive it. Throws UsageError when a given input names no tensor or has another
+    /// shape or dtype.
     Sources(const graph::OpGraph& graph, SourceOptions options);
 
-    /// The region of a source's tensor, on the CPU. Throws InputError naming the tensor when its value
-    /// cannot be had.
+    /// The region of a source's tensor, on the CPU. Throws InputError naming the tensor when its
+    /// value cannot be had.
     [[nodiscard]] at::Tensor read(graph::TensorId id, const graph::Region& region) const;
 
-    /// A parameter or constant of a body (If, Loop, Scan), whole, on the CPU: always from the model.
+    /// A parameter or constant of a body (If, Loop, Scan), whole, on the CPU: always from the
+    /// model.
     [[nodiscard]] at::Tensor read_inner(const graph::Tensor& tensor) const;
 
 private:

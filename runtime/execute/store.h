@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an iteration of a plan holds: the value of every buffer of its task graph, as long as somebody
-// needs it.
+// What an iteration of a plan holds: the value of every buffer of its task graph, as long as
+// somebody needs it.
 //
-// Threads: a buffer is written by one task and read by tasks that come after it, so values need no lock;
-// who waits for a task (task_board.h) sees what it wrote.
+// Threads: a buffer is written by one task and read by tasks that come after it, so values need no
+// lock; who waits for a task (task_board.h) sees what it wrote.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ class Work {
 public:
     virtual ~Work() = default;
     virtual void run(Store& store) = 0;
-    /// Of those that a run has met with: when the last of them was ready, since the start of the iteration.
+    /// Of those that a run has met with: when the last of them was ready, since the start of the
+    /// iteration.
     [[nodiscard]] virtual Time met() const { return Time{0}; }
 };
 

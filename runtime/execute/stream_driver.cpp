@@ -22,7 +22,8 @@ using c10::Stream;
 constexpr auto kAwake = std::chrono::milliseconds(20);  // of waiting for a device; then naps
 constexpr auto kNap = std::chrono::microseconds(50);
 
-/// What the workers of a program share: written by the owner of the step before it says so on the board.
+/// What the workers of a program share: written by the owner of the step before it says so on the
+/// board.
 struct Events {
     std::vector<std::vector<c10::Event>> after;  ///< per worker and step
     std::vector<std::vector<LanedStep>> steps;   ///< the same
@@ -77,9 +78,9 @@ public:
             if (program_.lasting[static_cast<std::size_t>(b)] == 0) mark(store[b]);
         }
         if (program_.exchange != nullptr) {
-            const auto [first, last] = program_.exchange->mail().letters_for(its.task);
-            for (std::int32_t letter = first; letter < last; ++letter) {
-                mark(store[program_.exchange->slot_of(letter)]);
+            const auto [first, last] = program_.exchange->messages().messages_for(its.task);
+            for (std::int32_t message = first; message < last; ++message) {
+                mark(store[program_.exchange->slot_of(message)]);
             }
         }
         events_->after[worker_][step].record(lanes_[static_cast<std::size_t>(lane(step))]);

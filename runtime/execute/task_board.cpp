@@ -23,8 +23,8 @@ void TaskBoard::clear() {
 
 bool TaskBoard::finish(std::size_t task) {
     if (left_[task].fetch_sub(1, std::memory_order_seq_cst) != 1) return false;
-    // A sleeper counts itself before it looks at the task again: either it sees this one done, or it is
-    // counted here.
+    // A sleeper counts itself before it looks at the task again: either it sees this one done, or
+    // it is counted here.
     if (sleeping_.load(std::memory_order_seq_cst) > 0) {
         const std::lock_guard lock(mutex_);
         done_.notify_all();

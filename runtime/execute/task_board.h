@@ -2,8 +2,9 @@
 //
 // Which tasks of the current iteration are done; where workers wait for one another.
 //
-// Waiting spins for a while, which costs nothing where every worker has a core of its own, then sleeps; it
-// ends when the time is over, and with Stopped as soon as another worker has failed. What a task wrote is seen by whoever saw it done.
+// Waiting spins for a while, which costs nothing where every worker has a core of its own, then
+// sleeps; it ends when the time is over, and with Stopped as soon as another worker has failed.
+// What a task wrote is seen by whoever saw it done.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,8 @@ struct Stopped : std::exception {};
 
 class TaskBoard {
 public:
-    /// `shares`: per task the steps that must end before it is done. `spin`: how long to wait awake.
+    /// `shares`: per task the steps that must end before it is done. `spin`: how long to wait
+    /// awake.
     TaskBoard(std::vector<int> shares, std::chrono::nanoseconds spin);
 
     /// Before an iteration, while nobody works.

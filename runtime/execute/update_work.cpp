@@ -52,7 +52,8 @@ void UpdateWork::run(Store& store) {
     const at::Tensor exact = master_.defined() ? master_ : value;
     exact.add_(direction(gradient.to(exact.scalar_type())), -options_.rate);
     if (master_.defined()) value.copy_(master_);
-    for (const Home& home : target_.homes) home.patch.copy(store[home.buffer], value);
+    for (const Resident& resident : target_.residents)
+        resident.patch.copy(store[resident.buffer], value);
     store[target_.buffer] = value;
 }
 

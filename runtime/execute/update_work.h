@@ -7,9 +7,10 @@
 //     adam       m  = b1 m + (1 - b1) g;  s = b2 s + (1 - b2) g g
 //                w -= rate (m / (1 - b1^t)) / (sqrt(s / (1 - b2^t)) + epsilon)
 //
-// In place where the device keeps the parameter; otherwise the updating device has a copy of its own.
-// Moments are float32, and so is a master copy of a narrower parameter (REFERENCES 4).
-// Source: Kingma, Ba, ICLR 2015, algorithm 1 (Adam); Sutskever et al., ICML 2013, as PyTorch has it.
+// In place where the device keeps the parameter; otherwise the updating device has a copy of its
+// own. Moments are float32, and so is a master copy of a narrower parameter (REFERENCES 4).
+// Source: Kingma, Ba, ICLR 2015, algorithm 1 (Adam); Sutskever et al., ICML 2013, as PyTorch has
+// it.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,10 @@ class UpdateWork final : public Work {
 public:
     struct Target {
         std::int32_t buffer = -1;  ///< the new value
-        std::optional<Home>
-            kept;  ///< a home that holds the whole part: updated there (from home to part)
-        std::vector<Home> homes;  ///< others on the device
-        at::Tensor own;           ///< without `kept`: the value before the first update
+        std::optional<Resident>
+            kept;  ///< a resident that holds the whole part: updated there (from resident to part)
+        std::vector<Resident> residents;  ///< others on the device
+        at::Tensor own;                   ///< without `kept`: the value before the first update
     };
     UpdateWork(plan::Optimizer optimizer, const OptimizerOptions& options, Fetch gradient,
                Target target);

@@ -7,9 +7,9 @@
 //
 // Several processes may share a plan's devices (runtime/execute/ranks.h).
 //
-// Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for ops
-// without a kernel, both before anything is loaded; InputError for values that cannot be had; DeviceError
-// for what fails while it runs.
+// Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for
+// ops without a kernel, both before anything is loaded; InputError for values that cannot be had;
+// DeviceError for what fails while it runs.
 #pragma once
 
 #include <chrono>
@@ -59,7 +59,8 @@ struct ExecuteRequest {
     int iterations = 10;        ///< measured ones, at most
     bool until_stable = false;  ///< fewer will do if their median hardly changes
     std::chrono::milliseconds timeout{60'000};
-    /// An iteration that takes longer fails, between two tasks; none: no limit. Of one process alone.
+    /// An iteration that takes longer fails, between two tasks; none: no limit. Of one process
+    /// alone.
     std::optional<std::chrono::milliseconds> limit;
     /// Default: 0.01; of a loss that is a sum, divided by the elements that it sums up.
     std::optional<double> learning_rate;
@@ -67,13 +68,14 @@ struct ExecuteRequest {
     /// What the outputs must be, by name: compared after the first iteration.
     std::vector<graph::HostTensor> expected;
     Ranks* ranks = nullptr;  ///< of Runtime::join(); null: this process is alone
-    /// What all ranks must have been given, by name: "plan", its digest. Compared before anything runs.
+    /// What all ranks must have been given, by name: "plan", its digest. Compared before anything
+    /// runs.
     std::vector<std::pair<std::string, std::string>> same;
     std::function<void(std::string_view)> tell;  ///< how far it is; or none
 };
 
-/// Of one task over the iterations. It lasts from the moment at which it can start, with all that the
-/// executor does for it; of a collective, that of the device that takes longest.
+/// Of one task over the iterations. It lasts from the moment at which it can start, with all that
+/// the executor does for it; of a collective, that of the device that takes longest.
 struct TaskTime {
     Time median;
     Time lower;  ///< quartile
@@ -109,10 +111,12 @@ struct ExecuteResult {
 class Runtime {
 public:
     virtual ~Runtime() = default;
-    /// Of several processes all call it, and rank 0 gets the result; then they have left one another.
+    /// Of several processes all call it, and rank 0 gets the result; then they have left one
+    /// another.
     [[nodiscard]] virtual ExecuteResult execute(const ExecuteRequest& request) = 0;
-    /// Meets the other processes; null when there are none. The time-out is that of every wait for them,
-    /// and ten seconds more while they start and load. Throws DeviceError when they do not come.
+    /// Meets the other processes; null when there are none. The time-out is that of every wait for
+    /// them, and ten seconds more while they start and load. Throws DeviceError when they do not
+    /// come.
     [[nodiscard]] virtual std::unique_ptr<Ranks> join(const Launch& launch,
                                                       std::chrono::milliseconds timeout) = 0;
     /// What execute() would run on. `devices` as in ExecuteRequest; throws UsageError.
@@ -122,7 +126,8 @@ public:
     [[nodiscard]] virtual std::string versions() const = 0;
 };
 
-/// What the library gives to who loads it: `extern "C" partita::runtime::Runtime* partita_make_runtime()`.
+/// What the library gives to who loads it: `extern "C" partita::runtime::Runtime*
+/// partita_make_runtime()`.
 using MakeRuntime = Runtime* (*)();
 inline constexpr const char* kMakeRuntime = "partita_make_runtime";
 

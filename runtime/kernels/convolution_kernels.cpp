@@ -28,8 +28,8 @@ graph::Shape negated(graph::Shape numbers) {
     return numbers;
 }
 
-/// A convolution whose padding is alike on both sides, and its operand. Strides often read nothing of
-/// the padding behind: then it may be as long as that in front.
+/// A convolution whose padding is alike on both sides, and its operand. Strides often read nothing
+/// of the padding behind: then it may be as long as that in front.
 struct Convolution {
     at::Tensor x;
     Windows windows;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kernel may rely on in its operands. ONNX's inference looks at few extents, and at no element that is
-// computed; a kernel that takes one without looking reads beyond its operand or never ends.
+// What a kernel may rely on in its operands. ONNX's inference looks at few extents, and at no
+// element that is computed; a kernel that takes one without looking reads beyond its operand or
+// never ends.
 //
 //     KernelRow::expects    the extents of all operands, looked at before the kernel runs, by whoever runs it
 //     expect()              anything else, in the kernel
@@ -18,12 +19,12 @@
 
 namespace partita::runtime {
 
-/// Throws InputError naming the operand, what is expected and what there is. Operands that are left out are not
-/// looked at.
+/// Throws InputError naming the operand, what is expected and what there is. Operands that are left
+/// out are not looked at.
 void check_operands(const KernelRow& row, const KernelCall& call);
 
-/// Throws InputError where contents decide the extents of a result and are not those that the model declares; bit i
-/// of `upper_bounds`: dim i may be shorter.
+/// Throws InputError where contents decide the extents of a result and are not those that the model
+/// declares; bit i of `upper_bounds`: dim i may be shorter.
 void check_result(std::size_t index, const graph::Shape& declared, std::uint64_t upper_bounds,
                   const at::Tensor& result);
 

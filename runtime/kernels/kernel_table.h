@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All kernels, by families: each family is one file with one table of rows, sorted by type, and adding a
-// row there is the whole registration. Looking one up is done once per op, before anything runs.
+// All kernels, by families: each family is one file with one table of rows, sorted by type, and
+// adding a row there is the whole registration. Looking one up is done once per op, before anything
+// runs.
 #pragma once
 
 #include <span>
@@ -52,8 +53,8 @@ std::vector<const KernelRow*> all_kernels();
 /// Is every use of the tensor an operand that a kernel reads on the host (KernelRow::on_host)?
 bool is_read_on_host(const graph::OpGraph& graph, graph::TensorId tensor);
 
-/// Throws UsageError naming the ops that no kernel runs, each type once, with the first op of its kind;
-/// before anything is loaded or run.
+/// Throws UsageError naming the ops that no kernel runs, each type once, with the first op of its
+/// kind; before anything is loaded or run.
 void check_kernels(const graph::OpGraph& graph);
 
 }  // namespace partita::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products. Quantized ones are computed in float64, exact for sums below 2^53; so are other integer
-// ones on GPUs, for which ATen has none.
+// Matrix products. Quantized ones are computed in float64, exact for sums below 2^53; so are other
+// integer ones on GPUs, for which ATen has none.
 #include <array>
 #include <cmath>
 

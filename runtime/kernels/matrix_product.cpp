@@ -19,8 +19,8 @@ constexpr std::int64_t kLeastWork = std::int64_t{1} << 21U;
 /// So many multiply-adds with an element are worth a copy of it.
 constexpr std::int64_t kWorthACopy = 64;
 
-/// x W^T of oneDNN: an operator without a function of its own in ATen. Absent where ATen was built without
-/// oneDNN, or has another form of it.
+/// x W^T of oneDNN: an operator without a function of its own in ATen. Absent where ATen was built
+/// without oneDNN, or has another form of it.
 std::optional<c10::OperatorHandle> find_linear() {
     if (!at::Context::hasMKLDNN()) return std::nullopt;
     auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
@@ -35,8 +35,8 @@ const std::optional<c10::OperatorHandle>& linear_operator() {
     return kFound;
 }
 
-/// Without gaps, by rows or by columns. For a part of a larger matrix oneDNN has nothing but its reference
-/// implementation, which is 900 times as slow.
+/// Without gaps, by rows or by columns. For a part of a larger matrix oneDNN has nothing but its
+/// reference implementation, which is 900 times as slow.
 bool is_dense(const at::Tensor& matrix) {
     return matrix.is_contiguous() || matrix.t().is_contiguous();
 }

@@ -2,12 +2,13 @@
 //
 // The product of two matrices, or of stacks of them.
 //
-// ATen gives float32 products on CPUs to MKL, which is slow where the CPU is not Intel's: on one AMD EPYC
-// core (AVX-512) oneDNN, which ATen carries as well and which convolutions use, is 1.5 to 4 times as fast,
-// in all three products of a layer (docs/runtime.md has the numbers). It takes some 8 us to start, so small
-// products, and those with vectors, stay with ATen's choice. So do other types and devices, and
-// products that autograd must see: oneDNN's has no derivative. Matrices with gaps are copied first, or stay
-// with ATen where that does not pay: oneDNN's product of them is right, and takes 900 times as long.
+// ATen gives float32 products on CPUs to MKL, which is slow where the CPU is not Intel's: on one
+// AMD EPYC core (AVX-512) oneDNN, which ATen carries as well and which convolutions use, is 1.5 to
+// 4 times as fast, in all three products of a layer (docs/runtime.md has the numbers). It takes
+// some 8 us to start, so small products, and those with vectors, stay with ATen's choice. So do
+// other types and devices, and products that autograd must see: oneDNN's has no derivative.
+// Matrices with gaps are copied first, or stay with ATen where that does not pay: oneDNN's product
+// of them is right, and takes 900 times as long.
 //
 // Threads: any number. Errors: what ATen throws.
 #pragma once
@@ -26,7 +27,8 @@ at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 at::Tensor product_and_sum(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
                            const at::Scalar& beta, const at::Scalar& alpha);
 
-/// a b as ONNX's MatMul, which is numpy's: stacks of matrices broadcast, vectors are rows or columns.
+/// a b as ONNX's MatMul, which is numpy's: stacks of matrices broadcast, vectors are rows or
+/// columns.
 at::Tensor stacked_product(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace partita::runtime

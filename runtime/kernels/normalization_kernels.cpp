@@ -132,8 +132,8 @@ void add_gradients_of_statistics(const BackwardCall& call, const at::Tensor& mea
                            .to(x.scalar_type());
 }
 
-/// With statistics of the batch: y and its gradients are those of ATen's own training form. On GPUs that
-/// wants float32 statistics of 16-bit elements.
+/// With statistics of the batch: y and its gradients are those of ATen's own training form. On GPUs
+/// that wants float32 statistics of 16-bit elements.
 Tensors trained_batch_norm_backward(const BackwardCall& call) {
     const at::Tensor x = stashed(call.operand(0));
     const double epsilon = call.real("epsilon", 1e-5);

@@ -23,7 +23,8 @@ at::Tensor second_operand(const KernelCall& call);
 Tensors to_operands(const BackwardCall& call,
                     const std::function<at::Tensor(std::size_t)>& gradient);
 
-/// 0 <= axis < rank, from -rank <= axis < rank; of no dims as of one. Throws InputError for other axes.
+/// 0 <= axis < rank, from -rank <= axis < rank; of no dims as of one. Throws InputError for other
+/// axes.
 std::int64_t from_front(std::int64_t axis, std::int64_t rank);
 
 /// Of the part's region of a result.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of an op, ready to run: its kernel, the part's attributes and integer operands, and what has to
-// be done around the kernel: crop what the operator returns too much of, weigh the share of a mean, mask
-// the rows that the part does not hold (graph/operators/part_op.h).
+// A part of an op, ready to run: its kernel, the part's attributes and integer operands, and what
+// has to be done around the kernel: crop what the operator returns too much of, weigh the share of
+// a mean, mask the rows that the part does not hold (graph/operators/part_op.h).
 //
 //     forward    regions of the operands ─▶ regions of the results
 //     backward   gradients of the results ─▶ gradients of the operands, region by region
 //
-// The backward is the kernel's own where its row has one, and then reads what is saved; otherwise autograd
-// differentiates the forward, which then leaves a Tape. Either way tensors are detached at the borders:
-// no tape reaches into another task.
+// The backward is the kernel's own where its row has one, and then reads what is saved; otherwise
+// autograd differentiates the forward, which then leaves a Tape. Either way tensors are detached at
+// the borders: no tape reaches into another task.
 //
 // Threads: const functions from any number of threads. Errors: what ATen throws.
 #pragma once
@@ -35,8 +35,9 @@ struct Tape {
 class PartKernel {
 public:
     /// The op must have a kernel: check_kernels(). `box` as part_op() wants it. `source` is asked
-    /// only by ops with bodies. `device`: where all operands lie, but for those that the kernel reads on the
-    /// host, which may lie anywhere and had better lie there (is_read_on_host()); and all results.
+    /// only by ops with bodies. `device`: where all operands lie, but for those that the kernel
+    /// reads on the host, which may lie anywhere and had better lie there (is_read_on_host()); and
+    /// all results.
     PartKernel(const graph::OpGraph& graph, graph::OpId id, const graph::OpRule& rule,
                const graph::Box& box, at::Device device = at::kCPU, SourceValue source = {});
 
@@ -44,8 +45,8 @@ public:
     /// Does a backward need the tape of its forward?
     [[nodiscard]] bool needs_tape() const { return row_->backward == nullptr || is_cropped_; }
 
-    /// `operands`: as the op's inputs, of the extents of the part's regions; those that the part leaves
-    /// out are not looked at. Results are contiguous, or views of an operand.
+    /// `operands`: as the op's inputs, of the extents of the part's regions; those that the part
+    /// leaves out are not looked at. Results are contiguous, or views of an operand.
     [[nodiscard]] Tensors forward(std::span<const at::Tensor> operands) const;
     /// The same in the caller's grad mode: with history where that is on.
     [[nodiscard]] Tensors run(std::span<const at::Tensor> operands) const;
@@ -53,8 +54,9 @@ public:
     [[nodiscard]] Tensors forward(std::span<const at::Tensor> operands,
                                   std::span<const char> wanted, Tape& tape) const;
 
-    /// What is saved of operands and results, and undefined tensors for the rest; undefined gradients are
-    /// zero. A gradient for each operand that is wanted; undefined where it is zero everywhere.
+    /// What is saved of operands and results, and undefined tensors for the rest; undefined
+    /// gradients are zero. A gradient for each operand that is wanted; undefined where it is zero
+    /// everywhere.
     [[nodiscard]] Tensors backward(const Tape& tape, std::span<const at::Tensor> operands,
                                    std::span<const at::Tensor> results,
                                    std::span<const at::Tensor> gradients,

@@ -38,7 +38,8 @@ at::Tensor sign(const at::Tensor& x) {
     return x.is_floating_point() ? at::where(x.isnan(), x, at::sign(x)) : at::sign(x);
 }
 
-/// Processors stop at the smallest integer divided by -1: -a instead, which wraps around like all integers here.
+/// Processors stop at the smallest integer divided by -1: -a instead, which wraps around like all
+/// integers here.
 at::Tensor divide_integers(const at::Tensor& a, const at::Tensor& b) {
     const at::Tensor is_negation = b.eq(-1);
     return at::where(is_negation, -a, at::div(a, b.masked_fill(is_negation, 1), "trunc"));

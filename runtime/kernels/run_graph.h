@@ -16,8 +16,9 @@ namespace partita::runtime {
 
 /// `inputs` in order of the Input ops; results in order of the Output ops. Values are dropped after
 /// their last use. Every op must have a kernel. An exception of a kernel gets the op's name in
-/// front. Autograd can differentiate the results where the caller's grad mode is on. `device`: where
-/// inputs and results lie; what is only read on the host (is_read_on_host()) may lie on the CPU.
+/// front. Autograd can differentiate the results where the caller's grad mode is on. `device`:
+/// where inputs and results lie; what is only read on the host (is_read_on_host()) may lie on the
+/// CPU.
 Tensors run_graph(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
                   const SourceValue& source, at::Device device = at::kCPU);
 

@@ -19,8 +19,8 @@ std::optional<at::ScalarType> scalar_type_of(graph::DType dtype);
 /// The dtype whose elements ATen holds as that type.
 graph::DType dtype_of(at::ScalarType type);
 
-/// A copy, on the CPU. Throws InputError when the type has no ATen tensor, or the bytes are not those of
-/// the shape.
+/// A copy, on the CPU. Throws InputError when the type has no ATen tensor, or the bytes are not
+/// those of the shape.
 at::Tensor to_aten(const graph::HostTensor& tensor);
 /// `dtype`: what the elements mean (a 4-bit integer lies in an 8-bit one).
 graph::HostTensor to_host(const at::Tensor& tensor, graph::DType dtype);

@@ -20,13 +20,16 @@ namespace {
 
 /// Weights of the mean are counted in these.
 constexpr std::int64_t kWeights = 1 << 12;
-/// On more devices nothing is said of what moves: whether copies are measured is asked for every pair.
+/// On more devices nothing is said of what moves: whether copies are measured is asked for every
+/// pair.
 constexpr int kMostDevices = 64;
 /// How much less work counts on quick devices than by their speed: tried one after the other.
 constexpr double kBiases[] = {0, 0.5, 1, 2, 4};
-/// Pairs of states that the evaluations of one bias should look at, by their number. There are at least four.
+/// Pairs of states that the evaluations of one bias should look at, by their number. There are at
+/// least four.
 constexpr std::int64_t kMostLooks = 16'000'000;
-/// Pairs that all evaluations may look at, which most never need. Then no more is said: after a second or so.
+/// Pairs that all evaluations may look at, which most never need. Then no more is said: after a
+/// second or so.
 constexpr std::int64_t kMostLookedAt = 400'000'000;
 
 /// A number of parts and of devices of one link.
@@ -39,7 +42,7 @@ struct State {
 
 class ChainCosts {
 public:
-    ChainCosts(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
+    ChainCosts(const Problem& problem, const MicroBatchCosts& times, const PartCosts& parts,
                const WorkBound& work, const std::vector<ChainTask>& chain)
         : problem_(problem), times_(times), parts_(parts), work_(work), chain_(chain) {
         move_ = least_move();
@@ -80,8 +83,8 @@ public:
         return looks;
     }
 
-    /// The least mean, with that weight of the chain's length, in kWeights: dynamic programming. 0 once too much has
-    /// been looked at.
+    /// The least mean, with that weight of the chain's length, in kWeights: dynamic programming. 0
+    /// once too much has been looked at.
     [[nodiscard]] Time bound(std::int64_t weight) {
         if (left_ < 0) return Time{0};
         const std::int64_t of_work = kWeights - weight;
@@ -121,7 +124,7 @@ private:
     }
 
     void add_states(const ChainTask& link) {
-        const auto time = link.backward ? &PartTime::backward : &PartTime::forward;
+        const auto time = link.backward ? &PartCost::backward : &PartCost::forward;
         const auto most = static_cast<std::int64_t>(problem_.allowed_devices(link.op).size());
         const Int128 whole = least_price(link.op, [&](int device) {
             return link.backward ? times_.backward(link.op, device).all
@@ -129,10 +132,10 @@ private:
         });
         const std::size_t rows = parts_.of(link.op, 0).size();
         for (std::size_t row = 0; row < rows; ++row) {
-            const PartTime& part = parts_.of(link.op, 0)[row];
+            const PartCost& part = parts_.of(link.op, 0)[row];
             add_state(link.op, row, time, {part.fewest, part.most}, whole);
-            // Where nothing is known of shares nothing moves, and replicas are of no use. Numbers of them by
-            // powers of two: the work of the fewest, on as many devices as the most.
+            // Where nothing is known of shares nothing moves, and replicas are of no use. Numbers
+            // of them by powers of two: the work of the fewest, on as many devices as the most.
             if (part.fewest < part.most) continue;
             for (std::int64_t replicas = 2; replicas * part.most <= most; replicas *= 2) {
                 const std::int64_t last = std::min(most / part.most, 2 * replicas - 1);
@@ -147,7 +150,7 @@ private:
         std::int64_t most = 1;
     };
 
-    void add_state(OpId op, std::size_t row, Time PartTime::*time, Devices devices, Int128 whole) {
+    void add_state(OpId op, std::size_t row, Time PartCost::*time, Devices devices, Int128 whole) {
         constexpr std::int64_t kLooksPerClass = 8;  // takes as long
         left_ -= kLooksPerClass * static_cast<std::int64_t>(work_.classes().count());
         if (left_ < 0) return;
@@ -263,8 +266,8 @@ private:
     };
 
     const Problem& problem_;
-    const BatchTimes& times_;
-    const PartTimes& parts_;
+    const MicroBatchCosts& times_;
+    const PartCosts& parts_;
     const WorkBound& work_;
     const std::vector<ChainTask>& chain_;
     std::vector<std::int64_t> weight_;  ///< of work, per class
@@ -280,8 +283,8 @@ private:
     std::vector<Sum> here_;
 };
 
-/// The best weight: the bound is concave in it. First a few far apart, then between the best and its
-/// neighbours.
+/// The best weight: the bound is concave in it. First a few far apart, then between the best and
+/// its neighbours.
 Time best_weight(ChainCosts& costs) {
     auto left = std::clamp<std::int64_t>(kMostLooks / costs.looks(), 4, 16);
     Time best;
@@ -304,7 +307,7 @@ Time best_weight(ChainCosts& costs) {
 
 }  // namespace
 
-ChainBound chain_bound(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
+ChainBound chain_bound(const Problem& problem, const MicroBatchCosts& times, const PartCosts& parts,
                        const WorkBound& work) {
     const std::vector<ChainTask> chain = longest_chain(problem, parts, work);
     if (chain.empty()) return {};

@@ -21,7 +21,7 @@ namespace {
 
 class PathBuilder {
 public:
-    PathBuilder(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
+    PathBuilder(const Problem& problem, const MicroBatchCosts& times, const PartCosts& parts,
                 const WorkBound& work)
         : problem_(problem), graph_(problem.graph()), times_(times), parts_(parts), work_(work) {}
 
@@ -32,8 +32,9 @@ public:
         return std::move(tasks_);
     }
 
-    /// The longest that an op keeps its busiest device, with what must go before and follow: number 5.
-    void find_longest_stage(const BestTasks& tasks, PathBounds& bounds) const {
+    /// The longest that an op keeps its busiest device, with what must go before and follow: number
+    /// 5.
+    void find_longest_stage(const BestTasks& tasks, CriticalPathBounds& bounds) const {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
             const BestTask& last = problem_.has_backward(op) ? tasks.backward[i] : tasks.forward[i];
@@ -45,17 +46,18 @@ public:
     }
 
 private:
-    [[nodiscard]] BestTask best_of(OpId op, Time PartTime::*time,
-                                   const BatchTimes::Phase& (BatchTimes::*phase)(OpId, int)
+    [[nodiscard]] BestTask best_of(OpId op, Time PartCost::*time,
+                                   const MicroBatchCosts::PassCost& (MicroBatchCosts::*pass)(OpId,
+                                                                                             int)
                                        const) const {
         BestTask task;
         bool any = false;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
-            const Time all = (times_.*phase)(op, work_.classes().device[c]).all;
+            const Time all = (times_.*pass)(op, work_.classes().device[c]).all;
             const Int128 price = static_cast<Int128>(work_.weight(c)) * all.raw();
             if (!any || price < task.price) task.price = price;
-            for (const PartTime& part : parts_.of(op, c)) {
+            for (const PartCost& part : parts_.of(op, c)) {
                 if (!any || part.*time < task.length) task.length = part.*time;
                 any = true;
             }
@@ -92,7 +94,7 @@ private:
         std::optional<Time> least;
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_use(op, c)) continue;
-            for (const PartTime& part : parts_.of(op, c)) {
+            for (const PartCost& part : parts_.of(op, c)) {
                 const Time share = times_.runs(op) * (part.forward + part.backward);
                 least = std::min(least.value_or(share), share);
             }
@@ -103,13 +105,14 @@ private:
     void find_lengths() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            tasks_.forward.push_back(best_of(op, &PartTime::forward, &BatchTimes::forward));
-            tasks_.backward.push_back(best_of(op, &PartTime::backward, &BatchTimes::backward));
+            tasks_.forward.push_back(best_of(op, &PartCost::forward, &MicroBatchCosts::forward));
+            tasks_.backward.push_back(best_of(op, &PartCost::backward, &MicroBatchCosts::backward));
             tasks_.update.push_back(best_update(op));
         }
     }
 
-    /// Do all parts of the op come after who gives the operand, and those of its producer's backward after theirs?
+    /// Do all parts of the op come after who gives the operand, and those of its producer's
+    /// backward after theirs?
     [[nodiscard]] bool waits(OpId op, std::size_t operand) const {
         return reads_in_all_parts(problem_, {op, static_cast<std::uint32_t>(operand)});
     }
@@ -174,8 +177,8 @@ private:
 
     const Problem& problem_;
     const graph::OpGraph& graph_;
-    const BatchTimes& times_;
-    const PartTimes& parts_;
+    const MicroBatchCosts& times_;
+    const PartCosts& parts_;
     const WorkBound& work_;
     BestTasks tasks_;
 };
@@ -235,10 +238,10 @@ OpId longest_on(const BestTasks& all, Time path) {
     return longest;
 }
 
-PathBounds path_bounds(const Problem& problem, const BatchTimes& times, const PartTimes& parts,
-                       const WorkBound& work) {
+CriticalPathBounds critical_path_bounds(const Problem& problem, const MicroBatchCosts& times,
+                                        const PartCosts& parts, const WorkBound& work) {
     PathBuilder builder(problem, times, parts, work);
-    PathBounds bounds;
+    CriticalPathBounds bounds;
     const BestTasks& all = bounds.tasks = builder.run();
     builder.find_longest_stage(all, bounds);
     std::vector<BestTask> tasks;

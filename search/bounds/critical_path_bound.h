@@ -36,7 +36,7 @@ struct BestTasks {
     std::vector<BestTask> update;
 };
 
-struct PathBounds {
+struct CriticalPathBounds {
     BestTasks tasks;
     Time critical_path;   ///< number 1
     Time windows;         ///< number 4
@@ -46,7 +46,7 @@ struct PathBounds {
 };
 
 /// Of plans with as many micro-batches as `times`.
-PathBounds path_bounds(const plan::Problem& problem, const BatchTimes& times,
-                       const PartTimes& parts, const WorkBound& work);
+CriticalPathBounds critical_path_bounds(const plan::Problem& problem, const MicroBatchCosts& times,
+                                        const PartCosts& parts, const WorkBound& work);
 
 }  // namespace partita::search

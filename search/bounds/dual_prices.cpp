@@ -30,7 +30,7 @@ public:
           used_(table.classes, 0),
           price_(table.classes, 0) {}
 
-    WorkWeights run() {
+    DualPrices run() {
         best_.time.assign(table_.classes, 1);
         best_.bytes.assign(table_.classes, 0);
         if (!start()) return best_;
@@ -92,7 +92,7 @@ private:
 
     /// Lets every unit choose, fills load_ and used_, and keeps the weights if their bound is new.
     void choose(double softness) {
-        WorkWeights prices;
+        DualPrices prices;
         double time_sum = 0;
         double byte_sum = 0;
         for (std::size_t c = 0; c < table_.classes; ++c) {
@@ -114,7 +114,7 @@ private:
     }
 
     /// Returns the unit's smallest price.
-    double choose_for(std::size_t u, const WorkWeights& prices, double softness) {
+    double choose_for(std::size_t u, const DualPrices& prices, double softness) {
         double cheapest = std::numeric_limits<double>::infinity();
         for (std::size_t c = 0; c < table_.classes; ++c) {
             price_[c] = std::numeric_limits<double>::infinity();
@@ -169,14 +169,14 @@ private:
     std::vector<double> load_;
     std::vector<double> used_;
     std::vector<double> price_;  ///< of one unit, then its shares
-    WorkWeights best_;
+    DualPrices best_;
     double best_value_ = 0;
     bool found_ = false;
 };
 
 }  // namespace
 
-WorkWeights choose_weights(const WorkTable& table) {
+DualPrices dual_prices(const WorkTable& table) {
     return Solver(table).run();
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Good weights for the linear program of search/bounds/lower_bound.h, number 2: an approximate solution of
-// its dual by multiplicative weights. Any weights give a sound bound; these give a tight one.
+// Good weights for the linear program of search/bounds/lower_bound.h, number 2: an approximate
+// solution of its dual by multiplicative weights. Any weights give a sound bound; these give a
+// tight one.
 //
 // Time and memory of every class are rows of one packing problem, row weights sum to 1:
 //
 //     row of time   load(c)  / (devices(c) * T)        row of bytes   used(c) / capacity(c)
 //
-// In each iteration every unit chooses where its weighted use of the rows is least (softly at first,
-// a fraction here and there, harder and harder towards the end), and the weight of a row grows with
-// exp(step * use). T is the best bound so far, so the rows' limits tighten as the bound grows.
+// In each iteration every unit chooses where its weighted use of the rows is least (softly at
+// first, a fraction here and there, harder and harder towards the end), and the weight of a row
+// grows with exp(step * use). T is the best bound so far, so the rows' limits tighten as the bound
+// grows.
 //
 // Exact: no; within about 1 % on random problems of 2 to 4 classes. Ends: after a fixed number of
 // iterations that depends on the size alone.
@@ -37,11 +39,11 @@ struct WorkTable {
 };
 
 /// Prices per class, all >= 0.
-struct WorkWeights {
+struct DualPrices {
     std::vector<double> time;   ///< w, per ps; not all 0
     std::vector<double> bytes;  ///< z, per byte, in the scale of `time`
 };
 
-WorkWeights choose_weights(const WorkTable& table);
+DualPrices dual_prices(const WorkTable& table);
 
 }  // namespace partita::search

@@ -21,7 +21,7 @@ namespace {
 /// Tasks by number: forwards, then backwards.
 class Chains {
 public:
-    Chains(const Problem& problem, const PartTimes& parts, const WorkBound& work)
+    Chains(const Problem& problem, const PartCosts& parts, const WorkBound& work)
         : problem_(problem),
           graph_(problem.graph()),
           ops_(graph_.op_count()),
@@ -51,11 +51,11 @@ public:
 private:
     static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-    void shorten(std::size_t i, std::span<const PartTime> parts) {
+    void shorten(std::size_t i, std::span<const PartCost> parts) {
         const auto least = [](std::int64_t& length, std::int64_t other) {
             length = length == 0 ? other : std::min(length, other);
         };
-        for (const PartTime& part : parts) {
+        for (const PartCost& part : parts) {
             least(length_[i], part.forward.raw());
             least(length_[ops_ + i], part.backward.raw());
         }
@@ -115,7 +115,7 @@ private:
 
 }  // namespace
 
-std::vector<ChainTask> longest_chain(const Problem& problem, const PartTimes& parts,
+std::vector<ChainTask> longest_chain(const Problem& problem, const PartCosts& parts,
                                      const WorkBound& work) {
     return Chains(problem, parts, work).longest();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The longest chain of tasks of one micro-batch of which each reads evenly (uniform_reads.h) what the one before
-// gives, every task at its shortest: forwards, in training the loss that reads the last result, and backwards.
+// The longest chain of tasks of one micro-batch of which each reads evenly (uniform_reads.h) what
+// the one before gives, every task at its shortest: forwards, in training the loss that reads the
+// last result, and backwards.
 //
 //     fwd a ─▶ fwd b ─▶ fwd c ─▶ loss ─▶ bwd c ─▶ bwd b ─▶ bwd a
 #pragma once
@@ -22,7 +23,7 @@ struct ChainTask {
 };
 
 /// Empty when nothing takes time; of equally long ones the first by number. Time: O(ops + edges).
-std::vector<ChainTask> longest_chain(const plan::Problem& problem, const PartTimes& parts,
+std::vector<ChainTask> longest_chain(const plan::Problem& problem, const PartCosts& parts,
                                      const WorkBound& work);
 
 }  // namespace partita::search

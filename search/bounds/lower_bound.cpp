@@ -48,7 +48,8 @@ void raise_by_work(LowerBound& bound, const plan::Problem& problem, const WorkBo
           tight > 0 ? "memory of " + devices(tight) : "work of " + devices(problem.device_count()));
 }
 
-void raise_by_path(LowerBound& bound, const plan::Problem& problem, const PathBounds& path) {
+void raise_by_path(LowerBound& bound, const plan::Problem& problem,
+                   const CriticalPathBounds& path) {
     bound.critical_path = path.critical_path;
     raise(bound, bound.critical_path,
           fmt::format("critical path through {}", named(problem, path.on_path)));
@@ -56,7 +57,7 @@ void raise_by_path(LowerBound& bound, const plan::Problem& problem, const PathBo
 
 /// Numbers 2, 3 and 7.
 LowerBound throughput_bound(const plan::Problem& problem) {
-    const BatchTimes times(problem, 1);
+    const MicroBatchCosts times(problem, 1);
     const WorkBound work(problem, times);
     LowerBound bound;
     bound.shortage = work.shortage();
@@ -74,9 +75,9 @@ struct OfMicroBatches {
           work(problem, times),
           parts(problem, times, work.classes().device) {}
 
-    BatchTimes times;
+    MicroBatchCosts times;
     WorkBound work;
-    PartTimes parts;
+    PartCosts parts;
     LowerBound bound;
 };
 
@@ -86,7 +87,7 @@ std::unique_ptr<OfMicroBatches> quick_bounds(const plan::Problem& problem, int m
     LowerBound& bound = of->bound;
     bound.shortage = of->work.shortage();
     bound.micro_batches = micro_batches;
-    const PathBounds path = path_bounds(problem, of->times, of->parts, of->work);
+    const CriticalPathBounds path = critical_path_bounds(problem, of->times, of->parts, of->work);
     raise_by_path(bound, problem, path);
     if (plan::is_subgraph_latency(problem)) {
         bound.calls = call_bound(problem);

@@ -39,8 +39,9 @@ std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
     return sets;
 }
 
-/// Has every part as large a share of the operand as of the work, or a larger one? Through windows parts may read
-/// nothing (padding) or less (gaps), and an operand that is applied once is read by some parts alone.
+/// Has every part as large a share of the operand as of the work, or a larger one? Through windows
+/// parts may read nothing (padding) or less (gaps), and an operand that is applied once is read by
+/// some parts alone.
 bool reads_in_proportion(const Problem& problem, graph::Use use) {
     const graph::TensorRule& operand = problem.rule(use.op).operands[use.operand];
     return !operand.apply_once && std::ranges::none_of(operand.dims, [](const graph::DimRule& dim) {
@@ -65,7 +66,7 @@ bool has_whole_gradient(const Problem& problem, TensorId t) {
 
 }  // namespace
 
-WorkBound::WorkBound(const Problem& problem, const BatchTimes& times) : times_(times) {
+WorkBound::WorkBound(const Problem& problem, const MicroBatchCosts& times) : times_(times) {
     classify(problem);
     table_ = {.classes = classes_.count(), .devices = classes_.size, .capacity = classes_.capacity};
     join_ops(problem);
@@ -75,7 +76,7 @@ WorkBound::WorkBound(const Problem& problem, const BatchTimes& times) : times_(t
     close_small_classes();
     add_additions(problem);
     bound_units();
-    round_weights(choose_weights(table_));
+    round_weights(dual_prices(table_));
     work_ = exact_bound();
 }
 
@@ -311,9 +312,9 @@ int WorkBound::devices_short_of_memory() const {
     return devices;
 }
 
-/// To integers. Rounding down is sound for any of them; a price of bytes beyond 2^60 would leave the
-/// range of the sums.
-void WorkBound::round_weights(const WorkWeights& weights) {
+/// To integers. Rounding down is sound for any of them; a price of bytes beyond 2^60 would leave
+/// the range of the sums.
+void WorkBound::round_weights(const DualPrices& weights) {
     const double scale = kWeightScale / *std::max_element(weights.time.begin(), weights.time.end());
     for (std::size_t c = 0; c < classes_.count(); ++c) {
         assert(std::isfinite(weights.time[c]) && std::isfinite(weights.bytes[c]));

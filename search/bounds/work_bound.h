@@ -15,12 +15,12 @@
 //                 the work: bytes alone
 //     additions   of a gradient's contributions (one less than there are, of all micro-batches)
 //
-// A unit that cannot be split may not use a class whose roomiest device is smaller than the bytes it keeps. Of one
-// that can, a small last part may go where the others have no room.
+// A unit that cannot be split may not use a class whose roomiest device is smaller than the bytes
+// it keeps. Of one that can, a small last part may go where the others have no room.
 //
-// An op that may be split into parts is shared among devices like any divisible work; alone it takes
-// at least its time over the number of parts. Splitting never makes work or memory smaller in sum:
-// part sizes are rounded up, and what is not split is repeated.
+// An op that may be split into parts is shared among devices like any divisible work; alone it
+// takes at least its time over the number of parts. Splitting never makes work or memory smaller in
+// sum: part sizes are rounded up, and what is not split is repeated.
 #pragma once
 
 #include <string>
@@ -48,7 +48,7 @@ struct DeviceClasses {
 class WorkBound {
 public:
     /// Of plans with as many micro-batches as `times`, which must outlive it.
-    WorkBound(const plan::Problem& problem, const BatchTimes& times);
+    WorkBound(const plan::Problem& problem, const MicroBatchCosts& times);
 
     [[nodiscard]] Time work() const { return work_; }
     [[nodiscard]] Time unit() const { return unit_; }
@@ -98,10 +98,10 @@ private:
     [[nodiscard]] Bytes smallest_part(std::size_t u, Bytes bytes) const;
     void find_shortage(const plan::Problem& problem);
     void bound_units();
-    void round_weights(const WorkWeights& weights);
+    void round_weights(const DualPrices& weights);
     [[nodiscard]] Time exact_bound() const;
 
-    const BatchTimes& times_;
+    const MicroBatchCosts& times_;
     DeviceClasses classes_;
     std::vector<Unit> units_;
     std::vector<std::uint32_t> unit_of_;    ///< per op

@@ -74,7 +74,7 @@ Path heaviest_path(const plan::CallCosts& costs, const std::vector<double>& weig
 /// Along one path, by place.
 class PathRuns {
 public:
-    PathRuns(const plan::CallCosts& costs, const BestTimes& best, const Groups& groups,
+    PathRuns(const plan::CallCosts& costs, const BestTimes& best, const OpGroups& groups,
              const std::vector<std::int64_t>& group_bytes)
         : costs_(costs),
           best_(best),
@@ -159,7 +159,7 @@ private:
 
     const plan::CallCosts& costs_;
     const BestTimes& best_;
-    const Groups& groups_;
+    const OpGroups& groups_;
     const std::vector<std::int64_t>& group_bytes_;
     const Path* path_ = nullptr;
     std::vector<std::int32_t> place_;       ///< per op; -1: not on the path
@@ -206,7 +206,7 @@ std::vector<double> weights(const plan::CallCosts& costs, const BestTimes& best,
 }  // namespace
 
 Time call_bound(const plan::Problem& problem) {
-    const Groups groups = make_groups(problem, Grouping::required_only);
+    const OpGroups groups = make_groups(problem, Grouping::required_only);
     if (!groups.conflict.empty()) return Time{0};
     const plan::CallCosts costs(problem);
     const BestTimes best = best_times(problem, costs);

@@ -79,7 +79,8 @@ bool CallMoves::put_region(CallState& state, std::int32_t slot) const {
     return true;
 }
 
-/// So many bytes leave a slot, for another one, for the CPUs or for anywhere, where others make room for them.
+/// So many bytes leave a slot, for another one, for the CPUs or for anywhere, where others make
+/// room for them.
 bool CallMoves::make_room(CallState& state, std::int32_t slot, std::int32_t other, int depth,
                           Random& random) {
     const std::int64_t wanted = slot == space_.cpus ? 0 : -state.room(slot);

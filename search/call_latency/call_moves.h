@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proposals for CallState. A region is a group with others around it in the same slot, found along edges
-// in both directions, along paths that leave it or along paths that lead to it:
+// Proposals for CallState. A region is a group with others around it in the same slot, found along
+// edges in both directions, along paths that leave it or along paths that lead to it:
 //
 //     shift      a region goes to a slot next to it, to the CPUs, or anywhere
 //     exchange   the same into a slot without room; a region of that slot makes room for it, and goes where
@@ -9,8 +9,8 @@
 //     merge      all of a slot goes to another one, as far as that has room
 //     cut        a group and all that lies behind it in its slot go to an empty accelerator
 //
-// Regions are of one group in three of eight proposals, else of any size, larger ones less often. Proposals
-// never need more memory above capacity than there was before.
+// Regions are of one group in three of eight proposals, else of any size, larger ones less often.
+// Proposals never need more memory above capacity than there was before.
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,7 @@ public:
                 state_.take_back();
                 continue;
             }
-            state_.keep();
+            state_.accept();
             score_ = score;
             ++steps.accepted;
             note();
@@ -172,8 +172,8 @@ double CallSearch::temperature(double spent, std::size_t chain) const {
     return options_.cold * std::pow(begin / options_.cold, left);
 }
 
-/// Some milliseconds' worth, by the size of the problem alone: results must not depend on clocks. Fewer
-/// where the budget is small, so that the temperature falls in steps all the same.
+/// Some milliseconds' worth, by the size of the problem alone: results must not depend on clocks.
+/// Fewer where the budget is small, so that the temperature falls in steps all the same.
 std::int64_t CallSearch::proposals_per_walk(const Engine& engine) const {
     constexpr std::int64_t kOps = 500'000;
     constexpr std::int64_t kMost = 2'000;

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Annealing for the latency of subgraph calls (plan/evaluation/subgraph_latency.h). A few logical chains, each of which
-// goes through some cycles from hot to cold; the proposals are those of search/call_latency/call_moves.h:
+// Annealing for the latency of subgraph calls (plan/evaluation/subgraph_latency.h). A few logical
+// chains, each of which goes through some cycles from hot to cold; the proposals are those of
+// search/call_latency/call_moves.h:
 //
 //     cycle     0      1      2      3    ...
 //     chain 0   fresh  best   fresh  best       fresh: from a placement of its own, from as hot as makes it
 //     chain 1   fresh  fresh  best   fresh             forgotten
 //      ...                                      best:  from the best of all, from less hot
 //
-// A fresh start fills accelerator after accelerator to its capacity, in topological order (the greedy of the
-// published code), in the opposite one, or puts all on CPUs. Proposals are accepted as by Metropolis, with T
-// a share of the best latency; what needs fewer bytes above capacity always, more never.
+// A fresh start fills accelerator after accelerator to its capacity, in topological order (the
+// greedy of the published code), in the opposite one, or puts all on CPUs. Proposals are accepted
+// as by Metropolis, with T a share of the best latency; what needs fewer bytes above capacity
+// always, more never.
 //
 // Optimal: no. Never worse than what was found before it. Ends: with the budget; without one after
-// CallSearchOptions::proposals. Threads: chains are logical, the result does not depend on their number.
+// CallSearchOptions::proposals. Threads: chains are logical, the result does not depend on their
+// number.
 // Time: a proposal costs a pass over ops and edges, and one over the stretch of each device.
 #pragma once
 

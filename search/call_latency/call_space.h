@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search for the latency of subgraph calls (plan/evaluation/subgraph_latency.h) moves about: groups of ops among
-// slots. Every accelerator is a slot; all CPUs together are one, since it makes no difference on which of them
-// an op is.
+// What a search for the latency of subgraph calls (plan/evaluation/subgraph_latency.h) moves about:
+// groups of ops among slots. Every accelerator is a slot; all CPUs together are one, since it makes
+// no difference on which of them an op is.
 //
 // Immutable once built, so chains in several threads share it.
 #pragma once

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A placement of groups in slots that changes move by move, and what it is worth. What is compared is
+// A placement of groups in slots that changes move by move, and what it is worth. What is compared
+// is
 //
 //     (bytes too many, latency + guidance * length of all calls)
 //
-// The second term tells placements of one latency apart: away from the longest path, too, less communication
-// is better, since other paths become the longest later.
+// The second term tells placements of one latency apart: away from the longest path, too, less
+// communication is better, since other paths become the longest later.
 //
 // Not thread-safe: one object per chain.
 #pragma once
@@ -40,7 +41,7 @@ public:
     /// One move of the pending change; priced by score().
     void move(std::int32_t group, std::int32_t slot);
     [[nodiscard]] CallScore score();
-    void keep() { undo_.clear(); }
+    void accept() { undo_.clear(); }
     void take_back();
 
     [[nodiscard]] bool is_changed() const { return !undo_.empty(); }

@@ -44,7 +44,7 @@ Csr<GroupEdge> lists_of(const std::vector<Edge>& edges, std::size_t rows, Key ke
 
 }  // namespace
 
-GroupGraph::GroupGraph(const Problem& problem, Groups groups)
+GroupGraph::GroupGraph(const Problem& problem, OpGroups groups)
     : problem_(problem), groups_(std::move(groups)) {
     assert(groups_.conflict.empty());
     const int devices = device_count();

@@ -35,10 +35,10 @@ struct GroupEdge {
 class GroupGraph {
 public:
     /// `problem` must outlive it; `groups` must be free of conflict.
-    GroupGraph(const plan::Problem& problem, Groups groups);
+    GroupGraph(const plan::Problem& problem, OpGroups groups);
 
     [[nodiscard]] const plan::Problem& problem() const { return problem_; }
-    [[nodiscard]] const Groups& groups() const { return groups_; }
+    [[nodiscard]] const OpGroups& groups() const { return groups_; }
     [[nodiscard]] std::size_t size() const { return groups_.size(); }
     [[nodiscard]] int device_count() const { return problem_.device_count(); }
     [[nodiscard]] const std::vector<int>& devices(std::size_t g) const {
@@ -86,7 +86,7 @@ private:
     void rank_groups();
 
     const plan::Problem& problem_;
-    Groups groups_;
+    OpGroups groups_;
     std::vector<Time> time_;
     std::vector<Time> mean_time_;
     std::vector<Bytes> bytes_;

@@ -98,7 +98,7 @@ public:
     void join_required();
     void join_sources_and_outputs();
     void join_cheap_ops();
-    Groups number();
+    OpGroups number();
 
 private:
     struct Facts {
@@ -231,8 +231,8 @@ Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
     return lists;
 }
 
-/// Groups in order of their smallest computing op (sources often lie far ahead of their users), of
-/// their smallest op when none computes.
+/// Groups in order of their smallest computing op (sources often lie far ahead of their users),
+/// of their smallest op when none computes.
 std::vector<std::uint32_t> Grouper::roots_in_order() {
     const auto none = static_cast<std::uint32_t>(graph_.op_count());
     std::vector<std::uint32_t> key(graph_.op_count(), none);
@@ -279,11 +279,11 @@ std::vector<std::int32_t> topological_numbers(const Csr<std::int32_t>& successor
     return number;
 }
 
-Groups Grouper::number() {
+OpGroups Grouper::number() {
     const std::vector<std::uint32_t> roots = roots_in_order();
     std::vector<std::int32_t> of_root(graph_.op_count(), -1);
     for (std::size_t g = 0; g < roots.size(); ++g) of_root[roots[g]] = static_cast<std::int32_t>(g);
-    Groups groups;
+    OpGroups groups;
     groups.of.resize(graph_.op_count());
     for (std::size_t i = 0; i < graph_.op_count(); ++i) groups.of[i] = of_root[root(i)];
     const auto numbers = topological_numbers(successors(groups.of, roots.size()));
@@ -310,7 +310,7 @@ Groups Grouper::number() {
 
 }  // namespace
 
-Groups make_groups(const Problem& problem, Grouping grouping) {
+OpGroups make_groups(const Problem& problem, Grouping grouping) {
     Grouper grouper(problem);
     grouper.join_required();
     if (grouping == Grouping::all) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups: ops that move as one, because they must or because parting them is never worth it.
+// OpGroups: ops that move as one, because they must or because parting them is never worth it.
 //
 //     must     Constraints::together
 //     should   a source (input, parameter, constant) with its first consumer,
@@ -31,7 +31,7 @@ namespace partita::search {
 /// Cheap ops in one group, at most.
 inline constexpr int kMaxGroupOps = 16;
 
-struct Groups {
+struct OpGroups {
     std::vector<std::int32_t> of;               ///< group of each op
     Csr<graph::OpId> members;                   ///< of each group, rising
     std::vector<std::int32_t> allowed;          ///< per group, an index into `device_sets`
@@ -48,8 +48,8 @@ struct Groups {
 
 enum class Grouping : std::uint8_t { required_only, all };
 
-/// Groups are numbered in a topological order of their graph (ties by smallest op); where `together`
-/// makes that graph cyclic, by the smallest op of those that wait.
-Groups make_groups(const plan::Problem& problem, Grouping grouping);
+/// Groups are numbered in a topological order of their graph (ties by smallest op); where
+/// `together` makes that graph cyclic, by the smallest op of those that wait.
+OpGroups make_groups(const plan::Problem& problem, Grouping grouping);
 
 }  // namespace partita::search

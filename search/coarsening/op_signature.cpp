@@ -11,14 +11,15 @@ using plan::Problem;
 
 namespace {
 
-class LikenessBuilder {
+class SignatureBuilder {
 public:
-    explicit LikenessBuilder(const Problem& problem) : problem_(problem), graph_(problem.graph()) {}
+    explicit SignatureBuilder(const Problem& problem)
+        : problem_(problem), graph_(problem.graph()) {}
 
-    [[nodiscard]] PartLikeness of(OpId id, std::int64_t runs, std::int64_t most) const {
+    [[nodiscard]] OpSignature of(OpId id, std::int64_t runs, std::int64_t most) const {
         const Op& op = graph_.op(id);
         const graph::OpRule& rule = problem_.rule(id);
-        PartLikeness like{.type = op.type, .numbers = {}};
+        OpSignature like{.type = op.type, .numbers = {}};
         add(like, static_cast<std::int64_t>(op.kind), most);
         const Int128 flops = rule.flops.raw();
         add(like, static_cast<std::int64_t>(flops >> 62), static_cast<std::int64_t>(flops & kLow));
@@ -44,12 +45,12 @@ public:
 private:
     static constexpr Int128 kLow = (Int128{1} << 62) - 1;
 
-    static void add(PartLikeness& like, std::int64_t a, std::int64_t b) {
+    static void add(OpSignature& like, std::int64_t a, std::int64_t b) {
         like.numbers.push_back(a);
         like.numbers.push_back(b);
     }
 
-    void add_tensor(PartLikeness& like, graph::TensorId t, const graph::TensorRule& rule) const {
+    void add_tensor(OpSignature& like, graph::TensorId t, const graph::TensorRule& rule) const {
         add(like, -2, t.valid());
         if (!t.valid()) return;
         const graph::Tensor& tensor = graph_.tensor(t);
@@ -73,8 +74,8 @@ private:
 
 }  // namespace
 
-PartLikeness part_likeness(const Problem& problem, OpId op, std::int64_t runs, std::int64_t most) {
-    return LikenessBuilder(problem).of(op, runs, most);
+OpSignature op_signature(const Problem& problem, OpId op, std::int64_t runs, std::int64_t most) {
+    return SignatureBuilder(problem).of(op, runs, most);
 }
 
 }  // namespace partita::search

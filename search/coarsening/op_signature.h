@@ -14,14 +14,14 @@
 namespace partita::search {
 
 /// Everything that the prices of an op's parts depend on, measured costs and given ones excepted.
-struct PartLikeness {
+struct OpSignature {
     std::string type;
     std::vector<std::int64_t> numbers;
-    friend auto operator<=>(const PartLikeness&, const PartLikeness&) = default;
+    friend auto operator<=>(const OpSignature&, const OpSignature&) = default;
 };
 
 /// Of an op with that many forwards in an iteration, in up to `most` parts.
-PartLikeness part_likeness(const plan::Problem& problem, graph::OpId op, std::int64_t runs,
-                           std::int64_t most);
+OpSignature op_signature(const plan::Problem& problem, graph::OpId op, std::int64_t runs,
+                         std::int64_t most);
 
 }  // namespace partita::search

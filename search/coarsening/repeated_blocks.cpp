@@ -40,7 +40,7 @@ std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
 
 }  // namespace
 
-Repeats::Repeats(const plan::Problem& problem) {
+RepeatedBlocks::RepeatedBlocks(const plan::Problem& problem) {
     const std::size_t count = problem.graph().op_count();
     for (std::size_t i = 0; i < count; ++i) {
         if (problem.has_forward(OpId(i))) ops_.emplace_back(i);
@@ -56,7 +56,8 @@ Repeats::Repeats(const plan::Problem& problem) {
 }
 
 /// The run that covers most ops from `begin` on; of equal ones that of the shortest period.
-Repeats::Run Repeats::run_at(std::size_t begin, const std::vector<std::uint64_t>& kinds) const {
+RepeatedBlocks::Run RepeatedBlocks::run_at(std::size_t begin,
+                                           const std::vector<std::uint64_t>& kinds) const {
     Run best;
     const std::size_t left = kinds.size() - begin;
     for (std::size_t period = 1; period <= std::min(kLongestBlock, left / 2); ++period) {
@@ -72,7 +73,7 @@ Repeats::Run Repeats::run_at(std::size_t begin, const std::vector<std::uint64_t>
     return best;
 }
 
-void Repeats::list_twins(std::size_t op_count) {
+void RepeatedBlocks::list_twins(std::size_t op_count) {
     first_twin_.resize(op_count);
     twin_count_.assign(op_count, 1);
     for (const Run& run : runs_) {

@@ -6,9 +6,9 @@
 //     Embed  [Norm MatMul Add] [Norm MatMul Add] [Norm MatMul Add]  Head
 //                  └──────── twins ┴─────────────────┘
 //
-// Ops are alike when their types and factors agree, and the types of the producers of their operands.
-// From the left, the stretch whose run of repetitions covers most ops is taken, the shortest of those;
-// the search goes on behind the run. A period is kLongestBlock ops at most.
+// Ops are alike when their types and factors agree, and the types of the producers of their
+// operands. From the left, the stretch whose run of repetitions covers most ops is taken, the
+// shortest of those; the search goes on behind the run. A period is kLongestBlock ops at most.
 //
 // Time: O(ops * kLongestBlock).
 #pragma once
@@ -23,11 +23,12 @@ namespace partita::search {
 
 inline constexpr std::size_t kLongestBlock = 512;
 
-class Repeats {
+class RepeatedBlocks {
 public:
-    explicit Repeats(const plan::Problem& problem);
+    explicit RepeatedBlocks(const plan::Problem& problem);
 
-    /// The ops at the same place of each repetition, this one among them; alone where nothing repeats.
+    /// The ops at the same place of each repetition, this one among them; alone where nothing
+    /// repeats.
     [[nodiscard]] std::span<const graph::OpId> twins(graph::OpId op) const {
         return {twins_.data() + first_twin_[op.index()], twin_count_[op.index()]};
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Configs by number: a change of an op is a few bytes, and what is known of a config can be looked up.
-// Numbers mean something together with the ConfigTable that gave them.
+// Configs by number: a change of an op is a few bytes, and what is known of a config can be looked
+// up. Numbers mean something together with the ConfigTable that gave them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace partita::search {
 
-/// A config of one op. Equal configs of an op have equal ids; the default is the config of nothing on
-/// no device.
+/// A config of one op. Equal configs of an op have equal ids; the default is the config of nothing
+/// on no device.
 struct ConfigId {
     DegreesId degrees = 0;
     DevicesId devices = 0;

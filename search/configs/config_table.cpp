@@ -34,8 +34,8 @@ bool is_among(const std::vector<int>& sorted, int value) {
     return std::binary_search(sorted.begin(), sorted.end(), value);
 }
 
-/// Lists of devices whose stretches split ops may share: all, the equal ones, and what constraints leave ops, of
-/// many different lists the first.
+/// Lists of devices whose stretches split ops may share: all, the equal ones, and what constraints
+/// leave ops, of many different lists the first.
 std::vector<std::vector<int>> devices_to_share(const Problem& problem) {
     constexpr std::size_t kMostLists = 8;
     std::vector<std::vector<int>> lists;
@@ -68,7 +68,7 @@ ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
     for (std::size_t i = 0; i < ops_.size(); ++i) {
         restricted_.push_back(problem.allowed_devices(OpId(i)).size() != all ? 1 : 0);
     }
-    phase(problem.policy().micro_batches);
+    micro_batches_id(problem.policy().micro_batches);
 }
 
 void ConfigTable::add_sets(const std::vector<int>& devices) {
@@ -169,29 +169,29 @@ ConfigTable::Split& ConfigTable::split(OpId op, DegreesId degrees) {
     return split;
 }
 
-bool ConfigTable::find_legal_split(OpId op, DegreesId degrees, std::size_t phase) {
+bool ConfigTable::find_legal_split(OpId op, DegreesId degrees, std::size_t micro_batches_id) {
     Split& known = split(op, degrees);
-    const bool legal =
-        find_legal(op, degree_lists_.degrees(op, degrees), known.size, micro_batches_[phase]);
-    if (phase >= kMostPhases) return legal;
-    known.asked |= std::uint64_t{1} << phase;
-    if (legal) known.legal |= std::uint64_t{1} << phase;
+    const bool legal = find_legal(op, degree_lists_.degrees(op, degrees), known.size,
+                                  micro_batches_[micro_batches_id]);
+    if (micro_batches_id >= kMostMicroBatchesIds) return legal;
+    known.asked |= std::uint64_t{1} << micro_batches_id;
+    if (legal) known.legal |= std::uint64_t{1} << micro_batches_id;
     return legal;
 }
 
-std::size_t ConfigTable::phase(int micro_batches) {
+std::size_t ConfigTable::micro_batches_id(int micro_batches) {
     const auto known = std::find(micro_batches_.begin(), micro_batches_.end(), micro_batches);
-    const auto phase = static_cast<std::size_t>(known - micro_batches_.begin());
+    const auto micro_batches_id = static_cast<std::size_t>(known - micro_batches_.begin());
     if (known == micro_batches_.end()) {
         micro_batches_.push_back(micro_batches);
         legal_batch_.push_back(-1);
     }
-    return phase;
+    return micro_batches_id;
 }
 
-bool ConfigTable::is_legal_batch(std::size_t phase) {
-    std::int8_t& legal = legal_batch_[phase];
-    if (legal < 0) legal = find_batch_fault(problem_, micro_batches_[phase]) ? 0 : 1;
+bool ConfigTable::is_legal_batch(std::size_t micro_batches_id) {
+    std::int8_t& legal = legal_batch_[micro_batches_id];
+    if (legal < 0) legal = find_batch_fault(problem_, micro_batches_[micro_batches_id]) ? 0 : 1;
     return legal != 0;
 }
 
@@ -203,7 +203,8 @@ std::int32_t ConfigTable::class_of(OpId op) {
     return known;
 }
 
-/// All that plan/legality/config_legality.h looks at in an op to say which degrees are legal, and its blocks.
+/// All that plan/legality/config_legality.h looks at in an op to say which degrees are legal, and
+/// its blocks.
 std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
     std::vector<std::int64_t> all{problem_.graph().op(op).given ? 1 : 0,
                                   problem_.is_batched(op) ? 1 : 0};

@@ -9,13 +9,13 @@
 //     degrees one factor (in blocks too: factor_blocks.h), or two in either order, "*" (replicas)
 //             among them; reductions too
 //
-// All are legal as plan/legality/config_legality.h has it, so constraints and --dims hold, for the problem's own number
-// of micro-batches. Degrees are drawn evenly by the number of axes first, because there are many more
-// pairs than single factors, and few of them good.
+// All are legal as plan/legality/config_legality.h has it, so constraints and --dims hold, for the
+// problem's own number of micro-batches. Degrees are drawn evenly by the number of axes first,
+// because there are many more pairs than single factors, and few of them good.
 //
 // Searchers handle configs by number (config_id.h); the table numbers them and remembers which are
-// legal, for each number of micro-batches that occurs. Configs that it would not propose, of a start
-// for example, get numbers too.
+// legal, for each number of micro-batches that occurs. Configs that it would not propose, of a
+// start for example, get numbers too.
 //
 // Threads: tables are filled when first asked for, so one thread at a time.
 // Differs from Jia et al. 2019, section 4: unequal parts, replicas and reductions are configs too;
@@ -82,34 +82,40 @@ public:
     [[nodiscard]] const DeviceSets& sets() const { return sets_; }
 
     /// The place of a number of micro-batches in the order in which they were first asked for.
-    std::size_t phase(int micro_batches);
-    [[nodiscard]] int micro_batches(std::size_t phase) const { return micro_batches_[phase]; }
+    std::size_t micro_batches_id(int micro_batches);
+    [[nodiscard]] int micro_batches(std::size_t micro_batches_id) const {
+        return micro_batches_[micro_batches_id];
+    }
     /// Can the batch be cut into that many micro-batches?
-    bool is_legal_batch(std::size_t phase);
-    bool is_legal(graph::OpId op, ConfigId config, std::size_t phase) {
-        return may_use(op, config.devices) && is_legal_split(op, config.degrees, phase) &&
+    bool is_legal_batch(std::size_t micro_batches_id);
+    bool is_legal(graph::OpId op, ConfigId config, std::size_t micro_batches_id) {
+        return may_use(op, config.devices) &&
+               is_legal_split(op, config.degrees, micro_batches_id) &&
                ops_[op.index()].splits[at(config.degrees)].size == sets_.size(config.devices);
     }
     /// The degrees alone: legal on any set of as many devices that the op may use.
-    bool is_legal_split(graph::OpId op, DegreesId degrees, std::size_t phase) {
+    bool is_legal_split(graph::OpId op, DegreesId degrees, std::size_t micro_batches_id) {
         const std::vector<Split>& splits = ops_[op.index()].splits;
-        if (phase < kMostPhases && at(degrees) < splits.size()) {
+        if (micro_batches_id < kMostMicroBatchesIds && at(degrees) < splits.size()) {
             const Split& known = splits[at(degrees)];
-            if ((known.asked >> phase & 1) != 0) return (known.legal >> phase & 1) != 0;
+            if ((known.asked >> micro_batches_id & 1) != 0)
+                return (known.legal >> micro_batches_id & 1) != 0;
         }
-        return find_legal_split(op, degrees, phase);
+        return find_legal_split(op, degrees, micro_batches_id);
     }
     bool may_use(graph::OpId op, DevicesId devices) {
         return restricted_[op.index()] == 0 ? sets_.is_valid(devices) : has_all(op, devices);
     }
-    /// The op whole on the first device of the set that it may use, or else on the first it may use.
+    /// The op whole on the first device of the set that it may use, or else on the first it may
+    /// use.
     ConfigId on_one_device(graph::OpId op, DevicesId devices) {
         if (restricted_[op.index()] != 0) return find_one_device(op, devices);
         return {0, DeviceSets::single(sets_.first(devices))};
     }
 
 private:
-    static constexpr std::size_t kMostPhases = 64;  ///< of which is remembered what is legal
+    static constexpr std::size_t kMostMicroBatchesIds =
+        64;  ///< of which is remembered what is legal
 
     struct Sets {
         std::vector<plan::DeviceSet> sets;
@@ -127,7 +133,7 @@ private:
         std::unique_ptr<Sets> own_sets;
         std::unique_ptr<Splits> splits;
     };
-    /// What is known of degrees, as bits by phase.
+    /// What is known of degrees, as bits by number of micro-batches.
     struct Split {
         int size = 0;
         bool weighed = false;
@@ -153,7 +159,7 @@ private:
     std::int32_t class_of(graph::OpId op);
     [[nodiscard]] std::vector<std::int64_t> legality_of(graph::OpId op) const;
     [[nodiscard]] std::vector<Degrees> find_degrees(graph::OpId op, int size) const;
-    bool find_legal_split(graph::OpId op, DegreesId degrees, std::size_t phase);
+    bool find_legal_split(graph::OpId op, DegreesId degrees, std::size_t micro_batches_id);
     ConfigId find_one_device(graph::OpId op, DevicesId devices);
     bool has_all(graph::OpId op, DevicesId devices);
     void add_sets(const std::vector<int>& devices);
@@ -171,7 +177,7 @@ private:
     std::map<std::vector<std::int64_t>, std::int32_t> classes_;
     std::map<std::pair<std::int32_t, int>, std::vector<Degrees>> degrees_;  ///< by class and size
     std::vector<int> micro_batches_;
-    std::vector<std::int8_t> legal_batch_;  ///< per phase; -1: not asked yet
+    std::vector<std::int8_t> legal_batch_;  ///< per number of micro-batches; -1: not asked yet
 };
 
 }  // namespace partita::search

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Degrees by number. Ops with the same factor names share a list, so that the repetitions of a block
-// (repeated_blocks.h) use the same numbers; whether degrees are legal is a question of the op. Number 0 is a
-// whole op; others are numbered as they come.
+// Degrees by number. Ops with the same factor names share a list, so that the repetitions of a
+// block (repeated_blocks.h) use the same numbers; whether degrees are legal is a question of the
+// op. Number 0 is a whole op; others are numbered as they come.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device sets by number: equal sets have equal numbers. Number 0 is the empty set, 1 + d the device d
-// alone; others are numbered as they come.
+// Device sets by number: equal sets have equal numbers. Number 0 is the empty set, 1 + d the device
+// d alone; others are numbered as they come.
 #pragma once
 
 #include <cstddef>

@@ -78,8 +78,8 @@ private:
         }
     }
 
-    /// The dim is wanted in as many blocks as there are positions before the minor factor, times those
-    /// of the factor itself.
+    /// The dim is wanted in as many blocks as there are positions before the minor factor, times
+    /// those of the factor itself.
     void pass_on(OpId id, const graph::DimRule& dim, std::vector<std::int64_t>& wanted) const {
         const graph::OpRule& rule = problem_.rule(id);
         std::int64_t majors = 1;

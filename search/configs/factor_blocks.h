@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In how many blocks a factor may have to be split. A fused projection gives q, k and v side by side;
-// each device needs its heads of all three, which is no contiguous part of the columns but one of
-// each third:
+// In how many blocks a factor may have to be split. A fused projection gives q, k and v side by
+// side; each device needs its heads of all three, which is no contiguous part of the columns but
+// one of each third:
 //
 //     Gemm n = 2304 ──▶ Reshape d2 = 2304 ──▶ Split d2 = (part 3)(768)      n/3, d2/3, then 768
 //

@@ -93,31 +93,31 @@ std::vector<Link> links_of(const Problem& problem, OpId op) {
     return links;
 }
 
-std::vector<FactorDegree> followed_degrees(const Problem& problem, const Link& link, OpId from,
-                                           const std::vector<FactorDegree>& degrees) {
+std::vector<FactorDegree> propagated_degrees(const Problem& problem, const Link& link, OpId from,
+                                             const std::vector<FactorDegree>& degrees) {
     const OpId to = from == link.producer ? link.reader : link.producer;
     const TensorRule& given = problem.rule(link.producer).results[link.result];
     const TensorRule& read = problem.rule(link.reader).operands[link.operand];
     const bool forward = from == link.producer;
-    std::vector<FactorDegree> followed;
+    std::vector<FactorDegree> propagated;
     for (const FactorDegree& degree : degrees) {
         const auto place = place_of(problem.rule(from), forward ? given : read, degree.factor);
         const std::string factor =
             place ? factor_at(problem.rule(to), forward ? read : given, *place) : kRepeated;
-        append(followed, {factor, degree.degree});
+        append(propagated, {factor, degree.degree});
     }
-    return followed;
+    return propagated;
 }
 
-OpConfig follow(const Problem& problem, const Link& link, OpId from, const OpConfig& config,
-                int micro_batches) {
+OpConfig propagate(const Problem& problem, const Link& link, OpId from, const OpConfig& config,
+                   int micro_batches) {
     const OpId to = from == link.producer ? link.reader : link.producer;
     if (config.devices.size() == 1) return on_one_device(problem, to, config.devices);
-    OpConfig followed{.degrees = followed_degrees(problem, link, from, config.degrees),
-                      .devices = config.devices};
-    if (!find_fault(problem, to, followed, micro_batches)) return followed;
-    followed.degrees = {{kRepeated, config.devices.size()}};
-    if (!find_fault(problem, to, followed, micro_batches)) return followed;
+    OpConfig propagated{.degrees = propagated_degrees(problem, link, from, config.degrees),
+                        .devices = config.devices};
+    if (!find_fault(problem, to, propagated, micro_batches)) return propagated;
+    propagated.degrees = {{kRepeated, config.devices.size()}};
+    if (!find_fault(problem, to, propagated, micro_batches)) return propagated;
     return on_one_device(problem, to, config.devices);
 }
 

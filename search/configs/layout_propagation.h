@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Following: the config of a neighbour under which the tensor between the two needs no reshard.
+// Propagation: the config of a neighbour under which the tensor between the two needs no reshard.
 //
 //     MatMul (m 2)(n 4) on 0..7 ── y[m n] ──▶ Relu (d0 2)(d1 4) on 0..7
 //     MatMul (m 2)(k 4)         ── y[m n] ──▶ Relu (d0 2)(*  4)       partial sums: added, repeated
 //     parameter w[k n] (* 2)(d1 4)    ──▶     MatMul (m 2)(n 4)
 //
-// Axis by axis: a factor becomes that factor of the neighbour's rule which cuts the same dim in the same
-// way, in blocks where others are major to it (layout.h: "n/3"); everything else is repeated. Where
-// that is illegal, all of it is repeated, and where even that is, the op is whole on the first device
-// that it may use.
+// Axis by axis: a factor becomes that factor of the neighbour's rule which cuts the same dim in the
+// same way, in blocks where others are major to it (layout.h: "n/3"); everything else is repeated.
+// Where that is illegal, all of it is repeated, and where even that is, the op is whole on the
+// first device that it may use.
 #pragma once
 
 #include <cstddef>
@@ -32,12 +32,12 @@ struct Link {
 std::vector<Link> links_of(const plan::Problem& problem, graph::OpId op);
 
 /// The degrees of the other end of the link when `from`, one of the two, has these; legal or not.
-std::vector<plan::FactorDegree> followed_degrees(const plan::Problem& problem, const Link& link,
-                                                 graph::OpId from,
-                                                 const std::vector<plan::FactorDegree>& degrees);
+std::vector<plan::FactorDegree> propagated_degrees(const plan::Problem& problem, const Link& link,
+                                                   graph::OpId from,
+                                                   const std::vector<plan::FactorDegree>& degrees);
 
 /// The config of the other end of the link when `from`, one of the two, has `config`. Legal.
-plan::OpConfig follow(const plan::Problem& problem, const Link& link, graph::OpId from,
-                      const plan::OpConfig& config, int micro_batches);
+plan::OpConfig propagate(const plan::Problem& problem, const Link& link, graph::OpId from,
+                         const plan::OpConfig& config, int micro_batches);
 
 }  // namespace partita::search

@@ -57,17 +57,17 @@ OpId leading_reader(const Problem& problem, OpId source) {
 
 OpConfig as_read(const Problem& problem, OpId source, const OpConfig& config, int micro_batches) {
     const graph::Use use = problem.graph().uses(problem.graph().op(source).outputs[0]).front();
-    return follow(problem, {source, 0, use.op, use.operand}, use.op, config, micro_batches);
+    return propagate(problem, {source, 0, use.op, use.operand}, use.op, config, micro_batches);
 }
 
-std::optional<OpDecision> keep(const Problem& problem, OpId source, const OpConfig& read, Home home,
-                               int micro_batches) {
+std::optional<OpDecision> sharded(const Problem& problem, OpId source, const OpConfig& read,
+                                  ParameterSharding sharding, int micro_batches) {
     const bool trained = is_trained(problem, source);
-    if (home == Home::as_read) {
+    if (sharding == ParameterSharding::as_read) {
         return OpDecision{read, {.accumulate_locally = trained && micro_batches > 1}};
     }
     if (!trained || read.devices.size() == 1) return std::nullopt;
-    if (home == Home::on_one_device) {
+    if (sharding == ParameterSharding::on_one_device) {
         // In turn, so that no device serves them all.
         const int part = static_cast<int>(source.index()) % read.devices.size();
         return OpDecision{
@@ -76,23 +76,25 @@ std::optional<OpDecision> keep(const Problem& problem, OpId source, const OpConf
     }
     const auto shards = in_shards(problem, source, read, micro_batches);
     if (!shards) return std::nullopt;
-    if (home == Home::updates_in_shards) return OpDecision{read, {.update = *shards}};
+    if (sharding == ParameterSharding::updates_in_shards)
+        return OpDecision{read, {.update = *shards}};
     return OpDecision{*shards, {.refetch = true}};
 }
 
-std::optional<Home> home_of(const Problem& problem, OpId source, const plan::Strategy& strategy) {
+std::optional<ParameterSharding> sharding_of(const Problem& problem, OpId source,
+                                             const plan::Strategy& strategy) {
     const OpId reader = leading_reader(problem, source);
     if (!reader.valid()) return std::nullopt;
     const int micro_batches = strategy.policy.micro_batches;
     const OpConfig read = as_read(problem, source, strategy.config(reader), micro_batches);
     const plan::UpdateConfig& update = strategy.update(source);
-    for (const Home home : kHomes) {
-        const auto kept = keep(problem, source, read, home, micro_batches);
+    for (const ParameterSharding sharding : kParameterShardings) {
+        const auto decision = sharded(problem, source, read, sharding, micro_batches);
         // Where gradients of micro-batches add up is another question.
-        const bool same = kept && kept->config == strategy.config(source) &&
-                          kept->update.update == update.update &&
-                          kept->update.refetch == update.refetch;
-        if (same) return home;
+        const bool same = decision && decision->config == strategy.config(source) &&
+                          decision->update.update == update.update &&
+                          decision->update.refetch == update.refetch;
+        if (same) return sharding;
     }
     return std::nullopt;
 }

@@ -21,33 +21,41 @@
 
 namespace partita::search {
 
-enum class Home : std::uint8_t { as_read, updates_in_shards, in_shards, on_one_device };
+enum class ParameterSharding : std::uint8_t {
+    as_read,
+    updates_in_shards,
+    in_shards,
+    on_one_device
+};
 
-inline constexpr std::array kHomes = {Home::as_read, Home::updates_in_shards, Home::in_shards,
-                                      Home::on_one_device};
+inline constexpr std::array kParameterShardings = {
+    ParameterSharding::as_read, ParameterSharding::updates_in_shards, ParameterSharding::in_shards,
+    ParameterSharding::on_one_device};
 
 /// Does the op hold a parameter with a gradient?
 bool is_trained(const plan::Problem& problem, graph::OpId op);
 
-/// Degrees as read with shards of a dim in place of the replicas, dim by dim, legal or not; none where
-/// nothing is repeated.
+/// Degrees as read with shards of a dim in place of the replicas, dim by dim, legal or not; none
+/// where nothing is repeated.
 std::vector<std::vector<plan::FactorDegree>> degrees_in_shards(
     const plan::Problem& problem, graph::OpId source, const std::vector<plan::FactorDegree>& read);
 
-/// The first reader, which the parameter (or any other source) follows; invalid when nobody reads it.
+/// The first reader, which the parameter (or any other source) follows; invalid when nobody reads
+/// it.
 graph::OpId leading_reader(const plan::Problem& problem, graph::OpId source);
 
 /// What the source's config would be if it lay as its leading reader with `config` needs it.
 plan::OpConfig as_read(const plan::Problem& problem, graph::OpId source,
                        const plan::OpConfig& config, int micro_batches);
 
-/// A source in one of these ways, its reader needing it as `read`. nullopt: it cannot be kept so, or
-/// that would be the same as as_read. Ways beyond as_read are for parameters with gradients.
-std::optional<plan::OpDecision> keep(const plan::Problem& problem, graph::OpId source,
-                                     const plan::OpConfig& read, Home home, int micro_batches);
+/// A source in one of these ways, its reader needing it as `read`. nullopt: it cannot be kept so,
+/// or that would be the same as as_read. Ways beyond as_read are for parameters with gradients.
+std::optional<plan::OpDecision> sharded(const plan::Problem& problem, graph::OpId source,
+                                        const plan::OpConfig& read, ParameterSharding sharding,
+                                        int micro_batches);
 
 /// The way in which the strategy keeps a source now; nullopt: another one.
-std::optional<Home> home_of(const plan::Problem& problem, graph::OpId source,
-                            const plan::Strategy& strategy);
+std::optional<ParameterSharding> sharding_of(const plan::Problem& problem, graph::OpId source,
+                                             const plan::Strategy& strategy);
 
 }  // namespace partita::search

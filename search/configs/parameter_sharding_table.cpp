@@ -7,61 +7,68 @@ namespace partita::search {
 
 using graph::OpId;
 
-HomeTable::HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTable& follow)
-    : problem_(problem), table_(table), follow_(follow) {
+ParameterShardingTable::ParameterShardingTable(const plan::Problem& problem, ConfigTable& table,
+                                               PropagationTable& propagation)
+    : problem_(problem), table_(table), propagation_(propagation) {
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         trained_.push_back(is_trained(problem, OpId(i)) ? 1 : 0);
     }
 }
 
-std::optional<DecisionId> HomeTable::keep(OpId source, ConfigId read, Home home,
-                                          std::size_t phase) {
+std::optional<DecisionId> ParameterShardingTable::sharded(OpId source, ConfigId read,
+                                                          ParameterSharding sharding,
+                                                          std::size_t micro_batches_id) {
     const bool trained = trained_[source.index()] != 0;
-    const bool several = table_.micro_batches(phase) > 1;
-    if (home == Home::as_read) return DecisionId{read, {.accumulate_locally = trained && several}};
+    const bool several = table_.micro_batches(micro_batches_id) > 1;
+    if (sharding == ParameterSharding::as_read)
+        return DecisionId{read, {.accumulate_locally = trained && several}};
     const DeviceSets& sets = table_.sets();
     const int devices = sets.size(read.devices);
     if (!trained || devices == 1) return std::nullopt;
-    if (home == Home::on_one_device) {
+    if (sharding == ParameterSharding::on_one_device) {
         const int device = sets[read.devices][static_cast<int>(source.index()) % devices];
         return DecisionId{table_.on_one_device(source, DeviceSets::single(device)),
                           {.accumulate_locally = several}};
     }
-    if (phase >= shards_.size()) shards_.resize(phase + 1);
-    if (shards_[phase].empty()) shards_[phase].resize(trained_.size());
-    std::vector<DegreesId>& known = shards_[phase][source.index()];
+    if (micro_batches_id >= shards_.size()) shards_.resize(micro_batches_id + 1);
+    if (shards_[micro_batches_id].empty()) shards_[micro_batches_id].resize(trained_.size());
+    std::vector<DegreesId>& known = shards_[micro_batches_id][source.index()];
     const auto at = static_cast<std::size_t>(read.degrees);
     if (at >= known.size()) known.resize(at + 1, kUnknown);
-    if (known[at] == kUnknown) known[at] = find_shards(source, read, phase);
+    if (known[at] == kUnknown) known[at] = find_shards(source, read, micro_batches_id);
     if (known[at] == kNone || !table_.may_use(source, read.devices)) return std::nullopt;
     const ConfigId shards{known[at], read.devices};
-    if (home == Home::updates_in_shards) return DecisionId{read, {.update = shards}};
+    if (sharding == ParameterSharding::updates_in_shards)
+        return DecisionId{read, {.update = shards}};
     return DecisionId{shards, {.refetch = true}};
 }
 
 /// Of the degrees; the devices do not matter.
-DegreesId HomeTable::find_shards(OpId source, ConfigId read, std::size_t phase) {
+DegreesId ParameterShardingTable::find_shards(OpId source, ConfigId read,
+                                              std::size_t micro_batches_id) {
     DegreeLists& lists = table_.degree_lists();
     for (const auto& candidate :
          degrees_in_shards(problem_, source, lists.degrees(source, read.degrees))) {
         const DegreesId id = lists.id(source, candidate);
-        if (table_.is_legal_split(source, id, phase)) return id;
+        if (table_.is_legal_split(source, id, micro_batches_id)) return id;
     }
     return kNone;
 }
 
-std::optional<Home> HomeTable::home_of(EndId leading, const State& state) {
-    const End& end = follow_.end(leading);
+std::optional<ParameterSharding> ParameterShardingTable::sharding_of(EndId leading,
+                                                                     const State& state) {
+    const End& end = propagation_.end(leading);
     const OpId source = end.to;
-    const ConfigId read = follow_.follow(leading, state.config(end.from), state.phase());
+    const ConfigId read =
+        propagation_.propagate(leading, state.config(end.from), state.micro_batches_id());
     const UpdateId update = state.update(source);
-    for (const Home home : kHomes) {
-        const auto kept = keep(source, read, home, state.phase());
+    for (const ParameterSharding sharding : kParameterShardings) {
+        const auto decision = sharded(source, read, sharding, state.micro_batches_id());
         // Where gradients of micro-batches add up is another question.
-        const bool same = kept && kept->config == state.config(source) &&
-                          kept->update.update == update.update &&
-                          kept->update.refetch == update.refetch;
-        if (same) return home;
+        const bool same = decision && decision->config == state.config(source) &&
+                          decision->update.update == update.update &&
+                          decision->update.refetch == update.refetch;
+        if (same) return sharding;
     }
     return std::nullopt;
 }

@@ -14,27 +14,30 @@
 
 namespace partita::search {
 
-class HomeTable {
+class ParameterShardingTable {
 public:
     /// Both must outlive it.
-    HomeTable(const plan::Problem& problem, ConfigTable& table, FollowTable& follow);
+    ParameterShardingTable(const plan::Problem& problem, ConfigTable& table,
+                           PropagationTable& propagation);
 
-    /// As keep() of parameter_sharding.h; `read` as the source's leading reader needs it.
-    std::optional<DecisionId> keep(graph::OpId source, ConfigId read, Home home, std::size_t phase);
-    /// As home_of() there, of the source to which its leading reader leads by this end.
-    std::optional<Home> home_of(EndId leading, const State& state);
+    /// As sharded() of parameter_sharding.h; `read` as the source's leading reader needs it.
+    std::optional<DecisionId> sharded(graph::OpId source, ConfigId read, ParameterSharding sharding,
+                                      std::size_t micro_batches_id);
+    /// As sharding_of() there, of the source to which its leading reader leads by this end.
+    std::optional<ParameterSharding> sharding_of(EndId leading, const State& state);
 
 private:
     static constexpr DegreesId kUnknown = -1;
     static constexpr DegreesId kNone = -2;
 
-    [[nodiscard]] DegreesId find_shards(graph::OpId source, ConfigId read, std::size_t phase);
+    [[nodiscard]] DegreesId find_shards(graph::OpId source, ConfigId read,
+                                        std::size_t micro_batches_id);
 
     const plan::Problem& problem_;
     ConfigTable& table_;
-    FollowTable& follow_;
+    PropagationTable& propagation_;
     std::vector<char> trained_;  ///< per op
-    /// By phase, source and degrees as read: with shards in place of replicas.
+    /// By number of micro-batches, source and degrees as read: with shards in place of replicas.
     std::vector<std::vector<std::vector<DegreesId>>> shards_;
 };
 

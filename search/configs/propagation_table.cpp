@@ -24,14 +24,15 @@ void end_row(Csr<T>& rows) {
 
 }  // namespace
 
-FollowTable::FollowTable(const plan::Problem& problem, const Groups& groups, ConfigTable& table)
+PropagationTable::PropagationTable(const plan::Problem& problem, const OpGroups& groups,
+                                   ConfigTable& table)
     : problem_(problem), groups_(groups), table_(table), ways_(problem.graph().op_count()) {
     find_ends();
     find_sources();
     find_predecessors();
 }
 
-void FollowTable::find_ends() {
+void PropagationTable::find_ends() {
     const graph::OpGraph& graph = problem_.graph();
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const OpId op(i);
@@ -50,7 +51,7 @@ void FollowTable::find_ends() {
     first_.push_back(static_cast<std::uint32_t>(ends_.size()));
 }
 
-void FollowTable::find_sources() {
+void PropagationTable::find_sources() {
     const graph::OpGraph& graph = problem_.graph();
     leading_ends_.assign(graph.op_count(), kNoEnd);
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
@@ -71,7 +72,7 @@ void FollowTable::find_sources() {
     }
 }
 
-void FollowTable::find_predecessors() {
+void PropagationTable::find_predecessors() {
     for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
         for (const OpId op : problem_.graph().predecessors(OpId(i))) {
             if (problem_.has_forward(op)) predecessors_.items.push_back(op);
@@ -80,13 +81,13 @@ void FollowTable::find_predecessors() {
     }
 }
 
-std::span<const EndId> FollowTable::way_through_group(OpId op) {
+std::span<const EndId> PropagationTable::way_through_group(OpId op) {
     std::optional<std::vector<EndId>>& way = ways_[op.index()];
     if (!way) way = find_way(op);
     return *way;
 }
 
-std::vector<EndId> FollowTable::find_way(OpId op) const {
+std::vector<EndId> PropagationTable::find_way(OpId op) const {
     std::vector<EndId> way;
     std::vector<OpId> reached{op};
     for (std::size_t i = 0; i < reached.size(); ++i) {
@@ -103,19 +104,20 @@ std::vector<EndId> FollowTable::find_way(OpId op) const {
     return way;
 }
 
-DegreesId FollowTable::find_followed(EndId end, DegreesId degrees, std::size_t phase) {
-    if (phase >= followed_.size()) {
-        followed_.resize(phase + 1, std::vector<std::vector<DegreesId>>(ends_.size()));
+DegreesId PropagationTable::find_propagated(EndId end, DegreesId degrees,
+                                            std::size_t micro_batches_id) {
+    if (micro_batches_id >= propagated_.size()) {
+        propagated_.resize(micro_batches_id + 1, std::vector<std::vector<DegreesId>>(ends_.size()));
     }
     const auto& [from, to, forward, computes] = ends_[end];
     DegreeLists& lists = table_.degree_lists();
     DegreesId found =
-        lists.id(to, followed_degrees(problem_, links_[end], from, lists.degrees(from, degrees)));
-    if (!table_.is_legal_split(to, found, phase)) {
+        lists.id(to, propagated_degrees(problem_, links_[end], from, lists.degrees(from, degrees)));
+    if (!table_.is_legal_split(to, found, micro_batches_id)) {
         found = lists.id(to, {{"*", lists.size(from, degrees)}});
-        if (!table_.is_legal_split(to, found, phase)) found = kWhole;
+        if (!table_.is_legal_split(to, found, micro_batches_id)) found = kWhole;
     }
-    std::vector<DegreesId>& known = followed_[phase][end];
+    std::vector<DegreesId>& known = propagated_[micro_batches_id][end];
     const auto at = static_cast<std::size_t>(degrees);
     if (at >= known.size()) known.resize(at + 1, kUnknown);
     return known[at] = found;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is next to what, and what follows what (layout_propagation.h), by number and remembered: the degrees that a
-// neighbour takes over depend on the degrees, the link and the number of micro-batches alone, unless
-// one of the two may not use all devices.
+// What is next to what, and what follows what (layout_propagation.h), by number and remembered: the
+// degrees that a neighbour takes over depend on the degrees, the link and the number of
+// micro-batches alone, unless one of the two may not use all devices.
 //
 // Each link has two ends, one for either direction: an op, what it leads to, and which way.
 //
@@ -31,10 +31,10 @@ struct End {
     bool computes = false;  ///< `to` runs something forward
 };
 
-class FollowTable {
+class PropagationTable {
 public:
     /// All must outlive it.
-    FollowTable(const plan::Problem& problem, const Groups& groups, ConfigTable& table);
+    PropagationTable(const plan::Problem& problem, const OpGroups& groups, ConfigTable& table);
 
     /// In the order of links_of(); numbered from first_end(op) on.
     [[nodiscard]] std::span<const End> ends(graph::OpId op) const {
@@ -45,12 +45,12 @@ public:
     [[nodiscard]] const Link& link(EndId id) const { return links_[id]; }
 
     /// The config of the op at the other end when the one at this end has `config`. Legal.
-    ConfigId follow(EndId end, ConfigId config, std::size_t phase) {
+    ConfigId propagate(EndId end, ConfigId config, std::size_t micro_batches_id) {
         const graph::OpId to = ends_[end].to;
         if (table_.sets().size(config.devices) == 1) {
             return table_.on_one_device(to, config.devices);
         }
-        const DegreesId degrees = followed(end, config.degrees, phase);
+        const DegreesId degrees = propagated(end, config.degrees, micro_batches_id);
         if (degrees == kWhole || !table_.may_use(to, config.devices)) {
             return table_.on_one_device(to, config.devices);
         }
@@ -61,13 +61,13 @@ public:
     [[nodiscard]] std::span<const EndId> outputs(graph::OpId op) const {
         return outputs_[op.index()];
     }
-    /// The ends by which the op, which computes, leads to sources (inputs, parameters, constants) whose
-    /// leading reader it is.
+    /// The ends by which the op, which computes, leads to sources (inputs, parameters, constants)
+    /// whose leading reader it is.
     [[nodiscard]] std::span<const EndId> sources(graph::OpId op) const {
         return sources_[op.index()];
     }
-    /// The end by which its leading reader leads to a source; nullopt for other ops and where there is
-    /// none.
+    /// The end by which its leading reader leads to a source; nullopt for other ops and where there
+    /// is none.
     [[nodiscard]] std::optional<EndId> leading_end(graph::OpId source) const {
         const EndId end = leading_ends_[source.index()];
         return end == kNoEnd ? std::nullopt : std::optional(end);
@@ -88,18 +88,18 @@ private:
     void find_sources();
     void find_predecessors();
     [[nodiscard]] std::vector<EndId> find_way(graph::OpId op) const;
-    DegreesId followed(EndId end, DegreesId degrees, std::size_t phase) {
+    DegreesId propagated(EndId end, DegreesId degrees, std::size_t micro_batches_id) {
         const auto at = static_cast<std::size_t>(degrees);
-        if (phase < followed_.size()) {
-            const std::vector<DegreesId>& known = followed_[phase][end];
+        if (micro_batches_id < propagated_.size()) {
+            const std::vector<DegreesId>& known = propagated_[micro_batches_id][end];
             if (at < known.size() && known[at] != kUnknown) return known[at];
         }
-        return find_followed(end, degrees, phase);
+        return find_propagated(end, degrees, micro_batches_id);
     }
-    DegreesId find_followed(EndId end, DegreesId degrees, std::size_t phase);
+    DegreesId find_propagated(EndId end, DegreesId degrees, std::size_t micro_batches_id);
 
     const plan::Problem& problem_;
-    const Groups& groups_;
+    const OpGroups& groups_;
     ConfigTable& table_;
     std::vector<std::uint32_t> first_;  ///< per op, and the number of all
     std::vector<End> ends_;
@@ -109,8 +109,8 @@ private:
     std::vector<EndId> leading_ends_;  ///< per op
     Csr<graph::OpId> predecessors_;
     std::vector<std::optional<std::vector<EndId>>> ways_;
-    /// By phase, end and degrees at this end: those at the other one.
-    std::vector<std::vector<std::vector<DegreesId>>> followed_;
+    /// By number of micro-batches, end and degrees at this end: those at the other one.
+    std::vector<std::vector<std::vector<DegreesId>>> propagated_;
 };
 
 }  // namespace partita::search

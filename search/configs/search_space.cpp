@@ -11,8 +11,8 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
     : groups_(groups),
       repeats_(groups.problem()),
       table_(groups.problem(), std::move(options)),
-      follow_(groups.problem(), groups.groups(), table_),
-      homes_(groups.problem(), table_, follow_),
+      propagation_(groups.problem(), groups.groups(), table_),
+      parameter_shardings_(groups.problem(), table_, propagation_),
       is_parameter_(groups.problem().graph().op_count(), 0),
       leaders_(groups.size()) {
     const plan::Problem& problem = groups.problem();

@@ -29,10 +29,10 @@ public:
 
     [[nodiscard]] const plan::Problem& problem() const { return groups_.problem(); }
     [[nodiscard]] const GroupGraph& groups() const { return groups_; }
-    [[nodiscard]] const Repeats& repeats() const { return repeats_; }
+    [[nodiscard]] const RepeatedBlocks& repeats() const { return repeats_; }
     [[nodiscard]] ConfigTable& table() { return table_; }
-    [[nodiscard]] FollowTable& follow() { return follow_; }
-    [[nodiscard]] HomeTable& homes() { return homes_; }
+    [[nodiscard]] PropagationTable& propagation() { return propagation_; }
+    [[nodiscard]] ParameterShardingTable& parameter_shardings() { return parameter_shardings_; }
 
     /// Ops that run something forward, rising.
     [[nodiscard]] const std::vector<graph::OpId>& computing() const { return computing_; }
@@ -47,8 +47,8 @@ public:
     [[nodiscard]] graph::OpId leader(graph::OpId op) const;
     [[nodiscard]] bool same_group(graph::OpId a, graph::OpId b) const;
 
-    /// Would all parameters, with all that is kept for them, take half the memory of some device? Then
-    /// it may pay to fetch them again for every use, which is never quicker.
+    /// Would all parameters, with all that is kept for them, take half the memory of some device?
+    /// Then it may pay to fetch them again for every use, which is never quicker.
     [[nodiscard]] bool is_memory_short() const { return is_memory_short_; }
 
     /// A computing op, each as likely; there is one at least.
@@ -61,10 +61,10 @@ private:
     void find_shortage();
 
     const GroupGraph& groups_;
-    Repeats repeats_;
+    RepeatedBlocks repeats_;
     ConfigTable table_;
-    FollowTable follow_;
-    HomeTable homes_;
+    PropagationTable propagation_;
+    ParameterShardingTable parameter_shardings_;
     std::vector<graph::OpId> computing_;
     std::vector<graph::OpId> parameters_;
     std::vector<char> is_parameter_;    ///< per op

@@ -37,8 +37,8 @@ void join_groups(const plan::Problem& problem, int preferred, plan::Strategy& st
 /// lowering? A task takes about half a kilobyte.
 bool is_too_fine(const plan::Problem& problem, int parts, int micro_batches);
 
-/// The backward of one micro-batch goes before the forward of the next, so that less is held; it is nearly
-/// always quicker, too.
+/// The backward of one micro-batch goes before the forward of the next, so that less is held; it is
+/// nearly always quicker, too.
 inline constexpr plan::Schedule kPipelineOrder{.kind = plan::ScheduleKind::one_f_one_b};
 /// The problem's, with so many micro-batches, in that order if the search may choose one.
 plan::Policy policy_with(const plan::Problem& problem, int micro_batches);

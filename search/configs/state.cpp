@@ -6,7 +6,9 @@ namespace partita::search {
 using graph::OpId;
 
 State::State(ConfigTable& table, const plan::Strategy& strategy)
-    : table_(&table), policy_(strategy.policy), phase_(table.phase(policy_.micro_batches)) {
+    : table_(&table),
+      policy_(strategy.policy),
+      micro_batches_id_(table.micro_batches_id(policy_.micro_batches)) {
     for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         ops_.push_back(table.id(OpId(i), strategy.ops[i]));
     }
@@ -16,7 +18,7 @@ void State::apply(const Changes& changes) {
     for (const auto& [op, decision] : changes.ops) ops_[op.index()] = decision;
     if (!changes.policy) return;
     policy_ = *changes.policy;
-    phase_ = table_->phase(policy_.micro_batches);
+    micro_batches_id_ = table_->micro_batches_id(policy_.micro_batches);
 }
 
 plan::Strategy State::strategy() const {

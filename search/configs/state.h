@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strategy whose decisions are numbers of a config table: what moves look at, and what a chain is in.
+// A strategy whose decisions are numbers of a config table: what moves look at, and what a chain is
+// in.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ public:
     [[nodiscard]] ConfigId config(graph::OpId op) const { return ops_[op.index()].config; }
     [[nodiscard]] UpdateId update(graph::OpId op) const { return ops_[op.index()].update; }
     [[nodiscard]] const plan::Policy& policy() const { return policy_; }
-    /// ConfigTable::phase() of its number of micro-batches.
-    [[nodiscard]] std::size_t phase() const { return phase_; }
+    /// ConfigTable::micro_batches_id() of its number of micro-batches.
+    [[nodiscard]] std::size_t micro_batches_id() const { return micro_batches_id_; }
     [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
 
     /// O(changes).
@@ -33,7 +34,7 @@ private:
     ConfigTable* table_;
     std::vector<DecisionId> ops_;  ///< indexed by OpId
     plan::Policy policy_;
-    std::size_t phase_ = 0;
+    std::size_t micro_batches_id_ = 0;
 };
 
 }  // namespace partita::search

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes of a state: what a move proposes, and all that an evaluation of it needs to know beside the
-// state that it starts from. Applying them is the only way in which chains change state.
+// Changes of a state: what a move proposes, and all that an evaluation of it needs to know beside
+// the state that it starts from. Applying them is the only way in which chains change state.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,8 @@ struct Changes {
     }
 };
 
-/// Changes the strategy of the state that they are of; O(changes). (State::apply() is for the state.)
+/// Changes the strategy of the state that they are of; O(changes). (State::apply() is for the
+/// state.)
 void apply(const Changes& changes, const ConfigTable& table, plan::Strategy& strategy);
 
 }  // namespace partita::search

@@ -35,7 +35,8 @@ bool Engine::interrupted() const {
     return turn_.end && elapsed() >= *turn_.end;
 }
 
-/// Nothing can be better than a plan whose value is the lower bound; what it takes is another matter.
+/// Nothing can be better than a plan whose value is the lower bound; what it takes is another
+/// matter.
 bool Engine::proven() const {
     return !measurements_ && best_ && best_->evaluation.feasible() &&
            best_->evaluation.value <= bound_.value;
@@ -61,7 +62,8 @@ std::optional<double> Engine::spent() const {
     return share;
 }
 
-/// An equal share of what is left. The first one's begins with the search: what was made before it counts.
+/// An equal share of what is left. The first one's begins with the search: what was made before it
+/// counts.
 void Engine::begin_turn(std::size_t searcher, std::size_t searchers) {
     starts_.clear();
     detail_.clear();

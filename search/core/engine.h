@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine of one search: budget, seed, threads, statistics, and the best so far. Searchers are given their turns
-// by whoever runs the search (search_run.h), and in a turn ask for what they need:
+// The engine of one search: budget, seed, threads, statistics, and the best so far. Searchers are
+// given their turns by whoever runs the search (search_run.h), and in a turn ask for what they
+// need:
 //
 //     begin_turn(i, n) ─▶ run(searcher) ─▶ step ─▶ step ─▶ ...
 //                                           └─ evaluate(batch) ─▶ one evaluator per thread, results by index
@@ -16,11 +17,12 @@
 // `evaluations` counts the evaluations of a strategy that differs from the one before, those that a
 // searcher remembers among them, and nothing else.
 //
-// With EngineOptions::measure searchers that learn run their candidates (measure()), and the best is the one
-// that took the least time; until one has run it is the best by value. Then nothing is proven.
+// With EngineOptions::measure searchers that learn run their candidates (measure()), and the best
+// is the one that took the least time; until one has run it is the best by value. Then nothing is
+// proven.
 //
-// Ends: a turn when its searcher has ended, the value equals the bound, or its budget is spent. A running
-// step is not interrupted between its evaluations.
+// Ends: a turn when its searcher has ended, the value equals the bound, or its budget is spent. A
+// running step is not interrupted between its evaluations.
 // Threads: one that calls; the pool has its own.
 #pragma once
 
@@ -49,7 +51,8 @@ namespace partita::search {
 
 class LearnedSearchers;
 
-/// What the searcher `exact` asks: its own branch and bound, HiGHS, or one after the other (exact.h).
+/// What the searcher `exact` asks: its own branch and bound, HiGHS, or one after the other
+/// (exact.h).
 enum class ExactEngine : std::uint8_t { own, highs, both };
 
 /// What a progress bar shows. Valid during the call only.
@@ -114,7 +117,8 @@ struct Measured {
 
 class Engine {
 public:
-    /// All but the options must outlive the engine. `begin`: of the search, by the clock of the options.
+    /// All but the options must outlive the engine. `begin`: of the search, by the clock of the
+    /// options.
     Engine(EngineOptions options, EvaluatorPool& pool, const GroupGraph& groups, Bound bound,
            Duration begin);
     ~Engine();
@@ -125,10 +129,11 @@ public:
 
     /// The next turn is number `searcher` of so many.
     void begin_turn(std::size_t searcher, std::size_t searchers);
-    /// Steps until the searcher has ended, its budget is spent, or the best is proven. It is not made
-    /// where it would have no step. Once per turn.
+    /// Steps until the searcher has ended, its budget is spent, or the best is proven. It is not
+    /// made where it would have no step. Once per turn.
     [[nodiscard]] Status run(const SearcherRow& row);
-    /// No clock but this one, for who asked for no budget: it ends the search, and is no budget to plan with.
+    /// No clock but this one, for who asked for no budget: it ends the search, and is no budget to
+    /// plan with.
     void set_guard(Duration guard) { guard_ = guard; }
     /// The guard, if it is over.
     [[nodiscard]] std::optional<Duration> cut_after() const {
@@ -150,8 +155,8 @@ public:
     /// True when no more evaluations will be granted to the searcher at work.
     [[nodiscard]] bool exhausted() const;
 
-    /// How much of its budget the searcher at work has spent, of evaluations or of time, whichever is
-    /// more; nullopt: there is no budget.
+    /// How much of its budget the searcher at work has spent, of evaluations or of time, whichever
+    /// is more; nullopt: there is no budget.
     [[nodiscard]] std::optional<double> spent() const;
 
     /// Evaluations of the first candidates, as many as the budget grants (all, when it has room),
@@ -160,8 +165,8 @@ public:
     /// One candidate; nullopt when the budget is spent.
     std::optional<plan::Evaluation> evaluate(const plan::Strategy& candidate);
 
-    /// evaluate(), and those that fit run, one after the other; fewer when the time is up. The first
-    /// of equals ran, the others took as long. Needs EngineOptions::measure.
+    /// evaluate(), and those that fit run, one after the other; fewer when the time is up. The
+    /// first of equals ran, the others took as long. Needs EngineOptions::measure.
     std::vector<Measured> measure(std::span<const plan::Strategy> candidates);
 
     [[nodiscard]] std::int64_t evaluations() const { return evaluations_; }
@@ -181,8 +186,8 @@ public:
         return best_ ? &best_->evaluation : nullptr;
     }
 
-    /// Where a searcher that goes on from others may start: what was the best at some times of this turn, each
-    /// better than the one before.
+    /// Where a searcher that goes on from others may start: what was the best at some times of this
+    /// turn, each better than the one before.
     [[nodiscard]] const std::vector<plan::Strategy>& starts() const { return starts_; }
     /// The best so far becomes one.
     void add_start();
@@ -191,8 +196,8 @@ public:
     /// Names whose proposals follow; a searcher that runs others calls it.
     void set_searcher(std::string_view name) { searcher_ = name; }
 
-    /// What progress tells of the searcher at work, a few words, e.g. "1,200 samples/s". From then on,
-    /// until the next searcher begins.
+    /// What progress tells of the searcher at work, a few words, e.g. "1,200 samples/s". From then
+    /// on, until the next searcher begins.
     void set_detail(std::string words) { detail_ = std::move(words); }
 
     /// For progress: how much of what a searcher does without a budget is done, 0 to 1.

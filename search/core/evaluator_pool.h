@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One evaluator for each of some threads, kept from one search to the next: what an evaluator has found out about
-// ops and tensors serves every search of the same problem.
+// One evaluator for each of some threads, kept from one search to the next: what an evaluator has
+// found out about ops and tensors serves every search of the same problem.
 //
 // Threads: one that calls, which is worker 0; the others are the pool's.
 #pragma once
@@ -26,7 +26,7 @@ public:
     [[nodiscard]] int threads() const { return workers_.count(); }
     /// Of a worker, used by that one alone.
     [[nodiscard]] plan::Evaluator& evaluator(int worker);
-    /// Workers::run().
+    /// WorkerPool::run().
     std::size_t run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {
         return workers_.run(size, work);
     }
@@ -34,7 +34,7 @@ public:
 private:
     const plan::Problem& problem_;
     plan::Scheduler scheduler_;
-    Workers workers_;
+    WorkerPool workers_;
     std::vector<std::unique_ptr<plan::Evaluator>> evaluators_;  ///< one per worker
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What strategies take when they run, for --reward measured. Whoever runs a search hands in how to run
-// one; the same strategy runs once.
+// What strategies take when they run, for --reward measured. Whoever runs a search hands in how to
+// run one; the same strategy runs once.
 //
 //     strategy ─▶ digest ─▶ known? ─▶ its time
 //                             └─ no ─▶ EngineOptions::measure
@@ -37,7 +37,8 @@ private:
     std::map<std::string, std::optional<Time>> known_;  ///< by digest
 };
 
-/// 64 hexadecimal digits; of equal strategies the same. A list of updates may end before its defaults do.
+/// 64 hexadecimal digits; of equal strategies the same. A list of updates may end before its
+/// defaults do.
 std::string digest(const plan::Strategy& strategy);
 
 }  // namespace partita::search

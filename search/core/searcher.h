@@ -40,7 +40,6 @@ public:
 struct SearcherRow {
     std::string_view name;
     std::string_view summary;  ///< one line
-    std::string_view options;  ///< which options of `plan` steer it; "" = none but the scheduler
     std::unique_ptr<Searcher> (*make)(Engine& engine);
     bool in_auto = false;  ///< cheap enough to be tried first by `auto` and `mcmc`
     bool endless = false;  ///< goes on for as long as it may

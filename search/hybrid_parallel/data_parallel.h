@@ -7,11 +7,11 @@
 //
 //     x [b|b|b|b] ─▶ MatMul b|b|b|b ─▶ ...        w *|*|*|*   all-reduce of its gradient
 //
-// Device sets that are tried: all devices, all of the fastest model, those of one node, and halves of
-// these down to two, if the batch can be cut into as many parts and there are no more than a million
-// parts of ops in all. Where the plain form does not fit, updates are sharded over the devices
-// (ZeRO-2), then parameters too, fetched for the forward and again for the backward (ZeRO-3); each form
-// with more micro-batches too, until it fits, where the search may choose them.
+// Device sets that are tried: all devices, all of the fastest model, those of one node, and halves
+// of these down to two, if the batch can be cut into as many parts and there are no more than a
+// million parts of ops in all. Where the plain form does not fit, updates are sharded over the
+// devices (ZeRO-2), then parameters too, fetched for the forward and again for the backward
+// (ZeRO-3); each form with more micro-batches too, until it fits, where the search may choose them.
 //
 // Optimal: no. Infeasible where even that does not fit.
 // Source: REFERENCES.md 1, 3 and 4; Li et al., PyTorch Distributed, VLDB 2020; Rajbhandari et al.,

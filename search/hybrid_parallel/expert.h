@@ -3,9 +3,9 @@
 // Expert: what people who know the field do by hand.
 //
 // First the model cut by its layers (layer_cut.h), one stretch on each device, slow devices with
-// less: the manual placements that others compare with. Then, on equal devices, grids as Megatron-LM has
-// them (grids.h), best estimate first, until kMostGrids fit; then pipelines with more micro-batches
-// (pipeline_search.h).
+// less: the manual placements that others compare with. Then, on equal devices, grids as
+// Megatron-LM has them (grids.h), best estimate first, until kMostGrids fit; then pipelines with
+// more micro-batches (pipeline_search.h).
 //
 // Optimal: no. Infeasible where no grid fits.
 // Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Grids of equal devices: stages of the model x groups that share the batch x devices inside a group that
-// share each op (group_split.h),
+// Grids of equal devices: stages of the model x groups that share the batch x devices inside a
+// group that share each op (group_split.h),
 //
 //     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
 //     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
@@ -10,8 +10,8 @@
 //
 //     busiest stage + all others / (micro-batches * chunks)    computation and communication of its ops
 //
-// Chunks are those of the schedule (interleaved:V). Grids that make more than a million parts of ops are
-// left out, and so is sharing ops in models of more than 20,000.
+// Chunks are those of the schedule (interleaved:V). Grids that make more than a million parts of
+// ops are left out, and so is sharing ops in models of more than 20,000.
 //
 // Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM, SC 2021.
@@ -45,13 +45,14 @@ public:
     /// With these micro-batches and this schedule instead of the problem's.
     Grids(const GroupGraph& graph, plan::Policy policy);
 
-    /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on one
-    /// device.
+    /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on
+    /// one device.
     [[nodiscard]] std::vector<Grid> all() const;
     /// The same, best estimate first.
     std::vector<Grid> by_estimate();
     plan::Strategy strategy(const Grid& grid);
-    /// In picoseconds. With other micro-batches: if they cost nothing but the waiting that they save.
+    /// In picoseconds. With other micro-batches: if they cost nothing but the waiting that they
+    /// save.
     double estimate(const Grid& grid);
     double estimate(const Grid& grid, int micro_batches);
 

@@ -20,7 +20,8 @@ using plan::Strategy;
 
 namespace {
 
-/// Borders between nodes take long to cross: with twice as many micro-batches under way that delays nobody.
+/// Borders between nodes take long to cross: with twice as many micro-batches under way that delays
+/// nobody.
 constexpr plan::Schedule kKindOrder{.kind = plan::ScheduleKind::eager_1f1b};
 
 /// The devices of each class, the class first that would take longest for everything.
@@ -100,12 +101,13 @@ std::vector<StageCut> KindStages::cuts(const std::vector<std::size_t>& kinds, in
     return cut_into_stages(stages, bytes, micro_batches);
 }
 
-/// Of every group: what its ops take if the kind shares them, and what several micro-batches add to that.
+/// Of every group: what its ops take if the kind shares them, and what several micro-batches add to
+/// that.
 std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
     const std::vector<int>& devices = kinds_[kind];
     const GroupSplit& split = this->split(kind, micro_batches);
-    const BatchTimes once(problem_, 1);
-    const BatchTimes often(problem_, micro_batches);
+    const MicroBatchCosts once(problem_, 1);
+    const MicroBatchCosts often(problem_, micro_batches);
     std::vector<Time> work(graph_.size());
     for (std::size_t i = 0; i < split.times.size(); ++i) {
         const OpId op(i);
@@ -114,7 +116,8 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
             const TensorId t = problem_.graph().op(op).outputs.front();
             more += often.additions(t) * problem_.least_accumulate_time(t, devices.front());
         }
-        // Who shares the batch reads and adds all of a parameter, who shares the parameter a part of it.
+        // Who shares the batch reads and adds all of a parameter, who shares the parameter a part
+        // of it.
         const bool whole = problem_.is_batched(op) ? is_over_batch(problem_, op, split.axes[i])
                                                    : split.axes[i].factor == "*";
         const Time own(more.raw() / (whole ? 1 : static_cast<std::int64_t>(devices.size())));

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pipelines over unequal devices: each kind of device is one stage, whose devices share every op of it (group_split.h),
+// Pipelines over unequal devices: each kind of device is one stage, whose devices share every op of
+// it (group_split.h),
 //
 //     4 T4      first layers       │  1  2  3  4
 //     4 A100        all others     │     1  2  3  4        micro-batches
 //
-// so that slow devices, which would only hold up the fast ones if they shared an op with them, do something at the
-// same time. Where the model is cut comes from what each kind takes for each op and from what crosses the border
-// (stage_cut.h); slow kinds before fast ones and the other way round; for every number of micro-batches, in the order
-// eager-1f1b if that is open. Small changes of a plan do not lead there (pipeline_search.h).
+// so that slow devices, which would only hold up the fast ones if they shared an op with them, do
+// something at the same time. Where the model is cut comes from what each kind takes for each op
+// and from what crosses the border (stage_cut.h); slow kinds before fast ones and the other way
+// round; for every number of micro-batches, in the order eager-1f1b if that is open. Small changes
+// of a plan do not lead there (pipeline_search.h).
 //
-// Not for ops that must stay whole, given costs, or more than kMostOps.
-// Optimal: no. Source: HetPipe (Park et al., USENIX ATC 2020) and its like put unequal devices into one pipeline;
+// Not for ops that must stay whole, given costs, or more than kMostOps. Optimal: no. Source:
+// HetPipe (Park et al., USENIX ATC 2020) and its like put unequal devices into one pipeline;
 // differs: a stage is a kind, and its devices share ops.
 #pragma once
 

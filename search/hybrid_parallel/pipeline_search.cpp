@@ -67,8 +67,8 @@ void PipelineSearch::find_candidates() {
     std::make_heap(candidates_.begin(), candidates_.end(), kIsWorse);
 }
 
-/// The best candidate, if its estimate is no more than the limit. To price one takes as long as some
-/// evaluations, so only what may be the best is priced.
+/// The best candidate, if its estimate is no more than the limit. To price one takes as long as
+/// some evaluations, so only what may be the best is priced.
 std::optional<PipelineSearch::Candidate> PipelineSearch::pop(double limit) {
     while (!candidates_.empty() && candidates_.front().estimate <= limit) {
         std::pop_heap(candidates_.begin(), candidates_.end(), kIsWorse);

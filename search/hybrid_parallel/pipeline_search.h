@@ -13,11 +13,11 @@
 //                                            which is nearly always quicker and holds less at a time
 //
 // More micro-batches make the bubble smaller, (stages - 1) / micro-batches, and cost launches and
-// repeated exchanges; the estimate of a grid knows both. It adds up what a timeline overlaps, so a grid
-// is hopeless only when it promises more than kHopeless times the best plan so far.
+// repeated exchanges; the estimate of a grid knows both. It adds up what a timeline overlaps, so a
+// grid is hopeless only when it promises more than kHopeless times the best plan so far.
 //
-// Small changes of a plan do not lead there: with one micro-batch stages only wait for each other, and
-// without stages micro-batches only cost time. So somebody has to propose both together.
+// Small changes of a plan do not lead there: with one micro-batch stages only wait for each other,
+// and without stages micro-batches only cost time. So somebody has to propose both together.
 //
 // Optimal: no. Source: as expert.h.
 #pragma once

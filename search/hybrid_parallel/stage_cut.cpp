@@ -38,7 +38,8 @@ public:
         return longest;
     }
 
-    /// The least sum of all work and sending where none takes more than `limit`; kNone: there is no such cut.
+    /// The least sum of all work and sending where none takes more than `limit`; kNone: there is no
+    /// such cut.
     std::int64_t fill(std::int64_t limit) {
         std::vector<std::int64_t> sum(bytes_.size(), kNone);
         sum.front() = 0;

@@ -10,7 +10,8 @@
 // Optimal: no. Memory: what does not fit the fastest device goes to the next one with room.
 // Time: O(edges + groups * devices).
 // Source: Mayer, Mayer, Laich 2017; off-path rule as ParDNN (2021) describes it; REFERENCES.md 5.
-// Differs: ops are groups (search/coarsening/op_groups.h); the path is the longest on the fastest device.
+// Differs: ops are groups (search/coarsening/op_groups.h); the path is the longest on the fastest
+// device.
 #pragma once
 
 #include "search/coarsening/group_graph.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the devices hold while a placer works: computation and bytes of the groups given to each.
-// Bytes are GroupGraph's estimate; the exact peak is the evaluator's matter (search/list_scheduling/memory_repair.h).
+// Bytes are GroupGraph's estimate; the exact peak is the evaluator's matter
+// (search/list_scheduling/memory_repair.h).
 #pragma once
 
 #include <vector>

@@ -22,7 +22,8 @@ std::uint64_t hash_of(std::string_view text) {
     return mix(hash);
 }
 
-/// Cumulative capacities of a set of devices: position i is drawn with probability capacity[i] / sum.
+/// Cumulative capacities of a set of devices: position i is drawn with probability capacity[i] /
+/// sum.
 class WeightedChoice {
 public:
     WeightedChoice(const plan::Problem& problem, const std::vector<int>& devices) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes a placement fit. Placers count bytes with GroupGraph's estimate; the evaluator knows the
-// exact peak. Each round moves groups off the overfull devices, biggest first, until they should fit,
-// each to the device with room that would finish first, and evaluates again.
-// When kRepairRounds do not suffice, the groups are dealt out once more in topological order, each
+// exact peak. Each round moves groups off the overfull devices, biggest first, until they should
+// fit, each to the device with room that would finish first, and evaluates again. When
+// kRepairRounds do not suffice, the groups are dealt out once more in topological order, each
 // device filled to the same share of its memory, and repaired again.
 //
 // Optimal: no; it may fail where a fitting placement exists.

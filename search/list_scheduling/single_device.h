@@ -5,8 +5,8 @@
 // device that is fastest for them.
 //
 // Optimal: the best of all single-device plans when no op is fixed.
-// Ends: with the first device that holds everything; found, or infeasible when none does. Groups are
-// never moved to other devices to make it fit: that would be another searcher's plan.
+// Ends: with the first device that holds everything; found, or infeasible when none does. Groups
+// are never moved to other devices to make it fit: that would be another searcher's plan.
 #pragma once
 
 #include <optional>

@@ -19,7 +19,7 @@ Chain::Chain(SearchSpace& space, const plan::Strategy& strategy, const plan::Sco
       state_(space.table(), strategy),
       score_(score),
       random_(random),
-      draft_(space) {}
+      builder_(space) {}
 
 void Chain::restart(const plan::Strategy& strategy, const plan::Score& score) {
     state_ = State(space_->table(), strategy);
@@ -37,7 +37,7 @@ bool Chain::draw_proposal(std::span<const Move* const> moves) {
         while (ticket >= static_cast<std::uint64_t>(moves[move]->weight)) {
             ticket -= static_cast<std::uint64_t>(moves[move++]->weight);
         }
-        if (propose(*moves[move], state_, random_, draft_, proposal_)) return true;
+        if (propose(*moves[move], state_, random_, builder_, proposal_)) return true;
     }
     return false;
 }

@@ -5,8 +5,8 @@
 //     draw() ──▶ changes(), limit() ──▶ known()? ──▶ evaluation ──▶ accept() or reject()
 //                                         └─ yes: decided at once
 //
-// The limit is drawn with the proposal, before anything is evaluated. Whoever evaluates may stop at a
-// proof that the limit is exceeded and say so by reject(nullopt).
+// The limit is drawn with the proposal, before anything is evaluated. Whoever evaluates may stop at
+// a proof that the limit is exceeded and say so by reject(nullopt).
 //
 // Threads: the space fills itself, so chains of one space draw one after the other.
 #pragma once
@@ -41,7 +41,7 @@ public:
     [[nodiscard]] const Changes& changes() const { return proposal_.changes; }
     [[nodiscard]] const plan::Score& limit() const { return limit_; }
     /// What rejections of the same proposal in this state have shown; null: nothing.
-    [[nodiscard]] const Rejections::Known* known() const {
+    [[nodiscard]] const RejectionCache::Known* known() const {
         return rejections_.find(proposal_.changes);
     }
 
@@ -59,10 +59,10 @@ private:
     State state_;
     plan::Score score_;
     Random random_;
-    Draft draft_;
+    ProposalBuilder builder_;
     Proposal proposal_;
     plan::Score limit_;
-    Rejections rejections_;
+    RejectionCache rejections_;
 };
 
 }  // namespace partita::search

@@ -5,22 +5,22 @@
 
 namespace partita::search {
 
-Walker::Walker(const GroupGraph& groups, const ConfigTableOptions& table,
-               const plan::Strategy& start, Random random)
+ChainRunner::ChainRunner(const GroupGraph& groups, const ConfigTableOptions& table,
+                         const plan::Strategy& start, Random random)
     : space_(groups, table),
       evaluator_(groups.problem()),
       chain_(space_, start, evaluator_.start(start), random),
       best_(evaluator_.score()) {}
 
-void Walker::restart(const plan::Strategy& strategy) {
+void ChainRunner::restart(const plan::Strategy& strategy) {
     leave();
     chain_.restart(strategy, evaluator_.start(strategy));
     // Whoever sends it there has the strategy.
     if (evaluator_.score().better_than(*best_)) best_ = evaluator_.score();
 }
 
-Walker::Steps Walker::walk(std::span<const Move* const> moves, double temperature,
-                           std::int64_t proposals, const std::function<bool()>& stopped) {
+ChainRunner::Steps ChainRunner::walk(std::span<const Move* const> moves, double temperature,
+                                     std::int64_t proposals, const std::function<bool()>& stopped) {
     Steps steps;
     while (steps.proposals < proposals && !stopped()) {
         if (!chain_.draw(moves, temperature)) {
@@ -34,8 +34,8 @@ Walker::Steps Walker::walk(std::span<const Move* const> moves, double temperatur
 }
 
 /// Decides about the proposal at hand.
-bool Walker::step() {
-    const Rejections::Known* known = chain_.known();
+bool ChainRunner::step() {
+    const RejectionCache::Known* known = chain_.known();
     if (known != nullptr && known->accepted_by(chain_.limit()) == false) return false;
     const auto score =
         evaluator_.evaluate(change_.write(chain_.changes(), space_.table()), chain_.limit());
@@ -50,18 +50,18 @@ bool Walker::step() {
     return true;
 }
 
-void Walker::note() {
+void ChainRunner::note() {
     is_best_ = evaluator_.score().better_than(*best_);
     if (is_best_) best_ = evaluator_.score();
 }
 
 /// Before the state changes: the best strategy is copied once, not at each step towards it.
-void Walker::leave() {
+void ChainRunner::leave() {
     if (is_best_) best_strategy_ = evaluator_.strategy();
     is_best_ = false;
 }
 
-std::optional<plan::Strategy> Walker::take_best() {
+std::optional<plan::Strategy> ChainRunner::take_best() {
     leave();
     return std::exchange(best_strategy_, std::nullopt);
 }

@@ -3,10 +3,10 @@
 // A chain of Metropolis-Hastings that walks by itself: its own tables, and an evaluator that prices
 // proposals by what they change (plan/incremental/evaluator.h).
 //
-// It prices with frozen priorities (Scheduler::rank), so that one change stays local; whoever takes its
-// best strategy prices that once more as plans are.
+// It prices with frozen priorities (Scheduler::rank), so that one change stays local; whoever takes
+// its best strategy prices that once more as plans are.
 //
-// Threads: walkers share nothing but problem and groups, so each may walk in a thread of its own.
+// Threads: runners share nothing but problem and groups, so each may walk in a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace partita::search {
 
-class Walker {
+class ChainRunner {
 public:
     struct Steps {
         std::int64_t proposals = 0;
@@ -33,8 +33,8 @@ public:
     };
 
     /// `groups` must outlive it. `start` must be legal.
-    Walker(const GroupGraph& groups, const ConfigTableOptions& table, const plan::Strategy& start,
-           Random random);
+    ChainRunner(const GroupGraph& groups, const ConfigTableOptions& table,
+                const plan::Strategy& start, Random random);
 
     void restart(const plan::Strategy& strategy);
 

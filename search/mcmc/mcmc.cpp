@@ -52,16 +52,16 @@ void Mcmc::start(Engine& engine) {
     chains_.resize(static_cast<std::size_t>(options_.chains));
     engine.parallel(chains_.size(), [&](std::size_t i) {
         const std::size_t back = std::min(i, starts.size() - 1);
-        chains_[i] =
-            std::make_unique<Walker>(engine.groups(), options_.table,
-                                     starts[starts.size() - 1 - back], Random::stream(seed, i));
+        chains_[i] = std::make_unique<ChainRunner>(engine.groups(), options_.table,
+                                                   starts[starts.size() - 1 - back],
+                                                   Random::stream(seed, i));
     });
     next_restarts_.assign(chains_.size(), 0);
     engine.forget_starts();
 }
 
 void Mcmc::restart(Engine& engine, double spent) {
-    std::vector<Walker*> back;
+    std::vector<ChainRunner*> back;
     for (std::size_t i = 0; i < chains_.size(); ++i) {
         double& next = next_restarts_[i];
         if (spent < next) continue;
@@ -90,8 +90,8 @@ double Mcmc::temperature(std::size_t chain, double spent) const {
     return options_.cold * std::pow(options_.hot / options_.cold, left);
 }
 
-/// A millisecond's worth, by the size of the problem alone: results must not depend on clocks. Fewer
-/// where the budget is small, so that the temperature falls in steps all the same.
+/// A millisecond's worth, by the size of the problem alone: results must not depend on clocks.
+/// Fewer where the budget is small, so that the temperature falls in steps all the same.
 std::int64_t Mcmc::proposals_per_walk(const Engine& engine) const {
     constexpr std::int64_t kTasks = 200'000;
     constexpr std::int64_t kMost = 100;
@@ -113,7 +113,7 @@ Status Mcmc::round(Engine& engine) {
     std::int64_t wanted = count * proposals_per_walk(engine);
     if (options_.own_budget) wanted = std::min(wanted, options_.proposals - proposals_);
     const std::int64_t granted = engine.grant(wanted);
-    std::vector<Walker::Steps> steps(chains_.size());
+    std::vector<ChainRunner::Steps> steps(chains_.size());
     engine.parallel(chains_.size(), [&](std::size_t i) {
         const auto index = static_cast<std::int64_t>(i);
         const std::int64_t own = granted / count + (index < granted % count ? 1 : 0);

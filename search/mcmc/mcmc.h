@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Markov chain Monte Carlo over strategies. A few logical chains begin where plans were the best for a while
-// (Engine::starts()), or all at the best; each draws a proposal (moves/move.h) and
+// Markov chain Monte Carlo over strategies. A few logical chains begin where plans were the best
+// for a while (Engine::starts()), or all at the best; each draws a proposal (moves/move.h) and
 // prices it:
 //
 //     accept(S -> S*) with probability min(1, q(S*->S) / q(S->S*) * exp((value(S) - value(S*)) / T)),
 //     that is when value(S*) <= limit = value(S) + T * (log ratio - ln u), u uniform in (0, 1]
 //
-// u is drawn before pricing: acceptance is then a comparison with a known limit, and an evaluator may
-// stop as soon as its lower bound passes it. Schedules kept and memory go before time: fewer bytes too
-// many are always accepted, more never.
+// u is drawn before pricing: acceptance is then a comparison with a known limit, and an evaluator
+// may stop as soon as its lower bound passes it. Schedules kept and memory go before time: fewer
+// bytes too many are always accepted, more never.
 //
-// A proposal that was rejected before in the same state is not priced again (rejection_cache.h); it counts
-// as an evaluation all the same, so that plans do not depend on what is remembered.
+// A proposal that was rejected before in the same state is not priced again (rejection_cache.h); it
+// counts as an evaluation all the same, so that plans do not depend on what is remembered.
 //
-// Every chain walks on its own for some proposals (chain_runner.h), in a thread if there is one; then the new
-// best strategies of all are priced as plans are, which is not counted again.
+// Every chain walks on its own for some proposals (chain_runner.h), in a thread if there is one;
+// then the new best strategies of all are priced as plans are, which is not counted again.
 //
 // T is a share of the chain's value, falling geometrically from a hot one to a cold one with the
 // budget that is spent; the first chain is the coldest, the others are hotter by equal ratios. From
@@ -24,9 +24,10 @@
 //     chain 0   cold    back to the best every fiftieth of the budget
 //     chain 3   hot     every four fiftieths
 //
-// With McmcOptions::shakes the same is iterated descent: the budget has that many equal parts, each begins at the
-// best plan of all with a tenth at the temperatures that these chains have at their hottest, and then only
-// goes downhill or level: `local-search`, for problems that it has no better moves for (composed.h).
+// With McmcOptions::shakes the same is iterated descent: the budget has that many equal parts, each
+// begins at the best plan of all with a tenth at the temperatures that these chains have at their
+// hottest, and then only goes downhill or level: `local-search`, for problems that it has no better
+// moves for (composed_searchers.h).
 //
 // Optimal: no; the engine adds lower bound and gap.
 // Ends: with the budget; without one after McmcOptions::proposals; when nothing can be changed.
@@ -83,7 +84,7 @@ private:
 
     McmcOptions options_;
     std::vector<const Move*> moves_;
-    std::vector<std::unique_ptr<Walker>> chains_;
+    std::vector<std::unique_ptr<ChainRunner>> chains_;
     std::vector<double> next_restarts_;  ///< of each chain, in shares of the budget
     std::int64_t proposals_ = 0;
 };

@@ -5,8 +5,8 @@ namespace partita::search {
 
 namespace {
 
-/// Visits the numbers that the changes consist of until one is refused. Default updates, which most are,
-/// are left out: all others begin with a negative number, as no op does.
+/// Visits the numbers that the changes consist of until one is refused. Default updates, which most
+/// are, are left out: all others begin with a negative number, as no op does.
 template <class Visit>
 bool all_words(const Changes& changes, Visit visit) {
     const auto of_config = [&](ConfigId config) {
@@ -34,14 +34,14 @@ std::uint64_t hash_of(const Changes& changes) {
 
 }  // namespace
 
-std::optional<bool> Rejections::Known::accepted_by(const plan::Score& limit) const {
+std::optional<bool> RejectionCache::Known::accepted_by(const plan::Score& limit) const {
     if (score) return limit.admits(*score);
     const bool stricter = limit.keeps_schedule == above.keeps_schedule &&
                           limit.overflow == above.overflow && limit.value <= above.value;
     return stricter ? std::optional(false) : std::nullopt;
 }
 
-bool Rejections::is_same(const Entry& entry, const Changes& changes) const {
+bool RejectionCache::is_same(const Entry& entry, const Changes& changes) const {
     std::size_t at = entry.begin;
     const bool equal = all_words(changes, [&](std::int32_t word) {
         if (at == entry.end || words_[at] != word) return false;
@@ -52,7 +52,7 @@ bool Rejections::is_same(const Entry& entry, const Changes& changes) const {
 }
 
 /// Where it is, or would be.
-std::size_t Rejections::slot_of(const Changes& changes, std::uint64_t hash) const {
+std::size_t RejectionCache::slot_of(const Changes& changes, std::uint64_t hash) const {
     std::size_t slot = hash % kSlots;
     for (; slots_[slot] != 0; slot = (slot + 1) % kSlots) {
         const Entry& entry = entries_[slots_[slot] - 1];
@@ -61,13 +61,13 @@ std::size_t Rejections::slot_of(const Changes& changes, std::uint64_t hash) cons
     return slot;
 }
 
-const Rejections::Known* Rejections::find(const Changes& changes) const {
+const RejectionCache::Known* RejectionCache::find(const Changes& changes) const {
     if (entries_.empty() || changes.policy) return nullptr;
     const std::uint32_t entry = slots_[slot_of(changes, hash_of(changes))];
     return entry == 0 ? nullptr : &entries_[entry - 1].known;
 }
 
-void Rejections::remember(const Changes& changes, const Known& known) {
+void RejectionCache::remember(const Changes& changes, const Known& known) {
     if (changes.policy) return;
     if (entries_.size() >= kMost || words_.size() >= kMostWords) clear();
     const std::uint64_t hash = hash_of(changes);
@@ -86,7 +86,7 @@ void Rejections::remember(const Changes& changes, const Known& known) {
     used_.push_back(static_cast<std::uint32_t>(slot));
 }
 
-void Rejections::clear() {
+void RejectionCache::clear() {
     for (const std::uint32_t slot : used_) slots_[slot] = 0;
     used_.clear();
     entries_.clear();

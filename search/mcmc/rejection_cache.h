@@ -8,8 +8,8 @@
 //     above a limit    not above that one   yes: rejected
 //     above a limit    above that one       no: the value may lie between the two
 //
-// Both are facts about the state with the changes, and a score has no other input; so decisions
-// are those of a chain that remembers nothing. Two proposals count as the same when all their changes
+// Both are facts about the state with the changes, and a score has no other input; so decisions are
+// those of a chain that remembers nothing. Two proposals count as the same when all their changes
 // are equal, not when their hashes are. The log ratio is part of the limit, not of what is known.
 //
 // Forgets everything when the state changes (clear()), and when it is full. Proposals of another
@@ -26,7 +26,7 @@
 
 namespace partita::search {
 
-class Rejections {
+class RejectionCache {
 public:
     struct Known {
         std::optional<plan::Score> score;
@@ -36,7 +36,7 @@ public:
         [[nodiscard]] std::optional<bool> accepted_by(const plan::Score& limit) const;
     };
 
-    Rejections() : slots_(kSlots, 0) {}
+    RejectionCache() : slots_(kSlots, 0) {}
 
     /// Null: nothing is. Valid until the next remember() or clear().
     [[nodiscard]] const Known* find(const Changes& changes) const;

@@ -24,18 +24,18 @@ std::vector<int> class_devices(const plan::Problem& problem) {
 
 }  // namespace
 
-BatchTimes::BatchTimes(const plan::Problem& problem, int micro_batches)
+MicroBatchCosts::MicroBatchCosts(const plan::Problem& problem, int micro_batches)
     : problem_(problem), micro_batches_(micro_batches) {
     even_ = micro_batches == 1 || plan::batch_extent(problem) % micro_batches == 0;
     const std::vector<int> devices = class_devices(problem);
-    phases_.reserve(problem.graph().op_count() * devices.size());
+    passes_.reserve(problem.graph().op_count() * devices.size());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        for (const int device : devices) phases_.push_back(find(OpId(i), device));
+        for (const int device : devices) passes_.push_back(find(OpId(i), device));
     }
 }
 
 /// Windows over a batch that is cut and measured times have no share that is known.
-bool BatchTimes::knows_shares(OpId op) const {
+bool MicroBatchCosts::knows_shares(OpId op) const {
     if (problem_.uses_signatures() || problem_.graph().op(op).given) return false;
     if (runs(op) == 1) return true;
     if (!even_) return false;
@@ -50,7 +50,7 @@ bool BatchTimes::knows_shares(OpId op) const {
     return true;
 }
 
-std::optional<plan::PartSize> BatchTimes::share_of(OpId id) const {
+std::optional<plan::PartSize> MicroBatchCosts::share_of(OpId id) const {
     if (!knows_shares(id)) return std::nullopt;
     const graph::Op& op = problem_.graph().op(id);
     plan::PartSize size = plan::least_size(problem_.graph(), id, problem_.rule(id));
@@ -67,7 +67,7 @@ std::optional<plan::PartSize> BatchTimes::share_of(OpId id) const {
 }
 
 /// `whole`: what all micro-batches take at least; `share`: what is known of one.
-BatchTimes::Phase BatchTimes::phase(OpId op, int device, Time whole, Time share) const {
+MicroBatchCosts::PassCost MicroBatchCosts::pass(OpId op, int device, Time whole, Time share) const {
     const std::int64_t count = runs(op);
     if (count == 1) return {whole, whole};
     const Time launch = std::min(whole, problem_.least_task_time(op, device));
@@ -75,7 +75,7 @@ BatchTimes::Phase BatchTimes::phase(OpId op, int device, Time whole, Time share)
     return {run, std::max(whole, count * run)};
 }
 
-BatchTimes::Phases BatchTimes::find(OpId op, int device) const {
+MicroBatchCosts::Passes MicroBatchCosts::find(OpId op, int device) const {
     Time forward;
     Time backward;
     const auto size = runs(op) > 1 ? share_of(op) : std::nullopt;
@@ -85,13 +85,13 @@ BatchTimes::Phases BatchTimes::find(OpId op, int device) const {
     if (size && problem_.has_backward(op)) {
         backward = problem_.backward_price(op, *size, device).time;
     }
-    return {phase(op, device, problem_.least_forward_time(op, device), forward),
-            phase(op, device, problem_.least_backward_time(op, device), backward)};
+    return {pass(op, device, problem_.least_forward_time(op, device), forward),
+            pass(op, device, problem_.least_backward_time(op, device), backward)};
 }
 
-/// Each micro-batch adds what its readers give to a tensor that is the same for all; to any other, each
-/// reader gives one contribution in all.
-std::int64_t BatchTimes::additions(TensorId t) const {
+/// Each micro-batch adds what its readers give to a tensor that is the same for all; to any other,
+/// each reader gives one contribution in all.
+std::int64_t MicroBatchCosts::additions(TensorId t) const {
     if (!problem_.has_gradient(t)) return 0;
     std::int64_t contributions = 0;
     for (const graph::Use use : problem_.graph().uses(t)) {

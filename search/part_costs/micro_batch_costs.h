@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The least that the tasks of an op take in plans of one number of micro-batches: what lower bounds count
-// on, for every number of micro-batches by itself.
+// The least that the tasks of an op take in plans of one number of micro-batches: what lower bounds
+// count on, for every number of micro-batches by itself.
 //
 //     run   of one micro-batch, whole; parts of it take as much in sum      all   of all of them
 //
-// Cutting a batch makes work larger: every micro-batch reads the parameters again, and none of its tasks is
-// shorter than a launch. A micro-batch handles the m-th share of the tensors that differ between
-// micro-batches and all of the others; where it is not known what a share costs (measured costs, a batch that
-// m does not divide) it counts as the m-th share of what the whole costs at least.
+// Cutting a batch makes work larger: every micro-batch reads the parameters again, and none of its
+// tasks is shorter than a launch. A micro-batch handles the m-th share of the tensors that differ
+// between micro-batches and all of the others; where it is not known what a share costs (measured
+// costs, a batch that m does not divide) it counts as the m-th share of what the whole costs at
+// least.
 //
 // Sound: a price never falls when an op handles more, and sizes are rounded down here.
 // Cost: a price for every op and class of devices.
@@ -24,10 +25,10 @@
 
 namespace partita::search {
 
-class BatchTimes {
+class MicroBatchCosts {
 public:
     /// `problem` must outlive it; `micro_batches` >= 1, one that a plan may have.
-    BatchTimes(const plan::Problem& problem, int micro_batches);
+    MicroBatchCosts(const plan::Problem& problem, int micro_batches);
 
     [[nodiscard]] int micro_batches() const { return micro_batches_; }
     /// Forward tasks, or backward tasks, that the op has in an iteration if it is not split.
@@ -35,44 +36,45 @@ public:
         return problem_.is_batched(op) ? micro_batches_ : 1;
     }
     /// A forward or a backward.
-    struct Phase {
+    struct PassCost {
         Time run;  ///< of one micro-batch
         Time all;  ///< of all of them
     };
-    [[nodiscard]] const Phase& forward(graph::OpId op, int device) const {
+    [[nodiscard]] const PassCost& forward(graph::OpId op, int device) const {
         return of(op, device).forward;
     }
-    [[nodiscard]] const Phase& backward(graph::OpId op, int device) const {
+    [[nodiscard]] const PassCost& backward(graph::OpId op, int device) const {
         return of(op, device).backward;
     }
     /// Forward and backward of all micro-batches.
     [[nodiscard]] Time both(graph::OpId op, int device) const {
-        const Phases& phases = of(op, device);
-        return phases.forward.all + phases.backward.all;
+        const Passes& passes = of(op, device);
+        return passes.forward.all + passes.backward.all;
     }
     /// What one micro-batch of the op handles, or less; nullopt: it is not known what that costs.
     [[nodiscard]] std::optional<plan::PartSize> share_of(graph::OpId op) const;
-    /// How often one contribution to the whole gradient of `t` is added to others, wherever that happens.
+    /// How often one contribution to the whole gradient of `t` is added to others, wherever that
+    /// happens.
     [[nodiscard]] std::int64_t additions(graph::TensorId t) const;
 
 private:
-    struct Phases {
-        Phase forward;
-        Phase backward;
+    struct Passes {
+        PassCost forward;
+        PassCost backward;
     };
-    [[nodiscard]] const Phases& of(graph::OpId op, int device) const {
+    [[nodiscard]] const Passes& of(graph::OpId op, int device) const {
         const auto classes = static_cast<std::size_t>(problem_.device_class_count());
-        return phases_[op.index() * classes +
+        return passes_[op.index() * classes +
                        static_cast<std::size_t>(problem_.device_class(device))];
     }
-    [[nodiscard]] Phases find(graph::OpId op, int device) const;
-    [[nodiscard]] Phase phase(graph::OpId op, int device, Time whole, Time share) const;
+    [[nodiscard]] Passes find(graph::OpId op, int device) const;
+    [[nodiscard]] PassCost pass(graph::OpId op, int device, Time whole, Time share) const;
     [[nodiscard]] bool knows_shares(graph::OpId op) const;
 
     const plan::Problem& problem_;
     int micro_batches_;
     bool even_ = true;  ///< do the micro-batches have equally many samples?
-    std::vector<Phases> phases_;
+    std::vector<Passes> passes_;
 };
 
 }  // namespace partita::search

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kMostPriced = 16;
 
 /// Per class of devices by number of parts.
-using Table = std::vector<std::vector<PartTime>>;
+using Table = std::vector<std::vector<PartCost>>;
 
 /// A factor that may be split, and the tensors of the op that it cuts.
 struct Splittable {
@@ -42,8 +42,8 @@ struct Sizes {
     std::int64_t share = kWholeShare;
 };
 
-/// Of extents beyond 2^40, which no device holds, not all: bounds need the narrowest parts alone, and these are of
-/// the whole extent.
+/// Of extents beyond 2^40, which no device holds, not all: bounds need the narrowest parts alone,
+/// and these are of the whole extent.
 std::vector<std::int64_t> divisors_of(std::int64_t number) {
     constexpr std::int64_t kMostTried = std::int64_t{1} << 20;
     std::vector<std::int64_t> divisors;
@@ -55,8 +55,8 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
     return divisors;
 }
 
-/// How many positions the largest of `degree` parts may have: splits of splits, and splits of each of some
-/// equal blocks, can leave larger ones than ceil(extent / degree). Rising.
+/// How many positions the largest of `degree` parts may have: splits of splits, and splits of each
+/// of some equal blocks, can leave larger ones than ceil(extent / degree). Rising.
 std::vector<std::int64_t> widths(const Splittable& factor, std::int64_t degree) {
     std::vector<std::int64_t> found{(factor.extent + degree - 1) / degree};
     for (const std::int64_t first : divisors_of(degree)) {
@@ -73,7 +73,7 @@ std::vector<std::int64_t> widths(const Splittable& factor, std::int64_t degree) 
     return found;
 }
 
-std::vector<Splittable> splittable_factors(const Problem& problem, const BatchTimes& times,
+std::vector<Splittable> splittable_factors(const Problem& problem, const MicroBatchCosts& times,
                                            OpId op) {
     const graph::OpRule& rule = problem.rule(op);
     const auto& digits = problem.batch_digits(op);
@@ -101,7 +101,7 @@ std::vector<Splittable> splittable_factors(const Problem& problem, const BatchTi
 /// The least prices of each number of parts up to `most`, over all degrees of an op's factors.
 class Enumeration {
 public:
-    Enumeration(const Problem& problem, const BatchTimes& times, OpId op,
+    Enumeration(const Problem& problem, const MicroBatchCosts& times, OpId op,
                 const std::vector<int>& devices, std::int64_t most)
         : problem_(problem),
           op_(op),
@@ -127,7 +127,7 @@ public:
     }
 
 private:
-    using Row = std::vector<PartTime>;  ///< per class of devices
+    using Row = std::vector<PartCost>;  ///< per class of devices
 
     void split(std::size_t f, std::int64_t parts, const Sizes& sizes) {
         if (f == factors_.size()) {
@@ -179,13 +179,13 @@ private:
         for (Row& row : rows) {
             if (row[0].largest == share) return row;
         }
-        const PartTime unknown{parts, parts, problem_.has_forward(op_) ? Time::max() : Time{0},
+        const PartCost unknown{parts, parts, problem_.has_forward(op_) ? Time::max() : Time{0},
                                problem_.has_backward(op_) ? Time::max() : Time{0}, share};
         return rows.emplace_back(devices_.size(), unknown);
     }
 
-    /// Is there a row of as few parts that is as quick everywhere and may have larger parts; of equal rows
-    /// the first stays.
+    /// Is there a row of as few parts that is as quick everywhere and may have larger parts; of
+    /// equal rows the first stays.
     static bool is_worse(const std::vector<Row>& rows, std::size_t i) {
         for (std::size_t j = 0; j < rows.size(); ++j) {
             if (j == i || rows[j][0].largest < rows[i][0].largest) continue;
@@ -210,8 +210,8 @@ private:
 
 /// Even shares of the whole, beyond `priced` parts: 17 to 32, 33 to 64, ...
 void add_even_shares(const Problem& problem, OpId op, int device, std::int64_t priced,
-                     std::int64_t limit, std::vector<PartTime>& parts) {
-    const PartTime whole = parts.front();
+                     std::int64_t limit, std::vector<PartCost>& parts) {
+    const PartCost whole = parts.front();
     const Time launch = problem.least_task_time(op, device);
     const auto share = [&](Time time, std::int64_t count) {
         return std::max({Time{0}, Time((time.raw() - 1) / count), std::min(time, launch)});
@@ -226,9 +226,9 @@ void add_even_shares(const Problem& problem, OpId op, int device, std::int64_t p
 
 }  // namespace
 
-PartTimes::PartTimes(const Problem& problem, const BatchTimes& times,
+PartCosts::PartCosts(const Problem& problem, const MicroBatchCosts& times,
                      const std::vector<int>& devices) {
-    std::map<PartLikeness, std::size_t> known;  // first rows
+    std::map<OpSignature, std::size_t> known;  // first rows
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const std::int64_t limit = problem.split_limit(op);
@@ -236,13 +236,13 @@ PartTimes::PartTimes(const Problem& problem, const BatchTimes& times,
         const bool runs = problem.has_forward(op) || problem.has_backward(op);
         if (share && runs) {
             const auto [at, added] =
-                known.try_emplace(part_likeness(problem, op, times.runs(op), limit), rows_.size());
+                known.try_emplace(op_signature(problem, op, times.runs(op), limit), rows_.size());
             if (!added) {
                 first_.push_back(at->second);
                 continue;
             }
         }
-        Table table(devices.size(), {PartTime{}});
+        Table table(devices.size(), {PartCost{}});
         std::int64_t priced = 1;
         if (share && runs) {
             priced = std::min(limit, kMostPriced);
@@ -258,9 +258,9 @@ PartTimes::PartTimes(const Problem& problem, const BatchTimes& times,
     rows_.push_back(parts_.size());
 }
 
-void PartTimes::add(const Table& of_class) {
+void PartCosts::add(const Table& of_class) {
     first_.push_back(rows_.size());
-    for (const std::vector<PartTime>& parts : of_class) {
+    for (const std::vector<PartCost>& parts : of_class) {
         rows_.push_back(parts_.size());
         parts_.insert(parts_.end(), parts.begin(), parts.end());
     }

@@ -26,8 +26,8 @@ constexpr ContiguousOptions kQuick{.most_ideals = 20'000};
 /// Lists of configs that are priced in some tenths of a second.
 constexpr EliminationOptions kQuickElimination{.most_devices_of_two_axes = 4, .repair = false};
 
-/// With more, mcmc goes on further from what the others find: the optimum if nothing overlaps is hard to
-/// leave by small changes (docs/search-design.md).
+/// With more, mcmc goes on further from what the others find: the optimum if nothing overlaps is
+/// hard to leave by small changes (docs/search-design.md).
 constexpr std::int64_t kFewEvaluations = 200;
 
 bool wants_elimination(const Engine& engine) {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
-#include "plan/legality/stages.h"
 #include "search/bounds/lower_bound.h"
 #include "search/coarsening/group_graph.h"
 #include "search/coarsening/op_groups.h"
@@ -27,31 +27,19 @@ using plan::Strategy;
 
 namespace {
 
-/// "gpu0 needs 5.20 GiB and has 4.00 GiB; gpu1 ..."
 std::string shortage_of(const Problem& problem, const Strategy& strategy,
                         const Evaluation& evaluation) {
-    if (const auto fault = plan::find_schedule_fault(problem, strategy)) {
+    const std::string why = plan::why_infeasible(problem, strategy, evaluation);
+    if (!evaluation.keeps_schedule) {
         return fmt::format(
             "no plan found keeps the schedule: in the closest one {}. Use another --schedule or "
             "number of micro-batches, or a searcher that proposes pipelines (expert, auto).",
-            *fault);
+            why);
     }
-    constexpr int kNamed = 4;
-    std::string text;
-    int over = 0;
-    for (int d = 0; d < problem.device_count(); ++d) {
-        const Bytes needed = evaluation.devices[static_cast<std::size_t>(d)].memory;
-        const Bytes capacity = problem.memory_capacity(d);
-        if (needed <= capacity || ++over > kNamed) continue;
-        text += fmt::format("{}{} needs {} ({} bytes) and has {} ({} bytes)",
-                            text.empty() ? "" : "; ", problem.machine().device(d).name,
-                            to_text(needed), needed.raw(), to_text(capacity), capacity.raw());
-    }
-    if (over > kNamed) text += fmt::format("; and {} more devices", over - kNamed);
     return fmt::format(
         "no plan found fits the memory: in the closest one {}, {} bytes short in all. Use more "
         "devices or devices with more memory, or a smaller batch.",
-        text, evaluation.overflow.raw());
+        why, evaluation.overflow.raw());
 }
 
 void check_start(const Problem& problem, const Strategy& start) {
@@ -200,7 +188,7 @@ SearchResult search(const Problem& problem, EngineOptions options,
     check(problem, options);
     const Clock& clock = options.clock != nullptr ? *options.clock : steady_clock();
     const Duration begin = clock.now();
-    Groups groups = make_groups(problem, options.group ? Grouping::all : Grouping::required_only);
+    OpGroups groups = make_groups(problem, options.group ? Grouping::all : Grouping::required_only);
     if (!groups.conflict.empty()) {
         return infeasible(options, groups.conflict, clock.now() - begin);
     }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A search: groups and lower bound, then searchers one after the other within one budget (engine.h), then what others
-// would do without a search, and the result.
+// A search: groups and lower bound, then searchers one after the other within one budget
+// (engine.h), then what others would do without a search, and the result.
 //
 //     start (--import-plan) ──▶ searcher 1 ──▶ searcher 2 ──▶ ... ──▶ best of all ──▶ baselines
 //
-// With EngineOptions::default_budget searches end by themselves, with the same plan on every host, and a guard of
-// 60 s cuts those that do not, which is noted; where one of the searchers is endless there are 10 s for all.
+// With EngineOptions::default_budget searches end by themselves, with the same plan on every host,
+// and a guard of 60 s cuts those that do not, which is noted; where one of the searchers is endless
+// there are 10 s for all.
 //
 // Optimal: when the value equals the lower bound, or a searcher proves it.
-// Ends: when all searchers have ended, the value equals the bound, or the budget is spent. Baselines are priced
-// beside the search, outside count and budget.
-// Threads: one that calls; the search starts its own. Errors: UsageError for a start strategy that is
-// not legal here, for an unknown searcher, and for one that learns without EngineOptions::learned;
-// otherwise Status says what came of it.
+// Ends: when all searchers have ended, the value equals the bound, or the budget is spent.
+// Baselines are priced beside the search, outside count and budget.
+// Threads: one that calls; the search starts its own. Errors: UsageError for a start strategy that
+// is not legal here, for an unknown searcher, and for one that learns without
+// EngineOptions::learned; otherwise Status says what came of it.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +70,8 @@ struct SearchResult {
     }
 };
 
-/// Why a result has no plan, for people: "infeasible: ..." where nothing can fit, or that the budget ran out first.
+/// Why a result has no plan, for people: "infeasible: ..." where nothing can fit, or that the
+/// budget ran out first.
 std::string why_no_plan(Status status, std::string_view shortage);
 
 /// By the searchers that the options name.

@@ -21,7 +21,7 @@
 #include "search/list_scheduling/random_search.h"
 #include "search/list_scheduling/single_device.h"
 #include "search/max_load/contiguous/contiguous.h"
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 #include "search/portfolio/learned.h"
 #include "search/variable_elimination/elimination.h"
 
@@ -47,104 +47,84 @@ constexpr std::array kSearchers = {
     SearcherRow{
         .name = "auto",
         .summary = "the quick searchers below, then mcmc or local-search from the best of them",
-        .options = "--seed, --time-limit, --evaluations",
         .make = [](Engine& /*engine*/) { return make_auto(); }},
     SearcherRow{.name = "single-device",
                 .summary = "everything on the fastest device that holds it",
-                .options = "",
                 .make = make<SingleDevice>,
                 .in_auto = true},
     SearcherRow{.name = "random",
                 .summary = "uniformly random devices, the best of many samples",
-                .options = "--seed, --evaluations",
                 .make = make<RandomSearch>},
     SearcherRow{.name = "hash",
                 .summary = "devices by a hash of the op's name, in proportion to their memory",
-                .options = "",
                 .make = make_placer<place_hash>},
     SearcherRow{.name = "critical-path",
                 .summary = "longest path on the fastest device, the rest to the least loaded",
-                .options = "",
                 .make = make_placer<place_critical_path>,
                 .in_auto = true},
     SearcherRow{.name = "multi-objective",
                 .summary = "MITE: memory, importance, traffic and execution time in one score",
-                .options = "",
                 .make = make_placer<place_multi_objective>,
                 .in_auto = true},
     SearcherRow{.name = "dfs",
                 .summary = "depth-first order, score of traffic and execution time",
-                .options = "",
                 .make = make_placer<place_dfs>,
                 .in_auto = true},
     SearcherRow{.name = "batch-split",
                 .summary = "whole paths, longest first, each to the device that finishes it first",
-                .options = "",
                 .make = make_placer<place_batch_split>,
                 .in_auto = true},
     SearcherRow{.name = "heft",
                 .summary = "by upward rank, earliest finish with insertion",
-                .options = "",
                 .make = make_placer<place_heft>,
                 .in_auto = true},
     SearcherRow{.name = "m-etf",
                 .summary = "the ready op and device with memory that can start earliest (Baechi)",
-                .options = "",
                 .make = make_placer<place_m_etf>,
                 .in_auto = true},
     SearcherRow{
         .name = "expert",
         .summary = "layers in stages, and grids of stages, batch and tensor parallel groups",
-        .options = "--micro-batches, --schedule",
         .make = make<Expert>,
         .in_auto = true},
     SearcherRow{
         .name = "data-parallel",
         .summary = "the batch over all devices, or over halves of them; parameters repeated",
-        .options = "--gradient-sync, --micro-batches",
         .make = make<DataParallel>,
         .in_auto = true},
     SearcherRow{.name = "contiguous",
                 .summary = "one contiguous piece per device, by dynamic programming; the best of "
                            "these for the throughput of given costs",
-                .options = "",
                 .make = make<Contiguous>},
     SearcherRow{.name = "local-search",
                 .summary =
                     "starts from the best of the quick ones; descends and is shaken, or anneals "
                     "whole blocks where costs are given",
-                .options = "--seed, --time-limit, --evaluations",
                 .make = [](Engine& /*engine*/) { return make_local_search(); },
                 .endless = true},
     SearcherRow{.name = "exact",
                 .summary =
                     "the best placement and its proof, by branch and bound, as far as the time "
                     "allows; for the throughput of given costs",
-                .options = "--time-limit, --engine",
                 .make = [](Engine& engine) { return make_exact(engine); },
                 .endless = true},
     SearcherRow{.name = "elimination",
                 .summary = "the best split of every op if nothing overlapped, by elimination of "
                            "ops (OptCNN)",
-                .options = "--dims",
                 .make = make<EliminationSearch>},
     SearcherRow{
         .name = "mcmc",
         .summary = "starts from the best of the quick ones and goes on improving by random moves",
-        .options = "--dims, --seed, --time-limit, --evaluations",
         .make = [](Engine& /*engine*/) { return make_mcmc(); },
         .endless = true},
     SearcherRow{.name = "rl",
                 .summary = "learns to place and split: a policy over the graph that is rewarded "
                            "for quick plans (ColocRL)",
-                .options = "--seed, --time-limit, --evaluations, --reward, --save-policy, "
-                           "--load-policy, --zero-shot, --learning-curve",
                 .make = [](Engine& engine) { return make_learned("rl", engine); },
                 .endless = true,
                 .learned = true},
     SearcherRow{.name = "rl-hierarchical",
                 .summary = "the same; learns to group the ops too, and places the groups",
-                .options = "as rl",
                 .make = [](Engine& engine) { return make_learned("rl-hierarchical", engine); },
                 .endless = true,
                 .learned = true},

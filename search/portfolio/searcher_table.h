@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of searchers: adding a row is the whole registration. What auto, mcmc, local-search and exact run stands in
-// composed.h. It feeds `--searcher`, `--help`,
-// the README's table and the conformance test.
+// The table of searchers: adding a row is the whole registration. It feeds `--searcher`, `--help`,
+// the README's table and the conformance test. What auto, mcmc, local-search and exact run stands
+// in composed_searchers.h.
 #pragma once
 
 #include <span>

@@ -6,10 +6,11 @@
 //     stage 2   critical-path ─▶ multi-objective ─▶ ...            begins while less than `begins_below` is spent,
 //     stage 3   mcmc                                               and ends when `ends_at` is
 //
-// In a stage each searcher makes one step in turn until it has ended, so that even a small budget meets the first
-// proposals of all.
+// In a stage each searcher makes one step in turn until it has ended, so that even a small budget
+// meets the first proposals of all.
 //
-// Optimal: when a searcher says so. Ends: after the last stage; a later stage than the first needs a best plan.
+// Optimal: when a searcher says so. Ends: after the last stage; a later stage than the first needs
+// a best plan.
 #pragma once
 
 #include <cstddef>

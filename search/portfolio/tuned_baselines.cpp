@@ -53,15 +53,15 @@ std::optional<Candidate> found_with_free_batch(const EngineOptions& options, con
                                                std::int64_t evaluations,
                                                const EvaluatorPool& pool) {
     const Problem problem = pool.problem().with_free_batch();
-    Groups groups = make_groups(problem, options.group ? Grouping::all : Grouping::required_only);
+    OpGroups groups = make_groups(problem, options.group ? Grouping::all : Grouping::required_only);
     if (!groups.conflict.empty()) return std::nullopt;
     const GroupGraph graph(problem, std::move(groups));
     EvaluatorPool own(problem, options.scheduler, pool.threads());
     return found_alone(options, row, evaluations, own, graph, Bound{});
 }
 
-/// How many evaluations a baseline may take; 0: it is not priced, because one over all devices takes too long, or
-/// there is nothing to share.
+/// How many evaluations a baseline may take; 0: it is not priced, because one over all devices
+/// takes too long, or there is nothing to share.
 std::int64_t affordable_evaluations(const Problem& problem, std::string_view searcher) {
     constexpr std::int64_t kMostParts = 400'000;
     constexpr std::int64_t kMostWork = 4'000'000;  // parts of all evaluations

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people would do without a search, tuned: all on one device, data parallelism, and a grid of data, tensor and
-// pipeline parallelism, each the best that its searcher finds alone.
+// What people would do without a search, tuned: all on one device, data parallelism, and a grid of
+// data, tensor and pipeline parallelism, each the best that its searcher finds alone.
 //
-// Time: some tens of evaluations each; a baseline that would take longer than the search is left out.
+// Time: some tens of evaluations each; a baseline that would take longer than the search is left
+// out.
 #pragma once
 
 #include <optional>
@@ -25,8 +26,8 @@ struct Baseline {
         value;  ///< null: nothing fits, or pricing it would take longer than the search
 };
 
-/// For a search that is over; the pool is its own. `alone`: name of the searcher that found its best plan with nothing
-/// before it and no end of its budget, or "".
+/// For a search that is over; the pool is its own. `alone`: name of the searcher that found its
+/// best plan with nothing before it and no end of its budget, or "".
 std::vector<Baseline> tuned_baselines(const Engine& search, EvaluatorPool& pool,
                                       std::string_view alone);
 

@@ -3,8 +3,8 @@
 // Our own random numbers: reproducible to the byte on every platform, which the distributions of
 // the standard library are not. xoshiro256** seeded through splitmix64.
 //
-// Source: Blackman, Vigna, ACM TOMS 47(4), 2021, doi:10.1145/3460772; bounded integers without bias:
-// Lemire, ACM TOMACS 29(1), 2019, doi:10.1145/3230636.
+// Source: Blackman, Vigna, ACM TOMS 47(4), 2021, doi:10.1145/3460772; bounded integers without
+// bias: Lemire, ACM TOMACS 29(1), 2019, doi:10.1145/3230636.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@
 namespace partita::search {
 
 /// One round of work at a time; all fields below `mutex` are guarded by it.
-struct Workers::Pool {
+struct WorkerPool::Pool {
     std::mutex mutex;
     std::condition_variable begin;
     std::condition_variable end;
@@ -32,7 +32,7 @@ struct Workers::Pool {
     void serve(int worker);
 };
 
-void Workers::Pool::take_indices(int worker, std::unique_lock<std::mutex>& lock) {
+void WorkerPool::Pool::take_indices(int worker, std::unique_lock<std::mutex>& lock) {
     while (next < size && next < stopped_at) {
         const std::size_t index = next++;
         lock.unlock();
@@ -51,7 +51,7 @@ void Workers::Pool::take_indices(int worker, std::unique_lock<std::mutex>& lock)
     }
 }
 
-void Workers::Pool::serve(int worker) {
+void WorkerPool::Pool::serve(int worker) {
     std::unique_lock lock(mutex);
     for (std::uint64_t seen = 0;;) {
         begin.wait(lock, [&] { return quit || round != seen; });
@@ -62,11 +62,11 @@ void Workers::Pool::serve(int worker) {
     }
 }
 
-Workers::Workers(int count) : count_(count) {
+WorkerPool::WorkerPool(int count) : count_(count) {
     assert(count >= 1);
 }
 
-Workers::~Workers() {
+WorkerPool::~WorkerPool() {
     if (!pool_) return;
     {
         const std::lock_guard lock(pool_->mutex);
@@ -76,7 +76,7 @@ Workers::~Workers() {
     for (std::thread& thread : pool_->threads) thread.join();
 }
 
-std::size_t Workers::run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {
+std::size_t WorkerPool::run(std::size_t size, const std::function<bool(int, std::size_t)>& work) {
     if (!pool_) pool_ = std::make_unique<Pool>();
     Pool& pool = *pool_;
     std::unique_lock lock(pool.mutex);

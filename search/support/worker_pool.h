@@ -10,14 +10,14 @@
 
 namespace partita::search {
 
-class Workers {
+class WorkerPool {
 public:
     /// `count` >= 1 workers, of which the caller's thread is number 0; the others start when first
     /// needed.
-    explicit Workers(int count);
-    ~Workers();
-    Workers(const Workers&) = delete;
-    Workers& operator=(const Workers&) = delete;
+    explicit WorkerPool(int count);
+    ~WorkerPool();
+    WorkerPool(const WorkerPool&) = delete;
+    WorkerPool& operator=(const WorkerPool&) = delete;
 
     [[nodiscard]] int count() const { return count_; }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Terms of variable elimination (variable_elimination.h): tables of costs over the choices of a few variables.
+// Terms of variable elimination (variable_elimination.h): tables of costs over the choices of a few
+// variables.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ CostTerm slice(const CostTerm& term, int v, std::size_t choice, const ChoiceCoun
 /// Per choice of v the least that the term can then be.
 std::vector<std::int64_t> least_by_choice(const CostTerm& term, int v, const ChoiceCounts& counts);
 
-/// The sum of terms that v is in, for one combination of the other variables' choices after the other, the last of
-/// them fastest.
+/// The sum of terms that v is in, for one combination of the other variables' choices after the
+/// other, the last of them fastest.
 class TermSum {
 public:
     /// `scope`: all variables of the terms but v, rising.

@@ -20,7 +20,8 @@ namespace {
 /// What reshards of parameters count, in halves of their time.
 constexpr std::array kParameterHalves = {2, 1, 0};
 
-/// The prices of a MiB that are tried: 1 ns, 4 ns, ... to 67 ms, more than it takes to do anything with it.
+/// The prices of a MiB that are tried: 1 ns, 4 ns, ... to 67 ms, more than it takes to do anything
+/// with it.
 constexpr int kPrices = 14;
 constexpr std::int64_t price_of_mebibyte(int level) {
     return std::int64_t{1'000} << (2 * level);

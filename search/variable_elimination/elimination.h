@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elimination: the best split of every op if nothing overlapped, found by dynamic programming instead of by
-// trying. In the additive evaluator (plan/evaluation/additive.h) every term is about one op or two neighbours, so
-// ops are eliminated one after the other (variable_elimination.h) from a graph of their configs
-// (elimination_space.h), in any shape of graph and exactly while its treewidth is small.
+// Elimination: the best split of every op if nothing overlapped, found by dynamic programming
+// instead of by trying. In the additive evaluator (plan/evaluation/additive.h) every term is about
+// one op or two neighbours, so ops are eliminated one after the other (variable_elimination.h) from
+// a graph of their configs (elimination_space.h), in any shape of graph and exactly while its
+// treewidth is small.
 //
 //     x ─▶ conv ─▶ conv ─┬▶ conv ─▶ conv ─┐
 //                        └▶ pool ─────────┴▶ concat ─▶ ...      two neighbours at a time are enough
 //
-// Proposed are the optimum, and those with the reshards of parameters and their gradients at half of
-// their time and for nothing, because these overlap with the backward; each as the timeline prices it.
-// Where none fits the memory, bytes of a device get a price, and the least price at which a plan fits is
-// looked for by bisection; then single ops are moved (memory_repair.h).
+// Proposed are the optimum, and those with the reshards of parameters and their gradients at half
+// of their time and for nothing, because these overlap with the backward; each as the timeline
+// prices it. Where none fits the memory, bytes of a device get a price, and the least price at
+// which a plan fits is looked for by bisection; then single ops are moved (memory_repair.h).
 //
-// Devices: those of the fastest kind, which are taken to be equally near one another; a note says which
-// are left out. The number of micro-batches is the policy's.
+// Devices: those of the fastest kind, which are taken to be equally near one another; a note says
+// which are left out. The number of micro-batches is the policy's.
 //
 // Optimal: for the additive evaluator over the configs of elimination_space.h, without regard to
 // memory; a note says where the graph is too wide for that. Not for the timeline.

@@ -22,7 +22,8 @@ using plan::Problem;
 
 namespace {
 
-constexpr std::array kWays = {Home::as_read, Home::updates_in_shards, Home::in_shards};
+constexpr std::array kWays = {ParameterSharding::as_read, ParameterSharding::updates_in_shards,
+                              ParameterSharding::in_shards};
 
 std::int64_t penalty(std::int64_t bytes, const CostWeights& weights) {
     return static_cast<std::int64_t>(Int128{bytes} * weights.per_mebibyte >> 20U);
@@ -145,10 +146,10 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
         for (const Choice& reader : lists_[alike.first].choices) {
             const Link link{source, 0, use.op, use.operand};
             const OpConfig read =
-                follow(problem_, link, use.op, reader.decision.config, policy_.micro_batches);
-            for (OpDecision& kept : kept_ways(source, read)) {
-                const bool known = std::ranges::find(ways, kept) != ways.end();
-                if (!known) ways.push_back(std::move(kept));
+                propagate(problem_, link, use.op, reader.decision.config, policy_.micro_batches);
+            for (OpDecision& way : shardings_of(source, read)) {
+                const bool known = std::ranges::find(ways, way) != ways.end();
+                if (!known) ways.push_back(std::move(way));
             }
         }
     }
@@ -168,10 +169,10 @@ void EliminationSpace::list_source(OpId source, ChoiceList& list) {
     }
 }
 
-std::vector<OpDecision> EliminationSpace::kept_ways(OpId source, const OpConfig& read) const {
+std::vector<OpDecision> EliminationSpace::shardings_of(OpId source, const OpConfig& read) const {
     std::vector<OpDecision> ways;
-    for (const Home home : kWays) {
-        auto kept = keep(problem_, source, read, home, policy_.micro_batches);
+    for (const ParameterSharding sharding : kWays) {
+        auto kept = sharded(problem_, source, read, sharding, policy_.micro_batches);
         if (kept) ways.push_back(std::move(*kept));
     }
     return ways;
@@ -184,11 +185,11 @@ std::vector<EliminationSpace::Way> EliminationSpace::ways_of(OpId op, std::uint3
     const graph::Use use{op, operand};
     const OpConfig read = as_read(problem_, source, reader.decision.config, policy_.micro_batches);
     std::vector<Way> ways;
-    for (const Home home : kWays) {
-        const auto kept = keep(problem_, source, read, home, policy_.micro_batches);
+    for (const ParameterSharding sharding : kWays) {
+        const auto kept = sharded(problem_, source, read, sharding, policy_.micro_batches);
         if (!kept) continue;
         const OpLayouts& own = layouts(source, kept->config);
-        Way way{.home = home};
+        Way way{.sharding = sharding};
         if (prices_.is_trained(t)) {
             const OpLayouts& updated =
                 kept->update.update.devices.empty() ? own : layouts(source, kept->update.update);
@@ -350,9 +351,9 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
             const OpId source = graph.tensor(graph.op(op).inputs[folded[f]]).producer;
             const OpConfig read =
                 as_read(problem_, source, choice.decision.config, policy_.micro_batches);
-            const Home home = best_way(choice.sources[f], weights).home;
+            const ParameterSharding sharding = best_way(choice.sources[f], weights).sharding;
             strategy.ops[source.index()] =
-                *keep(problem_, source, read, home, policy_.micro_batches);
+                *sharded(problem_, source, read, sharding, policy_.micro_batches);
         }
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `elimination` chooses among: a list of configs per variable (elimination_variables.h), and what every
-// pair of neighbouring configs costs in the additive evaluator (plan/evaluation/additive.h).
+// What `elimination` chooses among: a list of configs per variable (elimination_variables.h), and
+// what every pair of neighbouring configs costs in the additive evaluator
+// (plan/evaluation/additive.h).
 //
 //     ops       config_lists.h
 //     sources   with one reader, as it needs them; trained ones with their updates or themselves in shards
@@ -9,8 +10,8 @@
 //               readers: an op of its own whose configs are all of these ways
 //     together  ops that must share devices lie whole on one of the devices that all of them may use
 //
-// Ops that are alike (one rule, one attribute list, operands and results alike) share a list, and pairs
-// of these share a table, so that repeated modules are priced once.
+// Ops that are alike (one rule, one attribute list, operands and results alike) share a list, and
+// pairs of these share a table, so that repeated modules are priced once.
 //
 // Threads: none shared.
 #pragma once
@@ -37,8 +38,8 @@ namespace partita::search {
 
 /// What the sum is to weigh.
 struct CostWeights {
-    /// Of reshards of parameters and their gradients, in halves: what will overlap costs less than its
-    /// time.
+    /// Of reshards of parameters and their gradients, in halves: what will overlap costs less than
+    /// its time.
     std::int64_t parameter_halves = 2;
     /// Picoseconds per MiB on the first device, which holds a part of everything that is split.
     std::int64_t per_mebibyte = 0;
@@ -64,7 +65,7 @@ public:
 private:
     /// A way to keep a source that only one op reads.
     struct Way {
-        Home home = Home::as_read;
+        ParameterSharding sharding = ParameterSharding::as_read;
         std::int64_t time = 0;
         std::int64_t bytes = 0;
     };
@@ -98,8 +99,8 @@ private:
     void list_source(graph::OpId source, ChoiceList& list);
     void add_choice(graph::OpId op, plan::OpConfig config, ChoiceList& list);
     std::vector<Way> ways_of(graph::OpId op, std::uint32_t operand, const Choice& reader);
-    [[nodiscard]] std::vector<plan::OpDecision> kept_ways(graph::OpId source,
-                                                          const plan::OpConfig& read) const;
+    [[nodiscard]] std::vector<plan::OpDecision> shardings_of(graph::OpId source,
+                                                             const plan::OpConfig& read) const;
     [[nodiscard]] std::int64_t bytes_of(graph::OpId op, const plan::OpLayouts& layouts);
     [[nodiscard]] std::int64_t source_bytes(graph::TensorId t, const plan::OpLayouts& home,
                                             const plan::OpLayouts* updated);
@@ -115,7 +116,7 @@ private:
     const plan::Policy policy_;
     ConfigLists configs_;
     EliminationVariables variables_;
-    plan::LayoutCache cache_;
+    plan::LoweringCache cache_;
     plan::AdditivePrices prices_;
     std::deque<ChoiceList> lists_;
     std::vector<std::size_t> list_of_;  ///< per op that has a variable

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `elimination` chooses for: a variable per op, or per ops that must share a device. No variable have
-// sources that follow others: those with one reader, as it needs them, and those that nobody reads or that
-// are loaded wherever they are used.
+// What `elimination` chooses for: a variable per op, or per ops that must share a device. No
+// variable have sources that follow others: those with one reader, as it needs them, and those that
+// nobody reads or that are loaded wherever they are used.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ public:
 
 private:
     const plan::Problem& problem_;
-    Groups groups_;
+    OpGroups groups_;
     std::vector<int> group_of_;                      ///< per op
     std::vector<int> variable_of_;                   ///< per op
     std::vector<std::vector<graph::OpId>> members_;  ///< per variable

@@ -10,16 +10,17 @@
 //     leaf ── v     becomes a term of v alone
 //     more          a table over all neighbours: what a graph of larger treewidth needs
 //
-// First choices go that are dominated (dominated_choices.h). Next goes the variable whose table is smallest; ties
-// by number. Going back, each takes its best choice under those of its neighbours; ties by the lowest.
+// First choices go that are dominated (dominated_choices.h). Next goes the variable whose table is
+// smallest; ties by number. Going back, each takes its best choice under those of its neighbours;
+// ties by the lowest.
 //
 // Optimal: yes, while no table exceeds the limits. Where all would, the variable with the largest
-// neighbourhood is fixed to the choice that could be best by its own terms alone, and at the end choices
-// are improved one by one until none can be; then `exact` is false.
+// neighbourhood is fixed to the choice that could be best by its own terms alone, and at the end
+// choices are improved one by one until none can be; then `exact` is false.
 // Time: O(variables * log + sum of table sizes * choices); exponential in the treewidth alone.
 // Source: Bertele, Brioschi, Nonserial Dynamic Programming, 1972; Dechter, Bucket elimination,
-// Artificial Intelligence 113, 1999, doi:10.1016/S0004-3702(99)00059-4; node and edge elimination as in Jia
-// et al., ICML 2018, section 5.
+// Artificial Intelligence 113, 1999, doi:10.1016/S0004-3702(99)00059-4; node and edge elimination
+// as in Jia et al., ICML 2018, section 5.
 #pragma once
 
 #include <cstdint>

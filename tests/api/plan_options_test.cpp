@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every option of PlanOptions means what it means to `partita plan`: the table of options is walked, as
-// typed fields, as text, as JSON and by the program.
+// Every option of PlanOptions means what it means to `partita plan`: the table of options is
+// walked, as typed fields, as text, as JSON and by the program.
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -141,8 +141,8 @@ TEST_F(PlanOptionsTest, TheProgramWritesTheSameBytes) {
               program({"--objective", "throughput", "--contiguous"}));
 }
 
-// placements, together, start, progress and stop have no option; loss_output and chunks are in the text
-// of another one.
+// placements, together, start, progress and stop have no option; loss_output and chunks are in the
+// text of another one.
 TEST_F(PlanOptionsTest, EveryFieldIsInARow) {
     EXPECT_EQ(field_count<PlanOptions>() - 5 - 2, api::option_table().size());
 }

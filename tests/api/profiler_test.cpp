@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring, with a runtime whose devices are known exactly: a task takes time by its bytes and FLOPs times a
-// factor of its own, and runs in the plan's order.
+// Measuring, with a runtime whose devices are known exactly: a task takes time by its bytes and
+// FLOPs times a factor of its own, and runs in the plan's order.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -35,7 +35,7 @@
 #include "search/support/random.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
-#include "tests/support/join_prices.h"
+#include "tests/support/fusion_prices.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::api {
@@ -53,7 +53,7 @@ public:
     runtime::ExecuteResult execute(const runtime::ExecuteRequest& request) override {
         ++runs;
         plan::TaskGraph tasks = *request.tasks;
-        const plan::TaskWorks works(*request.problem, *request.strategy, tasks);
+        const plan::TaskMeasurements works(*request.problem, *request.strategy, tasks);
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             tasks.tasks[t].duration = time_of(works, tasks, static_cast<plan::TaskId>(t));
         }
@@ -82,7 +82,7 @@ public:
     bool own = true;
 
 private:
-    static Time time_of(const plan::TaskWorks& works, const plan::TaskGraph& tasks,
+    static Time time_of(const plan::TaskMeasurements& works, const plan::TaskGraph& tasks,
                         plan::TaskId task) {
         const plan::Task& of = tasks.tasks[static_cast<std::size_t>(task)];
         std::int64_t base = 100'000 + 100 * of.bytes.raw();
@@ -132,7 +132,7 @@ std::set<std::string> texts_of(const plan::Problem& problem,
     std::set<std::string> texts;
     for (const plan::Strategy& strategy : strategies) {
         const plan::TaskGraph tasks = plan::lower(problem, strategy);
-        const plan::TaskWorks works(problem, strategy, tasks);
+        const plan::TaskMeasurements works(problem, strategy, tasks);
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             const auto kind = tasks.tasks[t].kind;
             if (kind != plan::TaskKind::forward && kind != plan::TaskKind::backward) continue;
@@ -273,9 +273,9 @@ TEST_F(ProfilerTest, OfSeveralRoundsTheQuickestCounts) {
     EXPECT_NE(measured(static_cast<int>(strategies.size()), 1), quiet);
 }
 
-// Planning by what was measured, and measuring what was planned, ends at a plan whose prediction is what
-// it takes; and that is no slower than any plan on the way. Parts are equal here: unequal ones are all
-// priced by the largest.
+// Planning by what was measured, and measuring what was planned, ends at a plan whose prediction is
+// what it takes; and that is no slower than any plan on the way. Parts are equal here: unequal ones
+// are all priced by the largest.
 TEST_F(ProfilerTest, PlanExecuteUpdateConverges) {
     graph_ = plan::two_layers();
     constexpr int kMostRounds = 25;
@@ -318,7 +318,7 @@ TEST_F(ProfilerTest, PlansOfAllRoundsKeepTheirTasksByThePricesOfAllRounds) {
     constexpr int kRounds = 12;
     for (int round = 0; round < kRounds; ++round) {
         if (round == kRounds / 2) {
-            support::write_join_profile(file_, support::Joins::dear, machine_);
+            support::write_fusion_profile(file_, support::Fusions::dear, machine_);
         }
         const plan::Problem now = problem();
         const plan::Strategy drawn = plan::random_strategy(random, now, 1);

@@ -15,7 +15,7 @@
 
 #include "cost/machine/machine_file.h"
 #include "tests/cli/program.h"
-#include "tests/support/join_prices.h"
+#include "tests/support/fusion_prices.h"
 
 namespace partita::tests {
 namespace {
@@ -168,10 +168,10 @@ TEST_F(Execute, UpdatesAProfileThatPlansByIt) {
     EXPECT_EQ(json::parse(again.out)["predicted_ps"], json::parse(simulated.out)["value_ps"]);
 }
 
-TEST_F(Execute, ByPricesThatJoinOtherCollectivesRunsThePlansTasks) {
+TEST_F(Execute, ByPricesThatFuseOtherCollectivesRunsThePlansTasks) {
     const cost::Machine machine = cost::load_machine("cpu:2");
-    support::write_join_profile(folder() / "dear.sqlite", support::Joins::dear, machine);
-    support::write_join_profile(folder() / "cheap.sqlite", support::Joins::cheap, machine);
+    support::write_fusion_profile(folder() / "dear.sqlite", support::Fusions::dear, machine);
+    support::write_fusion_profile(folder() / "cheap.sqlite", support::Fusions::cheap, machine);
     for (const auto& [planned, given] :
          {std::pair{"dear.sqlite", "cheap.sqlite"}, std::pair{"cheap.sqlite", "dear.sqlite"}}) {
         plan({"--batch", "8", "--mode", "training", "--profile", planned});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The help of every command: its example works as pasted, and it promises nothing that is not there. Which commands
-// there are is asked of the program, which reads its table.
+// The help of every command: its example works as pasted, and it promises nothing that is not
+// there. Which commands there are is asked of the program, which reads its table.
 #include <algorithm>
 #include <filesystem>
 #include <string>

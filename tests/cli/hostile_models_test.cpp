@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small models that no exporter writes, through inspect, plan and execute as a stranger would give them: each command
-// ends with a result or with the right exit code and the name of what is wrong, within 1 GiB.
+// Small models that no exporter writes, through inspect, plan and execute as a stranger would give
+// them: each command ends with a result or with the right exit code and the name of what is wrong,
+// within 1 GiB.
 #include <cstdint>
 #include <functional>
 #include <limits>

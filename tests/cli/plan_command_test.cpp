@@ -157,7 +157,8 @@ TEST_F(PlanCommand, PlansAWorkloadForTheMachineItNames) {
     EXPECT_EQ(verified.code, 0) << verified.out;
 }
 
-// Plan, verify, simulate, compare, report and pictures; a trace needs a timeline, which there is not.
+// Plan, verify, simulate, compare, report and pictures; a trace needs a timeline, which there is
+// not.
 TEST_F(PlanCommand, PlansAWorkloadForItsLatency) {
     const std::string workload = example("workloads/latency/gnmt_inference.json");
     const Outcome result = run({"plan", workload, "--objective", "latency", "--report",
@@ -350,7 +351,8 @@ TEST_F(PlanCommand, SaysWhichElementTypesAMachineNamesNoRateOf) {
     EXPECT_THAT(notes_on("dgx-h100"), Not(HasSubstr("matrix_flops")));
 }
 
-// People who do without a search are not bound to the micro-batches and the order that are asked of the plan.
+// People who do without a search are not bound to the micro-batches and the order that are asked of
+// the plan.
 TEST_F(PlanCommand, ComparesWithBaselinesThatCutTheBatchAsTheyLike) {
     const auto plan_with = [&](const std::vector<std::string>& more) {
         std::vector<std::string> arguments = {"plan",      example("models/resnet50.onnx"),

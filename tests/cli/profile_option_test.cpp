@@ -14,7 +14,7 @@
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
 #include "tests/cli/program.h"
-#include "tests/support/join_prices.h"
+#include "tests/support/fusion_prices.h"
 #include "tests/support/random_profile.h"
 
 namespace partita::tests {
@@ -107,8 +107,8 @@ TEST_F(ProfileOption, BelongsToThePlan) {
 
 TEST_F(ProfileOption, OfOtherPricesLeavesAPlanItsTasks) {
     const cost::Machine machine = cost::load_machine("cpu:2");
-    support::write_join_profile(folder() / "dear.sqlite", support::Joins::dear, machine);
-    support::write_join_profile(folder() / "cheap.sqlite", support::Joins::cheap, machine);
+    support::write_fusion_profile(folder() / "dear.sqlite", support::Fusions::dear, machine);
+    support::write_fusion_profile(folder() / "cheap.sqlite", support::Fusions::cheap, machine);
     for (const char* planned : {"dear.sqlite", "cheap.sqlite"}) {
         const Json summary_of_plan = summary(
             plan_mlp({"--mode", "training", "--searcher", "data-parallel", "--profile", planned}));

@@ -34,7 +34,8 @@ protected:
     /// Sends SIGINT as soon as stderr holds `text`.
     Outcome run_and_interrupt_at(std::string_view text, const std::vector<std::string>& arguments);
 
-    /// What the dynamic linker says of the files that it opens for it; it must end with exit code 0.
+    /// What the dynamic linker says of the files that it opens for it; it must end with exit code
+    /// 0.
     std::string libraries_of(const std::vector<std::string>& arguments);
 
     /// It must end as wrong usage (exit code 2), say that, and write nothing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executing plans with several processes on this host: what comes out, and that nobody waits for ever.
-// Started by mpirun, and by ourselves with the variables that torchrun sets.
+// Executing plans with several processes on this host: what comes out, and that nobody waits for
+// ever. Started by mpirun, and by ourselves with the variables that torchrun sets.
 #include <csignal>
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 
 #include "cost/machine/machine_file.h"
 #include "tests/cli/program.h"
-#include "tests/support/join_prices.h"
+#include "tests/support/fusion_prices.h"
 #include "tests/support/process.h"
 
 namespace partita::tests {
@@ -207,8 +207,8 @@ TEST_F(StoreRanks, NoticeAnotherPlan) {
 /// What is predicted is the business of rank 0.
 TEST_F(StoreRanks, MayKnowOtherPrices) {
     plan({"--batch", "8", "--mode", "training", "--searcher", "data-parallel"});
-    support::write_join_profile(folder() / "prices.sqlite", support::Joins::dear,
-                                cost::load_machine("cpu:2"));
+    support::write_fusion_profile(folder() / "prices.sqlite", support::Fusions::dear,
+                                  cost::load_machine("cpu:2"));
     const int port = free_port();
     const Arguments options = {"--iterations", "2"};
     const Arguments profile = {"--profile", (folder() / "prices.sqlite").string()};

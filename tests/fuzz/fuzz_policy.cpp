@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as what a policy file holds after the line of its digest, with the digest that they have: either an error
-// that the user can act on, or a policy that is written and read back as the same bytes.
+// Any bytes as what a policy file holds after the line of its digest, with the digest that they
+// have: either an error that the user can act on, or a policy that is written and read back as the
+// same bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

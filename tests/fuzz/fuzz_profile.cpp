@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a profile database: either an error that the user can act on, or rows that can all be read.
+// Any bytes as a profile database: either an error that the user can act on, or rows that can all
+// be read.
 #include <cstdint>
 #include <fstream>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a tensor of a data set: either an error that the user can act on, or a tensor with the bytes that its
-// shape says.
+// Any bytes as a tensor of a data set: either an error that the user can act on, or a tensor with
+// the bytes that its shape says.
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>

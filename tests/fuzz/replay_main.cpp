@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a fuzz target over every file of the folders on the command line, in order of name: the seeds
-// of tests/fuzz/corpus, among them every input that once broke something. Where libFuzzer is linked,
-// its own main() takes this one's place.
+// Runs a fuzz target over every file of the folders on the command line, in order of name: the
+// seeds of tests/fuzz/corpus, among them every input that once broke something. Where libFuzzer is
+// linked, its own main() takes this one's place.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workload files: the published ones come in whole, and bad ones are refused with the exact message.
+// Workload files: the published ones come in whole, and bad ones are refused with the exact
+// message.
 #include "importers/workload/workload.h"
 #include "base/files.h"
 

@@ -76,7 +76,7 @@ TEST(ActionSpace, SplitsAndChoosesHowAnIterationGoes) {
     bool shards = false;
     for (const Iteration& iteration : f.space.iterations()) {
         micro_batches = micro_batches || iteration.policy.micro_batches == 4;
-        shards = shards || iteration.home == search::Home::in_shards;
+        shards = shards || iteration.sharding == search::ParameterSharding::in_shards;
     }
     EXPECT_TRUE(micro_batches);
     EXPECT_TRUE(shards);

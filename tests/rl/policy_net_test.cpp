@@ -81,7 +81,8 @@ TEST_F(SmallSpace, GreedyIsTheMostProbableStepByStep) {
     EXPECT_NE(batch.choices[0].options[1], batch.choices[0].options[2]);
 }
 
-// If episodes are drawn with the probabilities that score() gives them, the mean of q / p is 1 for any q.
+// If episodes are drawn with the probabilities that score() gives them, the mean of q / p is 1 for
+// any q.
 TEST_F(SmallSpace, GroupsAreDrawnAsOftenAsTheirScoresSay) {
     PolicyNet drawn(NetOptions{.groups = 2, .prior = 0.3});
     PolicyNet other(NetOptions{.groups = 2, .prior = 0.3});

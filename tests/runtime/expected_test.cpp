@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values and extents at which ONNX's inference does not look, and that a kernel must not take as they come: it
-// refuses them, whatever is computed in front of it.
+// Values and extents at which ONNX's inference does not look, and that a kernel must not take as
+// they come: it refuses them, whatever is computed in front of it.
 #include "runtime/kernels/expected.h"
 
 #include <chrono>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Models as strangers make them: a conformance node test with attributes, operands and their contents changed, so
-// that a kernel meets what ONNX's inference lets pass. Without LibTorch, whose copy of protobuf is not ONNX's.
+// Models as strangers make them: a conformance node test with attributes, operands and their
+// contents changed, so that a kernel meets what ONNX's inference lets pass. Without LibTorch, whose
+// copy of protobuf is not ONNX's.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +30,9 @@ public:
     HostileModels(HostileModels&&) noexcept;
     HostileModels& operator=(HostileModels&&) noexcept;
 
-    /// One to three changes: an attribute, an element, an extent or a rank, an operand that is left out, an input
-    /// that becomes known when the model is read, the operator set. The same for the same index.
+    /// One to three changes: an attribute, an element, an extent or a rank, an operand that is left
+    /// out, an input that becomes known when the model is read, the operator set. The same for the
+    /// same index.
     [[nodiscard]] HostileModel mutant(int index) const;
 
 private:

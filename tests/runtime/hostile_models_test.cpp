@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutants of the conformance node tests end with a result or an error that names what is wrong: nothing that ONNX's
-// inference lets pass makes a kernel read beyond its operands, divide by zero or go on for ever.
+// Mutants of the conformance node tests end with a result or an error that names what is wrong:
+// nothing that ONNX's inference lets pass makes a kernel read beyond its operands, divide by zero
+// or go on for ever.
 //
-// PARTITA_HOSTILE_MUTANTS of each node test, 2 without; PARTITA_HOSTILE_CASE=test_topk:17 runs one of them alone, in
-// this process, and says what came of it.
+// PARTITA_HOSTILE_MUTANTS of each node test, 2 without; PARTITA_HOSTILE_CASE=test_topk:17 runs one
+// of them alone, in this process, and says what came of it.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,8 +84,9 @@ HostileResult import_and_run(const HostileModel& hostile) {
     return {};
 }
 
-/// Every op on the CPU for at most 5 s. Refused: InputError or UsageError. Failed: ATen's own refusal, or the end of
-/// the time. Too large: not run, for it has tensors of more than 64 MiB or does more than 1 GFLOP. Wrong: anything else that is thrown.
+/// Every op on the CPU for at most 5 s. Refused: InputError or UsageError. Failed: ATen's own
+/// refusal, or the end of the time. Too large: not run, for it has tensors of more than 64 MiB or
+/// does more than 1 GFLOP. Wrong: anything else that is thrown.
 HostileResult run(const HostileModel& model) {
     try {
         return import_and_run(model);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels on a device against the CPU: a graph runs there op after op, and each op then runs again on the
-// device, forward and backward, on the operands that it had. On the device operands lie as a kernel is
-// promised them: those that it reads on the host (KernelRow::on_host) on the CPU, all others on the device.
+// Kernels on a device against the CPU: a graph runs there op after op, and each op then runs again
+// on the device, forward and backward, on the operands that it had. On the device operands lie as a
+// kernel is promised them: those that it reads on the host (KernelRow::on_host) on the CPU, all
+// others on the device.
 //
 //     CPU      x ─▶ Conv ─▶ y ─▶ Relu ─▶ z        results and gradients of each op must be the same:
 //     device   x ─▶ Conv    y ─▶ Relu             where they lie, type, shape and values
@@ -26,16 +27,16 @@ class KernelAudit {
 public:
     explicit KernelAudit(at::Device device) : device_(device) {}
 
-    /// Every op of the graph, which must run on the CPU. What differs fails the test and names op and
-    /// `name`. `inputs`: on the CPU, in order of the Input ops.
+    /// Every op of the graph, which must run on the CPU. What differs fails the test and names op
+    /// and `name`. `inputs`: on the CPU, in order of the Input ops.
     void run(const graph::OpGraph& graph, std::span<const at::Tensor> inputs,
              const SourceValue& source, const std::string& name);
 
     [[nodiscard]] std::size_t ops() const { return ops_; }
     [[nodiscard]] std::size_t backwards() const { return backwards_; }
     [[nodiscard]] const std::set<std::string>& types() const { return types_; }
-    /// What made the host wait for a pretend GPU, and in which graph; by operator, "Unique" or "Unique
-    /// backward".
+    /// What made the host wait for a pretend GPU, and in which graph; by operator, "Unique" or
+    /// "Unique backward".
     [[nodiscard]] const std::map<std::string, std::string>& waits() const { return waits_; }
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kernel on a device that is no CPU (kernel_audit.h): all ops of the ONNX conformance node tests that
-// the CPU passes, of the runnable models, and of a few operators that these leave out.
+// Every kernel on a device that is no CPU (kernel_audit.h): all ops of the ONNX conformance node
+// tests that the CPU passes, of the runnable models, and of a few operators that these leave out.
 //
 //     pretend GPU  on any machine; also: nothing waits for the device but what is listed here
 //     cuda:0      where there is a GPU; otherwise its one test says that it is skipped

@@ -23,7 +23,7 @@ public:
           base_(plan::whole_ops(std::vector<int>(space.problem().graph().op_count(), 0),
                                 space.problem().policy())),
           state_(space.table(), base_),
-          draft_(space),
+          builder_(space),
           chosen_(base_.ops.size()) {}
 
     Enumerated run() {
@@ -48,10 +48,10 @@ private:
     }
 
     void evaluate() {
-        draft_.start(state_);
-        for (const OpId op : space_.computing()) draft_.set(op, chosen_[op.index()]);
+        builder_.start(state_);
+        for (const OpId op : space_.computing()) builder_.set(op, chosen_[op.index()]);
         plan::Strategy strategy = base_;
-        if (draft_.finish(changes_)) apply(changes_, space_.table(), strategy);
+        if (builder_.finish(changes_)) apply(changes_, space_.table(), strategy);
         const plan::Evaluation evaluation = evaluator_->evaluate(strategy);
         if (++result_.strategies == 1 || evaluation.better_than(result_.best)) {
             result_.best = evaluation;
@@ -62,7 +62,7 @@ private:
     std::unique_ptr<plan::Evaluator> evaluator_;
     plan::Strategy base_;  ///< everything on the first device
     State state_;
-    Draft draft_;
+    ProposalBuilder builder_;
     Changes changes_;
     std::vector<ConfigId> chosen_;
     Enumerated result_;

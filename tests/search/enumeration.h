@@ -24,8 +24,8 @@ Enumerated enumerate(SearchSpace& space);
 /// convolutions of all positions; without Relu.
 graph::OpGraph lenet();
 
-/// Two steps of a recurrent layer with a shared weight: word -> Gather -> Add(MatMul(state)) -> ...,
-/// then the product with the dictionary. Hidden size 64, 512 words, a batch of 16.
+/// Two steps of a recurrent layer with a shared weight: word -> Gather -> Add(MatMul(state)) ->
+/// ..., then the product with the dictionary. Hidden size 64, 512 words, a batch of 16.
 graph::OpGraph two_step_rnn();
 
 }  // namespace partita::search

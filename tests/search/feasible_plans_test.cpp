@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// No lower bound is above a feasible plan. Plans are drawn first and memory is cut down to what they need, to
-// the byte, so that whatever a bound believes about memory is put to the test: unequal devices, uneven parts,
-// parameters that are updated elsewhere, parts that just fit.
+// No lower bound is above a feasible plan. Plans are drawn first and memory is cut down to what
+// they need, to the byte, so that whatever a bound believes about memory is put to the test:
+// unequal devices, uneven parts, parameters that are updated elsewhere, parts that just fit.
 //
 // PARTITA_BOUND_CASES: how many are drawn; the default is quick.
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ int cases() {
     return asked == nullptr ? 300 : std::stoi(asked);
 }
 
-/// Devices up to 100 times as fast as others, with launches that take next to nothing, so that every
-/// element counts; links that are quick or slow.
+/// Devices up to 100 times as fast as others, with launches that take next to nothing, so that
+/// every element counts; links that are quick or slow.
 cost::Machine unequal_machine(Random& random) {
     const int count = 1 + draw(random, draw(random, 2) == 0 ? 3 : 6);
     const cost::Machine equal = plan::switched_machine(count);
@@ -90,8 +90,8 @@ graph::Attributes every_fourth() {
     return window;
 }
 
-/// One to three layers whose weights are larger than what flows between them, so that memory is weights;
-/// extents that few degrees divide.
+/// One to three layers whose weights are larger than what flows between them, so that memory is
+/// weights; extents that few degrees divide.
 graph::OpGraph heavy_network(Random& random) {
     plan::NetworkBuilder build;
     const auto extent = [&] { return std::int64_t{1 + draw(random, 7)}; };
@@ -241,8 +241,8 @@ void expect_bound_below_a_plan_that_just_fits(std::uint64_t seed) {
                                              << plan::text_of(problem, drawn->strategy);
 }
 
-/// What a searcher finds is not below the bound, and what it proves to be the best is no slower than a plan that
-/// is known.
+/// What a searcher finds is not below the bound, and what it proves to be the best is no slower
+/// than a plan that is known.
 void expect_sound_searches(std::uint64_t seed) {
     const std::optional<JustFitting> drawn = draw_just_fitting(seed);
     if (!drawn) return;
@@ -264,7 +264,8 @@ void expect_sound_searches(std::uint64_t seed) {
     }
 }
 
-/// A slow device with much memory and a quick one with little, joined by links that take next to nothing.
+/// A slow device with much memory and a quick one with little, joined by links that take next to
+/// nothing.
 cost::Machine slow_and_quick(Bytes slow, Bytes quick) {
     const cost::Machine equal = plan::switched_machine(2);
     std::vector<cost::Device> devices(equal.devices().begin(), equal.devices().end());
@@ -282,8 +283,8 @@ cost::Machine slow_and_quick(Bytes slow, Bytes quick) {
     return {"unequal", std::move(devices), {"switch"}, std::move(links)};
 }
 
-// Three samples in two parts: 8 MB for the slow device, 4 MB for the quick one, which half of 12 MB would not
-// fit.
+// Three samples in two parts: 8 MB for the slow device, 4 MB for the quick one, which half of 12 MB
+// would not fit.
 TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
     plan::NetworkBuilder build;
     const graph::TensorId x = build.source("x", graph::TensorRole::input, {3, 100, 1000});
@@ -317,7 +318,8 @@ void expect_bound_below(const Problem& problem, const Strategy& strategy) {
 
 constexpr std::int64_t kLong = 1'000'000;
 
-// Nothing is sent, and nobody waits: two products that only a tensor without elements joins run side by side.
+// Nothing is sent, and nobody waits: two products that only a tensor without elements joins run
+// side by side.
 TEST(LowerBound, KnowsThatNobodyWaitsForATensorWithoutElements) {
     plan::NetworkBuilder build;
     const graph::TensorId x = build.source("x", graph::TensorRole::input, {kLong, 1});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every example model, split by data-parallel and by expert over 8 and 32 GPUs, lowers to a task graph
-// whose tasks all run; in inference, and in training in four micro-batches, as a pipeline too.
+// Every example model, split by data-parallel and by expert over 8 and 32 GPUs, lowers to a task
+// graph whose tasks all run; in inference, and in training in four micro-batches, as a pipeline
+// too.
 #include <gtest/gtest.h>
 
 #include <string>

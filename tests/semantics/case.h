@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One op whose splits are checked, from a conformance node test of ONNX or from a line of cases.txt.
+// One op whose splits are checked, from a conformance node test of ONNX or from a line of
+// cases.txt.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The factor table against the operators' meaning: every splittable factor of every op, in every
-// legal degree of 2 to 4, and pairs of factors. part_op() says what each part runs; the evaluator of
-// the onnx package runs the parts and the whole, and check_parts.py compares them.
+// legal degree of 2 to 4, and pairs of factors. part_op() says what each part runs; the evaluator
+// of the onnx package runs the parts and the whole, and check_parts.py compares them.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -12,8 +12,8 @@ namespace {
 constexpr std::pair<int, int> kPairs[] = {{2, 2}, {3, 2}, {2, 3}, {4, 2}, {2, 4},
                                           {3, 3}, {4, 3}, {3, 4}, {4, 4}};
 
-/// Whether the factor, split already in `parts`, may be split so: 7 in 2 is 4|3, and then 3 is legal
-/// for the second part only.
+/// Whether the factor, split already in `parts`, may be split so: 7 in 2 is 4|3, and then 3 is
+/// legal for the second part only.
 bool is_legal(const graph::OpRule& rule, const FactorSplit& split, std::int64_t parts = 1) {
     const graph::Factor& factor = rule.factors[static_cast<std::size_t>(split.factor)];
     if (!factor.splittable || !graph::is_legal_degree(factor.extent, parts)) return false;

@@ -45,7 +45,8 @@ private:
     bool is_over_ = false;
 };
 
-/// Arguments that start so many ranks of a program; as root, and on fewer cores, too. `mpirun`: the program.
+/// Arguments that start so many ranks of a program; as root, and on fewer cores, too. `mpirun`: the
+/// program.
 std::vector<std::string> mpirun_arguments(const std::string& mpirun, int ranks);
 /// Its process of that rank; -1: there is none.
 pid_t process_of_rank(pid_t mpirun, int rank);

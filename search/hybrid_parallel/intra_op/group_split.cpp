@@ -57,7 +57,8 @@ private:
     static constexpr int kMostRounds = 3;
     static constexpr int kProductsAhead = 4;
     static constexpr std::size_t kOpsAhead = 80;
-    /// A tensor that more ops read is left out: looking at all of them from each would be quadratic.
+    /// A tensor that more ops read is left out: looking at all of them from each would be
+    /// quadratic.
     static constexpr std::size_t kMostReaders = 128;
 
     [[nodiscard]] bool is_source(OpId id) const {

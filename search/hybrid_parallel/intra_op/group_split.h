@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a group of equal devices shares each op: split along one factor, or repeated. The time that is
-// made small is the sum of
+// How a group of equal devices shares each op: split along one factor, or repeated. The time that
+// is made small is the sum of
 //
 //     the largest part's computation, of every op
 //     what brings every tensor from the form in which it arises to the forms that its readers need
@@ -17,9 +17,9 @@
 // First op by op in order of the data; then in sweeps, one op at a time beside its neighbours; then
 // from each matrix product on, its axis and that of all ops up to a few products further together.
 // Optimal: no, a local optimum. Time: O(sweeps * ops * factors * neighbours).
-// Source: Shoeybi et al., Megatron-LM, 2019, section 3; Krizhevsky, One weird trick for parallelizing
-// convolutional neural networks, 2014; Korthikanti et al., Reducing Activation Recomputation, 2022;
-// the cost of a configuration as in Jia et al., OptCNN, ICML 2018, section 5.
+// Source: Shoeybi et al., Megatron-LM, 2019, section 3; Krizhevsky, One weird trick for
+// parallelizing convolutional neural networks, 2014; Korthikanti et al., Reducing Activation
+// Recomputation, 2022; the cost of a configuration as in Jia et al., OptCNN, ICML 2018, section 5.
 #pragma once
 
 #include <vector>

@@ -23,7 +23,7 @@ constexpr std::int64_t kFewestSteps = 50;  ///< of an ascent; larger graphs: the
 
 Time load_bound(const plan::Problem& problem, Time known) {
     if (static_cast<std::size_t>(problem.device_count()) > kMostMaskDevices) return known;
-    Groups groups = make_groups(problem, Grouping::required_only);
+    OpGroups groups = make_groups(problem, Grouping::required_only);
     if (!groups.conflict.empty()) return known;
     const LoadProblem load = make_load_problem(GroupGraph(problem, std::move(groups)));
     LoadTreeOptions options;

@@ -125,7 +125,8 @@ bool LoadMasks::propagate(std::span<DeviceMask> masks, std::int64_t target) {
     return packs(masks);
 }
 
-/// Things of at least some length, those that must go to devices of the main kind: are there places for all?
+/// Things of at least some length, those that must go to devices of the main kind: are there places
+/// for all?
 bool LoadMasks::packs(std::span<const DeviceMask> masks) {
     std::int64_t most = 0;
     for_devices(main_devices_,

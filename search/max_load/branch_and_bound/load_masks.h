@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What follows from devices that vertices of a load graph may not use, when no load may reach a target and
-// every device must hold what lies on it. Let the load of a device that is certain be the time of the vertices
-// that can go nowhere else, and the cost of the nets that hold one of these and a vertex that cannot come here:
+// What follows from devices that vertices of a load graph may not use, when no load may reach a
+// target and every device must hold what lies on it. Let the load of a device that is certain be
+// the time of the vertices that can go nowhere else, and the cost of the nets that hold one of
+// these and a vertex that cannot come here:
 //
 //     v is excluded from d   when d's certain load, with v and the nets that v would cut for certain, is too much
 //     v is forced to d       when d's certain load, with the nets that are cut if v is elsewhere, is too much
@@ -33,8 +34,8 @@ public:
     /// Per device the load that is certain, after propagate().
     [[nodiscard]] std::span<const std::int64_t> loads() const { return load_; }
 
-    /// Per device the first that is interchangeable with it: of one kind, nothing fixed on either, and the
-    /// same vertices excluded.
+    /// Per device the first that is interchangeable with it: of one kind, nothing fixed on either,
+    /// and the same vertices excluded.
     void find_twins(std::span<const DeviceMask> masks, std::vector<std::size_t>& twins) const;
 
 private:

@@ -22,7 +22,8 @@ bool has(DeviceMask mask, std::size_t d) {
     return ((mask >> d) & 1U) != 0;
 }
 
-/// To an integer that leaves room for sums of products, as in work_bound.cpp. Less than the price is sound.
+/// To an integer that leaves room for sums of products, as in work_bound.cpp. Less than the price
+/// is sound.
 std::int64_t whole_price(double price, double scale) {
     return static_cast<std::int64_t>(std::clamp(price * scale, 0.0, 0x1.0p60));
 }
@@ -285,7 +286,8 @@ double LoadRelaxation::ascend(const LoadNode& node, int steps, LoadPrices& price
     return best;
 }
 
-/// Down to multiples of 2^-bits, so that flows still add up to nothing and stay within what their net costs.
+/// Down to multiples of 2^-bits, so that flows still add up to nothing and stay within what their
+/// net costs.
 void LoadRelaxation::set_integers(const LoadPrices& prices) {
     const double scale = std::ldexp(1.0, bits_);
     for (std::size_t i = 0; i < weight_.size(); ++i) {

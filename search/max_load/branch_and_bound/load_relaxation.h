@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What no assignment of a load graph's vertices to the devices they may still use can beat. Let x[v][d] in
-// {0, 1} say that v lies on d, t[v][d] and b[v] its time and bytes, c[n] the cost of net n. The program
+// What no assignment of a load graph's vertices to the devices they may still use can beat. Let
+// x[v][d] in {0, 1} say that v lies on d, t[v][d] and b[v] its time and bytes, c[n] the cost of net
+// n. The program
 //
 //     minimise T   with   sum_d x[v][d] = 1,   sum_v b[v] x[v][d] <= C[d],
 //                         sum_v t[v][d] x[v][d] + sum_n c[n] y[n][d] <= T,
 //                         y[n][d] >= x[p][d] - x[q][d]   for all pins p, q of n, where d communicates
 //
-// has this dual bound, for any weights w[d] >= 0 (not all 0), byte prices z[d] >= 0 and flows f[n][p][d] over
-// the pins p of a net that add up to 0 or less, their positive ones to c[n] w[d] at most:
+// has this dual bound, for any weights w[d] >= 0 (not all 0), byte prices z[d] >= 0 and flows
+// f[n][p][d] over the pins p of a net that add up to 0 or less, their positive ones to c[n] w[d] at
+// most:
 //
 //     T  >=  ( sum_v min_d r[v][d]  -  sum_d z[d] C[d] ) / sum_d w[d],
 //     r[v][d]  =  w[d] t[v][d] + z[d] b[v] + sum_{n with pin v} f[n][v][d]
 //
-// since what a net costs is at least what flows from its pins on d to those elsewhere. Poor prices cost
-// tightness, never soundness: they are found in floating point, and the bound follows from them in 128-bit
-// integers. With r[v][d] in place of the smallest, it bounds the plans with v on d.
+// since what a net costs is at least what flows from its pins on d to those elsewhere. Poor prices
+// cost tightness, never soundness: they are found in floating point, and the bound follows from
+// them in 128-bit integers. With r[v][d] in place of the smallest, it bounds the plans with v on d.
 //
-// Where the largest load is to be less than a target, more rows of the kind of the second follow, and are used
-// in the same way: search/max_load/branch_and_bound/load_rows.h.
+// Where the largest load is to be less than a target, more rows of the kind of the second follow,
+// and are used in the same way: search/max_load/branch_and_bound/load_rows.h.
 //
-// Prices: ascent along averaged subgradients, steps as long as they would have to be to reach the target.
-// Source: weak duality; Barahona, Anbil, Math. Prog. 87(3), 2000, doi:10.1007/s101070050002 (averages);
-// Polyak, USSR Comput. Math. 9(3), 1969, doi:10.1016/0041-5553(69)90061-5 (steps).
+// Prices: ascent along averaged subgradients, steps as long as they would have to be to reach the
+// target.
+// Source: weak duality; Barahona, Anbil, Math. Prog. 87(3), 2000, doi:10.1007/s101070050002
+// (averages); Polyak, USSR Comput. Math. 9(3), 1969, doi:10.1016/0041-5553(69)90061-5 (steps).
 // Time: pins * devices per step, some ns each. Threads: one object per thread.
 #pragma once
 
@@ -61,18 +64,19 @@ public:
     /// `problem` must outlive it; it has at most kMostMaskDevices devices.
     explicit LoadRelaxation(const LoadProblem& problem);
 
-    /// Only assignments with a largest load less than that count from now on. Prices of other targets do not
-    /// fit afterwards.
+    /// Only assignments with a largest load less than that count from now on. Prices of other
+    /// targets do not fit afterwards.
     void set_target(std::int64_t target);
 
     /// Weights by how much there is to do, no flows.
     [[nodiscard]] LoadPrices start() const;
 
-    /// Betters prices for this node, in so many steps or until the bound reaches the target. Returns the bound
-    /// in floating point, of the best prices seen, which `prices` then holds.
+    /// Betters prices for this node, in so many steps or until the bound reaches the target.
+    /// Returns the bound in floating point, of the best prices seen, which `prices` then holds.
     double ascend(const LoadNode& node, int steps, LoadPrices& prices);
 
-    /// Do these prices prove that no assignment within the masks that fits the memory is below the target?
+    /// Do these prices prove that no assignment within the masks that fits the memory is below the
+    /// target?
     [[nodiscard]] bool prunes(const LoadNode& node, const LoadPrices& prices);
 
     /// After prunes(): do the same prices prove it of assignments with v on d?

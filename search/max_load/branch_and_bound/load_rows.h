@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of a load relaxation (search/max_load/branch_and_bound/load_relaxation.h): how much each vertex counts on each device, and how
-// much that may add up to there. Row 0 is the time itself. The others count in whole units of some length s,
-// rounded down on both sides (Chvatal-Gomory):
+// Rows of a load relaxation (search/max_load/branch_and_bound/load_relaxation.h): how much each
+// vertex counts on each device, and how much that may add up to there. Row 0 is the time itself.
+// The others count in whole units of some length s, rounded down on both sides (Chvatal-Gomory):
 //
 //     load allowed 10, s = 3, things of 3.3     row 0   3.3 x <= 10     row 1   3 x <= 9
 //                     things of 2               row 0   2 x <= 10       row 1   nothing
 //
-// What lies on a device for certain is taken from what it allows before that is rounded. Of all lengths that
-// occur, those are used that leave the least room for what is still to be placed.
+// What lies on a device for certain is taken from what it allows before that is rounded. Of all
+// lengths that occur, those are used that leave the least room for what is still to be placed.
 // Source: Chvatal, Discrete Math. 4(4), 1973, doi:10.1016/0012-365X(73)90167-2.
 #pragma once
 
@@ -30,7 +30,8 @@ public:
 
     explicit LoadRows(const LoadProblem& problem);
 
-    /// Of a node of a search: loads less than or equal to `limit`, `masks` and certain loads as in LoadNode.
+    /// Of a node of a search: loads less than or equal to `limit`, `masks` and certain loads as in
+    /// LoadNode.
     void set(std::span<const std::uint64_t> masks, std::span<const std::int64_t> loads,
              std::int64_t limit);
 

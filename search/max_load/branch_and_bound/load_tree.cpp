@@ -119,7 +119,8 @@ void LoadTree::find_candidates(const std::vector<DeviceMask>& masks) {
     candidates_.resize(kept);
 }
 
-/// The devices that v may go to without an immediate contradiction, and how much is left of the tree then.
+/// The devices that v may go to without an immediate contradiction, and how much is left of the
+/// tree then.
 double LoadTree::try_vertex(const std::vector<DeviceMask>& masks, std::size_t v,
                             DeviceMask& possible) {
     const auto freedom = [](const std::vector<DeviceMask>& of) {

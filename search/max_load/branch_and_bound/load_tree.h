@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branch and bound over assignments of a load graph (search/max_load/model/load_graph.h) whose largest load is less than a
-// target. A node says which devices every vertex may still use:
+// Branch and bound over assignments of a load graph (search/max_load/model/load_graph.h) whose
+// largest load is less than a target. A node says which devices every vertex may still use:
 //
 //     propagate   what is fixed already, with one more vertex or one more cut net, would reach the target, or
 //                 not fit the memory: exclude, or force

@@ -51,7 +51,8 @@ std::vector<std::int32_t> blocks_of(const PieceGraph& graph, std::vector<std::in
     return places;
 }
 
-/// How many blocks are worth their time: every pair of ends is looked at, and for every end all nets.
+/// How many blocks are worth their time: every pair of ends is looked at, and for every end all
+/// nets.
 std::size_t most_blocks(const PieceGraph& graph, const PieceDevices& devices) {
     double pins = 1;
     for (const PieceNet& net : graph.nets) pins += 1 + static_cast<double>(net.others.size());

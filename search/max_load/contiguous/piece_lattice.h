@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ideals of a piece graph: sets of vertices that hold all predecessors of what they hold. Contiguous
-// pieces are the differences of a rising sequence of ideals. What is kept is the covering relation, which
-// vertex can be taken away and which ideal that leaves, and not the sets:
+// The ideals of a piece graph: sets of vertices that hold all predecessors of what they hold.
+// Contiguous pieces are the differences of a rising sequence of ideals. What is kept is the
+// covering relation, which vertex can be taken away and which ideal that leaves, and not the sets:
 //
 //     a ─▶ b          {}  ◀─a─  {a}  ◀─b─  {a b}  ◀─c─  {a b c}
 //     a ─▶ c                         ◀─c─  {a c}  ◀─b─┘
 //
-// Ideals are numbered by size, so that those of one size (a level) follow one another, the empty one first.
-// Memory: 8 bytes for each covering pair; sets of two levels while it is made.
+// Ideals are numbered by size, so that those of one size (a level) follow one another, the empty
+// one first. Memory: 8 bytes for each covering pair; sets of two levels while it is made.
 // Time: O(covering pairs * vertices / 64).
 #pragma once
 

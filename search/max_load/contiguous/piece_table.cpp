@@ -35,8 +35,8 @@ PieceTable::PieceTable(const PieceGraph& graph, const PieceDevices& devices, Pie
 
 PieceTable::~PieceTable() = default;
 
-/// A vertex weighs its time on its best kind. Of other kinds, a unit of time does at most as much weight as
-/// of the vertex for which it is best.
+/// A vertex weighs its time on its best kind. Of other kinds, a unit of time does at most as much
+/// weight as of the vertex for which it is best.
 void PieceTable::find_speeds() {
     std::vector<double> speed(graph_.kinds, 0);
     for (std::size_t v = 0; v < graph_.size; ++v) {

@@ -4,20 +4,22 @@
 //
 //     best[J][s] = min over ideals I in J and kinds k of  max(best[I][s - one device of k], load_k(J \ I))
 //
-// s counts the devices used (search/max_load/model/piece_devices.h). Ideals are treated level by level; those of a level are
-// independent of each other, so threads share them and the result is the same with any number. For each
-// J the ideals below are walked depth first, taking one vertex away at a time and never one of a higher
-// number than the last, which meets each of them once; the load of what was taken away is kept along:
+// s counts the devices used (search/max_load/model/piece_devices.h). Ideals are treated level by
+// level; those of a level are independent of each other, so threads share them and the result is
+// the same with any number. For each J the ideals below are walked depth first, taking one vertex
+// away at a time and never one of a higher number than the last, which meets each of them once; the
+// load of what was taken away is kept along:
 //
 //     J ──7──▶ ──4──▶ I = J \ {7 4}: load({7 4}) from load({7}) by the pins of 4
 //
-// Nothing is kept per pair of ideals. A walk turns back where time and nets that reach outside J, which
-// only grow, are above the limit on every kind. An ideal is left out where the devices that are used, or
-// those that are left, could not do its work, or the rest, within the limit.
+// Nothing is kept per pair of ideals. A walk turns back where time and nets that reach outside J,
+// which only grow, are above the limit on every kind. An ideal is left out where the devices that
+// are used, or those that are left, could not do its work, or the rest, within the limit.
 //
 // Optimal: among plans whose pieces are differences of these ideals, and at most `limit`.
 // Memory: (states + 1) * 8 bytes per ideal, and the lattice.
-// Source: Tarnawski et al., NeurIPS 2020, section 4. Differs: loads along the walk instead of per pair.
+// Source: Tarnawski et al., NeurIPS 2020, section 4. Differs: loads along the walk instead of per
+// pair.
 #pragma once
 
 #include <cstddef>

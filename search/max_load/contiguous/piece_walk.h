@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ideals below one, each once, with the load of what lies between: the inner loop of PieceTable.
+// The ideals below one, each once, with the load of what lies between: the inner loop of
+// PieceTable.
 // Threads: one walk belongs to one thread; what it reads is shared.
 #pragma once
 
@@ -21,9 +22,9 @@ public:
     PieceWalk(const PieceGraph& graph, const PieceDevices& devices, const PieceLattice& lattice,
               const PieceIncidence& incidence);
 
-    /// Calls visit(below, loads) for each ideal below `top` to which a piece from there may cost a device at
-    /// most `limit` with more vertices, loads per kind, kNever where it does not fit; until it returns
-    /// false. Returns the number of calls.
+    /// Calls visit(below, loads) for each ideal below `top` to which a piece from there may cost a
+    /// device at most `limit` with more vertices, loads per kind, kNever where it does not fit;
+    /// until it returns false. Returns the number of calls.
     template <class Visit>
     std::int64_t below(std::size_t top, std::int64_t limit, Visit visit) {
         start(top);

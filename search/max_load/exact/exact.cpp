@@ -20,16 +20,14 @@ namespace {
 
 constexpr std::int64_t kOperationsPerStep = 100'000'000;
 
-constexpr std::int64_t kFirstTurn = 2'000'000'000;  ///< operations that the first targets have
-constexpr std::int64_t kMoreTime = 4;
 constexpr double kTreeShare = 0.3;  ///< of a limit of time, where HiGHS follows
 constexpr std::uint64_t kSeeds = std::uint64_t{1} << 31U;  ///< that HiGHS knows
 
 // Targets, as shares of the way from the bound to the value.
-constexpr double kFirstShare = 0.5;
 constexpr double kLeastShare = 0.02;
-constexpr double kLess = 4;  ///< after a target that took too long
-constexpr double kMore = 2;  ///< after one that was proven
+constexpr double kLess = 4;            ///< after a target that took too long
+constexpr double kMore = 2;            ///< after one that was proven
+constexpr std::int64_t kMoreTime = 4;  ///< after the lowest took too long
 
 /// Below a 1e5th of the value between them, nothing is asked but for the value itself.
 constexpr std::int64_t kFinest = 100'000;
@@ -44,31 +42,35 @@ std::int64_t beyond_all_loads(const LoadProblem& problem) {
 
 }  // namespace
 
+std::int64_t TargetSchedule::target(std::int64_t bound, std::int64_t value) const {
+    const std::int64_t gap = value - bound;
+    if (gap <= value / kFinest) return value;
+    const auto way = static_cast<std::int64_t>(share_ * static_cast<double>(gap));
+    return bound + std::max<std::int64_t>(1, way);
+}
+
+void TargetSchedule::took_too_long() {
+    share_ /= kLess;
+    if (share_ >= kLeastShare) return;
+    share_ = 1;
+    operations_ *= kMoreTime;
+}
+
+void TargetSchedule::was_proven() {
+    share_ = std::min(1.0, share_ * kMore);
+}
+
 Exact::Exact(ExactOptions options) : options_(options) {}
 
 Exact::~Exact() = default;
 
 Status Exact::step(Engine& engine) {
-    if (!tree_) return begin(engine);
-    if (for_highs_) return ask_highs(engine);
-    spent_ += kOperationsPerStep;
-    left_ -= kOperationsPerStep;
-    if (tree_->advance(kOperationsPerStep)) return end_target(engine);
-    if (tree_is_over(engine)) return end_tree();
-    return left_ > 0 ? Status::in_progress : give_way(engine);
-}
-
-/// Its share of the budget is spent.
-bool Exact::tree_is_over(const Engine& engine) const {
-    const std::optional<Duration> left = engine.time_left();
-    if (!left) return spent_ >= options_.operations;
-    const std::chrono::duration<double> given = time_given_;
-    return with_highs_ && *left <= (1 - kTreeShare) * given;
-}
-
-Status Exact::end_tree() {
-    for_highs_ = with_highs_;
-    return with_highs_ ? Status::in_progress : Status::found;
+    switch (stage_) {
+    case Stage::begin: return begin(engine);
+    case Stage::tree: return look_further(engine);
+    case Stage::highs: return ask_highs(engine);
+    }
+    return Status::found;
 }
 
 Status Exact::begin(Engine& engine) {
@@ -87,21 +89,47 @@ Status Exact::start(Engine& engine) {
     beyond_ = beyond_all_loads(load_);
     bound_ = engine.lower_bound().raw();
     tree_ = std::make_unique<LoadTree>(load_);
-    turn_ = kFirstTurn;
-    share_ = kFirstShare;
     time_given_ = engine.time_left().value_or(Duration{0});
-    const ExactEngine asked = engine.options().exact_engine;
-    with_highs_ = asked != ExactEngine::own && !highs_version().text.empty();
-    if (with_highs_ && !fits_milp(load_)) {
-        with_highs_ = false;
-        engine.note("exact: too large for HiGHS, which was not asked.");
-    }
-    for_highs_ = with_highs_ && asked == ExactEngine::highs;
-    return aim(engine);
+    choose_solvers(engine);
+    return next_target(engine);
 }
 
-/// The next target, or the end.
-Status Exact::aim(Engine& engine) {
+void Exact::choose_solvers(Engine& engine) {
+    const ExactEngine asked = engine.options().exact_engine;
+    highs_follows_ = asked != ExactEngine::own && !highs_version().text.empty();
+    if (highs_follows_ && !fits_milp(load_)) {
+        highs_follows_ = false;
+        engine.note("exact: too large for HiGHS, which was not asked.");
+    }
+    stage_ = highs_follows_ && asked == ExactEngine::highs ? Stage::highs : Stage::tree;
+}
+
+Status Exact::look_further(Engine& engine) {
+    spent_ += kOperationsPerStep;
+    left_ -= kOperationsPerStep;
+    if (tree_->advance(kOperationsPerStep)) return end_target(engine);
+    if (tree_is_over(engine)) return end_tree();
+    if (left_ > 0) return Status::in_progress;
+    schedule_.took_too_long();
+    return next_target(engine);
+}
+
+/// Its share of the budget is spent.
+bool Exact::tree_is_over(const Engine& engine) const {
+    const std::optional<Duration> left = engine.time_left();
+    if (!left) return spent_ >= options_.operations;
+    const std::chrono::duration<double> given = time_given_;
+    return highs_follows_ && *left <= (1 - kTreeShare) * given;
+}
+
+Status Exact::end_tree() {
+    if (!highs_follows_) return Status::found;
+    stage_ = Stage::highs;
+    return Status::in_progress;
+}
+
+/// Or the end: bound and value have met.
+Status Exact::next_target(Engine& engine) {
     const plan::Evaluation* best = engine.best_evaluation();
     const bool feasible = best != nullptr && best->feasible();
     const std::int64_t value = feasible ? best->value.raw() : beyond_;
@@ -110,22 +138,10 @@ Status Exact::aim(Engine& engine) {
         engine.note("exact: no placement fits the memory (all tried).");
         return Status::found;
     }
-    const std::int64_t gap = value - bound_;
-    const auto way = static_cast<std::int64_t>(share_ * static_cast<double>(gap));
-    target_ = gap > value / kFinest ? bound_ + std::max<std::int64_t>(1, way) : value;
-    left_ = turn_;
+    target_ = schedule_.target(bound_, value);
+    left_ = schedule_.operations();
     tree_->look_below(target_);
     return Status::in_progress;
-}
-
-/// To a lower target; from the lowest to the highest, with more time.
-Status Exact::give_way(Engine& engine) {
-    share_ /= kLess;
-    if (share_ < kLeastShare) {
-        share_ = 1;
-        turn_ *= kMoreTime;
-    }
-    return aim(engine);
 }
 
 void Exact::offer(Engine& engine, const std::vector<std::int32_t>& devices) {
@@ -148,8 +164,8 @@ MilpOptions Exact::highs_options(const Engine& engine) const {
     return options;
 }
 
-/// Once; twice where no plan fitted before. What is left of a time limit then, for HiGHS looks at the clock only
-/// now and then, is for the tree.
+/// Once; twice where no plan fitted before. What is left of a time limit then, for HiGHS looks at
+/// the clock only now and then, is for the tree.
 Status Exact::ask_highs(Engine& engine) {
     const auto feasible = [&] { return engine.best_evaluation()->feasible(); };
     const bool was_feasible = feasible();
@@ -161,7 +177,8 @@ Status Exact::ask_highs(Engine& engine) {
     }
     const MilpStatus status = answer.result.status;
     if (status == MilpStatus::optimal && !was_feasible && feasible()) return Status::in_progress;
-    with_highs_ = for_highs_ = false;
+    highs_follows_ = false;
+    stage_ = Stage::tree;
     return status == MilpStatus::stopped && engine.time_left() ? Status::in_progress
                                                                : Status::found;
 }
@@ -171,11 +188,11 @@ Status Exact::end_target(Engine& engine) {
         offer(engine, *devices);
     } else {
         bound_ = target_;
-        share_ = std::min(1.0, share_ * kMore);
+        schedule_.was_proven();
         if (target_ < beyond_)
             engine.raise_lower_bound(Time(bound_), "all placements below it, excluded by exact");
     }
-    return aim(engine);
+    return next_target(engine);
 }
 
 void check_exact_engine(ExactEngine engine) {

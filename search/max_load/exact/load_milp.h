@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The least largest load of a load problem (search/max_load/model/load_graph.h) as a mixed-integer linear program. x[v][d]
-// says that v lies on d; on a device d that communicates some[n][d] that net n has a pin there, and all[n][d]
-// that it has no pin elsewhere:
+// The least largest load of a load problem (search/max_load/model/load_graph.h) as a mixed-integer
+// linear program. x[v][d] says that v lies on d; on a device d that communicates some[n][d] that
+// net n has a pin there, and all[n][d] that it has no pin elsewhere:
 //
 //     minimise T   with   sum_d x[v][d] = 1,   sum_v b[v] x[v][d] <= C[d],
 //                         sum_v t[v][d] x[v][d] + sum_n c[n] (some[n][d] - all[n][d]) <= T,
 //                         all[n][d] <= x[p][d] <= some[n][d]   for all pins p of n
 //
-// Of two pins all[n][d] = x[p][d] + x[q][d] - some[n][d]. Only x must be whole numbers: some and all then are
-// by themselves. Devices of a kind may change names: the heaviest vertex may only go to the first of them, the
-// next one to the first two, and so on, which some best placement satisfies.
+// Of two pins all[n][d] = x[p][d] + x[q][d] - some[n][d]. Only x must be whole numbers: some and
+// all then are by themselves. Devices of a kind may change names: the heaviest vertex may only go
+// to the first of them, the next one to the first two, and so on, which some best placement
+// satisfies.
 //
-// T counts in units of the limit, so that tolerances of a solver are shares of it. What is known of it from
-// below is not said: up to there all nodes of a solver's tree would look alike (BERT-24: 34,967 nodes instead
-// of 703).
+// T counts in units of the limit, so that tolerances of a solver are shares of it. What is known of
+// it from below is not said: up to there all nodes of a solver's tree would look alike (BERT-24:
+// 34,967 nodes instead of 703).
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,8 @@
 //     minimise  cost . x    with   row_lower <= A x <= row_upper,   lower <= x <= upper,
 //                                  x[c] a whole number where integral[c]
 //
-// Solvers compute in floating point and with tolerances: what they say holds to these, and is no proof.
+// Solvers compute in floating point and with tolerances: what they say holds to these, and is no
+// proof.
 #pragma once
 
 #include <cstddef>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a MILP solver says of a load problem when the best known placement has a largest load of `value`:
+// What a MILP solver says of a load problem when the best known placement has a largest load of
+// `value`:
 //
 //     ├───────────●──────────────────────────┼┼───────┤
 //               bound                  claim ┘└ asked value        asked: value less a 1e7th
 //                                                                  claim: what is said, less a 1e6th of value
 //
-// It is asked for a placement at least a 1e7th better. Its tolerance is a 1e9th of what is asked (rows, bounds,
-// whole numbers), sums of a thousand doubles err by a 1e12th, and what is claimed is a 1e6th less than what it
-// says: a margin of a thousand tolerances. It remains a claim. A solver's presolve, cuts and prunings are all in
-// floating point and cannot be checked from outside; what is proven here in integers (search/max_load/branch_and_bound/load_tree.h) is
-// kept apart from it.
+// It is asked for a placement at least a 1e7th better. Its tolerance is a 1e9th of what is asked
+// (rows, bounds, whole numbers), sums of a thousand doubles err by a 1e12th, and what is claimed is
+// a 1e6th less than what it says: a margin of a thousand tolerances. It remains a claim. A solver's
+// presolve, cuts and prunings are all in floating point and cannot be checked from outside; what is
+// proven here in integers (search/max_load/branch_and_bound/load_tree.h) is kept apart from it.
 //
 // Threads: one. Deterministic where no clock ends it (search/max_load/exact/highs.h).
 #pragma once

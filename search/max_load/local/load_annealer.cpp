@@ -21,10 +21,12 @@ constexpr std::size_t kWidestNet = 8;
 constexpr std::int64_t kWorkBetweenSharpenings = 4'096;
 constexpr int kTriesForPartner = 9;
 
-/// A block grows to a quarter of all vertices at most, and to so many: larger ones cost more than they find.
+/// A block grows to a quarter of all vertices at most, and to so many: larger ones cost more than
+/// they find.
 constexpr double kLargestBlock = 256;
 
-/// A device above its capacity costs more than one next to the target, and the more the further above.
+/// A device above its capacity costs more than one next to the target, and the more the further
+/// above.
 constexpr double kOverflow = 2;
 constexpr double kOverflowShare = 1'000;
 
@@ -197,7 +199,8 @@ LoadAnnealer::Outcome LoadAnnealer::swap(const Draw& draw) {
     return outcome;
 }
 
-/// What hangs together with the vertex on its device and may go to the other; which of more than fit is random.
+/// What hangs together with the vertex on its device and may go to the other; which of more than
+/// fit is random.
 void LoadAnnealer::grow_block(std::size_t vertex, std::size_t to,
                               std::vector<std::int32_t>& block) {
     const LoadGraph& graph = problem_.graph;

@@ -2,15 +2,17 @@
 //
 // Simulated annealing of assignments to devices, for the least largest load (load_graph.h).
 //
-// The largest load alone is a flat landscape: most moves leave it as it is. So what is annealed is the sum
-// over devices of what each has above a share of the target, the least largest load of the run so far:
+// The largest load alone is a flat landscape: most moves leave it as it is. So what is annealed is
+// the sum over devices of what each has above a share of the target, the least largest load of the
+// run so far:
 //
 //     energy(d) = max(0, 1 + (load(d) / target - 1) * sharpness)^2      + bytes above capacity, dear
 //
 //     sharpness 60: loads count from 98.3 % of the target on, 200: from 99.5 % on
 //
-// The temperature stays, the sharpness rises geometrically: the same moves become dearer, and in the end only
-// devices next to the target count. Best of the run is what has least (overflow, largest load), not energy.
+// The temperature stays, the sharpness rises geometrically: the same moves become dearer, and in
+// the end only devices next to the target count. Best of the run is what has least (overflow,
+// largest load), not energy.
 //
 // Moves, from one device to another, the latter half of the time that of a neighbour:
 //
@@ -18,11 +20,13 @@
 //     block      v and what hangs together with    exchange         a block goes, a block comes back
 //                it there, 2 to a quarter of all
 //
-// Blocks carry pieces over barriers that single vertices do not pass, because every cut between has a cost;
-// exchanges do so where loads are balanced. A block is as large as a power of two drawn uniformly.
+// Blocks carry pieces over barriers that single vertices do not pass, because every cut between has
+// a cost; exchanges do so where loads are balanced. A block is as large as a power of two drawn
+// uniformly.
 //
 // Optimal: no. Ends: after its work, which counts a draw and every vertex moved, back ones too.
-// Random: from the given stream alone. Threads: one object per thread. No allocation after the first moves.
+// Random: from the given stream alone. Threads: one object per thread. No allocation after the
+// first moves.
 // Source: Kirkpatrick, Gelatt, Vecchi, Science 220, 1983; the moves and the energy are ours.
 #pragma once
 
@@ -58,8 +62,8 @@ public:
 
     /// A new run from there.
     void begin(std::span<const std::int32_t> start, const LoadAnnealing& options);
-    /// Goes on with the run for so many proposals, fewer where the run ends or `stopped`, which is asked every
-    /// thousand or so.
+    /// Goes on with the run for so many proposals, fewer where the run ends or `stopped`, which is
+    /// asked every thousand or so.
     Steps advance(std::int64_t proposals, const std::function<bool()>& stopped);
     [[nodiscard]] bool over() const { return work_ >= options_.work; }
 

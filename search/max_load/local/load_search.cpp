@@ -27,8 +27,8 @@ constexpr std::int64_t kShareOfLook = 2;
 constexpr double kSharp = 60;
 constexpr double kBlunt = 20;
 
-/// Pins are counted per net and device in tables of 32-bit numbers, one per chain and one to look around: half a
-/// gigabyte for all of them.
+/// Pins are counted per net and device in tables of 32-bit numbers, one per chain and one to look
+/// around: half a gigabyte for all of them.
 constexpr std::size_t kMostCounts =
     (std::size_t{1} << 27U) / (static_cast<std::size_t>(LoadSearchOptions{}.chains) + 1);
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Local search for the throughput of given costs: the least largest load over all assignments, contiguous or
-// not. A few logical chains make runs of simulated annealing (load_annealer.h), one after the other:
+// Local search for the throughput of given costs: the least largest load over all assignments,
+// contiguous or not. A few logical chains make runs of simulated annealing (load_annealer.h), one
+// after the other:
 //
 //     chain 0, 2    from the best plan so far; its first run from the plan that the search began with
 //     chain 1, 3    from any plan (every second run from the one that the search began with)
 //     chain 2, 3    less sharp at first, so that they go further
 //
-// Every run of a chain is twice as long as the one before: an early end finds good plans, a late one has
-// spent half of its time on runs that are as slow as its budget allows. All chains walk for some proposals,
-// then the best of them is priced as a plan and known to all.
+// Every run of a chain is twice as long as the one before: an early end finds good plans, a late
+// one has spent half of its time on runs that are as slow as its budget allows. All chains walk for
+// some proposals, then the best of them is priced as a plan and known to all.
 //
-// After all work, and whenever it has doubled since, what lies on two or three devices of the best plan is placed
-// anew among these by branch and bound, until that helps no more (neighbourhoods.h).
+// After all work, and whenever it has doubled since, what lies on two or three devices of the best
+// plan is placed anew among these by branch and bound, until that helps no more (neighbourhoods.h).
 //
-// Optimal: no; never worse than its start. Ends: after `work`, without a budget; else with the budget.
+// Optimal: no; never worse than its start. Ends: after `work`, without a budget; else with the
+// budget.
 // Threads: chains are logical, the result does not depend on the number of threads.
 #pragma once
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Large-neighbourhood search in assignments to devices, for the least largest load (load_graph.h):
-// what lies on the busiest device and one or two others is placed anew among these by branch and bound
-// (load_tree.h), so that none of them has as much as the busiest had. Everything else stays
+// what lies on the busiest device and one or two others is placed anew among these by branch and
+// bound (load_tree.h), so that none of them has as much as the busiest had. Everything else stays
 // (load_part.h).
 //
 //     loads   9 7 8 6     {9 6}: found 8 7     8 7 8 7     {8 7}: none, {8 7}: none, {8 8}: found 7 7 ...
 //
-// The loads, sorted, fall lexicographically with every success, until no neighbourhood has one: then no
-// rearrangement among the busiest and two others helps, as far as the tree got with each.
+// The loads, sorted, fall lexicographically with every success, until no neighbourhood has one:
+// then no rearrangement among the busiest and two others helps, as far as the tree got with each.
 //
 // Exact: all in integers. Optimal: no; never worse than its start. Ends: by itself. Random: none.
 // Source: Shaw, CP 1998, doi:10.1007/3-540-49481-2_30.
@@ -37,8 +37,8 @@ public:
     using Parallel =
         std::function<void(std::size_t size, const std::function<void(std::size_t)>& work)>;
 
-    /// Looks at the next few neighbourhoods; of those with a success the first counts, so that the result does
-    /// not depend on threads. `stopped` is asked every some milliseconds.
+    /// Looks at the next few neighbourhoods; of those with a success the first counts, so that the
+    /// result does not depend on threads. `stopped` is asked every some milliseconds.
     void advance(const Parallel& parallel, const std::function<bool()>& stopped);
     [[nodiscard]] bool over() const { return next_ >= neighbourhoods_.size(); }
 

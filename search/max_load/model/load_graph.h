@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Load graph: what the throughput objective of given costs (plan/evaluation/max_load.h) sees of a problem when any
-// vertex may go to any device. A result is a net over the vertices that make or read it:
+// Load graph: what the throughput objective of given costs (plan/evaluation/max_load.h) sees of a
+// problem when any vertex may go to any device. A result is a net over the vertices that make or
+// read it:
 //
 //     load(d) = time of d's vertices on it + cost of every net with pins on d and elsewhere   (accelerator)
 //     load(d) = time of d's vertices on it                                                   (CPU)
 //
-// It does not matter which pin makes the result: sender and receivers each pay once. So the problem is
-// hypergraph partitioning where the largest sum of weight and cut counts.
+// It does not matter which pin makes the result: sender and receivers each pay once. So the problem
+// is hypergraph partitioning where the largest sum of weight and cut counts.
 //
-// Vertices are groups (search/coarsening/op_groups.h), without precedence; those that take no time join a neighbour where
-// that provably loses nothing (search/max_load/model/piece_graph.cpp).
+// Vertices are groups (search/coarsening/op_groups.h), without precedence; those that take no time
+// join a neighbour where that provably loses nothing (search/max_load/model/piece_graph.cpp).
 // Threads: immutable once built.
 #pragma once
 
@@ -58,7 +59,8 @@ struct LoadNet {
     friend auto operator<=>(const LoadNet&, const LoadNet&) = default;
 };
 
-/// Pins, costs and nets of a graph that has its vertices already. Nets with the same pins become one.
+/// Pins, costs and nets of a graph that has its vertices already. Nets with the same pins become
+/// one.
 void set_nets(LoadGraph& graph, std::vector<LoadNet> nets);
 
 /// For given costs. Throws OverflowError when loads might leave the range of Time.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An assignment of the vertices of a load graph to devices, with loads and bytes of all devices kept along.
-// A vertex v that leaves device a for b changes the loads of these two and no other, and what it changes on a
-// does not depend on b. For a net of n pins, with as many on a and on b as given before the move:
+// An assignment of the vertices of a load graph to devices, with loads and bytes of all devices
+// kept along. A vertex v that leaves device a for b changes the loads of these two and no other,
+// and what it changes on a does not depend on b. For a net of n pins, with as many on a and on b as
+// given before the move:
 //
 //     on a      n: was whole, is cut now      + cost        1: a has none left        - cost
 //     on b      0: b has one now              + cost        n - 1: is whole now       - cost
 //
 // and nothing for devices that do not communicate.
-// Exact: all in integers. Time: a price looks at the nets of v. No allocation but in the constructor.
+// Exact: all in integers. Time: a price looks at the nets of v. No allocation but in the
+// constructor.
 #pragma once
 
 #include <cstddef>

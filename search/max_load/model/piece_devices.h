@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices are left for the pieces to come. Devices that price alike, hold as much and are allowed to
-// the same groups are of one kind, and of a kind only their number matters. A state says how many of each
-// kind are used:
+// Which devices are left for the pieces to come. Devices that price alike, hold as much and are
+// allowed to the same groups are of one kind, and of a kind only their number matters. A state says
+// how many of each kind are used:
 //
 //     4 accelerators and 1 CPU: 5 * 2 states; a piece on an accelerator leads from (a, c) to (a + 1, c)
 //
-// Where that would make too many states (each device fixed to something else), devices take their turn:
-// a state is the number of devices that had theirs, each with one piece or none. Then not all plans are
-// considered (in_turn).
+// Where that would make too many states (each device fixed to something else), devices take their
+// turn: a state is the number of devices that had theirs, each with one piece or none. Then not all
+// plans are considered (in_turn).
 #pragma once
 
 #include <cstddef>

@@ -42,8 +42,8 @@ void normalize(Edges& edges) {
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
 }
 
-/// Precedence between groups: edges between forward ops, and mirrored backward edges where a group has
-/// nothing else to go by.
+/// Precedence between groups: edges between forward ops, and mirrored backward edges where a group
+/// has nothing else to go by.
 Edges precedence(const GroupGraph& groups) {
     const Problem& problem = groups.problem();
     const graph::OpGraph& graph = problem.graph();
@@ -176,7 +176,8 @@ bool takes_no_time(const PieceGraph& graph, std::size_t vertex) {
     return true;
 }
 
-/// Do nets between `vertex` and `other` alone cost as much as those of the vertex that leave out the other?
+/// Do nets between `vertex` and `other` alone cost as much as those of the vertex that leave out
+/// the other?
 bool belongs_to(const PieceGraph& graph, const PieceIncidence& incidence, std::size_t vertex,
                 std::int32_t other) {
     std::int64_t saved = 0;
@@ -211,16 +212,16 @@ std::vector<std::int32_t> free_joins(const PieceGraph& graph, bool roomy) {
     return to;
 }
 
-/// Joins vertices v that take no time and no memory (or where all fits any device: roomy) to the only vertex
-/// u before or the only one behind. That loses nothing. Say v is in piece P and u in another piece U; now
-/// v goes to U.
+/// Joins vertices v that take no time and no memory (or where all fits any device: roomy) to the
+/// only vertex u before or the only one behind. That loses nothing. Say v is in piece P and u in
+/// another piece U; now v goes to U.
 ///
 ///     nets with u and v     P cut them, and now does so at most;      U alike
 ///     net {u v}             P and U cut it, and now neither does
 ///     nets without u        each of P and U may cut them now
 ///
-/// so no load rises where the second kind costs no less than the third. Pieces stay contiguous: all that
-/// comes before v comes before u, or all behind v behind u.
+/// so no load rises where the second kind costs no less than the third. Pieces stay contiguous: all
+/// that comes before v comes before u, or all behind v behind u.
 PieceGraph join_free_vertices(PieceGraph graph, bool roomy) {
     for (;;) {
         std::vector<std::int32_t> to = free_joins(graph, roomy);

@@ -136,8 +136,8 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
     return hash.value();
 }
 
-/// What each vertex looks like: its costs, then round by round those of what surrounds it. Sums, so that
-/// the order of neighbours does not matter.
+/// What each vertex looks like: its costs, then round by round those of what surrounds it. Sums, so
+/// that the order of neighbours does not matter.
 class Looks {
 public:
     explicit Looks(const PieceGraph& graph, const std::vector<std::int32_t>& depth)
@@ -195,8 +195,8 @@ private:
     std::vector<std::uint64_t> look_;
 };
 
-/// The order in which vertices become ready and leave a queue where the largest key goes first; a key is
-/// given when the vertex becomes ready. Ties: the smaller number.
+/// The order in which vertices become ready and leave a queue where the largest key goes first; a
+/// key is given when the vertex becomes ready. Ties: the smaller number.
 template <class Key>
 std::vector<std::int32_t> order_by(const PieceGraph& graph, const Lists& next, const Lists& before,
                                    Key key) {

@@ -30,8 +30,8 @@ Numbering strong_components(std::size_t size,
 /// The place of each vertex, topological. The graph must be acyclic.
 std::vector<std::int32_t> canonical_order(const PieceGraph& graph);
 
-/// For a graph in canonical order: the places of its vertices in some topological orders, the first of
-/// which is the canonical one.
+/// For a graph in canonical order: the places of its vertices in some topological orders, the first
+/// of which is the canonical one.
 std::vector<std::vector<std::int32_t>> linear_orders(const PieceGraph& graph);
 
 }  // namespace partita::search

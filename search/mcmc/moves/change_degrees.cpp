@@ -5,13 +5,13 @@
 
 namespace partita::search {
 
-std::optional<double> change_degrees(SearchSpace& space, Random& random, Draft& draft) {
+std::optional<double> change_degrees(SearchSpace& space, Random& random, ProposalBuilder& builder) {
     const Target target = draw_target(space, random);
-    const DevicesId devices = draft.config(target.op).devices;
+    const DevicesId devices = builder.config(target.op).devices;
     const int size = space.table().sets().size(devices);
     if (space.table().degrees(target.op, size).size() < 2) return std::nullopt;
-    const double log_ratio = draw_degrees(space, target.op, devices, random, draft);
-    if (target.group) draft.spread(target.op);
+    const double log_ratio = draw_degrees(space, target.op, devices, random, builder);
+    if (target.group) builder.spread(target.op);
     return log_ratio;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change degrees: an op gets other degrees for the same devices, alone or with the computing ops of its
-// group, which then follow it. Ops on one device have no other degrees.
+// Change degrees: an op gets other degrees for the same devices, alone or with the computing ops of
+// its group, which then follow it. Ops on one device have no other degrees.
 //
-// Ratio: new degrees are drawn whatever the old ones are, so q(back) / q(there) is the probability of
-// the old ones by that of the new ones.
+// Ratio: new degrees are drawn whatever the old ones are, so q(back) / q(there) is the probability
+// of the old ones by that of the new ones.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,6 @@
 
 namespace partita::search {
 
-std::optional<double> change_degrees(SearchSpace& space, Random& random, Draft& draft);
+std::optional<double> change_degrees(SearchSpace& space, Random& random, ProposalBuilder& builder);
 
 }  // namespace partita::search

@@ -5,18 +5,18 @@
 
 namespace partita::search {
 
-std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft) {
+std::optional<double> change_devices(SearchSpace& space, Random& random, ProposalBuilder& builder) {
     const Target target = draw_target(space, random);
     const DevicesId devices = space.table().draw_devices(target.op, random);
-    const DevicesId old = draft.config(target.op).devices;
+    const DevicesId old = builder.config(target.op).devices;
     if (devices == old) return std::nullopt;
     const DeviceSets& sets = space.table().sets();
     if (sets.size(devices) == sets.size(old)) {
-        relocate(space, draft, target, devices);
+        relocate(space, builder, target, devices);
         return 0.0;
     }
-    const double log_ratio = draw_degrees(space, target.op, devices, random, draft);
-    if (target.group) draft.spread(target.op);
+    const double log_ratio = draw_degrees(space, target.op, devices, random, builder);
+    if (target.group) builder.spread(target.op);
     return log_ratio;
 }
 

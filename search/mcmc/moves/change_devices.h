@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change devices: an op, alone or with its group, goes onto another device set from the table. With as
-// many devices its degrees stay (and the group moves as it is, where it lay with it); with another
-// number new ones are drawn, and the group follows.
+// Change devices: an op, alone or with its group, goes onto another device set from the table. With
+// as many devices its degrees stay (and the group moves as it is, where it lay with it); with
+// another number new ones are drawn, and the group follows.
 //
 // Ratio: number and set of devices are drawn evenly, whatever the old ones are:
 //     q(there) = 1 / numbers / sets of that number * q(degrees), or without the last for as many.
@@ -16,6 +16,6 @@
 
 namespace partita::search {
 
-std::optional<double> change_devices(SearchSpace& space, Random& random, Draft& draft);
+std::optional<double> change_devices(SearchSpace& space, Random& random, ProposalBuilder& builder);
 
 }  // namespace partita::search

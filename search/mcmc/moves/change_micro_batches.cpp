@@ -45,22 +45,23 @@ std::optional<plan::Policy> other_policy(const plan::Problem& problem, const pla
 
 }  // namespace
 
-std::optional<double> change_micro_batches(SearchSpace& space, Random& random, Draft& draft) {
+std::optional<double> change_micro_batches(SearchSpace& space, Random& random,
+                                           ProposalBuilder& builder) {
     const plan::Problem& problem = space.problem();
-    const plan::Policy& own = draft.base().policy();
+    const plan::Policy& own = builder.base().policy();
     const bool open = problem.constraints().free_schedule && own.micro_batches > 1;
     if (problem.micro_batch_choices().size() == 1 && !open) return std::nullopt;
     if (own.micro_batches == 1 && random.below(kRarely) != 0) return std::nullopt;
     std::optional<plan::Policy> policy = other_policy(problem, own, random);
     if (!policy) return std::nullopt;
     for (const OpId parameter : space.parameters()) {
-        UpdateId update = draft.base().update(parameter);
+        UpdateId update = builder.base().update(parameter);
         // Several micro-batches: gradients add up where they arise, unless updates are in shards.
         const bool whole = update.update.devices == 0 && !update.refetch;
         update.accumulate_locally = whole && policy->micro_batches > 1;
-        draft.set_update(parameter, update);
+        builder.set_update(parameter, update);
     }
-    draft.set_policy(std::move(*policy));
+    builder.set_policy(std::move(*policy));
     return 0.0;
 }
 

@@ -7,13 +7,13 @@
 
 namespace partita::search {
 
-std::optional<double> change_repeats(SearchSpace& space, Random& random, Draft& draft) {
+std::optional<double> change_repeats(SearchSpace& space, Random& random, ProposalBuilder& builder) {
     if (!space.repeats().any()) return std::nullopt;
     const std::uint64_t kind = random.below(5);
-    const auto log_ratio = kind == 0  ? change_devices(space, random, draft)
-                           : kind < 3 ? copy_config(space, random, draft)
-                                      : change_degrees(space, random, draft);
-    if (log_ratio) draft.repeat();
+    const auto log_ratio = kind == 0  ? change_devices(space, random, builder)
+                           : kind < 3 ? copy_config(space, random, builder)
+                                      : change_degrees(space, random, builder);
+    if (log_ratio) builder.repeat();
     return log_ratio;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change home: another way to keep a parameter and to update it (parameter_sharding.h), for one parameter,
-// for those at the same place of all repetitions, or for all. Training only.
+// Change sharding: another way to keep a parameter and to update it (parameter_sharding.h), for one
+// parameter, for those at the same place of all repetitions, or for all. Training only.
 //
 // Ratio: 0. The way is drawn evenly, whatever the present one is.
 #pragma once
@@ -14,6 +14,6 @@
 
 namespace partita::search {
 
-std::optional<double> change_home(SearchSpace& space, Random& random, Draft& draft);
+std::optional<double> change_sharding(SearchSpace& space, Random& random, ProposalBuilder& builder);
 
 }  // namespace partita::search

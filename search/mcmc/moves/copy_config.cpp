@@ -19,21 +19,23 @@ namespace {
 enum class Way : std::uint8_t { forward, backward, both };
 
 /// Gives the config of `first` to `count` computing ops around it, the nearest first.
-bool copy_around(FollowTable& follow, OpId first, Way way, std::size_t count, Draft& draft) {
-    std::vector<OpId>& reached = draft.reached();
-    IndexSet& known = draft.marks();
+bool copy_around(PropagationTable& propagation, OpId first, Way way, std::size_t count,
+                 ProposalBuilder& builder) {
+    std::vector<OpId>& reached = builder.reached();
+    IndexSet& known = builder.marks();
     reached.assign(1, first);
     known.insert(first.index());
     for (std::size_t i = 0; i < reached.size() && reached.size() <= count; ++i) {
         const OpId from = reached[i];
-        EndId id = follow.first_end(from);
-        for (const End& end : follow.ends(from)) {
+        EndId id = propagation.first_end(from);
+        for (const End& end : propagation.ends(from)) {
             const EndId present = id++;
             const bool wanted = way == Way::both || end.forward == (way == Way::forward);
             if (!wanted || !end.computes || known.contains(end.to.index())) continue;
             if (reached.size() > count) break;
             known.insert(end.to.index());
-            draft.set(end.to, follow.follow(present, draft.config(from), draft.phase()));
+            builder.set(end.to, propagation.propagate(present, builder.config(from),
+                                                      builder.micro_batches_id()));
             reached.push_back(end.to);
         }
     }
@@ -43,7 +45,7 @@ bool copy_around(FollowTable& follow, OpId first, Way way, std::size_t count, Dr
 
 }  // namespace
 
-std::optional<double> copy_config(SearchSpace& space, Random& random, Draft& draft) {
+std::optional<double> copy_config(SearchSpace& space, Random& random, ProposalBuilder& builder) {
     const OpId op = space.draw_op(random);
     const Way way = std::array{Way::forward, Way::backward, Way::both}[random.below(3)];
     const auto sizes = static_cast<std::uint64_t>(std::bit_width(space.computing().size()));
@@ -52,10 +54,10 @@ std::optional<double> copy_config(SearchSpace& space, Random& random, Draft& dra
     double log_ratio = 0;
     if (kind < 2) {
         const DevicesId devices =
-            kind == 0 ? space.table().draw_devices(op, random) : draft.config(op).devices;
-        log_ratio = draw_degrees(space, op, devices, random, draft);
+            kind == 0 ? space.table().draw_devices(op, random) : builder.config(op).devices;
+        log_ratio = draw_degrees(space, op, devices, random, builder);
     }
-    const bool copied = copy_around(space.follow(), op, way, count, draft);
+    const bool copied = copy_around(space.propagation(), op, way, count, builder);
     return copied || kind < 2 ? std::optional(log_ratio) : std::nullopt;
 }
 

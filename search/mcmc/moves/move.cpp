@@ -38,9 +38,9 @@ constexpr std::array kMoves = {
          .summary = "one of the moves above in all repetitions of a block",
          .draw = change_repeats,
          .weight = 25},
-    Move{.name = "change-home",
+    Move{.name = "change-sharding",
          .summary = "another way to keep a parameter and to update it",
-         .draw = change_home,
+         .draw = change_sharding,
          .weight = 18},
     Move{.name = "shift-border",
          .summary = "some ops at the border of two stages go to the other one",
@@ -64,13 +64,13 @@ const Move* find_move(std::string_view name) {
     return at == kMoves.end() ? nullptr : at;
 }
 
-bool propose(const Move& move, const State& state, Random& random, Draft& draft,
+bool propose(const Move& move, const State& state, Random& random, ProposalBuilder& builder,
              Proposal& proposal) {
-    draft.start(state);
-    const std::optional<double> log_ratio = move.draw(draft.space(), random, draft);
+    builder.start(state);
+    const std::optional<double> log_ratio = move.draw(builder.space(), random, builder);
     if (!log_ratio) return false;
     proposal.log_ratio = *log_ratio;
-    return draft.finish(proposal.changes);
+    return builder.finish(proposal.changes);
 }
 
 }  // namespace partita::search

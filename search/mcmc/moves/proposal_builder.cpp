@@ -11,7 +11,7 @@ namespace partita::search {
 using graph::OpId;
 using plan::FactorDegree;
 
-Draft::Draft(SearchSpace& space)
+ProposalBuilder::ProposalBuilder(SearchSpace& space)
     : space_(space),
       problem_(space.problem()),
       table_(space.table()),
@@ -21,40 +21,40 @@ Draft::Draft(SearchSpace& space)
       marks_(problem_.graph().op_count()),
       together_(problem_.constraints().together.size()) {}
 
-void Draft::start(const State& base) {
+void ProposalBuilder::start(const State& base) {
     base_ = &base;
-    phase_ = base.phase();
+    micro_batches_id_ = base.micro_batches_id();
     changed_.clear();
     updated_.clear();
     policy_.reset();
 }
 
-void Draft::set_policy(plan::Policy policy) {
-    phase_ = table_.phase(policy.micro_batches);
+void ProposalBuilder::set_policy(plan::Policy policy) {
+    micro_batches_id_ = table_.micro_batches_id(policy.micro_batches);
     policy_ = std::move(policy);
 }
 
-void Draft::spread(OpId op) {
-    FollowTable& follow = space_.follow();
-    for (const EndId id : follow.way_through_group(op)) {
-        const End& end = follow.end(id);
-        set(end.to, follow.follow(id, config(end.from), phase_));
+void ProposalBuilder::spread(OpId op) {
+    PropagationTable& propagation = space_.propagation();
+    for (const EndId id : propagation.way_through_group(op)) {
+        const End& end = propagation.end(id);
+        set(end.to, propagation.propagate(id, config(end.from), micro_batches_id_));
     }
 }
 
-void Draft::repeat() {
+void ProposalBuilder::repeat() {
     found_.clear();
     changed_.for_each([&](std::size_t i) {
         const OpId op(i);
-        const ConfigId drafted = decisions_[i].config;
-        const int size = table_.sets().size(drafted.devices);
+        const ConfigId proposed = decisions_[i].config;
+        const int size = table_.sets().size(proposed.devices);
         for (const OpId twin : space_.repeats().twins(op)) {
             if (changed_.contains(twin.index())) continue;
             const DevicesId own = base_->config(twin).devices;
             const bool elsewhere = own != base_->config(op).devices;
-            const DevicesId devices = elsewhere ? own : drafted.devices;
+            const DevicesId devices = elsewhere ? own : proposed.devices;
             if (table_.sets().size(devices) != size) continue;
-            const DegreesId degrees = table_.degree_lists().translated(op, drafted.degrees, twin);
+            const DegreesId degrees = table_.degree_lists().translated(op, proposed.degrees, twin);
             found_.emplace_back(twin, ConfigId{degrees, devices});
         }
     });
@@ -62,39 +62,43 @@ void Draft::repeat() {
 }
 
 /// Sources that lie as this op needed them, or in a known way relative to that, stay so.
-void Draft::move_sources(OpId reader) {
-    HomeTable& homes = space_.homes();
-    for (const EndId end : space_.follow().sources(reader)) {
-        const OpId source = space_.follow().end(end).to;
+void ProposalBuilder::move_sources(OpId reader) {
+    ParameterShardingTable& shardings = space_.parameter_shardings();
+    for (const EndId end : space_.propagation().sources(reader)) {
+        const OpId source = space_.propagation().end(end).to;
         if (changed_.contains(source.index())) continue;
-        const auto home = homes.home_of(end, *base_);
-        if (!home) continue;
-        const ConfigId read = space_.follow().follow(end, config(reader), phase_);
-        auto kept = homes.keep(source, read, *home, phase_);
-        if (!kept) kept = homes.keep(source, read, Home::as_read, phase_);
-        if (*home == Home::as_read) {
-            kept->update.accumulate_locally = base_->update(source).accumulate_locally;
+        const auto sharding = shardings.sharding_of(end, *base_);
+        if (!sharding) continue;
+        const ConfigId read =
+            space_.propagation().propagate(end, config(reader), micro_batches_id_);
+        auto decision = shardings.sharded(source, read, *sharding, micro_batches_id_);
+        if (!decision)
+            decision =
+                shardings.sharded(source, read, ParameterSharding::as_read, micro_batches_id_);
+        if (*sharding == ParameterSharding::as_read) {
+            decision->update.accumulate_locally = base_->update(source).accumulate_locally;
         }
-        set(source, kept->config);
-        set_update(source, kept->update);
+        set(source, decision->config);
+        set_update(source, decision->update);
     }
 }
 
 /// Outputs lie as they are made.
-void Draft::move_outputs(OpId producer) {
-    FollowTable& follow = space_.follow();
-    for (const EndId end : follow.outputs(producer)) {
-        set(follow.end(end).to, follow.follow(end, config(producer), phase_));
+void ProposalBuilder::move_outputs(OpId producer) {
+    PropagationTable& propagation = space_.propagation();
+    for (const EndId end : propagation.outputs(producer)) {
+        set(propagation.end(end).to,
+            propagation.propagate(end, config(producer), micro_batches_id_));
     }
 }
 
-void Draft::mark_partners(OpId op) {
+void ProposalBuilder::mark_partners(OpId op) {
     for (const std::uint32_t group : space_.partners(op)) together_.insert(group);
 }
 
 /// What must share the devices of a changed op goes onto them: split as it is where it has as many
 /// parts, and repeated otherwise.
-void Draft::move_partners() {
+void ProposalBuilder::move_partners() {
     const auto& together = problem_.constraints().together;
     if (together.empty()) return;
     changed_.for_each([&](std::size_t i) { mark_partners(OpId(i)); });
@@ -102,7 +106,7 @@ void Draft::move_partners() {
     together_.clear();
 }
 
-void Draft::move_partners(const std::vector<OpId>& together) {
+void ProposalBuilder::move_partners(const std::vector<OpId>& together) {
     const auto changed = std::find_if(together.begin(), together.end(),
                                       [&](OpId op) { return changed_.contains(op.index()); });
     if (changed == together.end()) return;
@@ -121,7 +125,7 @@ void Draft::move_partners(const std::vector<OpId>& together) {
 }
 
 /// Does the op, or one that reads it, take partial sums as they are?
-bool Draft::meets_summands(OpId op) const {
+bool ProposalBuilder::meets_summands(OpId op) const {
     const auto takes = [&](OpId id) {
         return table_.degree_lists().takes_summands(id, config(id).degrees);
     };
@@ -130,7 +134,7 @@ bool Draft::meets_summands(OpId op) const {
     return std::any_of(readers.begin(), readers.end(), takes);
 }
 
-bool Draft::is_legal_strategy(const Changes& changes) const {
+bool ProposalBuilder::is_legal_strategy(const Changes& changes) const {
     plan::Strategy strategy = base_->strategy();
     apply(changes, table_, strategy);
     strategy.policy.schedule = {};  // what breaks a schedule is worse, not illegal
@@ -138,12 +142,12 @@ bool Draft::is_legal_strategy(const Changes& changes) const {
 }
 
 /// With another policy: everything, where there are no summands.
-bool Draft::is_legal_batch(const Changes& changes) {
-    if (!table_.is_legal_batch(phase_)) return false;
+bool ProposalBuilder::is_legal_batch(const Changes& changes) {
+    if (!table_.is_legal_batch(micro_batches_id_)) return false;
     const auto is_legal = [&](OpId op) {
         const ConfigId update = this->update(op).update;
-        return table_.is_legal(op, config(op), phase_) &&
-               (update.devices == 0 || table_.is_legal(op, update, phase_));
+        return table_.is_legal(op, config(op), micro_batches_id_) &&
+               (update.devices == 0 || table_.is_legal(op, update, micro_batches_id_));
     };
     for (std::size_t i = 0; i < base_->op_count(); ++i) {
         if (!is_legal(OpId(i))) return false;
@@ -151,7 +155,7 @@ bool Draft::is_legal_batch(const Changes& changes) {
     return shares_devices(changes);
 }
 
-bool Draft::shares_devices(const Changes& changes) {
+bool ProposalBuilder::shares_devices(const Changes& changes) {
     const auto& together = problem_.constraints().together;
     if (together.empty()) return true;
     for (const DecisionChange& change : changes.ops) {
@@ -167,7 +171,7 @@ bool Draft::shares_devices(const Changes& changes) {
     return all;
 }
 
-bool Draft::is_legal(const Changes& changes) {
+bool ProposalBuilder::is_legal(const Changes& changes) {
     const bool summands =
         table_.degree_lists().any_summands() &&
         (policy_ || std::any_of(changes.ops.begin(), changes.ops.end(), [&](const auto& change) {
@@ -177,14 +181,15 @@ bool Draft::is_legal(const Changes& changes) {
     if (policy_) return is_legal_batch(changes);
     for (const DecisionChange& change : changes.ops) {
         const auto& [config, update] = change.decision;
-        if (has_other_config(change) && !table_.is_legal(change.op, config, phase_)) return false;
+        if (has_other_config(change) && !table_.is_legal(change.op, config, micro_batches_id_))
+            return false;
         if (update.update.devices == 0 || update == base_->update(change.op)) continue;
-        if (!table_.is_legal(change.op, update.update, phase_)) return false;
+        if (!table_.is_legal(change.op, update.update, micro_batches_id_)) return false;
     }
     return shares_devices(changes);
 }
 
-void Draft::collect(Changes& changes) const {
+void ProposalBuilder::collect(Changes& changes) const {
     changes.clear();
     for_each_of_either(changed_, updated_, [&](std::size_t i) {
         const OpId op(i);
@@ -194,7 +199,7 @@ void Draft::collect(Changes& changes) const {
     if (policy_ && *policy_ != base_->policy()) changes.policy = policy_;
 }
 
-bool Draft::finish(Changes& changes) {
+bool ProposalBuilder::finish(Changes& changes) {
     move_partners();
     computing_.clear();
     changed_.for_each([&](std::size_t i) {

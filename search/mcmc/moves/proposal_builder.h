@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A draft collects what a move changes, and completes it to a legal strategy:
+// A proposal builder collects what a move changes, and completes it to a legal strategy:
 //
 //     set(MatMul, (n 4))      the move itself
 //     its parameter           follows its leading reader, kept in the same way as before (ZeRO, ...)
 //     its input, its output   the same, while they lay as the op needed them
 //     ops that must share its devices (Constraints::together)   go along
 //
-// What cannot be made legal that way is no proposal. One draft serves one proposal after the other, so
-// that none allocates memory.
+// What cannot be made legal that way is no proposal. One builder makes one proposal after the
+// other, so that none allocates memory.
 //
 // Time: O(what changes and its neighbours), but where partial sums pass from op to op (a start may
 // have them): then the whole strategy is checked.
@@ -27,25 +27,25 @@
 
 namespace partita::search {
 
-class Draft {
+class ProposalBuilder {
 public:
     /// `space` must outlive it.
-    explicit Draft(SearchSpace& space);
+    explicit ProposalBuilder(SearchSpace& space);
 
-    /// Forgets what was drafted. `base` is legal and must not change until finish().
+    /// Forgets what was set. `base` is legal and must not change until finish().
     void start(const State& base);
 
     [[nodiscard]] SearchSpace& space() { return space_; }
     [[nodiscard]] const State& base() const { return *base_; }
-    /// As drafted so far.
+    /// As set so far.
     [[nodiscard]] ConfigId config(graph::OpId op) const {
         return changed_.contains(op.index()) ? decisions_[op.index()].config : base_->config(op);
     }
     [[nodiscard]] UpdateId update(graph::OpId op) const {
         return updated_.contains(op.index()) ? decisions_[op.index()].update : base_->update(op);
     }
-    /// ConfigTable::phase() of its number of micro-batches.
-    [[nodiscard]] std::size_t phase() const { return phase_; }
+    /// ConfigTable::micro_batches_id() of its number of micro-batches.
+    [[nodiscard]] std::size_t micro_batches_id() const { return micro_batches_id_; }
 
     void set(graph::OpId op, ConfigId config) {
         decisions_[op.index()].config = config;
@@ -90,7 +90,7 @@ private:
     const plan::Problem& problem_;
     ConfigTable& table_;
     const State* base_ = nullptr;
-    std::size_t phase_ = 0;
+    std::size_t micro_batches_id_ = 0;
     IndexSet changed_;  ///< ops with a config of their own
     IndexSet updated_;  ///< ops with an update of their own, which moves nothing else
     /// Per op: the config of the changed ones, the update of the updated ones.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shift a border: where the data passes from one device set to another of equal size, ops behind the
-// border go to the set in front of it, or the other way round; degrees stay. In a pipeline this moves
-// layers from stage to stage.
+// Shift a border: where the data passes from one device set to another of equal size, ops behind
+// the border go to the set in front of it, or the other way round; degrees stay. In a pipeline this
+// moves layers from stage to stage.
 //
 //     devices   A A A│B B B B        A A A A A│B B        ops in order; others in between stay
 //
@@ -19,6 +19,6 @@
 
 namespace partita::search {
 
-std::optional<double> shift_border(SearchSpace& space, Random& random, Draft& draft);
+std::optional<double> shift_border(SearchSpace& space, Random& random, ProposalBuilder& builder);
 
 }  // namespace partita::search

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Swap devices: two ops or groups on different device sets of equal size exchange them; degrees stay.
+// Swap devices: two ops or groups on different device sets of equal size exchange them; degrees
+// stay.
 //
 // Ratio: 0. The same two, drawn again, swap back.
 #pragma once
@@ -13,6 +14,6 @@
 
 namespace partita::search {
 
-std::optional<double> swap_devices(SearchSpace& space, Random& random, Draft& draft);
+std::optional<double> swap_devices(SearchSpace& space, Random& random, ProposalBuilder& builder);
 
 }  // namespace partita::search

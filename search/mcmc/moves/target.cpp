@@ -11,22 +11,24 @@ Target draw_target(const SearchSpace& space, Random& random) {
     return {.op = space.leader(op), .group = true};
 }
 
-double draw_degrees(SearchSpace& space, OpId op, DevicesId devices, Random& random, Draft& draft) {
+double draw_degrees(SearchSpace& space, OpId op, DevicesId devices, Random& random,
+                    ProposalBuilder& builder) {
     ConfigTable& table = space.table();
-    const ConfigId old = draft.config(op);
+    const ConfigId old = builder.config(op);
     const ConfigId config{table.draw_degrees(op, table.sets().size(devices), random), devices};
-    draft.set(op, config);
+    builder.set(op, config);
     return table.log_probability(op, old) - table.log_probability(op, config);
 }
 
-void relocate(const SearchSpace& space, Draft& draft, const Target& target, DevicesId devices) {
-    const DevicesId from = draft.config(target.op).devices;
-    const auto move = [&](OpId op) { draft.set(op, {draft.config(op).degrees, devices}); };
+void relocate(const SearchSpace& space, ProposalBuilder& builder, const Target& target,
+              DevicesId devices) {
+    const DevicesId from = builder.config(target.op).devices;
+    const auto move = [&](OpId op) { builder.set(op, {builder.config(op).degrees, devices}); };
     move(target.op);
     if (!target.group) return;
-    const Groups& groups = space.groups().groups();
+    const OpGroups& groups = space.groups().groups();
     for (const OpId op : groups.members[static_cast<std::size_t>(groups.of[target.op.index()])]) {
-        const bool along = space.problem().has_forward(op) && draft.config(op).devices == from;
+        const bool along = space.problem().has_forward(op) && builder.config(op).devices == from;
         if (along) move(op);
     }
 }

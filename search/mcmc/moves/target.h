@@ -17,13 +17,14 @@ struct Target {
 /// Two thirds groups, one third ops; ops evenly, so groups by their size.
 Target draw_target(const SearchSpace& space, Random& random);
 
-/// New degrees for the op alone, on these devices. Returns the log ratio, which is that of the devices
-/// too: what was drawn does not depend on the old config.
+/// New degrees for the op alone, on these devices. Returns the log ratio, which is that of the
+/// devices too: what was drawn does not depend on the old config.
 double draw_degrees(SearchSpace& space, graph::OpId op, DevicesId devices, Random& random,
-                    Draft& draft);
+                    ProposalBuilder& builder);
 
 /// Gives the target other devices, as many as it has. Ops of its group that lie there with it move
 /// too; the split of each stays.
-void relocate(const SearchSpace& space, Draft& draft, const Target& target, DevicesId devices);
+void relocate(const SearchSpace& space, ProposalBuilder& builder, const Target& target,
+              DevicesId devices);
 
 }  // namespace partita::search

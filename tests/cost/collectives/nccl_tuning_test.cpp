@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL's tuning formulas against what NCCL 2.27.5 itself prints for HGX H100 nodes with one 400 Gb/s
-// port per GPU (data/collectives/h100_nccl_tuner_log.csv): every latency and bandwidth of ring and
-// tree, to the printed digit. The topology is the one that the log shows: two channels per rank, 8
-// at most, an Intel CPU.
+// NCCL's tuning formulas against what NCCL 2.27.5 itself prints for HGX H100 nodes with one 400
+// Gb/s port per GPU (data/collectives/h100_nccl_tuner_log.csv): every latency and bandwidth of ring
+// and tree, to the printed digit. The topology is the one that the log shows: two channels per
+// rank, 8 at most, an Intel CPU.
 #include "cost/collectives/nccl_tuning.h"
 
 #include <cstdlib>

@@ -5,9 +5,9 @@
 //     Gemm | 8,64 32,64 32 -> 8,32 | transB=1
 //
 // Shapes are lists of extents, `()` is a scalar, `_` an operand left out, `[0,2]` a list of known
-// integers, `<3>` a known scalar. A leading letter is the dtype: `i` int64, `j` int32, `u` uint8, `c`
-// int8, `b` boolean, `h` float16, `d` float64, `s` string; default float32.
-// Attributes are `name=1`, `name=1,2` or `name=1,` (lists), `name="text"`.
+// integers, `<3>` a known scalar. A leading letter is the dtype: `i` int64, `j` int32, `u` uint8,
+// `c` int8, `b` boolean, `h` float16, `d` float64, `s` string; default float32. Attributes are
+// `name=1`, `name=1,2` or `name=1,` (lists), `name="text"`.
 #pragma once
 
 #include <string>

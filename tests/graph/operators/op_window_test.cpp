@@ -186,8 +186,8 @@ RC_GTEST_PROP(PadWindow, IsExact, ()) {
     RC_ASSERT(operand_range(window_of(rule, 0), part, extent) == hull(read));
 }
 
-// Interpolation reads the two (cubic: four) positions around the sample, clamped to the operand. Only
-// whole multiples, up or down, are windowed: elsewhere no part can say its own coordinates.
+// Interpolation reads the two (cubic: four) positions around the sample, clamped to the operand.
+// Only whole multiples, up or down, are windowed: elsewhere no part can say its own coordinates.
 RC_GTEST_PROP(ResizeWindow, HoldsWhatThePartReads, ()) {
     using rc::gen::inRange;
     const auto times = *inRange<std::int64_t>(2, 5);

@@ -29,7 +29,7 @@ ProblemOptions training() {
 }
 
 Time additive(const Problem& problem, const Strategy& strategy) {
-    LayoutCache cache(problem);
+    LoweringCache cache(problem);
     return additive_time(problem, strategy, cache);
 }
 
@@ -149,8 +149,8 @@ TEST(Additive, HidesNoSynchronizationThatTheTimelineHides) {
     EXPECT_GE(additive(problem, strategy), busiest_resource(lower(problem, strategy)));
 }
 
-/// Every term is about two neighbours: changing two ops that are none changes the value by the sum of
-/// what either changes.
+/// Every term is about two neighbours: changing two ops that are none changes the value by the sum
+/// of what either changes.
 TEST(Additive, IsASumOfTermsOfNeighbours) {
     const cost::Machine machine = switched_machine(6);
     int changed = 0;

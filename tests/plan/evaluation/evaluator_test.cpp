@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/evaluation/max_load.h"
+#include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
 #include "tests/plan/small_problems.h"
 
@@ -94,6 +95,42 @@ TEST(Evaluation, OverflowIsWhatIsAboveTheCapacity) {
     const auto evaluator = make_evaluator(problem, Scheduler::pct);
     EXPECT_EQ(evaluator->evaluate(on_devices({0, 0})).overflow, Bytes{200});
     EXPECT_EQ(evaluator->evaluate(on_devices({0, 1})).overflow, Bytes{0});
+}
+
+TEST(Evaluation, SaysWhyItIsNotFeasible) {
+    const graph::OpGraph graph = WorkloadBuilder()
+                                     .node("a", 1, {}, 0, Bytes{700})
+                                     .node("b", 1, {"a"}, 0, Bytes{500})
+                                     .build();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options = throughput();
+    options.constraints.memory_limit = Bytes{1000};
+    const Problem problem = make_problem(graph, machine, options);
+    const auto why = [&](std::vector<int> devices) {
+        const Strategy strategy = on_devices(std::move(devices));
+        return why_infeasible(problem, strategy,
+                              make_evaluator(problem, Scheduler::pct)->evaluate(strategy));
+    };
+    EXPECT_EQ(why({1, 1}), "gpu1 needs 1.17 KiB (1200 bytes) and has 1000 B (1000 bytes)");
+    EXPECT_EQ(why({0, 1}), "");
+}
+
+TEST(Evaluation, SaysWhatIsWrongWithAScheduleBeforeMemory) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.micro_batches = 2;
+    options.policy.schedule = *schedule_from_text("1f1b");
+    options.constraints.memory_limit = Bytes{1};
+    const Problem problem = make_problem(graph, machine, options);
+    const auto evaluator = make_evaluator(problem, Scheduler::pct);
+    const Strategy kept = whole_ops({0, 0, 0, 0, 1, 1, 1}, options.policy);
+    const Strategy broken = whole_ops({0, 0, 0, 1, 0, 0, 0}, options.policy);  // back to stage 0
+    EXPECT_EQ(why_infeasible(problem, kept, evaluator->evaluate(kept)).find("gpu0 needs"), 0U);
+    ASSERT_FALSE(evaluator->evaluate(broken).keeps_schedule);
+    EXPECT_EQ(why_infeasible(problem, broken, evaluator->evaluate(broken)),
+              find_schedule_fault(problem, broken));
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ Time latency(const OpGraph& graph, const std::vector<int>& devices, int accelera
     return make_evaluator(problem, Scheduler::pct)->evaluate(on_devices(devices)).value;
 }
 
-// a (2, cost 3) on one accelerator, b (4, cost 2) and c (5, cost 7) on another, d (1) after both on the first:
+// a (2, cost 3) on one accelerator, b (4, cost 2) and c (5, cost 7) on another, d (1) after both on
+// the first:
 //     {a}: 2 + 3 sent once = 5;  {b c}: from 5, 3 received once + 4 + 5 + 2 + 7 sent = 26;
 //     {d}: 2 + 7 received + 1 = 36
 TEST(SubgraphLatency, CountsCallsWithTheirCommunication) {
@@ -52,7 +53,8 @@ TEST(SubgraphLatency, CountsCallsWithTheirCommunication) {
     // {a} and {d} of one accelerator are two calls, because b and c are between them.
     EXPECT_EQ(latency(graph, {0, 1, 1, 0}, 3), microseconds(36));
     EXPECT_EQ(latency(graph, {0, 0, 0, 0}, 3), microseconds(12));
-    // b on a CPU takes ten times as long and pays nothing: {a} 5, b 45, {c} 5 + 3 + 5 + 7, {d} 45 + 9 + 1.
+    // b on a CPU takes ten times as long and pays nothing: {a} 5, b 45, {c} 5 + 3 + 5 + 7, {d} 45 +
+    // 9 + 1.
     EXPECT_EQ(latency(graph, {0, 3, 1, 2}, 3), microseconds(55));
 }
 

@@ -38,8 +38,8 @@ std::pair<std::int64_t, std::int64_t> flat(const ShardyMeshText& mesh,
     return {number, count};
 }
 
-/// Do the parts of the axes, cut at once, with `dims[a]` the dim that axis a cuts or -1, and axes major
-/// to minor as in `order`?
+/// Do the parts of the axes, cut at once, with `dims[a]` the dim that axis a cuts or -1, and axes
+/// major to minor as in `order`?
 bool says(const std::vector<LaidOut>& micro_batches, const std::vector<std::size_t>& order,
           const std::vector<int>& dims) {
     const std::vector<FactorDegree>& degrees = micro_batches[0].config->degrees;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incremental evaluations equal whole ones, whatever the limit, the memory, the schedule and the policy.
+// Incremental evaluations equal whole ones, whatever the limit, the memory, the schedule and the
+// policy.
 #include "plan/incremental/evaluator.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,8 @@ namespace {
 
 using search::Random;
 
-/// As much memory as a strategy needs, so that some fit and some do not, or half of that, so that few do.
+/// As much memory as a strategy needs, so that some fit and some do not, or half of that, so that
+/// few do.
 void limit_memory(Random& random, ProblemOptions& options, const Problem& unlimited,
                   const Strategy& strategy) {
     const Evaluation drawn = make_evaluator(unlimited, Scheduler::rank)->evaluate(strategy);
@@ -118,7 +120,8 @@ private:
     Strategy strategy_;
 };
 
-// A change beyond what the increments can number, in messages or in time, is no fault of the user's.
+// A change beyond what the increments can number, in messages or in time, is no fault of the
+// user's.
 TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
     Counts counts;
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incremental lowering and its timeline equal those of a strategy that is lowered and simulated anew.
+// Incremental lowering and its timeline equal those of a strategy that is lowered and simulated
+// anew.
 #include "plan/incremental/lowering.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ using search::Random;
 struct Row {
     std::int64_t start = 0;
     std::int64_t duration = 0;
-    std::uint64_t turn = 0;
+    std::uint64_t schedule_key = 0;
     std::uint64_t priority = 0;
     std::size_t predecessors = 0;
     std::vector<std::int32_t> resources;
@@ -39,8 +40,8 @@ struct Row {
 };
 
 std::ostream& operator<<(std::ostream& out, const Row& row) {
-    return out << row.start << " for " << row.duration << ", turn " << row.turn << ", priority "
-               << row.priority << ", after " << row.predecessors << " tasks, on "
+    return out << row.start << " for " << row.duration << ", schedule_key " << row.schedule_key
+               << ", priority " << row.priority << ", after " << row.predecessors << " tasks, on "
                << testing::PrintToString(row.resources) << "\n";
 }
 
@@ -53,10 +54,10 @@ public:
           cache_(problem_),
           strategy_(std::move(start)),
           lowering_(problem_, strategy_, cache_),
-          timeline_(resource_count_of(problem_), cache_.lanes().resources()) {
+          timeline_(resource_count_of(problem_), cache_.resource_sets().resources()) {
         EXPECT_NE(evaluated(), std::nullopt);
         timeline_.accept();
-        lowering_.keep();
+        lowering_.accept();
     }
 
     void step(const std::vector<OpChange>& drawn) {
@@ -73,7 +74,7 @@ public:
         const bool keeps = lowering_.keeps_schedule();
         ASSERT_EQ(keeps, !find_schedule_fault(problem_, next)) << text_of(problem_, next);
         if (!keeps) {
-            lowering_.drop();
+            lowering_.reject();
             ++broken_;
             return;
         }
@@ -83,11 +84,11 @@ public:
             << text_of(problem_, next);
         if (draw(random_, 2) == 0) {
             timeline_.accept();
-            lowering_.keep();
+            lowering_.accept();
             strategy_ = std::move(next);
         } else {
             timeline_.reject();
-            lowering_.drop();
+            lowering_.reject();
         }
     }
 
@@ -95,7 +96,7 @@ public:
         const TaskGraph graph = lower(problem_, strategy_);
         EXPECT_EQ(rows_of(graph), rows()) << text_of(problem_, strategy_);
         for (const Task& task : graph.tasks) {
-            joins_ += task.joined > 0 ? 1 : 0;
+            fusions_ += task.fused > 0 ? 1 : 0;
             EXPECT_GT(task.duration, Time{0}) << task_name(problem_, task);
         }
         const auto loads = timeline_.graph().loads();
@@ -110,7 +111,7 @@ public:
     [[nodiscard]] const Strategy& strategy() const { return strategy_; }
     [[nodiscard]] int changes() const { return changes_; }
     [[nodiscard]] int broken() const { return broken_; }
-    [[nodiscard]] int joins() const { return joins_; }
+    [[nodiscard]] int fusions() const { return fusions_; }
     [[nodiscard]] const TimelineEffort& effort() const { return timeline_.effort(); }
 
 private:
@@ -124,9 +125,9 @@ private:
 
     std::optional<Time> evaluated() {
         const auto tasks = lowering_.slots();
-        const Csr<std::int32_t>& lanes = cache_.lanes().resources();
-        for (auto i = timeline_.graph().lanes(); i < lanes.rows(); ++i) {
-            timeline_.graph().add_lane(lanes[i]);
+        const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
+        for (auto i = timeline_.graph().resource_sets(); i < resource_sets.rows(); ++i) {
+            timeline_.graph().add_resource_set(resource_sets[i]);
         }
         return timeline_.evaluate(tasks);
     }
@@ -136,14 +137,16 @@ private:
         std::vector<Row> rows;
         for (const TaskId id : timeline.commit_order) {
             const auto i = static_cast<std::size_t>(id);
-            const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
+            const auto resource_set =
+                graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
             const Task& task = graph.tasks[i];
-            rows.push_back({.start = timeline.start[i].raw(),
-                            .duration = task.duration.raw(),
-                            .turn = static_cast<std::uint64_t>(std::max(0, task.turn)),
-                            .priority = static_cast<std::uint64_t>(task.rank),
-                            .predecessors = static_cast<std::size_t>(graph.predecessor_counts[i]),
-                            .resources = {lane.begin(), lane.end()}});
+            rows.push_back(
+                {.start = timeline.start[i].raw(),
+                 .duration = task.duration.raw(),
+                 .schedule_key = static_cast<std::uint64_t>(std::max(0, task.schedule_key)),
+                 .priority = static_cast<std::uint64_t>(task.priority),
+                 .predecessors = static_cast<std::size_t>(graph.predecessor_counts[i]),
+                 .resources = {resource_set.begin(), resource_set.end()}});
         }
         return rows;
     }
@@ -152,26 +155,26 @@ private:
         std::vector<Row> rows;
         for (const Slot slot : timeline_.order()) {
             const SlotGraph::Node& node = timeline_.graph()[slot];
-            const auto lane = timeline_.graph().resources(node.lane);
+            const auto resource_set = timeline_.graph().resources(node.resource_set);
             rows.push_back({.start = timeline_.start(slot).raw(),
                             .duration = node.duration,
-                            .turn = lowering_.keys().turn(node.key),
+                            .schedule_key = lowering_.keys().schedule_key(node.key),
                             .priority = lowering_.keys().priority(node.key),
                             .predecessors = node.predecessors.size(),
-                            .resources = {lane.begin(), lane.end()}});
+                            .resources = {resource_set.begin(), resource_set.end()}});
         }
         return rows;
     }
 
     Random& random_;
     const Problem& problem_;
-    LayoutCache cache_;
+    LoweringCache cache_;
     Strategy strategy_;
     IncrementalLowering lowering_;
     IncrementalTimeline timeline_;
     int changes_ = 0;
     int broken_ = 0;
-    int joins_ = 0;
+    int fusions_ = 0;
 };
 
 ProblemOptions options(std::uint64_t seed) {
@@ -182,7 +185,7 @@ ProblemOptions options(std::uint64_t seed) {
 
 TEST(IncrementalLowering, EqualsLoweringAnew) {
     int changes = 0;
-    int joins = 0;
+    int fusions = 0;
     std::int64_t spliced = 0;
     for (std::uint64_t seed = 1; seed <= 250; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -204,19 +207,19 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
         changing.expect_equal();
         if (HasFailure()) return;
         changes += changing.changes();
-        joins += changing.joins();
+        fusions += changing.fusions();
         spliced += changing.effort().spliced;
     }
     // It is about something.
     EXPECT_GT(changes, 3'000);
-    EXPECT_GT(joins, 50);
+    EXPECT_GT(fusions, 50);
     EXPECT_GT(spliced, 100);
 }
 
 TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
     std::map<ScheduleKind, int> changes;
     int broken = 0;
-    int joins = 0;
+    int fusions = 0;
     for (std::uint64_t seed = 1; seed <= 120; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
@@ -239,7 +242,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         }
         changes[problem.policy().schedule.kind] += changing.changes();
         broken += changing.broken();
-        joins += changing.joins();
+        fusions += changing.fusions();
     }
     // It is about something.
     for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
@@ -247,7 +250,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         EXPECT_GT(changes[kind], 500) << to_text({.kind = kind, .chunks = 2});
     }
     EXPECT_GT(broken, 100);
-    EXPECT_GT(joins, 500);
+    EXPECT_GT(fusions, 500);
 }
 
 }  // namespace

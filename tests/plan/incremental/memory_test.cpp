@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peaks of a strategy that changes equal those of one that is lowered, simulated and walked through anew.
+// Peaks of a strategy that changes equal those of one that is lowered, simulated and walked through
+// anew.
 #include "plan/incremental/memory.h"
 
 #include <gtest/gtest.h>
@@ -57,13 +58,13 @@ public:
           cache_(problem_),
           strategy_(without_refetch(random_strategy(random_, problem_, micro_batches_))),
           lowering_(problem_, strategy_, cache_),
-          timeline_(resource_count_of(problem_), cache_.lanes().resources()),
+          timeline_(resource_count_of(problem_), cache_.resource_sets().resources()),
           capacities_(static_cast<std::size_t>(problem_.device_count()), capacity(seed)),
           memory_(problem_, lowering_, capacities_) {
         evaluate();
         expect_equal(strategy_);
         timeline_.accept();
-        lowering_.keep();
+        lowering_.accept();
     }
 
     void step() {
@@ -81,11 +82,11 @@ public:
         if (draw(random_, 4) != 0) expect_equal(next);
         if (draw(random_, 2) == 0) {
             timeline_.accept();
-            lowering_.keep();
+            lowering_.accept();
             strategy_ = std::move(next);
         } else {
             timeline_.reject();
-            lowering_.drop();
+            lowering_.reject();
         }
     }
 
@@ -108,9 +109,9 @@ private:
 
     void evaluate() {
         const auto tasks = lowering_.slots();
-        const Csr<std::int32_t>& lanes = cache_.lanes().resources();
-        for (auto i = timeline_.graph().lanes(); i < lanes.rows(); ++i) {
-            timeline_.graph().add_lane(lanes[i]);
+        const Csr<std::int32_t>& resource_sets = cache_.resource_sets().resources();
+        for (auto i = timeline_.graph().resource_sets(); i < resource_sets.rows(); ++i) {
+            timeline_.graph().add_resource_set(resource_sets[i]);
         }
         ASSERT_NE(timeline_.evaluate(tasks), std::nullopt);
     }
@@ -149,7 +150,7 @@ private:
     graph::OpGraph graph_;
     cost::Machine machine_;
     Problem problem_;
-    LayoutCache cache_;
+    LoweringCache cache_;
     Strategy strategy_;
     IncrementalLowering lowering_;
     IncrementalTimeline timeline_;

@@ -24,7 +24,7 @@ int draw(Random& random, int bound) {
 }
 
 struct PlainTask {
-    std::int32_t lane = 0;
+    std::int32_t resource_set = 0;
     std::int64_t duration = 0;
     std::uint64_t key = 0;
     std::vector<Slot> predecessors;
@@ -34,12 +34,12 @@ struct PlainTask {
 /// By slot; predecessors have smaller numbers.
 using PlainGraph = std::map<Slot, PlainTask>;
 
-/// Devices with a compute row each, and lanes from device to device over shared channels.
-Csr<std::int32_t> random_lanes(Random& random, int devices) {
-    Csr<std::int32_t> lanes;
+/// Devices with a compute row each, and resource sets from device to device over shared channels.
+Csr<std::int32_t> random_resource_sets(Random& random, int devices) {
+    Csr<std::int32_t> resource_sets;
     const auto add = [&](const std::set<std::int32_t>& resources) {
-        lanes.items.insert(lanes.items.end(), resources.begin(), resources.end());
-        lanes.offsets.push_back(static_cast<std::uint32_t>(lanes.items.size()));
+        resource_sets.items.insert(resource_sets.items.end(), resources.begin(), resources.end());
+        resource_sets.offsets.push_back(static_cast<std::uint32_t>(resource_sets.items.size()));
     };
     for (int d = 0; d < devices; ++d) add({compute_row(d)});
     for (int i = 0; i < 3 * devices; ++i) {
@@ -50,7 +50,7 @@ Csr<std::int32_t> random_lanes(Random& random, int devices) {
     std::set<std::int32_t> all;
     for (int d = 0; d < devices; ++d) all.insert({send_row(d), receive_row(d)});
     add(all);
-    return lanes;
+    return resource_sets;
 }
 
 struct Timeline {
@@ -60,7 +60,7 @@ struct Timeline {
 };
 
 /// The scheduling rule word for word: scan all ready tasks, commit the smallest.
-Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& lanes, int resources) {
+Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& resource_sets, int resources) {
     Timeline timeline;
     std::vector<std::int64_t> free(static_cast<std::size_t>(resources), 0);
     std::map<Slot, std::int64_t> end;
@@ -76,7 +76,8 @@ Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& lanes, int re
                 if (ready) start = std::max(start, end.at(p));
             }
             if (!ready) continue;
-            for (const std::int32_t r : lanes[static_cast<std::size_t>(task.lane)]) {
+            for (const std::int32_t r :
+                 resource_sets[static_cast<std::size_t>(task.resource_set)]) {
                 start = std::max(start, free[static_cast<std::size_t>(r)]);
             }
             best = std::min(best, {start, task.key, slot});
@@ -84,7 +85,7 @@ Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& lanes, int re
         const auto [start, key, slot] = best;
         const PlainTask& task = graph.at(slot);
         end[slot] = start + task.duration;
-        for (const std::int32_t r : lanes[static_cast<std::size_t>(task.lane)]) {
+        for (const std::int32_t r : resource_sets[static_cast<std::size_t>(task.resource_set)]) {
             free[static_cast<std::size_t>(r)] = end[slot];
         }
         timeline.order.push_back(slot);
@@ -102,8 +103,8 @@ public:
           devices_(1 + draw(random_, 5)),
           slots_(20 + draw(random_, 180)),
           largest_(1 + draw(random_, 12)),
-          lanes_(random_lanes(random_, devices_)),
-          timeline_(resources(), lanes_) {
+          resource_sets_(random_resource_sets(random_, devices_)),
+          timeline_(resources(), resource_sets_) {
         for (Slot slot = 0; slot < slots_; ++slot) {
             if (draw(random_, 4) != 0) graph_[slot] = random_task(slot);
         }
@@ -159,7 +160,7 @@ public:
 private:
     [[nodiscard]] int resources() const { return 3 * devices_ + 2; }
     [[nodiscard]] Timeline literal_of(const PlainGraph& graph) const {
-        return literal(graph, lanes_, resources());
+        return literal(graph, resource_sets_, resources());
     }
 
     /// Keys that often agree with the order of slots, and are unique.
@@ -170,11 +171,11 @@ private:
     }
 
     PlainTask random_task(Slot slot) {
-        PlainTask task{.lane = draw(random_, static_cast<int>(lanes_.rows())),
+        PlainTask task{.resource_set = draw(random_, static_cast<int>(resource_sets_.rows())),
                        .duration = 1 + draw(random_, largest_),
                        .key = random_key(slot),
                        .predecessors = {}};
-        if (draw(random_, 3) != 0) task.lane = draw(random_, devices_);
+        if (draw(random_, 3) != 0) task.resource_set = draw(random_, devices_);
         std::set<Slot> predecessors;
         for (int i = draw(random_, 4); i > 0 && slot > 0; --i) {
             const Slot p = std::max(0, slot - 1 - draw(random_, 15));
@@ -215,7 +216,7 @@ private:
             const PlainTask& task = now->second;
             if (old != before.end() && old->second == task) continue;
             changes.push_back({.slot = slot,
-                               .lane = task.lane,
+                               .resource_set = task.resource_set,
                                .duration = task.duration,
                                .key = task.key,
                                .predecessors = task.predecessors});
@@ -227,7 +228,7 @@ private:
     int devices_;
     int slots_;
     int largest_;
-    Csr<std::int32_t> lanes_;
+    Csr<std::int32_t> resource_sets_;
     IncrementalTimeline timeline_;
     PlainGraph graph_;
     int rejections_ = 0;
@@ -249,10 +250,10 @@ TEST(IncrementalTimeline, EqualsTheLiteralRuleAfterAnyChanges) {
 }
 
 TEST(IncrementalTimeline, AChangeIsSettledBeforeTheNext) {
-    Csr<std::int32_t> lanes;
-    lanes.items = {0};
-    lanes.offsets = {0, 1};
-    IncrementalTimeline timeline(1, lanes);
+    Csr<std::int32_t> resource_sets;
+    resource_sets.items = {0};
+    resource_sets.offsets = {0, 1};
+    IncrementalTimeline timeline(1, resource_sets);
     const std::vector<SlotTask> first{{.slot = 0, .duration = 5, .key = 0}};
     EXPECT_THROW(timeline.accept(), std::logic_error);
     EXPECT_EQ(timeline.evaluate(first), Time(5));
@@ -268,10 +269,10 @@ TEST(IncrementalTimeline, AChangeIsSettledBeforeTheNext) {
 }
 
 TEST(IncrementalTimeline, RefusesACycle) {
-    Csr<std::int32_t> lanes;
-    lanes.items = {0};
-    lanes.offsets = {0, 1};
-    IncrementalTimeline timeline(1, lanes);
+    Csr<std::int32_t> resource_sets;
+    resource_sets.items = {0};
+    resource_sets.offsets = {0, 1};
+    IncrementalTimeline timeline(1, resource_sets);
     const std::vector<Slot> second{1};
     const std::vector<Slot> first{0};
     const std::vector<SlotTask> cycle{{.slot = 0, .duration = 1, .key = 0, .predecessors = second},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every tensor of a strategy lies, piece by piece and index by index: what exported shardings are
-// compared with. From layout_of() alone.
+// How every tensor of a strategy lies, piece by piece and index by index: what exported shardings
+// are compared with. From layout_of() alone.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 //
 // Layouts by hand, and the duality of values and gradients between random ones.
 #include "plan/layout/layout.h"
+#include "plan/layout/reshard_planner.h"
 
 #include <gtest/gtest.h>
 
@@ -67,8 +68,8 @@ TEST(Layout, OfBlocksIsStrided) {
               "\n  device 0: [0-3 | 0 2] +0\n  device 1: [0-3 | 1 3] +0");
 }
 
-// RULES.md 2: (b s) = 3 x 3 in 2 by b is 6 | 3, as one dim of 9 it is 5 | 4: not the same layout, and
-// between them go elements 5.
+// RULES.md 2: (b s) = 3 x 3 in 2 by b is 6 | 3, as one dim of 9 it is 5 | 4: not the same layout,
+// and between them go elements 5.
 TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {
     const auto rule_of = [](const std::vector<std::int64_t>& extents) {
         graph::OpRule rule;
@@ -89,7 +90,7 @@ TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {
     const Layout to = layout_of(single, Side::result, {9}, regions);
     EXPECT_EQ(text_of(from, regions), "whole of 1\n  device 0: [0-5] +0\n  device 1: [6-8] +0");
     EXPECT_EQ(text_of(to, regions), "whole of 1\n  device 0: [0-4] +0\n  device 1: [5-8] +0");
-    const Reshard reshard = plan_reshard(from, to, regions, switched_machine(2));
+    const Reshard reshard = ReshardPlanner().plan(from, to, regions, switched_machine(2));
     ASSERT_EQ(reshard.transfers.size(), 1U);
     EXPECT_EQ(reshard.transfers[0].elements, 1);
     EXPECT_TRUE(std::ranges::equal(reshard.transfers[0].devices, std::vector{0, 1}));

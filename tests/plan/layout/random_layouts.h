@@ -22,8 +22,8 @@ DeviceSet draw_devices(search::Random& random, int count, int devices);
 
 graph::Shape draw_shape(search::Random& random);
 
-/// An op around the tensor and how it is split. A producer has it as result 0, a consumer as operand
-/// 0, where windows may overlap or leave gaps.
+/// An op around the tensor and how it is split. A producer has it as result 0, a consumer as
+/// operand 0, where windows may overlap or leave gaps.
 struct SplitOp {
     graph::OpRule rule;
     OpConfig config;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a table says of regions by number is what graph/operators/part.h says of the regions themselves.
+// What a table says of regions by number is what graph/operators/part.h says of the regions
+// themselves.
 #include <gtest/gtest.h>
 
 #include <cstdint>

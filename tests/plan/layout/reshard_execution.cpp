@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "plan/layout/reshard_planner.h"
+
 namespace partita::plan {
 
 using cost::Collective;
@@ -277,7 +279,7 @@ struct Execution {
 PieceValues run_reshard(const Layout& from, const Layout& to, const PieceValues& values,
                         const graph::Shape& shape, RegionTable& regions,
                         const cost::Machine& machine, TransferCounts& counts) {
-    const Reshard reshard = plan_reshard(from, to, regions, machine);
+    const Reshard reshard = ReshardPlanner().plan(from, to, regions, machine);
     if (reshard.resolved) {
         const Layout& whole = *reshard.resolved;
         expect(whole != to && !whole.is_partial(), "resolving does not come closer");

@@ -3,6 +3,7 @@
 // Reshards between random layouts of random small tensors, run on integers: every piece gets its
 // elements, each addend once, and every collective does what its name promises.
 #include "plan/layout/reshard.h"
+#include "plan/layout/reshard_planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -185,14 +186,14 @@ TEST(Reshard, ToTheSameLayoutIsFree) {
         Random random(seed);
         Pair pair = draw_pair(random);
         pair.to = pair.from;
-        const Reshard reshard =
-            plan_reshard(pair.from, pair.to, pair.regions, machines()[seed % machines().size()]);
+        const Reshard reshard = ReshardPlanner().plan(pair.from, pair.to, pair.regions,
+                                                      machines()[seed % machines().size()]);
         EXPECT_FALSE(reshard.resolved);
         EXPECT_TRUE(reshard.transfers.empty()) << "seed " << seed << ", " << text_of(pair);
     }
 }
 
-// Whatever is_local() says of two layouts, plan_reshard() moves nothing exactly then, empty pieces
+// Whatever is_local() says of two layouts, a reshard moves nothing exactly then, empty pieces
 // and sums aside.
 TEST(Reshard, MovesNothingExactlyWhereEveryPieceIsLocal) {
     int local = 0;
@@ -201,8 +202,8 @@ TEST(Reshard, MovesNothingExactlyWhereEveryPieceIsLocal) {
         Pair pair = draw_pair(random);
         if (!is_local(pair.from, pair.to, pair.regions)) continue;
         ++local;
-        const Reshard reshard =
-            plan_reshard(pair.from, pair.to, pair.regions, machines()[seed % machines().size()]);
+        const Reshard reshard = ReshardPlanner().plan(pair.from, pair.to, pair.regions,
+                                                      machines()[seed % machines().size()]);
         EXPECT_TRUE(!reshard.resolved && reshard.transfers.empty())
             << "seed " << seed << ", " << text_of(pair);
     }

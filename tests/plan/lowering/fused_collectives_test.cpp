@@ -91,7 +91,7 @@ struct Recommender {
     Strategy strategy;
 };
 
-TEST(Joins, TablesOnAllDevicesMeetTheBatchInOneAllToAllEachWay) {
+TEST(FusedCollectives, TablesOnAllDevicesMeetTheBatchInOneAllToAllEachWay) {
     const Recommender net(26, 5);
     const Problem problem = make_problem(net.graph, net.machine, training());
     ASSERT_EQ(find_fault(problem, net.strategy), std::nullopt);
@@ -101,13 +101,13 @@ TEST(Joins, TablesOnAllDevicesMeetTheBatchInOneAllToAllEachWay) {
     const TaskGraph tasks = lower(problem, net.strategy);
     for (const Task& task : tasks.tasks) {
         // Devices 0 and 1 have seven tables each, 8 x 5 floats each.
-        if (task.joined == 0) continue;
+        if (task.fused == 0) continue;
         EXPECT_EQ(task.bytes, Bytes(7 * kBatch * 5 * 4));
     }
     expect_same_as_one_device(problem, net.strategy);
 }
 
-TEST(Joins, TheGradientsOfOneLayerAreOneAllReduce) {
+TEST(FusedCollectives, TheGradientsOfOneLayerAreOneAllReduce) {
     OpGraph graph;
     const cost::Machine machine = switched_machine(kDevices);
     const TensorId x = add_source(graph, "x", TensorRole::input, {kBatch, 6});
@@ -128,7 +128,7 @@ TEST(Joins, TheGradientsOfOneLayerAreOneAllReduce) {
 }
 
 // Two gathers of much that only end together: nothing is saved that overlap might not save too.
-TEST(Joins, NothingIsJoinedForALatencyThatHardlyCounts) {
+TEST(FusedCollectives, NothingIsFusedForALatencyThatHardlyCounts) {
     OpGraph graph;
     const cost::Machine machine = switched_machine(kDevices);
     const auto split = [](std::vector<FactorDegree> degrees) {
@@ -149,9 +149,9 @@ TEST(Joins, NothingIsJoinedForALatencyThatHardlyCounts) {
 }
 
 /// Two all-gathers before the parts of one op.
-class FindJoins : public testing::Test {
+class FindFused : public testing::Test {
 protected:
-    FindJoins() : machine_(switched_machine(kDevices)), graph_(two_layers()) {
+    FindFused() : machine_(switched_machine(kDevices)), graph_(two_layers()) {
         for (int i = 0; i < 2; ++i) {
             Task task{.kind = TaskKind::collective};
             task.tensor = TensorId(static_cast<std::size_t>(i));
@@ -162,11 +162,11 @@ protected:
             ranks_.push_back({0, 1, 2, 3});
         }
     }
-    std::vector<Join> found() const {
+    std::vector<FusedCollective> found() const {
         const Problem problem = make_problem(graph_, machine_);
-        std::vector<Joinable> around;
+        std::vector<FusibleCollective> around;
         for (std::size_t i = 0; i < tasks_.size(); ++i) around.push_back({&tasks_[i], ranks_[i]});
-        return find_joins(problem, around);
+        return find_fused(problem, around);
     }
 
     cost::Machine machine_;
@@ -175,21 +175,21 @@ protected:
     std::vector<std::vector<std::int32_t>> ranks_;
 };
 
-TEST_F(FindJoins, JoinsTwoOfOneKind) {
-    const auto joins = found();
-    ASSERT_EQ(joins.size(), 1U);
-    EXPECT_THAT(joins[0].members, ElementsAre(0, 1));
-    EXPECT_EQ(joins[0].bytes, Bytes(128));
-    EXPECT_EQ(joins[0].kind, cost::Collective::all_gather);
+TEST_F(FindFused, FusesTwoOfOneKind) {
+    const auto fused = found();
+    ASSERT_EQ(fused.size(), 1U);
+    EXPECT_THAT(fused[0].members, ElementsAre(0, 1));
+    EXPECT_EQ(fused[0].bytes, Bytes(128));
+    EXPECT_EQ(fused[0].kind, cost::Collective::all_gather);
 }
 
-TEST_F(FindJoins, LeavesApartWhatDiffersInAnything) {
+TEST_F(FindFused, LeavesApartWhatDiffersInAnything) {
     const auto with = [&](auto change) {
         const Task before = tasks_[1];
         change(tasks_[1]);
-        auto joins = found();
+        auto fused = found();
         tasks_[1] = before;
-        return joins;
+        return fused;
     };
     EXPECT_THAT(with([](Task& t) { t.collective = cost::Collective::broadcast; }), IsEmpty());
     EXPECT_THAT(with([](Task& t) { t.gradient = true; }), IsEmpty());

@@ -28,8 +28,8 @@ std::int64_t noise(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>((x ^ (x >> 29U)) % 1000U);
 }
 
-/// Per tensor the elements that some reader leaves out (a stride, a slice, another micro-batch): its
-/// gradient says nothing of them, which means 0.
+/// Per tensor the elements that some reader leaves out (a stride, a slice, another micro-batch):
+/// its gradient says nothing of them, which means 0.
 class Gaps {
 public:
     Gaps(const Problem& problem, int micro_batches)
@@ -206,8 +206,8 @@ private:
         }
     }
 
-    /// Operands that the op's rule says are saved are read by the backward itself; of the others the
-    /// interpreter looks at what the forward read.
+    /// Operands that the op's rule says are saved are read by the backward itself; of the others
+    /// the interpreter looks at what the forward read.
     void run_backward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
         const std::uint64_t saved = problem_.rule(task.op).saves_operands;
@@ -270,7 +270,8 @@ private:
         return a;
     }
 
-    /// Communication and sums: every element is the combination of what the task reads at its place.
+    /// Communication and sums: every element is the combination of what the task reads at its
+    /// place.
     void combine(const Task& task) {
         const std::vector<std::size_t> from = reads(at_);
         for (const std::int32_t b : writes()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A reference interpreter of lowered programs: runs a task graph on small integer tensors, part by
-// part, with real slices and combinations, and knows nothing of how lowering made it. Ops compute what
-// op_meaning.h says.
+// part, with real slices and combinations, and knows nothing of how lowering made it. Ops compute
+// what op_meaning.h says.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +41,13 @@ Interpretation interpret(const Problem& problem, const Strategy& strategy, const
 Interpretation interpreted(const Problem& problem, const Strategy& strategy,
                            const InterpreterOptions& options = {});
 
-/// What the interpreter takes a source's element to be where it is not given, and the gradient of an
-/// output's element where it is constant.
+/// What the interpreter takes a source's element to be where it is not given, and the gradient of
+/// an output's element where it is constant.
 std::int64_t noise_of_source(graph::TensorId t, std::size_t element);
 std::int64_t noise_of_loss(graph::TensorId t, std::size_t element);
 
-/// A task that overwrites what another one may not have read yet: a sum in place, or the update of a
-/// parameter. nullopt: dependencies alone put every reader first.
+/// A task that overwrites what another one may not have read yet: a sum in place, or the update of
+/// a parameter. nullopt: dependencies alone put every reader first.
 std::optional<std::string> find_hasty_write(const Problem& problem, const TaskGraph& tasks);
 
 }  // namespace partita::plan

@@ -169,8 +169,8 @@ TEST(Lower, AWeightMadeFromAParameterGetsItsGradientOnce) {
     EXPECT_EQ(count["update w"], 1);
 }
 
-// Addends 0 on gpu0 and gpu1, 1 on gpu2 and gpu3, which is alone in its node: nearest replicas would
-// make one group of all four that is no collective.
+// Addends 0 on gpu0 and gpu1, 1 on gpu2 and gpu3, which is alone in its node: nearest replicas
+// would make one group of all four that is no collective.
 TEST(Lower, AddendsInUnevenNodesAreReducedRankByRank) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(4, {0, 0, 0, 1});

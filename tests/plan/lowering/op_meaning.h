@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op computes, for tests that run lowered programs. It follows from the op's rule alone, over
-// the integers modulo a prime, so that every sum is exact and no wrong slice goes unnoticed:
+// What an op computes, for tests that run lowered programs. It follows from the op's rule alone,
+// over the integers modulo a prime, so that every sum is exact and no wrong slice goes unnoticed:
 //
 //     result[free] = reduction over the others of  product over operands of  g(operand)
 //     additive op:   sum over linear operands, times the product over those that only select
 //     g(x) = x       where the op is linear in the operand; x^2 elsewhere, so that a partial sum that
 //                    passes through gives another number; summed over a window where a dim has one
 //
-// Operands that are applied once are added at the first point of the reduction, as x. Reductions are what
-// the rule says: sum, product, max or min, the numbers 0 ... prime - 1 in their order. Results of
-// sums are weighted by their position, so that elements differ even where the rule says nothing of
-// their dims. The backward is the derivative; of a max or min it goes to every element that equals the
-// combined result.
+// Operands that are applied once are added at the first point of the reduction, as x. Reductions
+// are what the rule says: sum, product, max or min, the numbers 0 ... prime - 1 in their order.
+// Results of sums are weighted by their position, so that elements differ even where the rule says
+// nothing of their dims. The backward is the derivative; of a max or min it goes to every element
+// that equals the combined result.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ public:
     [[nodiscard]] std::vector<SparseValue> forward(const graph::Box& box,
                                                    const std::vector<SparseValue>& operands) const;
 
-    /// Gradients of the operands, from those of the results. `results`: needed by reductions that are
-    /// no sums.
+    /// Gradients of the operands, from those of the results. `results`: needed by reductions that
+    /// are no sums.
     [[nodiscard]] std::vector<SparseValue> backward(const graph::Box& box,
                                                     const std::vector<SparseValue>& operands,
                                                     const std::vector<SparseValue>& results,

@@ -19,14 +19,14 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
-#include "tests/support/join_prices.h"
+#include "tests/support/fusion_prices.h"
 #include "tests/support/random_profile.h"
 
 namespace partita::plan {
 namespace {
 
 using search::Random;
-using support::Joins;
+using support::Fusions;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -35,7 +35,7 @@ using testing::IsEmpty;
 Task without_price(Task task) {
     task.duration = Time{};
     task.source = cost::CostSource::analytic;
-    task.rank = 0;
+    task.priority = 0;
     return task;
 }
 
@@ -101,8 +101,8 @@ struct Case {
         for (int i = 0; i < 2; ++i) {
             profiles.push_back(support::random_profile(random, analytic));
         }
-        profiles.push_back(support::join_profile(Joins::cheap, machine));
-        profiles.push_back(support::join_profile(Joins::dear, machine));
+        profiles.push_back(support::fusion_profile(Fusions::cheap, machine));
+        profiles.push_back(support::fusion_profile(Fusions::dear, machine));
         problems.reserve(1 + profiles.size());  // `analytic` is one of them
         for (const cost::Profile& profile : profiles) {
             problems.push_back(support::with_profile(problems.front(), profile, options));
@@ -143,10 +143,11 @@ TEST(PlannedCollectives, KeepTasksAndOrderByAnyPrices) {
         }
     }
     EXPECT_GT(kept, 1000);
-    EXPECT_GT(differ, 50);  // with their own joins these would not be the plan's tasks
+    EXPECT_GT(differ, 50);  // with their own fusions these would not be the plan's tasks
 }
 
-/// A layer whose batch is split over four devices, so that each adds up the gradients of weight and bias.
+/// A layer whose batch is split over four devices, so that each adds up the gradients of weight and
+/// bias.
 class TwoGradients : public testing::Test {
 protected:
     explicit TwoGradients(const cost::Machine& machine = switched_machine(4)) : machine_(machine) {
@@ -159,12 +160,12 @@ protected:
                 {.config = {.degrees = {{factor, 4}}, .devices = DeviceSet::progression(0, 4, 1)}});
         }
     }
-    [[nodiscard]] Problem problem(Joins joins, const cost::Machine& machine) const {
+    [[nodiscard]] Problem problem(Fusions fusions, const cost::Machine& machine) const {
         const ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
         return support::with_profile(make_problem(graph_, machine, options),
-                                     support::join_profile(joins, machine), options);
+                                     support::fusion_profile(fusions, machine), options);
     }
-    [[nodiscard]] Problem problem(Joins joins) const { return problem(joins, machine_); }
+    [[nodiscard]] Problem problem(Fusions fusions) const { return problem(fusions, machine_); }
     [[nodiscard]] static std::vector<std::string> collectives(const Problem& of,
                                                               const TaskGraph& tasks) {
         std::vector<std::string> names;
@@ -180,9 +181,9 @@ protected:
     Strategy strategy_;
 };
 
-TEST_F(TwoGradients, AreJoinedWhereThePlanHasThemJoined) {
-    const Problem cheap = problem(Joins::cheap);
-    const Problem dear = problem(Joins::dear);
+TEST_F(TwoGradients, AreFusedWhereThePlanHasThemFused) {
+    const Problem cheap = problem(Fusions::cheap);
+    const Problem dear = problem(Fusions::dear);
     const Plan joined = make_plan(cheap, strategy_, {.searcher = "hand"});
     const Plan apart = make_plan(dear, strategy_, {.searcher = "hand"});
     for (const Problem* given : {&cheap, &dear}) {
@@ -195,7 +196,7 @@ TEST_F(TwoGradients, AreJoinedWhereThePlanHasThemJoined) {
 TEST_F(TwoGradients, GoByThePlansAlgorithm) {
     const ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
     const Problem analytic = make_problem(graph_, machine_, options);
-    const Problem measured = problem(Joins::dear);
+    const Problem measured = problem(Fusions::dear);
     const Plan plan = make_plan(analytic, strategy_, {.searcher = "hand"});
     ASSERT_NE(plan.collectives[0].algorithm, cost::Algorithm::library);
     const TaskGraph tasks = lower_as_planned(measured, strategy_, plan);
@@ -211,10 +212,10 @@ TEST_F(TwoGradients, AreThoseOfThePlanOnAnotherMachine) {
     for (cost::Device& device : devices) device.name = "other" + device.name;
     const cost::Machine renamed{
         "other", devices, {"switch"}, {same.links().begin(), same.links().end()}};
-    for (const Joins joins : {Joins::cheap, Joins::dear}) {
-        const Plan plan = make_plan(problem(joins), strategy_, {.searcher = "hand"});
+    for (const Fusions fusions : {Fusions::cheap, Fusions::dear}) {
+        const Plan plan = make_plan(problem(fusions), strategy_, {.searcher = "hand"});
         const std::size_t count = plan.collectives.size();
-        for (const Joins given : {Joins::cheap, Joins::dear}) {
+        for (const Fusions given : {Fusions::cheap, Fusions::dear}) {
             EXPECT_EQ(collectives(problem(given, renamed), plan).size(), count);
         }
     }
@@ -223,7 +224,7 @@ TEST_F(TwoGradients, AreThoseOfThePlanOnAnotherMachine) {
 // That is no plan, but anybody may write such a file.
 TEST_F(TwoGradients, OfAPlanWhoseMachineLacksDevicesAreNotItsOwn) {
     for (OpDecision& op : strategy_.ops) op.config.devices = DeviceSet::list({3, 2, 1, 0});
-    const Problem dear = problem(Joins::dear);
+    const Problem dear = problem(Fusions::dear);
     Plan plan = make_plan(dear, strategy_, {.searcher = "hand"});
     EXPECT_THAT(collectives(dear, plan),
                 ElementsAre("all-reduce b.grad gpu3", "all-reduce w.grad gpu3"));
@@ -232,8 +233,8 @@ TEST_F(TwoGradients, OfAPlanWhoseMachineLacksDevicesAreNotItsOwn) {
 }
 
 TEST_F(TwoGradients, AreListedOrVerifyRefusesThePlan) {
-    const Problem given = problem(Joins::cheap);
-    const Plan apart = make_plan(problem(Joins::dear), strategy_, {.searcher = "hand"});
+    const Problem given = problem(Fusions::cheap);
+    const Plan apart = make_plan(problem(Fusions::dear), strategy_, {.searcher = "hand"});
     const auto finding = [&](const Plan& plan) {
         const auto findings = verify(given, plan, {.ignore_costs = true});
         return findings.empty() ? "accepted" : findings.front();

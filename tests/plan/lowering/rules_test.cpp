@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The small cases in which splitting goes wrong when a rule is forgotten, with numbers that can be
-// checked by hand: lowered, and run by the interpreter with what the operators mean; losses are sums.
+// checked by hand: lowered, and run by the interpreter with what the operators mean; losses are
+// sums.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -303,8 +304,8 @@ TEST_F(Rules, WhatMixesSamplesIsNotCutIntoMicroBatches) {
     EXPECT_THROW(make_problem(net_.graph, machine_, options), UsageError);
 }
 
-// RULES.md 17: with 2 micro-batches gradients are reduced twice into a sharded accumulator (ZeRO-2),
-// once from local ones (ZeRO-1); the parameter is the same.
+// RULES.md 17: with 2 micro-batches gradients are reduced twice into a sharded accumulator
+// (ZeRO-2), once from local ones (ZeRO-1); the parameter is the same.
 TEST_F(Rules, TheAccumulatorsLayoutTellsWhenGradientsAreReduced) {
     const TensorId w = parameter({2, 1}, {5, 6});
     const TensorId y = add("MatMul", {input({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), w}, {4, 1});

@@ -63,10 +63,10 @@ bool has_axis(const Strategy& strategy, char mark) {
     });
 }
 
-bool has_join(const Program& program) {
+bool has_fusion(const Program& program) {
     const TaskGraph tasks = lower(program.problem, program.strategy);
     return std::any_of(tasks.tasks.begin(), tasks.tasks.end(),
-                       [](const Task& task) { return task.joined > 0; });
+                       [](const Task& task) { return task.fused > 0; });
 }
 
 void expect_same_as_one_device(const Program& program, std::uint64_t seed) {
@@ -85,24 +85,24 @@ void expect_same_as_one_device(const Program& program, std::uint64_t seed) {
 TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
     int passing = 0;
     int in_blocks = 0;
-    int joined = 0;
+    int fused = 0;
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
         const Program program(seed, Layers::any, 1);
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
         passing += has_axis(program.strategy, '+') ? 1 : 0;
         in_blocks += has_axis(program.strategy, '/') ? 1 : 0;
-        joined += has_join(program) ? 1 : 0;
+        fused += has_fusion(program) ? 1 : 0;
     }
     EXPECT_GE(passing, 50);
     EXPECT_GE(in_blocks, 50);
-    EXPECT_GE(joined, 20);
+    EXPECT_GE(fused, 20);
 }
 
 TEST(Semantics, ACacheChangesNothing) {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         Program program(seed, Layers::samples_apart, 2);
-        LayoutCache cache(program.problem);
+        LoweringCache cache(program.problem);
         for (int i = 0; i < 5; ++i) {
             const TaskGraph cached = lower(program.problem, program.strategy, cache);
             const TaskGraph fresh = lower(program.problem, program.strategy);

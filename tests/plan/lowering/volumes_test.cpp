@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each known way of splitting communicates comes out of factor rules alone: REFERENCES 1 and 4,
-// and Megatron's transformer layer. Elements as the collectives count them; the (p-1)/p of a ring
-// is the cost model's business.
+// What each known way of splitting communicates comes out of factor rules alone: REFERENCES 1 and
+// 4, and Megatron's transformer layer. Elements as the collectives count them; the (p-1)/p of a
+// ring is the cost model's business.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +68,8 @@ TEST_F(Layers, AlternatingColumnsAndRowsSynchronizeOncePerTwoLayersEachWay) {
                                    Pair("all-reduce mul2.out.grad", kBatch * kOut)));
 }
 
-// Query, key and value side by side: in thirds nothing moves; as one dim their parts are in the wrong
-// places. Behind the Split every device goes on with its own.
+// Query, key and value side by side: in thirds nothing moves; as one dim their parts are in the
+// wrong places. Behind the Split every device goes on with its own.
 TEST_F(Layers, AFusedProjectionInThirdsMovesNothing) {
     const TensorId x = source("x", graph::TensorRole::input, {kBatch, kIn});
     const TensorId w = source("w", graph::TensorRole::parameter, {kIn, 3 * kOut});
@@ -210,8 +210,8 @@ TEST_F(Layers, TheBiasOfAReductionSplitGemmIsAppliedOnce) {
     EXPECT_THAT(found, ElementsAre(Pair("all-reduce fc.out", kBatch * kOut)));
 }
 
-/// Megatron's transformer layer: attention by heads, column-wise then row-wise products, LayerNorm and
-/// residuals repeated on every device.
+/// Megatron's transformer layer: attention by heads, column-wise then row-wise products, LayerNorm
+/// and residuals repeated on every device.
 class Transformer : public Layers {
 protected:
     static constexpr std::int64_t kLength = 6;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharded updates and parameters are layouts: what ZeRO-1, 2 and 3 communicate and keep (REFERENCES 4).
+// Sharded updates and parameters are layouts: what ZeRO-1, 2 and 3 communicate and keep (REFERENCES
+// 4).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +55,8 @@ TEST_F(Zero, StagesOneAndTwoReduceScatterGradientsAndGatherParameters) {
     }
 }
 
-// Three times the parameters instead of two. w1 has no second gather: nobody needs the gradient of x.
+// Three times the parameters instead of two. w1 has no second gather: nobody needs the gradient of
+// x.
 TEST_F(Zero, StageThreeGathersParametersTwiceAndReduceScattersGradients) {
     build({kIn, kIn, kOut});
     EXPECT_THAT(
@@ -116,7 +118,8 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
     EXPECT_LE(peak[1].raw() - tasks.persistent[1].raw(), 4 * kLayer + 3 * activations);
 }
 
-// A local accumulator is part of what lies there all along; only later micro-batches need room beside it.
+// A local accumulator is part of what lies there all along; only later micro-batches need room
+// beside it.
 TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
     build({kIn, kOut});
     ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};

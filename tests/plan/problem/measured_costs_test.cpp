@@ -129,7 +129,7 @@ TEST(MeasuredCosts, AreTheSameIncrementally) {
 }
 
 /// What all parts of an op take in all micro-batches.
-std::pair<Time, Time> sums_of(const Problem& problem, LayoutCache& cache, OpId op,
+std::pair<Time, Time> sums_of(const Problem& problem, LoweringCache& cache, OpId op,
                               const Strategy& strategy) {
     const int micro_batches = strategy.policy.micro_batches;
     const MicroBatchRows rows(problem, micro_batches);
@@ -157,7 +157,7 @@ TEST(MeasuredCosts, OfAllPartsAreNoLessThanWhatBoundsCountOn) {
         const Problem analytic = make_problem(graph, machine, options);
         const Problem problem =
             support::with_profile(analytic, support::random_profile(random, analytic), options);
-        LayoutCache cache(problem);
+        LoweringCache cache(problem);
         for (int i = 0; i < 5; ++i) {
             const Strategy strategy = random_strategy(random, problem, micro_batches);
             if (find_fault(problem, strategy)) continue;
@@ -187,7 +187,7 @@ cost::Measurement time_of(const std::string& text) {
 
 cost::Profile profile_of_tasks(const Problem& problem, const Strategy& strategy) {
     const TaskGraph tasks = lower(problem, strategy);
-    const TaskWorks works(problem, strategy, tasks);
+    const TaskMeasurements works(problem, strategy, tasks);
     std::map<std::string, cost::MeasuredWork> rows;
     cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}};
     for (TaskId task = 0; task < static_cast<TaskId>(tasks.size()); ++task) {
@@ -222,7 +222,7 @@ TEST(MeasuredCosts, OfAllTasksOfAPlanPriceAllOfThem) {
             support::with_profile(analytic, profile_of_tasks(analytic, strategy), options);
         const TaskGraph tasks = lower(problem, strategy);
         for (const Task& task : tasks.tasks) {
-            if (task.joined > 0) continue;  // joined otherwise than before: another size
+            if (task.fused > 0) continue;  // fused otherwise than before: another size
             EXPECT_NE(task.source, cost::CostSource::analytic) << task_name(problem, task);
             if (!is_communication(task.kind)) {
                 EXPECT_EQ(task.source, cost::CostSource::measured) << task_name(problem, task);
@@ -247,7 +247,7 @@ TEST(MeasuredCosts, AreThoseOfTheSourcesThatTasksName) {
         if (find_fault(problem, strategy)) continue;
         const TaskGraph tasks = lower(problem, strategy);
         const TaskGraph same = lower(analytic, strategy);
-        if (tasks.size() != same.size()) continue;  // collectives were joined otherwise
+        if (tasks.size() != same.size()) continue;  // collectives were fused otherwise
         for (std::size_t i = 0; i < tasks.size(); ++i) {
             ++counts[static_cast<std::size_t>(tasks.tasks[i].source)];
             if (tasks.tasks[i].source == cost::CostSource::analytic) {

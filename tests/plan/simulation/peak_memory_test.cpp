@@ -101,11 +101,13 @@ Timeline issued_in_order(const TaskGraph& graph, const std::vector<TaskId>& orde
     for (const TaskId id : order) {
         const auto i = static_cast<std::size_t>(id);
         issued = std::max(issued, ready[i]);
-        const auto lane = graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)];
-        for (const auto r : lane) issued = std::max(issued, free[static_cast<std::size_t>(r)]);
+        const auto resource_set =
+            graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
+        for (const auto r : resource_set)
+            issued = std::max(issued, free[static_cast<std::size_t>(r)]);
         timeline.start[i] = issued;
         const Time end = issued + graph.tasks[i].duration;
-        for (const auto r : lane) free[static_cast<std::size_t>(r)] = end;
+        for (const auto r : resource_set) free[static_cast<std::size_t>(r)] = end;
         for (const TaskId next : graph.successors[i]) {
             auto& time = ready[static_cast<std::size_t>(next)];
             time = std::max(time, end);

@@ -13,7 +13,8 @@
 namespace partita::plan {
 namespace {
 
-/// A random task graph: edges to later tasks only, `lanes` lanes over shared resources.
+/// A random task graph: edges to later tasks only, `resource_sets` resource sets over shared
+/// resources.
 TaskGraph random_task_graph() {
     const int devices = *rc::gen::inRange(1, 5);
     const int tasks = *rc::gen::inRange(0, 60);
@@ -21,8 +22,9 @@ TaskGraph random_task_graph() {
     graph.device_count = devices;
     graph.resource_count = 3 * devices + 2;
     for (int d = 0; d < devices; ++d) {
-        graph.lanes.items.push_back(compute_row(d));
-        graph.lanes.offsets.push_back(static_cast<std::uint32_t>(graph.lanes.items.size()));
+        graph.resource_sets.items.push_back(compute_row(d));
+        graph.resource_sets.offsets.push_back(
+            static_cast<std::uint32_t>(graph.resource_sets.items.size()));
     }
     for (int a = 0; a < devices; ++a) {
         for (int b = 0; b < devices; ++b) {
@@ -30,19 +32,21 @@ TaskGraph random_task_graph() {
             std::vector<std::int32_t> resources{send_row(a), receive_row(b)};
             resources.push_back(3 * devices + (a + b) % 2);
             std::sort(resources.begin(), resources.end());
-            graph.lanes.items.insert(graph.lanes.items.end(), resources.begin(), resources.end());
-            graph.lanes.offsets.push_back(static_cast<std::uint32_t>(graph.lanes.items.size()));
+            graph.resource_sets.items.insert(graph.resource_sets.items.end(), resources.begin(),
+                                             resources.end());
+            graph.resource_sets.offsets.push_back(
+                static_cast<std::uint32_t>(graph.resource_sets.items.size()));
         }
     }
-    const int lanes = static_cast<int>(graph.lanes.rows());
+    const int resource_sets = static_cast<int>(graph.resource_sets.rows());
     graph.predecessor_counts.assign(static_cast<std::size_t>(tasks), 0);
     for (int i = 0; i < tasks; ++i) {
         Task task;
-        task.lane = *rc::gen::inRange(0, lanes);
-        task.kind = task.lane < devices ? TaskKind::forward : TaskKind::copy;
-        task.device = task.lane < devices ? task.lane : 0;
+        task.resource_set = *rc::gen::inRange(0, resource_sets);
+        task.kind = task.resource_set < devices ? TaskKind::forward : TaskKind::copy;
+        task.device = task.resource_set < devices ? task.resource_set : 0;
         task.duration = Time(*rc::gen::inRange(0, 6));  // small: many ties
-        task.turn = *rc::gen::inRange(-1, 3);
+        task.schedule_key = *rc::gen::inRange(-1, 3);
         graph.tasks.push_back(task);
         const int first = *rc::gen::inRange(i + 1, i + 12);
         for (int next = first; next < tasks; next += *rc::gen::inRange(1, 15)) {
@@ -70,15 +74,17 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
         for (std::size_t i = 0; i < graph.size(); ++i) {
             if (done[i] != 0 || waiting[i] != 0) continue;
             std::int64_t start = ready[i];
-            for (const auto r : graph.lanes[static_cast<std::size_t>(graph.tasks[i].lane)]) {
+            for (const auto r :
+                 graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)]) {
                 start = std::max(start, free[static_cast<std::size_t>(r)]);
             }
             const std::int64_t key = scheduler == Scheduler::fifo ? ready[i] : -path[i].raw();
-            best = std::min(best, {start, graph.tasks[i].turn, key, i});
+            best = std::min(best, {start, graph.tasks[i].schedule_key, key, i});
         }
-        const auto [start, turn, key, id] = best;
+        const auto [start, schedule_key, key, id] = best;
         const std::int64_t end = start + graph.tasks[id].duration.raw();
-        for (const auto r : graph.lanes[static_cast<std::size_t>(graph.tasks[id].lane)]) {
+        for (const auto r :
+             graph.resource_sets[static_cast<std::size_t>(graph.tasks[id].resource_set)]) {
             free[static_cast<std::size_t>(r)] = end;
         }
         for (const TaskId next : graph.successors[id]) {

@@ -254,7 +254,8 @@ TEST(Bubble, ShrinksByTheNumberOfChunks) {
     }
 }
 
-// RULES 22: a transfer of a tenth of a forward costs 1F1B twice the bubble; a wider window hides it.
+// RULES 22: a transfer of a tenth of a forward costs 1F1B twice the bubble; a wider window hides
+// it.
 TEST(Bubble, OfTransfersIsHiddenByAWiderWindow) {
     Chain::Options options{.stages = 4, .micro_batches = 64, .hop = Time{100'000}};
     options.schedule = "1f1b";

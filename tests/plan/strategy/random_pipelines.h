@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random strategies in a schedule: the ops in order, cut into as many pieces as stages and chunks make
-// positions, each split at random on the devices of its stage.
+// Random strategies in a schedule: the ops in order, cut into as many pieces as stages and chunks
+// make positions, each split at random on the devices of its stage.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ RandomStages draw_stages(search::Random& random, const Problem& problem, int sta
 std::optional<Strategy> random_pipeline(search::Random& random, const Problem& problem,
                                         const RandomStages& stages);
 
-/// A few ops as they are in another random pipeline, with the same borders or with others; or all ops.
-/// What comes out may be illegal.
+/// A few ops as they are in another random pipeline, with the same borders or with others; or all
+/// ops. What comes out may be illegal.
 std::vector<OpChange> random_pipeline_change(search::Random& random, const Problem& problem,
                                              const Strategy& base, const RandomStages& stages);
 

@@ -14,7 +14,7 @@
 namespace partita::plan {
 namespace {
 
-class LanesTest : public testing::Test {
+class ResourceSetsTest : public testing::Test {
 protected:
     /// Devices of those kinds in those nodes.
     static cost::Machine machine(const std::vector<cost::DeviceKind>& kinds,
@@ -30,9 +30,10 @@ protected:
     static std::vector<int> computing_in_copy(const cost::Machine& machine, int from, int to) {
         const graph::OpGraph graph = two_layers();
         const Problem problem = make_problem(graph, machine);
-        Lanes lanes(problem);
-        const std::int32_t lane = lanes.of_copy(from, to);
-        return computing(problem, lanes.resources()[static_cast<std::size_t>(lane)]);
+        ResourceSets resource_sets(problem);
+        const std::int32_t resource_set = resource_sets.of_copy(from, to);
+        return computing(problem,
+                         resource_sets.resources()[static_cast<std::size_t>(resource_set)]);
     }
 
     static std::vector<int> computing(const Problem& problem,
@@ -50,28 +51,29 @@ protected:
     static constexpr auto kGpu = cost::DeviceKind::gpu;
 };
 
-TEST_F(LanesTest, TheCoreThatReceivesCopies) {
+TEST_F(ResourceSetsTest, TheCoreThatReceivesCopies) {
     EXPECT_EQ(computing_in_copy(machine({kCpu, kCpu}, {0, 0}), 0, 1), (std::vector<int>{1}));
 }
 
-TEST_F(LanesTest, BetweenNodesTheSendingCoreWorksToo) {
+TEST_F(ResourceSetsTest, BetweenNodesTheSendingCoreWorksToo) {
     EXPECT_EQ(computing_in_copy(machine({kCpu, kCpu}, {0, 1}), 0, 1), (std::vector<int>{0, 1}));
 }
 
-TEST_F(LanesTest, AGpuAtOneEndCopiesByItself) {
+TEST_F(ResourceSetsTest, AGpuAtOneEndCopiesByItself) {
     EXPECT_TRUE(computing_in_copy(machine({kGpu, kGpu}, {0, 0}), 0, 1).empty());
     EXPECT_TRUE(computing_in_copy(machine({kGpu, kCpu}, {0, 0}), 0, 1).empty());
     EXPECT_TRUE(computing_in_copy(machine({kCpu, kGpu}, {0, 0}), 0, 1).empty());
 }
 
-TEST_F(LanesTest, ACollectiveKeepsItsCoresBusy) {
+TEST_F(ResourceSetsTest, ACollectiveKeepsItsCoresBusy) {
     const cost::Machine mixed = machine({kCpu, kGpu, kCpu}, {0, 0, 0});
     const graph::OpGraph graph = two_layers();
     const Problem problem = make_problem(graph, mixed);
-    Lanes lanes(problem);
-    const auto group = lanes.of_ranks(std::vector<int>{0, 1, 2});
-    EXPECT_EQ(computing(problem, lanes.resources()[static_cast<std::size_t>(group.lane)]),
-              (std::vector<int>{0, 2}));
+    ResourceSets resource_sets(problem);
+    const auto group = resource_sets.of_ranks(std::vector<int>{0, 1, 2});
+    EXPECT_EQ(
+        computing(problem, resource_sets.resources()[static_cast<std::size_t>(group.resource_set)]),
+        (std::vector<int>{0, 2}));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The script of an iteration tells of everything that happens to tensors, once and in order, and of the parts of every
-// op in each pass.
+// The script of an iteration tells of everything that happens to tensors, once and in order, and of
+// the parts of every op in each pass.
 #include "plan/tensors/iteration_script.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST_P(Script, RunsPartsOncePerPassAfterWhatTheyFind) {
             for (const EventId id : script.before_parts(step)) {
                 const TensorEvent& event = script.tensors[id.row].events[id.event];
                 if (!step.has_parts) continue;
-                EXPECT_TRUE(event.kind != Kind::home && event.kind != Kind::give);
+                EXPECT_TRUE(event.kind != Kind::produce && event.kind != Kind::contribute);
             }
             if (!step.has_parts) continue;
             const PartBlock block{step.op, rows.own(step.op, step.micro_batch), step.pass};

@@ -21,14 +21,15 @@ TEST(CopyClasses, HaveOnePriceForEverySize) {
     for (const char* const name : {"dgx-1-v100", "p100-cluster:2", "dgx-a100:2"}) {
         const cost::Machine machine = cost::load_machine(name);
         const Problem problem = make_problem(graph, machine);
-        Lanes lanes(problem);
+        ResourceSets resource_sets(problem);
         CopyClasses classes;
         std::map<std::pair<std::int32_t, std::int64_t>, Time> prices;
         std::size_t pairs = 0;
         for (int from = 0; from < machine.device_count(); ++from) {
             for (int to = 0; to < machine.device_count(); ++to) {
                 if (from == to) continue;
-                const std::int32_t like = classes.of(machine, lanes.of_copy(from, to), from, to);
+                const std::int32_t like =
+                    classes.of(machine, resource_sets.of_copy(from, to), from, to);
                 for (const std::int64_t bytes : {1, 1'000, 12'345'678}) {
                     const Time time =
                         problem.copy_time(graph::TensorId(std::size_t{0}), Bytes(bytes), from, to);

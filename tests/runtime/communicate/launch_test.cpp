@@ -34,18 +34,12 @@ TEST(Launch, WithoutALauncherIsOneProcess) {
 }
 
 TEST(Launch, ReadsOpenMpi) {
-    const Launch expected{
-        .launcher = Launcher::mpirun, .rank = 5, .size = 8, .local_rank = 1, .local_size = 4};
-    EXPECT_EQ(launch_of({{"OMPI_COMM_WORLD_SIZE", "8"},
-                         {"OMPI_COMM_WORLD_RANK", "5"},
-                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}),
-              expected);
+    const Launch expected{.launcher = Launcher::mpirun, .rank = 5, .size = 8};
+    EXPECT_EQ(launch_of({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "5"}}), expected);
 }
 
 TEST(Launch, ReadsMpich) {
-    const Launch expected{
-        .launcher = Launcher::mpirun, .rank = 1, .size = 2, .local_rank = 0, .local_size = 0};
+    const Launch expected{.launcher = Launcher::mpirun, .rank = 1, .size = 2};
     EXPECT_EQ(launch_of({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}), expected);
 }
 
@@ -53,15 +47,11 @@ TEST(Launch, ReadsTorchrun) {
     const Launch expected{.launcher = Launcher::torchrun,
                           .rank = 3,
                           .size = 4,
-                          .local_rank = 1,
-                          .local_size = 2,
                           .master_address = "node0",
                           .master_port = 29500,
                           .master_listens = true};
     EXPECT_EQ(launch_of({{"WORLD_SIZE", "4"},
                          {"RANK", "3"},
-                         {"LOCAL_WORLD_SIZE", "2"},
-                         {"LOCAL_RANK", "1"},
                          {"MASTER_ADDR", "node0"},
                          {"MASTER_PORT", "29500"},
                          {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
@@ -69,12 +59,8 @@ TEST(Launch, ReadsTorchrun) {
 }
 
 TEST(Launch, ReadsSrun) {
-    const Launch expected{
-        .launcher = Launcher::srun, .rank = 2, .size = 3, .local_rank = 2, .local_size = 0};
-    EXPECT_EQ(launch_of({{"SLURM_STEP_ID", "0"},
-                         {"SLURM_NTASKS", "3"},
-                         {"SLURM_PROCID", "2"},
-                         {"SLURM_LOCALID", "2"}}),
+    const Launch expected{.launcher = Launcher::srun, .rank = 2, .size = 3};
+    EXPECT_EQ(launch_of({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "3"}, {"SLURM_PROCID", "2"}}),
               expected);
 }
 

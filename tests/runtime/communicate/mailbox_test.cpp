@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailboxes of threads, and communicators over them. Those of processes are used by processes_program.cpp.
+// Mailboxes of threads, and communicators over them. Those of processes are used by
+// processes_program.cpp.
 #include "runtime/communicate/mailbox.h"
 
 #include <ATen/ATen.h>
@@ -10,9 +11,9 @@
 #include "base/error.h"
 #include "runtime/communicate/all_reduce.h"
 #include "runtime/communicate/mailbox_communicator.h"
-#include "runtime/communicate/thread_mailbox.h"
 #include "tests/runtime/communicate/conformance.h"
 #include "tests/runtime/communicate/ranks.h"
+#include "tests/runtime/communicate/thread_mailbox.h"
 
 namespace partita::runtime {
 namespace {
@@ -33,12 +34,12 @@ Mailbox::Clock::time_point now() {
 
 TEST(Mailbox, FindsMessagesByTheirNumber) {
     const Mailboxes boxes = two();
-    boxes[0]->post({.process = 1, .number = 7}, at::full({2}, 7.0), 70);
-    boxes[0]->post({.process = 1, .number = 5}, at::full({3}, 5.0), 50);
+    boxes[0]->send({.process = 1, .number = 7}, at::full({2}, 7.0), 70);
+    boxes[0]->send({.process = 1, .number = 5}, at::full({3}, 5.0), 50);
     const at::Tensor five = at::zeros({3});
     const at::Tensor seven = at::zeros({2});
-    EXPECT_EQ(boxes[1]->take({.process = 0, .number = 5}, five, now()), 50);
-    EXPECT_EQ(boxes[1]->take({.process = 0, .number = 7}, seven, now()), 70);
+    EXPECT_EQ(boxes[1]->receive({.process = 0, .number = 5}, five, now()), 50);
+    EXPECT_EQ(boxes[1]->receive({.process = 0, .number = 7}, seven, now()), 70);
     EXPECT_TRUE(five.eq(5.0).all().item<bool>());
     EXPECT_TRUE(seven.eq(7.0).all().item<bool>());
 }
@@ -46,33 +47,33 @@ TEST(Mailbox, FindsMessagesByTheirNumber) {
 TEST(Mailbox, KeepsTheOrderOfOneNumber) {
     const Mailboxes boxes = two();
     for (const int value : {1, 2, 3}) {
-        boxes[0]->post({.process = 0, .number = 9}, at::full({1}, value), value);
+        boxes[0]->send({.process = 0, .number = 9}, at::full({1}, value), value);
     }
     for (const int value : {1, 2, 3}) {
         const at::Tensor into = at::zeros({1}, at::kLong);
-        EXPECT_EQ(boxes[0]->take({.process = 0, .number = 9}, into, now()), value);
+        EXPECT_EQ(boxes[0]->receive({.process = 0, .number = 9}, into, now()), value);
         EXPECT_EQ(into.item<int>(), value);
     }
 }
 
 TEST(Mailbox, SaysWhenAMessageIsSent) {
     const Mailboxes boxes = two();
-    const auto ticket = boxes[0]->post({.process = 1, .number = 0}, at::zeros({1}), 0);
+    const auto ticket = boxes[0]->send({.process = 1, .number = 0}, at::zeros({1}), 0);
     EXPECT_FALSE(boxes[0]->is_sent(ticket));
-    EXPECT_TRUE(boxes[1]->take({.process = 0, .number = 0}, at::zeros({1}), now()).has_value());
+    EXPECT_TRUE(boxes[1]->receive({.process = 0, .number = 0}, at::zeros({1}), now()).has_value());
     EXPECT_TRUE(boxes[0]->is_sent(ticket));
 }
 
 TEST(Mailbox, ReturnsNothingWhenTheTimeIsOver) {
     const Mailboxes boxes = two();
-    EXPECT_EQ(boxes[1]->take({.process = 0, .number = 3}, at::zeros({1}), now()), std::nullopt);
+    EXPECT_EQ(boxes[1]->receive({.process = 0, .number = 3}, at::zeros({1}), now()), std::nullopt);
 }
 
 TEST(Mailbox, RefusesAnotherSize) {
     const Mailboxes boxes = two();
-    boxes[0]->post({.process = 1, .number = 3}, at::zeros({5}), 0);
+    boxes[0]->send({.process = 1, .number = 3}, at::zeros({5}), 0);
     try {
-        (void)boxes[1]->take({.process = 0, .number = 3}, at::zeros({4}), now());
+        (void)boxes[1]->receive({.process = 0, .number = 3}, at::zeros({4}), now());
         FAIL();
     } catch (const DeviceError& error) {
         EXPECT_THAT(error.what(), HasSubstr("rank 0 sent 20 bytes where 16 were expected"));
@@ -84,8 +85,8 @@ TEST(Mailbox, StopsWaitingWhenSomebodyFails) {
     const Mailboxes boxes = two(abort);
     abort->raise("gpu0 is on fire");
     try {
-        (void)boxes[1]->take({.process = 0, .number = 3}, at::zeros({4}),
-                             now() + milliseconds(60'000));
+        (void)boxes[1]->receive({.process = 0, .number = 3}, at::zeros({4}),
+                                now() + milliseconds(60'000));
         FAIL();
     } catch (const DeviceError& error) {
         EXPECT_THAT(error.what(), HasSubstr("stopped, because of: gpu0 is on fire"));

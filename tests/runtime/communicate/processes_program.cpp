@@ -35,25 +35,25 @@ void conform(Processes& processes) {
     }
 }
 
-// Groups that overlap, the second with two ranks per process, and the same ranks in the mailbox, all used at
-// once.
+// Groups that overlap, the second with two ranks per process, and the same ranks in the mailbox,
+// all used at once.
 void groups(Processes& processes) {
     ProcessGroup backwards{.number = 0};
     ProcessGroup twice{.number = 1};
-    MailboxGroup letters{.process_of_rank = {}, .names = {}, .first_number = 1'000};
+    MailboxGroup messages{.process_of_rank = {}, .names = {}, .first_number = 1'000};
     for (int process = 0; process < processes.size(); ++process) {
         backwards.process_of_rank.push_back(processes.size() - 1 - process);
         twice.process_of_rank.insert(twice.process_of_rank.end(), 2, process);
     }
-    letters.process_of_rank = twice.process_of_rank;
-    letters.names.resize(letters.process_of_rank.size());
+    messages.process_of_rank = twice.process_of_rank;
+    messages.names.resize(messages.process_of_rank.size());
     const int rank = processes.rank();
     std::vector<std::unique_ptr<Communicator>> communicators;
     communicators.push_back(processes.communicator(backwards, processes.size() - 1 - rank));
     communicators.push_back(processes.communicator(twice, 2 * rank));
     communicators.push_back(processes.communicator(twice, 2 * rank + 1));
     for (const int own : {2 * rank, 2 * rank + 1}) {
-        communicators.push_back(std::make_unique<MailboxCommunicator>(processes.mailbox(), letters,
+        communicators.push_back(std::make_unique<MailboxCommunicator>(processes.mailbox(), messages,
                                                                       own, CommunicatorOptions{}));
     }
     std::vector<std::thread> threads;
@@ -76,19 +76,20 @@ void send(std::int64_t bytes, Processes& processes) {
     }
 }
 
-// Rank 0 posts what goes in several pieces, and something after it under the same number.
+// Rank 0 sends what goes in several pieces, and something after it under the same number.
 void post_much(Processes& processes) {
     const at::Tensor tensor = at::arange(2'501'003, at::kInt);
     if (processes.rank() == 0) {
         Mailbox& mailbox = processes.mailbox();
-        (void)mailbox.post({.process = 1, .number = 3}, tensor, 70);
-        (void)mailbox.post({.process = 1, .number = 3}, tensor + 1, 71);
+        (void)mailbox.send({.process = 1, .number = 3}, tensor, 70);
+        (void)mailbox.send({.process = 1, .number = 3}, tensor + 1, 71);
     }
     if (processes.rank() == 1) {
         const auto until = Mailbox::Clock::now() + std::chrono::minutes(1);
         for (const int at : {0, 1}) {
             const at::Tensor into = at::zeros_like(tensor);
-            EXPECT_EQ(processes.mailbox().take({.process = 0, .number = 3}, into, until), 70 + at);
+            EXPECT_EQ(processes.mailbox().receive({.process = 0, .number = 3}, into, until),
+                      70 + at);
             EXPECT_TRUE(into.equal(tensor + at));
         }
     }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/communicate/thread_communicator.h"
+#include "tests/runtime/communicate/thread_communicator.h"
 
 namespace partita::runtime {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/communicate/thread_communicator.h"
+#include "tests/runtime/communicate/thread_communicator.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchNormalization that takes the statistics of its batch (`training_mode`): a part of the batch has
-// others, so neither splits nor micro-batches cut it; channels may be split, and everything around it.
+// BatchNormalization that takes the statistics of its batch (`training_mode`): a part of the batch
+// has others, so neither splits nor micro-batches cut it; channels may be split, and everything
+// around it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

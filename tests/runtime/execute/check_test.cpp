@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `execute --check`: a plan that computes what one device computes passes, whatever its loss is; one in which a
-// single device leaves out a single update does not.
+// `execute --check`: a plan that computes what one device computes passes, whatever its loss is;
+// one in which a single device leaves out a single update does not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,8 +72,8 @@ ExecuteResult checked(const plan::Problem& problem, const plan::Strategy& strate
     return execute(request);
 }
 
-// The columns of a softmax add up to 1, so the gradient of their sum is 0: what is computed are rounding
-// errors, which differ as soon as sums are taken in another order.
+// The columns of a softmax add up to 1, so the gradient of their sum is 0: what is computed are
+// rounding errors, which differ as soon as sums are taken in another order.
 TEST(Check, OfASumOverASoftmaxPasses) {
     const OpGraph graph = recurrent_classifier();
     const cost::Machine machine = plan::switched_machine(kDevices);
@@ -162,8 +162,8 @@ protected:
         return failed;
     }
 
-    /// Buffers in which the device keeps the part that a task updates; none: it has a copy for the update, or
-    /// others send it new values, too.
+    /// Buffers in which the device keeps the part that a task updates; none: it has a copy for the
+    /// update, or others send it new values, too.
     static std::vector<std::int32_t> copies(const plan::TaskGraph& tasks, plan::TaskId id) {
         const plan::Task& task = tasks.tasks[static_cast<std::size_t>(id)];
         const std::int32_t updated = tasks.writes[static_cast<std::size_t>(id)][0];
@@ -200,7 +200,8 @@ protected:
     Sources sources_;
 };
 
-// Parameters that were compared themselves, to a thousandth of their largest, hid every one of them.
+// Parameters that were compared themselves, to a thousandth of their largest, hid every one of
+// them.
 TEST_P(CheckOfUpdates, FindsOneThatOneDeviceLeavesOut) {
     int left_out = 0;
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {

@@ -21,13 +21,13 @@
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "runtime/communicate/nccl_communicator.h"
-#include "runtime/communicate/thread_communicator.h"
-#include "runtime/communicate/thread_mailbox.h"
 #include "runtime/execute/exchange.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/nccl_groups.h"
 #include "runtime/execute/program.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/runtime/communicate/thread_communicator.h"
+#include "tests/runtime/communicate/thread_mailbox.h"
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
 
 namespace partita::runtime {

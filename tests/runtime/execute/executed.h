@@ -28,13 +28,13 @@ struct Executed {
 Executed executed(const plan::Problem& problem, const plan::Strategy& strategy,
                   const Sources& sources, int workers, int iterations);
 
-/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one; where each device has its own, with
-/// something in NCCL's place.
+/// The same on so many pretend GPUs (pretend_gpu.h), neighbours on one; where each device has its
+/// own, with something in NCCL's place.
 Executed executed_on_pretend_gpus(const plan::Problem& problem, const plan::Strategy& strategy,
                                   const Sources& sources, int gpus, int iterations);
 
-/// What makes the host wait for its pretend GPUs (take_waits()) in an iteration that is not the first, but for
-/// the losses, which are read when all is done.
+/// What makes the host wait for its pretend GPUs (take_waits()) in an iteration that is not the
+/// first, but for the losses, which are read when all is done.
 std::vector<std::string> waits_on_pretend_gpus(const plan::Problem& problem,
                                                const plan::Strategy& strategy,
                                                const Sources& sources, int gpus);
@@ -61,8 +61,8 @@ struct OverProcesses {
 Executed executed_by(const OverProcesses& processes, const plan::Problem& problem,
                      const plan::Strategy& strategy, const Sources& sources, int iterations);
 
-/// Largest |a - b| / (1 + |b|) over all elements of tensors of equal names; infinity where a tensor is
-/// missing or of another shape. Floating-point and integer tensors.
+/// Largest |a - b| / (1 + |b|) over all elements of tensors of equal names; infinity where a tensor
+/// is missing or of another shape. Floating-point and integer tensors.
 double largest_difference(const std::vector<graph::HostTensor>& a,
                           const std::vector<graph::HostTensor>& b);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What goes wrong while a program runs: the error names the task, the other workers stop, nothing hangs, and
-// the executor can be used again. Programs are real ones in which steps do what the test says.
+// What goes wrong while a program runs: the error names the task, the other workers stop, nothing
+// hangs, and the executor can be used again. Programs are real ones in which steps do what the test
+// says.
 #include "runtime/execute/executor.h"
 
 #include <gmock/gmock.h>
@@ -159,8 +160,8 @@ TEST_F(ExecutorFailure, OfAnUnexpectedOperandIsThatOfTheModel) {
     }
 }
 
-// As kernels do whose loops are as long as the data says. On one device: who waits for the task on another gives up
-// at the same time.
+// As kernels do whose loops are as long as the data says. On one device: who waits for the task on
+// another gives up at the same time.
 TEST_F(ExecutorFailure, OfATaskThatTakesTooLongNamesIt) {
     strategy_ = plan::whole_ops({0, 0, 0, 0, 0, 0, 0}, problem_.policy());
     tasks_ = plan::lower(problem_, strategy_);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Networks in 16 bits: what runs computes what one device computes, up to what rounding sums of parts to 16 bits
-// makes of them; on CPU devices, on pretend GPUs and, where there are any, on real ones.
+// Networks in 16 bits: what runs computes what one device computes, up to what rounding sums of
+// parts to 16 bits makes of them; on CPU devices, on pretend GPUs and, where there are any, on real
+// ones.
 #include <gtest/gtest.h>
 
 #include <string>

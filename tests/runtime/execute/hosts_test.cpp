@@ -11,8 +11,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Two processes on host a that may use all of its eight cores, two on b that are bound to half of it each, and one
-// alone on c.
+// Two processes on host a that may use all of its eight cores, two on b that are bound to half of
+// it each, and one alone on c.
 Hosts hosts(int self) {
     return {.ids = {"a", "a", "b", "b", "c"},
             .cores = {"0-7", "0-7", "0-3", "4-7", "0-7"},

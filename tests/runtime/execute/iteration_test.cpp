@@ -25,7 +25,8 @@ TEST(Stable, AreNoFewIterationsHoweverEqual) {
     EXPECT_TRUE(is_stable_after({100, 100, 100, 100, 100}));
 }
 
-// Middle half 950 to 1050 of a median of 1000: a deviation of 50 / 0.67 = 74.6, of the median of n iterations
+// Middle half 950 to 1050 of a median of 1000: a deviation of 50 / 0.67 = 74.6, of the median of n
+// iterations
 // 1.25 * 74.6 / sqrt(n), which is 1 % of it from n = 87 on.
 TEST(Stable, IsAMedianThatTheSpreadPinsDown) {
     const auto spread = [](int n) {

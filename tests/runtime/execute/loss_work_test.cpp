@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Losses and their gradients are what their formulas say, written out here in double precision, however the
-// output is split over devices and micro-batches. The network is a product, y = x w, so that the gradient of
-// its weight is x' dL/dy.
+// Losses and their gradients are what their formulas say, written out here in double precision,
+// however the output is split over devices and micro-batches. The network is a product, y = x w, so
+// that the gradient of its weight is x' dL/dy.
 #include "runtime/execute/loss_work.h"
 
 #include <gtest/gtest.h>

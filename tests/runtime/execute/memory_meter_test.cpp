@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every byte that LibTorch allocates counts for the device on whose behalf it is, until it is given back.
+// Every byte that LibTorch allocates counts for the device on whose behalf it is, until it is given
+// back.
 #include <new>
 
 #include <gtest/gtest.h>
@@ -56,7 +57,8 @@ TEST_F(MemoryMeter, CountsOnceWhatIsUsedAgain) {
 }
 
 TEST_F(MemoryMeter, RefusesABlockThatNoHostHolds) {
-    // The system itself would promise it where it overcommits, and where this process may use less than there is.
+    // The system itself would promise it where it overcommits, and where this process may use less
+    // than there is.
     const auto most = static_cast<std::size_t>(cost::host_limits().memory.raw());
     EXPECT_THROW(c10::GetAllocator(c10::DeviceType::CPU)->allocate(most + 1), std::bad_alloc);
     EXPECT_EQ(held(), 0);

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/communicate/thread_communicator.h"
+#include "tests/runtime/communicate/thread_communicator.h"
 
 namespace partita::runtime {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever a strategy is, what runs computes what one device computes: outputs, losses, gradients and
-// updated parameters, for the runnable models under random splits of everything, in training and inference.
-// On pretend GPUs nothing may depend on what streams happen to do first.
+// Whatever a strategy is, what runs computes what one device computes: outputs, losses, gradients
+// and updated parameters, for the runnable models under random splits of everything, in training
+// and inference. On pretend GPUs nothing may depend on what streams happen to do first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,9 +71,10 @@ protected:
         return executed(problem, whole, sources_, 1, iterations);
     }
 
-    /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2 to 4 with
-    /// blocks of devices from either end, from one worker for all of them to one for each. Over pretend
-    /// GPUs: one for all devices to one for each, also of 2 to 4 processes. Over CUDA: as many as there are.
+    /// Over threads: workers by turns 1 to 4, each with devices dealt out to it. Over processes: 2
+    /// to 4 with blocks of devices from either end, from one worker for all of them to one for
+    /// each. Over pretend GPUs: one for all devices to one for each, also of 2 to 4 processes. Over
+    /// CUDA: as many as there are.
     enum class Over : std::uint8_t { threads, processes, pretend_gpus, gpus_of_processes, cuda };
     Executed executed_over(Over over, std::uint64_t seed, const plan::Problem& problem,
                            const plan::Strategy& strategy, int iterations);
@@ -254,7 +255,8 @@ TEST_P(OneGpu, RunsEveryOptimizerAndLoss) {
     }
 }
 
-// Of small numbers without cancellation: Adam makes a rounding error of a gradient near 0 a whole step.
+// Of small numbers without cancellation: Adam makes a rounding error of a gradient near 0 a whole
+// step.
 INSTANTIATE_TEST_SUITE_P(Runnable, OneGpu, testing::Values(Example{"mlp", {{"batch", 6}}}),
                          name_of);
 

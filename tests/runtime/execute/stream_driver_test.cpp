@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a worker waits for its GPU at the end of an iteration; on a pretend GPU that is not done until the
-// test says so.
+// How long a worker waits for its GPU at the end of an iteration; on a pretend GPU that is not done
+// until the test says so.
 #include "runtime/execute/stream_driver.h"
 
 #include <gtest/gtest.h>

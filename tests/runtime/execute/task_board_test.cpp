@@ -46,7 +46,8 @@ TEST(TaskBoard, WaitingEndsWhenAnotherWorkerFails) {
     }
 }
 
-// Each worker waits for the other's task in turn: whoever falls asleep as the other finishes must wake.
+// Each worker waits for the other's task in turn: whoever falls asleep as the other finishes must
+// wake.
 TEST(TaskBoard, NobodyOversleeps) {
     constexpr std::size_t kTasks = 4'000;
     for (const int spin : {0, 5}) {

@@ -68,7 +68,8 @@ at::Tensor tensor_of(const Range& numbers, at::ScalarType type) {
     return tensor.to(type);
 }
 
-/// A gradient in buffer 0, the new value in 1, and the device's own copy of the parameter, if any, in 2.
+/// A gradient in buffer 0, the new value in 1, and the device's own copy of the parameter, if any,
+/// in 2.
 class Updates : public testing::TestWithParam<Optimizer> {
 protected:
     Updates() {
@@ -121,33 +122,34 @@ protected:
 
 TEST_P(Updates, OfAParameterOnItsDeviceAreThoseOfTheFormula) {
     store_[2] = tensor_of(kStart, at::kDouble);
-    UpdateWork work =
-        this->work({.buffer = 1, .kept = Home{2, Patch(region_, region_)}, .homes = {}, .own = {}},
-                   at::kDouble);
+    UpdateWork work = this->work(
+        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
+        at::kDouble);
     expect_formula(work, at::kDouble, 2, 1e-6);  // moments are float32
 }
 
 TEST_P(Updates, OfAParameterElsewhereAreThoseOfTheFormula) {
-    UpdateWork work = this->work(
-        {.buffer = 1, .kept = {}, .homes = {}, .own = tensor_of(kStart, at::kFloat)}, at::kFloat);
+    UpdateWork work =
+        this->work({.buffer = 1, .kept = {}, .residents = {}, .own = tensor_of(kStart, at::kFloat)},
+                   at::kFloat);
     expect_formula(work, at::kFloat, {}, 2e-6);
 }
 
 // In 16 bits the sum of small steps would stay where it began: a copy in float32 keeps it.
 TEST_P(Updates, OfANarrowParameterAreThoseOfTheFormulaRoundedOnce) {
     store_[2] = tensor_of(kStart, at::kBFloat16);
-    UpdateWork work =
-        this->work({.buffer = 1, .kept = Home{2, Patch(region_, region_)}, .homes = {}, .own = {}},
-                   at::kBFloat16);
+    UpdateWork work = this->work(
+        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
+        at::kBFloat16);
     expect_formula(work, at::kBFloat16, 2, 0x1p-7 + 1e-5);
 }
 
 // The next step is made at another rate; moments do not know of it.
 TEST_P(Updates, ScaleWithTheRateOfTheirStep) {
     store_[2] = tensor_of(kStart, at::kDouble);
-    UpdateWork work =
-        this->work({.buffer = 1, .kept = Home{2, Patch(region_, region_)}, .homes = {}, .own = {}},
-                   at::kDouble);
+    UpdateWork work = this->work(
+        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
+        at::kDouble);
     Element element{.w = kStart[0]};
     double before = element.w;
     for (int t = 1; t <= 3; ++t) {

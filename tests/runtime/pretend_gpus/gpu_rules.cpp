@@ -46,8 +46,8 @@ struct Lacking {
     std::string_view name;
     bool (*lacks)(Types operands);
 };
-// Source: the dispatch macros in Blas.cpp, LinearAlgebra.cu, DilatedMaxPool2d.cu, DilatedMaxPool3d.cu,
-// SortStable.cu, Normalization.cuh.
+// Source: the dispatch macros in Blas.cpp, LinearAlgebra.cu, DilatedMaxPool2d.cu,
+// DilatedMaxPool3d.cu, SortStable.cu, Normalization.cuh.
 constexpr std::array kLacking = {
     Lacking{"aten::addmm", has_integers},
     Lacking{"aten::addmv", has_integers},

@@ -14,8 +14,8 @@ namespace partita::runtime {
 /// Must the host wait for the device: for an element, or for the extents of the results?
 bool waits_on_gpus(std::string_view name);
 
-/// Throws c10::Error for a tensor of another device that the operator would not take: only pointwise ones
-/// take a number of the CPU.
+/// Throws c10::Error for a tensor of another device that the operator would not take: only
+/// pointwise ones take a number of the CPU.
 void check_device(std::string_view name, const at::Tensor& tensor, at::Device device);
 
 /// Throws c10::Error when the operator has no CUDA kernel for operands of these types.

@@ -133,8 +133,8 @@ at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
         or_current(device));
 }
 
-/// Of any two devices: what Tensor::copy_() comes to. Between two of these it runs on the stream of the
-/// first, which waits for that of the second and is waited for by it.
+/// Of any two devices: what Tensor::copy_() comes to. Between two of these it runs on the stream of
+/// the first, which waits for that of the second and is waited for by it.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
     std::vector<Access> accesses;
     if (is_pretend(from)) accesses.push_back(access_of(from, false));

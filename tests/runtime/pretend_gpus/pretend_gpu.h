@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs that are none, on any machine: devices that show what kernels, executor and communicators would do
-// wrong on real ones. Tensors lie on them as on a GPU, and hold values; every ATen operator runs on CPU tensors
-// that lend their memory, at once:
+// GPUs that are none, on any machine: devices that show what kernels, executor and communicators
+// would do wrong on real ones. Tensors lie on them as on a GPU, and hold values; every ATen
+// operator runs on CPU tensors that lend their memory, at once:
 //
 //     at::add(a, b)     a, b on GPU 0  ─▶  the same memory as CPU tensors  ─▶  ATen's CPU kernel
 //                                                                                  │
 //                       result on GPU 0  ◀─────────────────────────────────────────┘
 //
-// What a GPU refuses they refuse, by c10::Error: operands on the CPU or on another device (but for the
-// numbers of no dims that ATen's pointwise kernels take from the CPU), and some element types that ATen's CPU
-// kernels have and its CUDA kernels have not. Who follows a pointer to elements ends by a signal.
+// What a GPU refuses they refuse, by c10::Error: operands on the CPU or on another device (but for
+// the numbers of no dims that ATen's pointwise kernels take from the CPU), and some element types
+// that ATen's CPU kernels have and its CUDA kernels have not. Who follows a pointer to elements
+// ends by a signal.
 //
 // They have streams and events, and watch what a GPU would be free to do in another order:
 //
@@ -21,12 +22,15 @@
 //     copy            from another device runs on that device's current stream, and one from or to the host
 //                     waits for its stream, as ATen does it on CUDA
 //
-// What breaks a rule is a race, and is told by races(): a vector clock per stream and tensor, what FastTrack
-// (Flanagan, Freund, PLDI 2009) does for threads. What makes the host wait is written down, too.
+// What breaks a rule is a race, and is told by races(): a vector clock per stream and tensor, what
+// FastTrack (Flanagan, Freund, PLDI 2009) does for threads. What makes the host wait is written
+// down, too.
 //
-// What they cannot show: other types that ATen's CUDA kernels lack, and what CUDA's kernels compute.
+// What they cannot show: other types that ATen's CUDA kernels lack, and what CUDA's kernels
+// compute.
 //
-// Registered with ATen before main(), under a device type that nothing else uses. Any number of threads.
+// Registered with ATen before main(), under a device type that nothing else uses. Any number of
+// threads.
 #pragma once
 
 #include <string>

@@ -11,8 +11,8 @@
 
 namespace partita::runtime {
 
-/// Not one of ATen's other spare types: autograd keeps to the streams of accelerators, and only this one can
-/// be.
+/// Not one of ATen's other spare types: autograd keeps to the streams of accelerators, and only
+/// this one can be.
 inline constexpr auto kPretendType = c10::DeviceType::PrivateUse1;
 inline constexpr auto kPretendKey = c10::DispatchKey::PrivateUse1;
 

@@ -2,7 +2,8 @@
 //
 // Tensors on pretend GPUs (pretend_gpu.h), and their memory as that of CPU tensors.
 //
-// Pointers to elements are moved to where no program has memory: who reads or writes there ends by a signal.
+// Pointers to elements are moved to where no program has memory: who reads or writes there ends by
+// a signal.
 #pragma once
 
 #include <string>

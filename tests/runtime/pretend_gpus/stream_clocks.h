@@ -40,8 +40,8 @@ public:
     void wait(StreamId stream, const VectorClock& until);
     /// The host has waited for the stream: what follows anywhere comes after.
     void wait_on_host(StreamId stream);
-    /// The host has seen that this has happened, by chance perhaps. When it has seen everything of a device,
-    /// all that follows comes after.
+    /// The host has seen that this has happened, by chance perhaps. When it has seen everything of
+    /// a device, all that follows comes after.
     void seen_by_host(const VectorClock& clock);
     void seen_by_host(int device);
 

@@ -33,7 +33,8 @@ using plan::draw;
 using plan::Problem;
 using plan::ProblemOptions;
 
-/// Devices `slowness` times slower than the fastest, one number each, so slow that what they compute counts.
+/// Devices `slowness` times slower than the fastest, one number each, so slow that what they
+/// compute counts.
 cost::Machine unequal_machine(const std::vector<int>& slowness, Time launch, Time latency) {
     const cost::Machine equal = plan::switched_machine(static_cast<int>(slowness.size()));
     std::vector<cost::Device> devices(equal.devices().begin(), equal.devices().end());
@@ -82,7 +83,8 @@ RandomProblem random_problem(Random& random, std::uint64_t seed) {
     return {std::move(graph), std::move(machine), options};
 }
 
-/// Climbs from a random strategy, so that values come near the bound; nothing on the way is below it.
+/// Climbs from a random strategy, so that values come near the bound; nothing on the way is below
+/// it.
 void expect_bound_below_a_climb(std::uint64_t seed, int steps) {
     Random random(seed);
     const RandomProblem of = random_problem(random, seed);
@@ -125,8 +127,9 @@ TEST(ChainBound, IsTheSameEachTime) {
     }
 }
 
-// What ops on two quick devices may gain from two slow ones. Were each op in four parts as quick as on a quick
-// device, each would take a quarter; but a chain meets slow parts as often as quick ones.
+// What ops on two quick devices may gain from two slow ones. Were each op in four parts as quick as
+// on a quick device, each would take a quarter; but a chain meets slow parts as often as quick
+// ones.
 TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     plan::NetworkBuilder build;
     TensorId x = build.source("x", TensorRole::input, {8, 64});
@@ -157,8 +160,9 @@ TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     EXPECT_LE(value, bound.value + Time{1000});
 }
 
-// Two chains of large products, which are worth splitting, with small ops between them, which are not: to split
-// the one and not the other moves three quarters of what is between them, a launch each time.
+// Two chains of large products, which are worth splitting, with small ops between them, which are
+// not: to split the one and not the other moves three quarters of what is between them, a launch
+// each time.
 TEST(ChainBound, CountsWhatMovesBetweenOpsInDifferentNumbersOfParts) {
     plan::NetworkBuilder build;
     for (int chain = 0; chain < 2; ++chain) {
@@ -260,19 +264,19 @@ std::int64_t largest_share(const Problem& problem, OpId op, const plan::OpConfig
     return largest;
 }
 
-// Replicas and summands left out, every config has a row with as many parts that is as quick and may have parts as
-// large.
-TEST(PartTimes, HaveARowForEveryConfig) {
+// Replicas and summands left out, every config has a row with as many parts that is as quick and
+// may have parts as large.
+TEST(PartCosts, HaveARowForEveryConfig) {
     int configs = 0;
     for (std::uint64_t seed = 1; seed <= 400; ++seed) {
         Random random(seed);
         const RandomProblem of = random_problem(random, seed);
         const Problem problem = plan::make_problem(of.graph, of.machine, of.options);
         const int micro_batches = of.options.policy.micro_batches;
-        const BatchTimes times(problem, micro_batches);
+        const MicroBatchCosts times(problem, micro_batches);
         const WorkBound work(problem, times);
-        const PartTimes table(problem, times, work.classes().device);
-        plan::LayoutCache layouts(problem);
+        const PartCosts table(problem, times, work.classes().device);
+        plan::LoweringCache layouts(problem);
         const plan::Strategy strategy = plan::random_strategy(random, problem, micro_batches);
         for (std::size_t i = 0; i < of.graph.op_count(); ++i) {
             const OpId op(i);
@@ -292,7 +296,7 @@ TEST(PartTimes, HaveARowForEveryConfig) {
                 const auto rows = table.of(op, c);
                 EXPECT_TRUE(std::ranges::any_of(
                     rows,
-                    [&](const PartTime& row) {
+                    [&](const PartCost& row) {
                         return row.fewest <= parts && parts <= row.most &&
                                row.forward <= found.forward[device_class] &&
                                row.backward <= found.backward[device_class] && row.largest >= share;
@@ -306,7 +310,7 @@ TEST(PartTimes, HaveARowForEveryConfig) {
 }
 
 // Each micro-batch reads the parameters and adds to their gradients.
-TEST(BatchTimes, MicroBatchesMakeWorkLarger) {
+TEST(MicroBatchCosts, MicroBatchesMakeWorkLarger) {
     const graph::OpGraph graph = plan::two_layers();
     const cost::Machine machine = unequal_machine({1}, Time{1}, Time{0});
     ProblemOptions options = training();

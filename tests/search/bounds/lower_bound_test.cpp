@@ -151,8 +151,8 @@ TEST(LowerBound, WorkBehindABottleneckWaitsForIt) {
 }
 
 TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
-    // x w1 ─▶ mul1 ─▶ relu ─▶ mul2 (w2) ─▶ y: forward of three ops, loss, backward of three, and the
-    // update of w1, one after the other; w2's update runs beside them.
+    // x w1 ─▶ mul1 ─▶ relu ─▶ mul2 (w2) ─▶ y: forward of three ops, loss, backward of three, and
+    // the update of w1, one after the other; w2's update runs beside them.
     const graph::OpGraph graph = plan::two_layers();
     const cost::Machine machine = plan::switched_machine(4);
     ProblemOptions options;
@@ -171,8 +171,8 @@ TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
 }
 
 // With eight micro-batches a path is an eighth as long, and a stage waits for the first of them and
-// for what follows the last: of whole ops, mul1 runs eight times forward and backward, with one of each
-// before and behind it.
+// for what follows the last: of whole ops, mul1 runs eight times forward and backward, with one of
+// each before and behind it.
 TEST(LowerBound, AStageDoesAllMicroBatchesOfItsOps) {
     const graph::OpGraph graph = plan::two_layers();
     cost::Machine machine = plan::switched_machine(4);
@@ -396,8 +396,8 @@ struct Published {
     double bound_ms;
 };
 
-/// REFERENCES 8, column LB0: without communication and rounding, work that could be divided at will takes
-/// that long.
+/// REFERENCES 8, column LB0: without communication and rounding, work that could be divided at will
+/// takes that long.
 TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
     const Published published[] = {
         {"layer_bert24_inference", 15.148525},   {"layer_bert24_training", 35.707049},
@@ -415,7 +415,8 @@ TEST(LowerBound, EqualsThePerfectBalanceOfThePublishedWorkloads) {
     }
 }
 
-/// REFERENCES 8, column best non-contiguous: what must be sent counts, and nothing is above what is possible.
+/// REFERENCES 8, column best non-contiguous: what must be sent counts, and nothing is above what is
+/// possible.
 TEST(LowerBound, CountsWhatMustBeSentInThePublishedWorkloads) {
     struct Case {
         const char* workload;

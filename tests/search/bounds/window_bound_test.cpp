@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read a window of an operand: parts read less than the operand together, or leave out what lies
-// between their windows. What bounds count on must not be more than that.
+// Ops that read a window of an operand: parts read less than the operand together, or leave out
+// what lies between their windows. What bounds count on must not be more than that.
 #include <gtest/gtest.h>
 
 #include "search/bounds/lower_bound.h"

@@ -41,7 +41,7 @@ TEST(CallBound, IsBelowRandomPlacements) {
     for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
         const CallCase of(seed, 8 + static_cast<int>(seed % 20), static_cast<int>(seed % 5), 1);
         const Problem& problem = of.problem();
-        const Groups groups = make_groups(problem, Grouping::required_only);
+        const OpGroups groups = make_groups(problem, Grouping::required_only);
         if (!groups.conflict.empty()) continue;
         const Time bound = call_bound(problem);
         plan::SubgraphLatency latency(problem);
@@ -66,8 +66,8 @@ TEST(CallBound, IsBelowRandomPlacements) {
     EXPECT_GT(compared, 10'000);
 }
 
-// a (size 60), b (30), c (60) in a chain, and memory for 100: some edge is cut, b's is the cheaper one. On a
-// CPU any of them would take longer than that.
+// a (size 60), b (30), c (60) in a chain, and memory for 100: some edge is cut, b's is the cheaper
+// one. On a CPU any of them would take longer than that.
 TEST(CallBound, PaysForTheCheapestCutThatMemoryAsksFor) {
     const graph::OpGraph graph = plan::WorkloadBuilder()
                                      .node("a", 10, {}, 7, Bytes{60})

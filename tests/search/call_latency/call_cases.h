@@ -13,8 +13,8 @@
 
 namespace partita::search {
 
-/// A random workload of `ops` on some accelerators and CPUs, with scarce memory, ops that share a device and
-/// ops that are fixed, or without.
+/// A random workload of `ops` on some accelerators and CPUs, with scarce memory, ops that share a
+/// device and ops that are fixed, or without.
 class CallCase {
 public:
     CallCase(std::uint64_t seed, int ops, int accelerators, int cpus);

@@ -31,7 +31,6 @@ constexpr double kGuidance = 0.02;
 SearchResult searched(const Problem& problem, EngineOptions options = {}) {
     const SearcherRow row{.name = "calls",
                           .summary = "",
-                          .options = "",
                           .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
                               return std::make_unique<CallSearch>();
                           }};
@@ -60,7 +59,7 @@ TEST(CallState, IsWorthWhatTheEvaluatorSays) {
         const CallCase of(seed, 4 + static_cast<int>(seed % 20), static_cast<int>(seed % 4),
                           1 + static_cast<int>(seed % 3));
         const Problem& problem = of.problem();
-        Groups found = make_groups(problem, Grouping::all);
+        OpGroups found = make_groups(problem, Grouping::all);
         if (!found.conflict.empty()) continue;
         const GroupGraph groups(problem, std::move(found));
         const CallSpace space(groups);
@@ -84,7 +83,7 @@ TEST(CallState, IsWorthWhatTheEvaluatorSays) {
                 ++changed;
             }
             if (proposed && random.below(2) == 0) {
-                state.keep();
+                state.accept();
                 continue;
             }
             state.take_back();

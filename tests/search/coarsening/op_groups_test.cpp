@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// "x w1 mul1 relu | w2 mul2 y"
-std::string text_of(const Problem& problem, const Groups& groups) {
+std::string text_of(const Problem& problem, const OpGroups& groups) {
     std::string text;
     for (std::size_t g = 0; g < groups.size(); ++g) {
         if (g > 0) text += " | ";
@@ -35,7 +35,7 @@ class TwoLayers : public testing::Test {
 protected:
     std::string groups(ProblemOptions options = {}, Grouping grouping = Grouping::all) {
         const Problem problem = plan::make_problem(graph_, machine_, std::move(options));
-        const Groups groups = make_groups(problem, grouping);
+        const OpGroups groups = make_groups(problem, grouping);
         conflict_ = groups.conflict;
         return text_of(problem, groups);
     }
@@ -71,7 +71,7 @@ TEST_F(TwoLayers, AGroupMayUseWhatAllItsOpsMayUse) {
     ProblemOptions options;
     options.constraints.allowed = {{}, {}, {0, 1}, {1}};
     const Problem problem = plan::make_problem(graph_, machine_, options);
-    const Groups groups = make_groups(problem, Grouping::all);
+    const OpGroups groups = make_groups(problem, Grouping::all);
     EXPECT_EQ(groups.devices(0), std::vector<int>{1});
     EXPECT_EQ(groups.devices(1), (std::vector<int>{0, 1}));
 }
@@ -93,14 +93,14 @@ TEST_F(TwoLayers, ContradictingConstraintsAreNamed) {
               "them to a common device, or take one of them out of 'together'.");
 }
 
-TEST(Groups, AChainStaysDivisibleLayerByLayer) {
+TEST(OpGroups, AChainStaysDivisibleLayerByLayer) {
     const graph::OpGraph graph = support::chain_network(40);  // 20 MatMul, 20 Relu
     const cost::Machine machine = plan::switched_machine(2);
     const Problem problem = plan::make_problem(graph, machine);
     EXPECT_EQ(make_groups(problem, Grouping::all).size(), 20U);
 }
 
-TEST(Groups, WorkloadNodesAreNeverCheap) {
+TEST(OpGroups, WorkloadNodesAreNeverCheap) {
     const graph::OpGraph graph =
         plan::WorkloadBuilder().node("a", 1).node("b", 1, {"a"}).node("c", 1, {"b"}).build();
     const cost::Machine machine = plan::switched_machine(2);
@@ -108,7 +108,7 @@ TEST(Groups, WorkloadNodesAreNeverCheap) {
     EXPECT_EQ(make_groups(problem, Grouping::all).size(), 3U);
 }
 
-TEST(Groups, NoOpsMakeNoGroups) {
+TEST(OpGroups, NoOpsMakeNoGroups) {
     const graph::OpGraph graph;
     const cost::Machine machine = plan::switched_machine(1);
     const Problem problem = plan::make_problem(graph, machine);

@@ -17,11 +17,11 @@ namespace {
 
 using graph::OpId;
 
-TEST(Repeats, AreTheLayersOfAChain) {
+TEST(RepeatedBlocks, AreTheLayersOfAChain) {
     const graph::OpGraph graph = support::chain_network(10);  // MatMul Relu MatMul Relu ...
     const cost::Machine machine = plan::switched_machine(2);
     const plan::Problem problem = plan::make_problem(graph, machine);
-    const Repeats repeats(problem);
+    const RepeatedBlocks repeats(problem);
     EXPECT_TRUE(repeats.any());
     // The first product reads the input and has no like.
     std::size_t repeated = 0;
@@ -36,21 +36,21 @@ TEST(Repeats, AreTheLayersOfAChain) {
     EXPECT_EQ(repeated, 8U);
 }
 
-TEST(Repeats, AreNoneInTwoDifferentLayers) {
+TEST(RepeatedBlocks, AreNoneInTwoDifferentLayers) {
     const graph::OpGraph graph = plan::two_layers();
     const cost::Machine machine = plan::switched_machine(2);
     const plan::Problem problem = plan::make_problem(graph, machine);
-    const Repeats repeats(problem);
+    const RepeatedBlocks repeats(problem);
     EXPECT_FALSE(repeats.any());
     EXPECT_THAT(repeats.twins(OpId(2U)), testing::ElementsAre(OpId(2U)));
 }
 
-TEST(Repeats, OfATransformerAreItsLayers) {
+TEST(RepeatedBlocks, OfATransformerAreItsLayers) {
     const auto model = importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/bert-base.onnx",
                                               {.bindings = {{"batch", 8}, {"sequence", 32}}});
     const cost::Machine machine = plan::switched_machine(2);
     const plan::Problem problem = plan::make_problem(model.graph, machine);
-    const Repeats repeats(problem);
+    const RepeatedBlocks repeats(problem);
     int products = 0;
     for (std::size_t i = 0; i < model.graph.op_count(); ++i) {
         if (!problem.rule(OpId(i)).matrix_product || !problem.has_forward(OpId(i))) continue;

@@ -78,7 +78,7 @@ public:
 
 template <class S>
 SearcherRow row(std::string_view name) {
-    return {.name = name, .summary = "", .options = "", .make = [](Engine&) {
+    return {.name = name, .summary = "", .make = [](Engine&) {
                 return std::unique_ptr<Searcher>(std::make_unique<S>());
             }};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a plan is compared with is the best that people's strategies give when they are tuned, whatever searcher
-// found the plan.
+// What a plan is compared with is the best that people's strategies give when they are tuned,
+// whatever searcher found the plan.
 #include "search/hybrid_parallel/baselines.h"
 
 #include <gmock/gmock.h>

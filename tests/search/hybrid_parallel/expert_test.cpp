@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What experts do by hand comes out of the cost of each op's split: Megatron-LM's transformer layer,
-// one weird trick, and grids of stages, groups and shared ops.
+// What experts do by hand comes out of the cost of each op's split: Megatron-LM's transformer
+// layer, one weird trick, and grids of stages, groups and shared ops.
 #include "search/hybrid_parallel/expert.h"
 
 #include <gmock/gmock.h>
@@ -63,8 +63,8 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
     return kinds;
 }
 
-// Query, key and value by columns, so that each device has heads of its own; the projection by rows;
-// gate and up by columns, down by rows. The head of 128,256 words by columns.
+// Query, key and value by columns, so that each device has heads of its own; the projection by
+// rows; gate and up by columns, down by rows. The head of 128,256 words by columns.
 TEST(GroupSplit, OfATransformerIsThatOfMegatron) {
     const auto llama = model("llama-3-8b.onnx", {.bindings = {{"batch", 8}, {"sequence", 512}}});
     const cost::Machine machine = cost::load_machine("dgx-a100");

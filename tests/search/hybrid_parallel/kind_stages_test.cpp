@@ -41,7 +41,8 @@ cost::Machine fast_and_slow() {
             std::move(links)};
 }
 
-/// x [4096 64] ─▶ MatMul [64 1024] ─▶ MatMul [1024 64] ─▶ ... ─▶ y: much to compute, little to send.
+/// x [4096 64] ─▶ MatMul [64 1024] ─▶ MatMul [1024 64] ─▶ ... ─▶ y: much to compute, little to
+/// send.
 graph::OpGraph narrow_and_wide(int pairs) {
     constexpr std::int64_t kBatch = 4096;
     constexpr std::int64_t kNarrow = 64;
@@ -117,7 +118,8 @@ TEST(KindStages, AreForUnequalDevicesWhereOpsMayBeSplit) {
     EXPECT_TRUE(all_of(plan::make_problem(graph, unequal, training(16)), {}).empty());
 }
 
-// The slow ones are as good as two thirds of a fast one: three quarters of the time, and what filling a pipeline takes.
+// The slow ones are as good as two thirds of a fast one: three quarters of the time, and what
+// filling a pipeline takes.
 TEST(KindStages, LetExpertUseSlowDevicesToo) {
     const graph::OpGraph graph = narrow_and_wide(12);
     const cost::Machine machine = fast_and_slow();

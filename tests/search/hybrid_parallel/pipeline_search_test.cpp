@@ -11,7 +11,7 @@
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
 #include "search/mcmc/mcmc.h"
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 #include "search/portfolio/search_run.h"
 #include "search/portfolio/searcher_table.h"
 #include "tests/plan/network_builder.h"
@@ -168,7 +168,7 @@ TEST(PipelineSearch, McmcFindsTheBestOfAllPipelines) {
         EngineOptions engine;
         engine.evaluations = 2'000;
         engine.seed = seed;
-        const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make_tiny};
+        const SearcherRow row{.name = "mcmc", .summary = "", .make = make_tiny};
         const SearchResult result = search(problem, engine, std::vector{row});
         EXPECT_EQ(result.evaluation.value, best.value) << "seed " << seed;
         EXPECT_LE(result.lower_bound, best.value);
@@ -179,7 +179,8 @@ TEST(DataParallel, CutsTheBatchWhereItDoesNotFit) {
     const graph::OpGraph graph = narrow_and_wide(2, 2048);
     const cost::Machine machine = plan::switched_machine(2);
     ProblemOptions options{.mode = plan::Mode::training, .objective = plan::Objective::step_time};
-    // Kept for backward: two wide tensors of 1,024 samples, 32 MiB. Parameters with gradients: 8 MiB.
+    // Kept for backward: two wide tensors of 1,024 samples, 32 MiB. Parameters with gradients: 8
+    // MiB.
     options.constraints.memory_limit = Bytes{24'000'000};
     const Problem given = plan::make_problem(graph, machine, options);
     const Problem free = plan::make_problem(graph, machine, open(options));

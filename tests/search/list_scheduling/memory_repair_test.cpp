@@ -27,10 +27,10 @@ public:
 };
 
 SearchResult repair_all_on_one(const Problem& problem, EngineOptions options = {}) {
-    const std::array rows{SearcherRow{
-        .name = "all on one", .summary = "", .options = "", .make = [](Engine& /*engine*/) {
-            return std::unique_ptr<Searcher>(std::make_unique<AllOnOne>());
-        }}};
+    const std::array rows{
+        SearcherRow{.name = "all on one", .summary = "", .make = [](Engine& /*engine*/) {
+                        return std::unique_ptr<Searcher>(std::make_unique<AllOnOne>());
+                    }}};
     return search(problem, std::move(options), rows);
 }
 

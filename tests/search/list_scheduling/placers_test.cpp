@@ -108,7 +108,7 @@ TEST(Heft, InsertsBeforeWorkThatIsAlreadyPlaced) {
     const Placement placement = place(place_heft, graph, 3, options);
     const cost::Machine machine = plan::switched_machine(3);
     const Problem problem = plan::make_problem(graph, machine, options);
-    const Groups groups = make_groups(problem, Grouping::all);
+    const OpGroups groups = make_groups(problem, Grouping::all);
     EXPECT_EQ(placement[static_cast<std::size_t>(groups.of[3])], 1);
 }
 

@@ -36,9 +36,9 @@ protected:
         return plan::on_devices(devices);
     }
 
-    Walker walker() const { return {groups_, {}, start_, Random(3)}; }
-    Walker::Steps walk(Walker& walker, int proposals) const {
-        return walker.walk(moves_, 1e-3, proposals, [] { return false; });
+    ChainRunner runner() const { return {groups_, {}, start_, Random(3)}; }
+    ChainRunner::Steps walk(ChainRunner& runner, int proposals) const {
+        return runner.walk(moves_, 1e-3, proposals, [] { return false; });
     }
 
     graph::OpGraph graph_;
@@ -51,22 +51,22 @@ protected:
 
 TEST_F(Walks, GiveTheirBestStrategyOnceAndItIsWorthWhatTheySay) {
     const auto evaluator = plan::make_evaluator(problem_, plan::Scheduler::rank);
-    Walker walker = this->walker();
-    EXPECT_EQ(walker.score().value, evaluator->evaluate(start_).value);
-    const Walker::Steps steps = walk(walker, 400);
+    ChainRunner runner = this->runner();
+    EXPECT_EQ(runner.score().value, evaluator->evaluate(start_).value);
+    const ChainRunner::Steps steps = walk(runner, 400);
     EXPECT_EQ(steps.proposals, 400);
     EXPECT_GT(steps.acceptances, 0);
-    const std::optional<plan::Strategy> best = walker.take_best();
+    const std::optional<plan::Strategy> best = runner.take_best();
     ASSERT_TRUE(best);
     EXPECT_EQ(plan::find_fault(problem_, *best), std::nullopt);
     EXPECT_LT(evaluator->evaluate(*best).value, evaluator->evaluate(start_).value);
-    EXPECT_LE(evaluator->evaluate(*best).value, walker.score().value);
-    EXPECT_EQ(walker.take_best(), std::nullopt);
+    EXPECT_LE(evaluator->evaluate(*best).value, runner.score().value);
+    EXPECT_EQ(runner.take_best(), std::nullopt);
 }
 
 TEST_F(Walks, AreTheSameInOneGoAndInMany) {
-    Walker one = walker();
-    Walker many = walker();
+    ChainRunner one = runner();
+    ChainRunner many = runner();
     walk(one, 300);
     for (int i = 0; i < 30; ++i) walk(many, 10);
     EXPECT_EQ(one.score(), many.score());
@@ -74,20 +74,20 @@ TEST_F(Walks, AreTheSameInOneGoAndInMany) {
 }
 
 TEST_F(Walks, StopBetweenProposals) {
-    Walker walker = this->walker();
+    ChainRunner runner = this->runner();
     int asked = 0;
-    const auto steps = walker.walk(moves_, 1e-3, 100, [&] { return ++asked > 5; });
+    const auto steps = runner.walk(moves_, 1e-3, 100, [&] { return ++asked > 5; });
     EXPECT_EQ(steps.proposals, 5);
 }
 
 TEST_F(Walks, GoBackWhereTheyAreSent) {
-    Walker walker = this->walker();
-    const plan::Score before = walker.score();
-    walk(walker, 200);
-    ASSERT_NE(walker.score(), before);
-    walker.restart(start_);
-    EXPECT_EQ(walker.score(), before);
-    EXPECT_TRUE(walker.take_best());  // of the walk before
+    ChainRunner runner = this->runner();
+    const plan::Score before = runner.score();
+    walk(runner, 200);
+    ASSERT_NE(runner.score(), before);
+    runner.restart(start_);
+    EXPECT_EQ(runner.score(), before);
+    EXPECT_TRUE(runner.take_best());  // of the walk before
 }
 
 }  // namespace

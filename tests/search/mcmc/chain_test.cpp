@@ -28,19 +28,19 @@ Changes change(std::uint32_t op, DegreesId degrees, DevicesId devices) {
     return changes;
 }
 
-TEST(Rejections, AreDecidedByWhatIsProvedAlone) {
-    const Rejections::Known value{score(100), score(90)};
+TEST(RejectionCache, AreDecidedByWhatIsProvedAlone) {
+    const RejectionCache::Known value{score(100), score(90)};
     EXPECT_EQ(value.accepted_by(score(99)), std::optional(false));
     EXPECT_EQ(value.accepted_by(score(100)), std::optional(true));
-    const Rejections::Known above{std::nullopt, score(90)};
+    const RejectionCache::Known above{std::nullopt, score(90)};
     EXPECT_EQ(above.accepted_by(score(89)), std::optional(false));
     EXPECT_EQ(above.accepted_by(score(90)), std::optional(false));
     EXPECT_EQ(above.accepted_by(score(91)), std::nullopt);
     EXPECT_EQ(above.accepted_by(score(89, /*overflow=*/1)), std::nullopt);
 }
 
-TEST(Rejections, TellProposalsApartByAllTheirChanges) {
-    Rejections rejections;
+TEST(RejectionCache, TellProposalsApartByAllTheirChanges) {
+    RejectionCache rejections;
     const Changes first = change(3, 1, 2);
     EXPECT_EQ(rejections.find(first), nullptr);
     rejections.remember(first, {score(7), score(0)});
@@ -59,8 +59,8 @@ TEST(Rejections, TellProposalsApartByAllTheirChanges) {
     EXPECT_EQ(rejections.find(first), nullptr);
 }
 
-TEST(Rejections, NeverConfuseManyProposals) {
-    Rejections rejections;
+TEST(RejectionCache, NeverConfuseManyProposals) {
+    RejectionCache rejections;
     Random random(2);
     int found = 0;
     for (int i = 0; i < 30'000; ++i) {  // more than there is room for
@@ -69,7 +69,7 @@ TEST(Rejections, NeverConfuseManyProposals) {
         const auto devices = static_cast<DevicesId>(random.below(8));
         const Changes changes = change(op, degrees, devices);
         const std::int64_t value = op * 1'000 + degrees * 10 + devices;
-        if (const Rejections::Known* known = rejections.find(changes)) {
+        if (const RejectionCache::Known* known = rejections.find(changes)) {
             ++found;
             EXPECT_EQ(known->score->value, Time{value});
         }
@@ -96,7 +96,7 @@ Trace run(Case& of, Memory memory, int steps) {
     Trace trace{.values = {}, .last = start};
     for (int i = 0; i < steps; ++i) {
         if (!chain.draw(moves, 0.01 / (1 + i))) break;
-        const Rejections::Known* known = memory == Memory::none ? nullptr : chain.known();
+        const RejectionCache::Known* known = memory == Memory::none ? nullptr : chain.known();
         if (known != nullptr && known->accepted_by(chain.limit()) == std::optional(false)) {
             trace.values.push_back(chain.score().value);
             continue;

@@ -69,7 +69,7 @@ void expect_the_optimum(const graph::OpGraph& graph, std::int64_t evaluations) {
             EngineOptions engine = budget(evaluations);
             engine.seed = seed;
             engine.start = plan::whole_ops(std::vector<int>(graph.op_count(), 0), options.policy);
-            const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make_tiny};
+            const SearcherRow row{.name = "mcmc", .summary = "", .make = make_tiny};
             const SearchResult result = search(problem, engine, std::vector{row});
             EXPECT_EQ(result.evaluation.value, all.best.value)
                 << all.strategies << " strategies, seed " << seed;
@@ -178,8 +178,8 @@ TEST(Mcmc, SaysWhatIsShortWhenNothingFits) {
     EXPECT_NE(result.shortage, "");
 }
 
-// Data parallelism needs all parameters on every device. A start that does not fit is left, for less
-// overflow first, although every step of the way may take longer.
+// Data parallelism needs all parameters on every device. A start that does not fit is left, for
+// less overflow first, although every step of the way may take longer.
 TEST(Mcmc, LeavesAStartThatDoesNotFit) {
     const graph::OpGraph graph = support::chain_network(16);
     const cost::Machine machine = plan::switched_machine(4);
@@ -191,7 +191,7 @@ TEST(Mcmc, LeavesAStartThatDoesNotFit) {
     const auto make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
         return std::make_unique<Mcmc>();
     };
-    const SearcherRow row{.name = "mcmc", .summary = "", .options = "", .make = make};
+    const SearcherRow row{.name = "mcmc", .summary = "", .make = make};
     const SearchResult result = search(problem, engine, std::vector{row});
     ASSERT_NE(result.status, Status::infeasible) << result.shortage;
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
@@ -281,8 +281,8 @@ TEST(Limit, PutsSchedulesAndMemoryBeforeTime) {
     EXPECT_FALSE(limit.admits(evaluation(false, 0, 1)));
 }
 
-// One weird trick, found and not written down: 16 samples per GPU are little against the gradients of
-// the fully connected layers.
+// One weird trick, found and not written down: 16 samples per GPU are little against the gradients
+// of the fully connected layers.
 TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
     const auto model =
         importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 256});

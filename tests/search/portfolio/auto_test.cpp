@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,7 +105,8 @@ TEST(AutoSearch, EndsByItselfWithoutABudget) {
     EXPECT_LE(result.evaluations, AutoOptions{}.most_proposals + quick_evaluations(problem) + 4);
 }
 
-// Where nobody asks for a limit, how fast the host is changes nothing but whether the guard cuts the search.
+// Where nobody asks for a limit, how fast the host is changes nothing but whether the guard cuts
+// the search.
 TEST(AutoSearch, FindsTheSameOnSlowHostsUnlessTheGuardCutsIt) {
     const graph::OpGraph graph = support::chain_network(12);
     const cost::Machine machine = plan::switched_machine(4);
@@ -193,7 +194,7 @@ TEST(AutoSearch, LeavesMcmcOutWhereAProposalCostsTooMuch) {
     const auto make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
         return make_auto({.work = 100});
     };
-    const SearcherRow row{.name = "auto", .summary = "", .options = "", .make = make};
+    const SearcherRow row{.name = "auto", .summary = "", .make = make};
     const SearchResult little = search(problem, no_budget(), std::vector{row});
     EXPECT_EQ(little.status, Status::found);
     EXPECT_LT(little.evaluations, AutoOptions{}.fewest_proposals);
@@ -202,7 +203,8 @@ TEST(AutoSearch, LeavesMcmcOutWhereAProposalCostsTooMuch) {
     EXPECT_EQ(search(problem, budget(100), std::vector{row}).evaluations, 100);
 }
 
-// Plans for three of eight devices were half as slow again: only halves and quarters of the machine were tried.
+// Plans for three of eight devices were half as slow again: only halves and quarters of the machine
+// were tried.
 TEST(AutoSearch, PlansForDevicesThatConstraintsLeaveAsForAMachineOfThem) {
     const auto model =
         importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 96});

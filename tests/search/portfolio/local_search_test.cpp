@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,8 @@ ProblemOptions throughput() {
     return {.objective = plan::Objective::throughput};
 }
 
-// REFERENCES 8: the least of all columns but the last, and the best known plan of any kind; milliseconds.
+// REFERENCES 8: the least of all columns but the last, and the best known plan of any kind;
+// milliseconds.
 struct Published {
     const char* file;
     double others;

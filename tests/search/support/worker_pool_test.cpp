@@ -10,9 +10,9 @@
 namespace partita::search {
 namespace {
 
-TEST(Workers, VisitEveryIndexOnce) {
+TEST(WorkerPool, VisitEveryIndexOnce) {
     for (const int count : {1, 2, 5}) {
-        Workers workers(count);
+        WorkerPool workers(count);
         for (const std::size_t size : {0U, 1U, 100U}) {
             std::vector<std::atomic<int>> visits(size);
             const std::size_t done = workers.run(size, [&](int worker, std::size_t index) {
@@ -26,9 +26,9 @@ TEST(Workers, VisitEveryIndexOnce) {
     }
 }
 
-TEST(Workers, StopAtTheFirstRefusalAndFinishAllBeforeIt) {
+TEST(WorkerPool, StopAtTheFirstRefusalAndFinishAllBeforeIt) {
     for (const int count : {1, 3}) {
-        Workers workers(count);
+        WorkerPool workers(count);
         std::vector<std::atomic<int>> visits(100);
         const std::size_t done = workers.run(100, [&](int /*worker*/, std::size_t index) {
             ++visits[index];
@@ -39,8 +39,8 @@ TEST(Workers, StopAtTheFirstRefusalAndFinishAllBeforeIt) {
     }
 }
 
-TEST(Workers, RethrowTheErrorOfTheSmallestIndex) {
-    Workers workers(4);
+TEST(WorkerPool, RethrowTheErrorOfTheSmallestIndex) {
+    WorkerPool workers(4);
     const auto work = [](int /*worker*/, std::size_t index) -> bool {
         if (index >= 10) throw std::runtime_error(std::to_string(index));
         return true;

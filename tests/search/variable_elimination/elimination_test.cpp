@@ -41,7 +41,7 @@ ProblemOptions training() {
 }
 
 std::int64_t additive(const Problem& problem, const Strategy& strategy) {
-    plan::LayoutCache cache(problem);
+    plan::LoweringCache cache(problem);
     return additive_time(problem, strategy, cache).raw();
 }
 
@@ -171,7 +171,8 @@ TEST(EliminationSpace, DoesNotDependOnTheOrderOfOps) {
 
 /// A chain of products of which each wants another split: alone cheap, together resharded.
 TEST(EliminationSpace, SplitsLargeProductsByTheirParameters) {
-    // A tiny batch and a large weight: the all-reduce of its gradient would take longer than all else.
+    // A tiny batch and a large weight: the all-reduce of its gradient would take longer than all
+    // else.
     plan::NetworkBuilder net;
     const TensorId x = net.source("x", TensorRole::input, {4, 512});
     net.add("MatMul", {x, net.weight({512, 4096})}, {{4, 4096}});

@@ -73,7 +73,8 @@ bool is_backward(const OpGraph& graph, OpId op) {
     return graph.op(op).given->backward;
 }
 
-/// Forward edges as a class sees them: (from, to), and mirrored ones where a class is backward alone.
+/// Forward edges as a class sees them: (from, to), and mirrored ones where a class is backward
+/// alone.
 std::set<std::pair<OpId, OpId>> precedence(const Problem& problem) {
     const OpGraph& graph = problem.graph();
     std::vector<std::vector<OpId>> classes(graph.op_count());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Workloads small enough to try every assignment, and contiguity by its other definition: a plan is
-// contiguous when no device can be reached again from itself through another one, along edges between
-// forward nodes.
+// contiguous when no device can be reached again from itself through another one, along edges
+// between forward nodes.
 #pragma once
 
 #include <optional>
@@ -24,16 +24,16 @@ struct SmallWorkload {
     Bytes memory;  ///< of each device
 };
 
-/// Up to six classes of forward nodes, in half of the cases with backward nodes: most in the class of their
-/// forward node, some in one of their own. Some nodes for CPUs alone, some classes of several forward
-/// nodes, now and then in a circle.
+/// Up to six classes of forward nodes, in half of the cases with backward nodes: most in the class
+/// of their forward node, some in one of their own. Some nodes for CPUs alone, some classes of
+/// several forward nodes, now and then in a circle.
 SmallWorkload small_workload(Random& random);
 
 /// Its throughput, with its classes and memory; refers to `small`.
 plan::Problem throughput_of(const SmallWorkload& small);
 
-/// Expects of a searcher that has `best` as its value and verifies, or is infeasible with a reason where there
-/// is none. Returns whether there is one.
+/// Expects of a searcher that has `best` as its value and verifies, or is infeasible with a reason
+/// where there is none. Returns whether there is one.
 bool expect_best(const plan::Problem& problem, const SearchResult& result,
                  const std::optional<Time>& best);
 

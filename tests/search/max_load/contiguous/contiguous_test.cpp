@@ -52,7 +52,6 @@ SearchResult cut_orders_only(const Problem& problem) {
     const SearcherRow row{
         .name = "orders",
         .summary = "",
-        .options = "",
         .make = [](Engine& /*engine*/) -> std::unique_ptr<Searcher> {
             return std::make_unique<Contiguous>(ContiguousOptions{.most_ideals = 1});
         }};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/max_load/exact/exact.h"
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,11 +57,38 @@ SearchResult for_operations(const Problem& problem, std::int64_t operations,
                             ExactEngine engine = ExactEngine::own) {
     static std::int64_t budget;
     budget = operations;
-    const SearcherRow row{.name = "exact", .summary = "", .options = "", .make = [](Engine& of) {
+    const SearcherRow row{.name = "exact", .summary = "", .make = [](Engine& of) {
                               return make_exact(of,
                                                 {.operations = budget, .highs_operations = budget});
                           }};
     return search(problem, exact(1, engine), std::span(&row, 1));
+}
+
+TEST(TargetSchedule, AsksForLessAfterATargetThatTookTooLongAndThenForLonger) {
+    TargetSchedule schedule;
+    const std::int64_t first = schedule.operations();
+    EXPECT_EQ(schedule.target(0, 1'000), 500);
+    schedule.took_too_long();
+    EXPECT_EQ(schedule.target(0, 1'000), 125);
+    schedule.was_proven();
+    EXPECT_EQ(schedule.target(125, 1'125), 375);
+    EXPECT_EQ(schedule.operations(), first);
+    while (schedule.operations() == first) schedule.took_too_long();
+    EXPECT_EQ(schedule.target(0, 1'000), 1'000);
+}
+
+TEST(TargetSchedule, LiesAboveTheBoundAndNotAboveTheValue) {
+    TargetSchedule schedule;
+    Random random(1);
+    for (int i = 0; i < 1'000; ++i) {
+        const auto bound = static_cast<std::int64_t>(random.below(1'000'000'000));
+        const auto value = bound + 1 + static_cast<std::int64_t>(random.below(1'000'000));
+        const std::int64_t target = schedule.target(bound, value);
+        ASSERT_GT(target, bound);
+        ASSERT_LE(target, value);
+        if (random.below(2) == 0) schedule.took_too_long();
+        if (random.below(2) == 0) schedule.was_proven();
+    }
 }
 
 TEST(Exact, EqualsAllAssignmentsOfSmallWorkloadsAndSaysSo) {

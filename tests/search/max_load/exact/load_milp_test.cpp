@@ -59,8 +59,8 @@ std::optional<std::int64_t> best_of(const LoadProblem& problem) {
     return best;
 }
 
-/// A program with its whole numbers fixed: what is left are columns that each row bounds by itself, and the last
-/// one, which is the cost.
+/// A program with its whole numbers fixed: what is left are columns that each row bounds by itself,
+/// and the last one, which is the cost.
 class Fixed {
 public:
     Fixed(const Milp& program, const LoadProblem& problem, const Devices& devices)

@@ -23,27 +23,27 @@ bool is_source(const graph::Op& op) {
 
 }  // namespace
 
-LiteralDraft::LiteralDraft(const SearchSpace& space, const plan::Strategy& base)
+LiteralProposal::LiteralProposal(const SearchSpace& space, const plan::Strategy& base)
     : space_(space), problem_(space.problem()), base_(base) {}
 
-const OpConfig& LiteralDraft::config(OpId op) const {
+const OpConfig& LiteralProposal::config(OpId op) const {
     const auto changed = configs_.find(op);
     return changed != configs_.end() ? changed->second : base_.config(op);
 }
 
-int LiteralDraft::micro_batches() const {
+int LiteralProposal::micro_batches() const {
     return policy_ ? policy_->micro_batches : base_.policy.micro_batches;
 }
 
-void LiteralDraft::set(OpId op, OpConfig config) {
+void LiteralProposal::set(OpId op, OpConfig config) {
     configs_[op] = std::move(config);
 }
 
-void LiteralDraft::set_update(OpId op, plan::UpdateConfig update) {
+void LiteralProposal::set_update(OpId op, plan::UpdateConfig update) {
     updates_[op] = std::move(update);
 }
 
-void LiteralDraft::spread(OpId op) {
+void LiteralProposal::spread(OpId op) {
     std::vector<OpId> reached{op};
     for (std::size_t i = 0; i < reached.size(); ++i) {
         const OpId from = reached[i];
@@ -51,13 +51,13 @@ void LiteralDraft::spread(OpId op) {
             const OpId to = link.producer == from ? link.reader : link.producer;
             const bool known = std::find(reached.begin(), reached.end(), to) != reached.end();
             if (known || !problem_.has_forward(to) || !space_.same_group(op, to)) continue;
-            set(to, follow(problem_, link, from, config(from), micro_batches()));
+            set(to, propagate(problem_, link, from, config(from), micro_batches()));
             reached.push_back(to);
         }
     }
 }
 
-void LiteralDraft::repeat() {
+void LiteralProposal::repeat() {
     std::vector<std::pair<OpId, OpConfig>> more;
     for (const auto& [op, config] : configs_) {
         for (const OpId twin : space_.repeats().twins(op)) {
@@ -74,7 +74,7 @@ void LiteralDraft::repeat() {
 }
 
 /// Sources that lie as this op needed them, or in a known way relative to that, stay so.
-void LiteralDraft::move_sources(OpId reader) {
+void LiteralProposal::move_sources(OpId reader) {
     for (const graph::TensorId t : problem_.graph().op(reader).inputs) {
         if (!t.valid()) continue;
         const OpId source = problem_.graph().tensor(t).producer;
@@ -82,32 +82,33 @@ void LiteralDraft::move_sources(OpId reader) {
             leading_reader(problem_, source) != reader) {
             continue;
         }
-        const auto home = home_of(problem_, source, base_);
-        if (!home) continue;
+        const auto sharding = sharding_of(problem_, source, base_);
+        if (!sharding) continue;
         const OpConfig read = as_read(problem_, source, config(reader), micro_batches());
-        auto kept = keep(problem_, source, read, *home, micro_batches());
-        if (!kept) kept = keep(problem_, source, read, Home::as_read, micro_batches());
-        if (*home == Home::as_read) {
-            kept->update.accumulate_locally = base_.update(source).accumulate_locally;
+        auto decision = sharded(problem_, source, read, *sharding, micro_batches());
+        if (!decision)
+            decision = sharded(problem_, source, read, ParameterSharding::as_read, micro_batches());
+        if (*sharding == ParameterSharding::as_read) {
+            decision->update.accumulate_locally = base_.update(source).accumulate_locally;
         }
-        set(source, std::move(kept->config));
-        set_update(source, std::move(kept->update));
+        set(source, std::move(decision->config));
+        set_update(source, std::move(decision->update));
     }
 }
 
 /// Outputs lie as they are made.
-void LiteralDraft::move_outputs(OpId producer) {
+void LiteralProposal::move_outputs(OpId producer) {
     for (const Link& link : links_of(problem_, producer)) {
         if (link.producer != producer || problem_.graph().op(link.reader).kind != OpKind::output) {
             continue;
         }
-        set(link.reader, follow(problem_, link, producer, config(producer), micro_batches()));
+        set(link.reader, propagate(problem_, link, producer, config(producer), micro_batches()));
     }
 }
 
 /// What must share the devices of a changed op goes onto them: split as it is where it has as many
 /// parts, and repeated otherwise.
-void LiteralDraft::move_partners() {
+void LiteralProposal::move_partners() {
     for (const auto& group : problem_.constraints().together) {
         const auto changed = std::find_if(group.begin(), group.end(),
                                           [&](OpId op) { return configs_.contains(op); });
@@ -126,7 +127,7 @@ void LiteralDraft::move_partners() {
 }
 
 /// Does the op, or one that reads it, take partial sums as they are?
-bool LiteralDraft::meets_summands(OpId op) const {
+bool LiteralProposal::meets_summands(OpId op) const {
     const auto takes = [&](OpId id) {
         const auto& degrees = config(id).degrees;
         return std::any_of(degrees.begin(), degrees.end(), [](const plan::FactorDegree& degree) {
@@ -138,7 +139,7 @@ bool LiteralDraft::meets_summands(OpId op) const {
     return std::any_of(readers.begin(), readers.end(), takes);
 }
 
-plan::Strategy LiteralDraft::applied() const {
+plan::Strategy LiteralProposal::applied() const {
     plan::Strategy strategy = base_;
     for (const auto& [op, config] : configs_) strategy.ops[op.index()].config = config;
     for (const auto& [op, update] : updates_) strategy.ops[op.index()].update = update;
@@ -146,7 +147,7 @@ plan::Strategy LiteralDraft::applied() const {
     return strategy;
 }
 
-bool LiteralDraft::is_legal() const {
+bool LiteralProposal::is_legal() const {
     const bool whole_check = policy_ || std::any_of(configs_.begin(), configs_.end(), [&](auto& c) {
                                  return meets_summands(c.first);
                              });
@@ -170,7 +171,7 @@ bool LiteralDraft::is_legal() const {
     return true;
 }
 
-std::optional<plan::Strategy> LiteralDraft::finish() {
+std::optional<plan::Strategy> LiteralProposal::finish() {
     move_partners();
     std::vector<OpId> changed;
     for (const auto& [op, config] : configs_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A draft (search/mcmc/moves/proposal_builder.h) written down literally: configs instead of numbers, everything asked anew.
-// For comparison.
+// A proposal builder (search/mcmc/moves/proposal_builder.h) written down literally: configs instead
+// of numbers, everything asked anew. For comparison.
 #pragma once
 
 #include <map>
@@ -13,13 +13,13 @@
 
 namespace partita::search {
 
-class LiteralDraft {
+class LiteralProposal {
 public:
     /// Both must outlive it; `base` is legal.
-    LiteralDraft(const SearchSpace& space, const plan::Strategy& base);
+    LiteralProposal(const SearchSpace& space, const plan::Strategy& base);
 
     [[nodiscard]] const plan::Strategy& base() const { return base_; }
-    /// As drafted so far.
+    /// As set so far.
     [[nodiscard]] const plan::OpConfig& config(graph::OpId op) const;
     [[nodiscard]] int micro_batches() const;
 

@@ -41,9 +41,9 @@ using plan::Strategy;
 std::optional<Proposal> propose_from(Case& of, const Move& move, const Strategy& strategy,
                                      Random& random) {
     const State state(of.space.table(), strategy);
-    Draft draft(of.space);
+    ProposalBuilder builder(of.space);
     Proposal proposal;
-    if (!propose(move, state, random, draft, proposal)) return std::nullopt;
+    if (!propose(move, state, random, builder, proposal)) return std::nullopt;
     return proposal;
 }
 
@@ -88,11 +88,11 @@ TEST_P(EveryMove, ProposesTheSameForASeed) {
         const auto texts = [&](SearchSpace& space) {
             Random random(11);
             const State interned(space.table(), state);
-            Draft draft(space);
+            ProposalBuilder builder(space);
             Proposal proposal;
             std::string text;
             for (int i = 0; i < 40; ++i) {
-                if (!propose(move(), interned, random, draft, proposal)) continue;
+                if (!propose(move(), interned, random, builder, proposal)) continue;
                 for (const auto& [op, id] : proposal.changes.ops) {
                     const OpConfig config = space.table().config(op, id.config);
                     text += std::to_string(op.index()) + ":";
@@ -182,7 +182,7 @@ TEST(Moves, ChangeOfDevicesVisitsAllSplitsOfASetEvenly) {
 }
 
 TEST(Moves, SymmetricOnesLeadBack) {
-    for (const char* name : {"swap-devices", "change-home", "change-micro-batches"}) {
+    for (const char* name : {"swap-devices", "change-sharding", "change-micro-batches"}) {
         ProblemOptions options = training(2);
         options.constraints.most_micro_batches = 4;
         options.constraints.free_schedule = true;
@@ -218,29 +218,29 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     const OpId weight = of.space.parameters().at(0);
     const auto give = [&](const OpConfig& config) {
         const State base(of.space.table(), state);
-        Draft draft(of.space);
-        draft.start(base);
-        draft.set(product, of.space.table().id(product, config));
+        ProposalBuilder builder(of.space);
+        builder.start(base);
+        builder.set(product, of.space.table().id(product, config));
         Changes changes;
-        ASSERT_TRUE(draft.finish(changes));
+        ASSERT_TRUE(builder.finish(changes));
         state = applied(of, state, changes);
     };
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
     const auto& factors = of.problem.rule(product).factors;
     const auto& of_weight = of.problem.rule(product).operands[1].dims;
     const std::string columns = factors[static_cast<std::size_t>(of_weight[1].factors[0])].name;
-    EXPECT_EQ(home_of(of.problem, weight, state), Home::as_read);
+    EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::as_read);
     give({.degrees = {{columns, 4}}, .devices = all});
     EXPECT_THAT(state.config(weight).degrees, testing::ElementsAre(plan::FactorDegree{"d1", 4}));
     // Back to the batch, then ZeRO-3, then over two devices: still ZeRO-3.
     give(of.data_parallel().config(product));
-    const auto sharded =
-        keep(of.problem, weight, state.config(weight), Home::in_shards, /*micro_batches=*/1);
-    ASSERT_TRUE(sharded);
-    state.ops[weight.index()] = *sharded;
+    const auto zero3 = sharded(of.problem, weight, state.config(weight),
+                               ParameterSharding::in_shards, /*micro_batches=*/1);
+    ASSERT_TRUE(zero3);
+    state.ops[weight.index()] = *zero3;
     const std::string batch = of.data_parallel().config(product).degrees[0].factor;
     give({.degrees = {{batch, 2}}, .devices = DeviceSet::progression(2, 2, 1)});
-    EXPECT_EQ(home_of(of.problem, weight, state), Home::in_shards);
+    EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::in_shards);
     EXPECT_EQ(state.config(weight).devices, DeviceSet::progression(2, 2, 1));
     EXPECT_EQ(find_fault(of.problem, state), std::nullopt);
 }
@@ -264,24 +264,24 @@ TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
         return of.problem.rule(product).factors[factor].name + blocks;
     };
     const OpConfig config{.degrees = {{columns("/3"), 4}}, .devices = all};
-    const OpConfig followed = follow(of.problem, link, product, config, 1);
-    ASSERT_EQ(followed.degrees.size(), 1U);
-    EXPECT_EQ(followed.degrees[0].degree, 4);
-    EXPECT_NE(followed.degrees[0].factor, "*");
-    EXPECT_EQ(follow(of.problem, link, reshape, followed, 1), config);
+    const OpConfig propagated = propagate(of.problem, link, product, config, 1);
+    ASSERT_EQ(propagated.degrees.size(), 1U);
+    EXPECT_EQ(propagated.degrees[0].degree, 4);
+    EXPECT_NE(propagated.degrees[0].factor, "*");
+    EXPECT_EQ(propagate(of.problem, link, reshape, propagated, 1), config);
     // Then nothing moves between the two.
     const Strategy start = of.data_parallel();
     const auto tasks_with = [&](const OpConfig& reshaped) {
         const State base(of.space.table(), start);
-        Draft draft(of.space);
-        draft.start(base);
-        draft.set(product, of.space.table().id(product, config));
-        draft.set(reshape, of.space.table().id(reshape, reshaped));
+        ProposalBuilder builder(of.space);
+        builder.start(base);
+        builder.set(product, of.space.table().id(product, config));
+        builder.set(reshape, of.space.table().id(reshape, reshaped));
         Changes changes;
-        if (!draft.finish(changes)) return std::size_t{0};
+        if (!builder.finish(changes)) return std::size_t{0};
         return lower(of.problem, applied(of, start, changes)).size();
     };
-    const std::size_t tasks = tasks_with(followed);
+    const std::size_t tasks = tasks_with(propagated);
     EXPECT_GT(tasks, 0U);
     EXPECT_LT(tasks, tasks_with({.degrees = {{"*", 4}}, .devices = all}));
 }

@@ -21,42 +21,42 @@ using graph::OpId;
 using plan::OpConfig;
 using plan::Strategy;
 
-/// The same changes in a draft and in a literal one.
+/// The same changes in a proposal builder and in a literal one.
 class Pair {
 public:
-    Pair(Case& of, Draft& draft, const State& base, const Strategy& strategy)
-        : space_(of.space), draft_(draft), literal_(of.space, strategy) {
-        draft_.start(base);
+    Pair(Case& of, ProposalBuilder& builder, const State& base, const Strategy& strategy)
+        : space_(of.space), builder_(builder), literal_(of.space, strategy) {
+        builder_.start(base);
     }
 
     void set(OpId op, const OpConfig& config) {
-        draft_.set(op, space_.table().id(op, config));
+        builder_.set(op, space_.table().id(op, config));
         literal_.set(op, config);
     }
     void spread(OpId op) {
-        draft_.spread(op);
+        builder_.spread(op);
         literal_.spread(op);
     }
     void repeat() {
-        draft_.repeat();
+        builder_.repeat();
         literal_.repeat();
     }
     void set_update(OpId op, const plan::UpdateConfig& update) {
-        draft_.set_update(op, space_.table().id(op, update));
+        builder_.set_update(op, space_.table().id(op, update));
         literal_.set_update(op, update);
     }
     void set_policy(const plan::Policy& policy) {
-        draft_.set_policy(policy);
+        builder_.set_policy(policy);
         literal_.set_policy(policy);
     }
-    bool finish(Changes& changes) { return draft_.finish(changes); }
-    [[nodiscard]] const LiteralDraft& literal() const { return literal_; }
+    bool finish(Changes& changes) { return builder_.finish(changes); }
+    [[nodiscard]] const LiteralProposal& literal() const { return literal_; }
     std::optional<Strategy> finish_literally() { return literal_.finish(); }
 
 private:
     SearchSpace& space_;
-    Draft& draft_;
-    LiteralDraft literal_;
+    ProposalBuilder& builder_;
+    LiteralProposal literal_;
 };
 
 class Editor {
@@ -76,7 +76,7 @@ private:
         case 1: pair.set(op, draw(op)); return pair.spread(op);
         case 2: return relocate(pair, OpId(random_.below(of_.graph.op_count())));
         case 3: return pass_partial_sums(pair, op);
-        case 4: return change_home(pair);
+        case 4: return change_sharding(pair);
         default: return change_policy(pair);
         }
     }
@@ -109,18 +109,19 @@ private:
         }
     }
 
-    void change_home(Pair& pair) {
+    void change_sharding(Pair& pair) {
         const auto& all = of_.space.parameters();
         if (all.empty()) return;
         const OpId parameter = all[random_.below(all.size())];
         const OpConfig& reader = pair.literal().config(leading_reader(of_.problem, parameter));
         const int micro_batches = pair.literal().micro_batches();
         const OpConfig read = as_read(of_.problem, parameter, reader, micro_batches);
-        const auto kept =
-            keep(of_.problem, parameter, read, kHomes[random_.below(kHomes.size())], micro_batches);
-        if (!kept) return;
-        pair.set(parameter, kept->config);
-        pair.set_update(parameter, kept->update);
+        const auto decision =
+            sharded(of_.problem, parameter, read,
+                    kParameterShardings[random_.below(kParameterShardings.size())], micro_batches);
+        if (!decision) return;
+        pair.set(parameter, decision->config);
+        pair.set_update(parameter, decision->update);
     }
 
     void change_policy(Pair& pair) {
@@ -134,19 +135,19 @@ private:
     Random& random_;
 };
 
-TEST(Draft, EqualsTheLiteralOneAfterAnyEdits) {
+TEST(ProposalBuilder, EqualsTheLiteralOneAfterAnyEdits) {
     int legal = 0;
     int illegal = 0;
     int summands = 0;
     for (const auto& of : cases()) {
-        Draft draft(of->space);
+        ProposalBuilder builder(of->space);
         Changes changes;
         for (Strategy strategy : starts(*of)) {
             Random random(5);
             Editor editor(*of, random);
             State state(of->space.table(), strategy);
             for (int i = 0; i < 200; ++i) {
-                Pair pair(*of, draft, state, strategy);
+                Pair pair(*of, builder, state, strategy);
                 editor.edit(pair);
                 const std::optional<Strategy> expected = pair.finish_literally();
                 ASSERT_EQ(pair.finish(changes), expected.has_value());
@@ -199,8 +200,8 @@ TEST(ConfigTable, KnowsWhatIsLegal) {
     for (const auto& of : cases()) {
         ConfigTable& table = of->space.table();
         for (const int micro_batches : {1, 2, 4}) {
-            const std::size_t phase = table.phase(micro_batches);
-            EXPECT_EQ(table.micro_batches(phase), micro_batches);
+            const std::size_t micro_batches_id = table.micro_batches_id(micro_batches);
+            EXPECT_EQ(table.micro_batches(micro_batches_id), micro_batches);
             Random random(9);
             for (int i = 0; i < 400; ++i) {
                 const OpId op(random.below(of->graph.op_count()));
@@ -210,7 +211,7 @@ TEST(ConfigTable, KnowsWhatIsLegal) {
                 const ConfigId own{table.draw_degrees(other, size, random), devices};
                 const OpConfig config = table.config(other, own);
                 const bool expected = !plan::find_fault(of->problem, op, config, micro_batches);
-                EXPECT_EQ(table.is_legal(op, table.id(op, config), phase), expected);
+                EXPECT_EQ(table.is_legal(op, table.id(op, config), micro_batches_id), expected);
                 ++(expected ? legal : illegal);
             }
         }
@@ -219,10 +220,10 @@ TEST(ConfigTable, KnowsWhatIsLegal) {
     EXPECT_GT(illegal, 1'000);
 }
 
-TEST(FollowTable, FollowsAsIfAskedAnew) {
+TEST(PropagationTable, FollowsAsIfAskedAnew) {
     for (const auto& of : cases()) {
         ConfigTable& table = of->space.table();
-        FollowTable& table_of_follow = of->space.follow();
+        PropagationTable& propagation = of->space.propagation();
         Random random(4);
         for (int i = 0; i < 1'000; ++i) {
             const OpId from = of->space.draw_op(random);
@@ -230,23 +231,23 @@ TEST(FollowTable, FollowsAsIfAskedAnew) {
             const ConfigId config{table.draw_degrees(from, table.sets().size(devices), random),
                                   devices};
             const int micro_batches = random.below(2) == 0 ? 1 : 4;
-            EndId end = table_of_follow.first_end(from);
+            EndId end = propagation.first_end(from);
             for (const Link& link : links_of(of->problem, from)) {
                 const OpId to = link.producer == from ? link.reader : link.producer;
-                ASSERT_EQ(table_of_follow.end(end).to, to);
-                const ConfigId followed =
-                    table_of_follow.follow(end, config, table.phase(micro_batches));
+                ASSERT_EQ(propagation.end(end).to, to);
+                const ConfigId propagated =
+                    propagation.propagate(end, config, table.micro_batches_id(micro_batches));
                 EXPECT_EQ(
-                    table.config(to, followed),
-                    follow(of->problem, link, from, table.config(from, config), micro_batches));
+                    table.config(to, propagated),
+                    propagate(of->problem, link, from, table.config(from, config), micro_batches));
                 ++end;
             }
         }
     }
 }
 
-TEST(HomeTable, KeepsAndRecognizesAsIfAskedAnew) {
-    int homes = 0;
+TEST(ParameterShardingTable, KeepsAndRecognizesAsIfAskedAnew) {
+    int shardings = 0;
     for (const auto& of : cases()) {
         ConfigTable& table = of->space.table();
         for (Strategy strategy : starts(*of)) {
@@ -255,24 +256,26 @@ TEST(HomeTable, KeepsAndRecognizesAsIfAskedAnew) {
                 const OpId reader = leading_reader(of->problem, parameter);
                 const OpConfig read =
                     as_read(of->problem, parameter, strategy.config(reader), micro_batches);
-                for (const Home home : kHomes) {
-                    const auto expected = keep(of->problem, parameter, read, home, micro_batches);
-                    const auto kept = of->space.homes().keep(parameter, table.id(parameter, read),
-                                                             home, table.phase(micro_batches));
-                    ASSERT_EQ(kept.has_value(), expected.has_value());
-                    if (!kept) continue;
-                    EXPECT_EQ(table.decision(parameter, *kept), *expected);
+                for (const ParameterSharding sharding : kParameterShardings) {
+                    const auto expected =
+                        sharded(of->problem, parameter, read, sharding, micro_batches);
+                    const auto decision = of->space.parameter_shardings().sharded(
+                        parameter, table.id(parameter, read), sharding,
+                        table.micro_batches_id(micro_batches));
+                    ASSERT_EQ(decision.has_value(), expected.has_value());
+                    if (!decision) continue;
+                    EXPECT_EQ(table.decision(parameter, *decision), *expected);
                     strategy.ops[parameter.index()] = *expected;
                     const State state(table, strategy);
-                    EXPECT_EQ(of->space.homes().home_of(*of->space.follow().leading_end(parameter),
-                                                        state),
-                              home_of(of->problem, parameter, strategy));
-                    ++homes;
+                    EXPECT_EQ(of->space.parameter_shardings().sharding_of(
+                                  *of->space.propagation().leading_end(parameter), state),
+                              sharding_of(of->problem, parameter, strategy));
+                    ++shardings;
                 }
             }
         }
     }
-    EXPECT_GT(homes, 100);
+    EXPECT_GT(shardings, 100);
 }
 
 }  // namespace

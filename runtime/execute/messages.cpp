@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/execute/mail.h"
+#include "runtime/execute/messages.h"
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "base/csr.h"
 #include "runtime/execute/fetch.h"
 
 namespace partita::runtime {
@@ -25,12 +27,12 @@ bool is_combination(TaskKind kind) {
     return is_communication(kind) || is_local_move(kind);
 }
 
-/// Those of `device` first, then those of this process, then letters, larger ones first: what earlier ones
-/// hold need not come from elsewhere. Nor should it: others may be writing there.
+/// Those of `device` first, then those of this process, then messages, larger ones first: what
+/// earlier ones hold need not come from elsewhere. Nor should it: others may be writing there.
 void drop_copies(const TaskGraph& tasks, int device, std::vector<Ingredient>& all) {
     const auto rank = [&](const Ingredient& each) {
         const bool is_far = buffer_of(tasks, each.buffer).device != device;
-        return std::tuple(each.is_letter, is_far, each.is_letter ? -each.region.volume() : 0);
+        return std::tuple(each.is_message, is_far, each.is_message ? -each.region.volume() : 0);
     };
     std::ranges::stable_sort(all, {}, rank);
     std::vector<Ingredient> kept;
@@ -43,11 +45,11 @@ void drop_copies(const TaskGraph& tasks, int device, std::vector<Ingredient>& al
     all = std::move(kept);
 }
 
-/// Letters rise by task.
-Mail::Places places_of(std::span<const Letter> letters, TaskId task) {
-    const auto of_task = std::ranges::equal_range(letters, task, {}, &Letter::task);
-    return {static_cast<std::int32_t>(of_task.begin() - letters.begin()),
-            static_cast<std::int32_t>(of_task.end() - letters.begin())};
+/// Messages rise by task.
+Messages::Range range_of(std::span<const TaskMessage> messages, TaskId task) {
+    const auto of_task = std::ranges::equal_range(messages, task, {}, &TaskMessage::task);
+    return {static_cast<std::int32_t>(of_task.begin() - messages.begin()),
+            static_cast<std::int32_t>(of_task.end() - messages.begin())};
 }
 
 class Planner {
@@ -55,12 +57,12 @@ public:
     Planner(const TaskGraph& tasks, const Ownership& ownership)
         : tasks_(tasks), own_(ownership), shares_(tasks.size()) {}
 
-    Mail run() {
+    Messages run() {
         for (std::size_t t = 0; t < tasks_.size(); ++t) add_task(static_cast<TaskId>(t));
-        mail_.letters_out = mail_.out.size();
-        mail_.letters_in = mail_.in.size();
+        messages_.messages_out = messages_.out.size();
+        messages_.messages_in = messages_.in.size();
         add_tokens();
-        return std::move(mail_);
+        return std::move(messages_);
     }
 
 private:
@@ -76,14 +78,14 @@ private:
     void add_task(TaskId id) {
         const plan::Task& task = tasks_.tasks[static_cast<std::size_t>(id)];
         if (is_combination(task.kind)) {
-            if (!add_meeting(id)) add_letters(id);
+            if (!add_meeting(id)) add_messages(id);
         }
         if (shares_[static_cast<std::size_t>(id)].empty()) {
             add_share(id, own_.process_of(task.device));
         }
     }
 
-    void add_letters(TaskId id) {
+    void add_messages(TaskId id) {
         std::set<std::pair<std::int32_t, int>> wanted;  // buffer and process, for most tasks enough
         std::vector<std::pair<int, Ingredient>> sent;
         for (const std::int32_t r : tasks_.writes[static_cast<std::size_t>(id)]) {
@@ -92,7 +94,7 @@ private:
             const int to = own_.process_of(made.device);
             add_share(id, to);
             for (Ingredient& each : ingredients_of(tasks_, id, made, own_)) {
-                if (!each.is_letter) continue;
+                if (!each.is_message) continue;
                 const bool is_new = wanted.emplace(each.buffer, to).second ||
                                     std::ranges::none_of(sent, [&](const auto& other) {
                                         return other.first == to &&
@@ -102,24 +104,24 @@ private:
                 if (is_new) sent.emplace_back(to, std::move(each));
             }
         }
-        for (auto& [to, each] : sent) add_letter(id, to, std::move(each));
+        for (auto& [to, each] : sent) add_message(id, to, std::move(each));
     }
 
-    void add_letter(TaskId id, int to, Ingredient each) {
+    void add_message(TaskId id, int to, Ingredient each) {
         const int device = buffer_of(tasks_, each.buffer).device;
         const int from = own_.process_of(device);
         add_share(id, from);
-        Letter letter{.task = id,
-                      .buffer = each.buffer,
-                      .region = std::move(each.region),
-                      .device = device,
-                      .peer = from,
-                      .number = static_cast<std::int32_t>(mail_.numbers++)};
+        TaskMessage message{.task = id,
+                            .buffer = each.buffer,
+                            .region = std::move(each.region),
+                            .device = device,
+                            .peer = from,
+                            .number = static_cast<std::int32_t>(messages_.numbers++)};
         if (to == own_.self) {
-            mail_.in.push_back(std::move(letter));
+            messages_.in.push_back(std::move(message));
         } else if (from == own_.self) {
-            letter.peer = to;
-            mail_.out.push_back(std::move(letter));
+            message.peer = to;
+            messages_.out.push_back(std::move(message));
         }
     }
 
@@ -134,75 +136,66 @@ private:
         const bool is_one_process = std::ranges::all_of(devices, [&](int device) {
             return own_.process_of(device) == own_.process_of(devices[0]);
         });
-        if (is_one_process || mail_.numbers + ranks * ranks > kMostNumbers) return false;
-        meeting->first_number = static_cast<std::int32_t>(mail_.numbers);
-        mail_.numbers += ranks * ranks;
+        if (is_one_process || messages_.numbers + ranks * ranks > kMostNumbers) return false;
+        meeting->first_number = static_cast<std::int32_t>(messages_.numbers);
+        messages_.numbers += ranks * ranks;
         for (const int device : devices) add_share(id, own_.process_of(device));
-        if (has_share(id, own_.self)) mail_.meetings.push_back(*std::move(meeting));
+        if (has_share(id, own_.self)) messages_.meetings.push_back(*std::move(meeting));
         return true;
     }
 
     // Tokens.
 
-    /// One for each process that waits for a task elsewhere, from each that has a share of it, unless that
-    /// one has a share of what waits, and so waits itself.
+    /// One for each process that waits for a task elsewhere, from each that has a share of it,
+    /// unless that one has a share of what waits, and so waits itself.
     void add_tokens() {
-        std::vector<std::vector<std::int32_t>> awaited(tasks_.size());
-        std::vector<std::vector<std::int32_t>> released(tasks_.size());
+        std::vector<std::pair<TaskId, std::int32_t>> awaited;   // task, place of its token
+        std::vector<std::pair<TaskId, std::int32_t>> released;  // the same
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
             const auto before = static_cast<TaskId>(t);
-            std::set<std::pair<int, int>> sent;  // from, to
-            for (const TaskId after : tasks_.successors[t]) {
-                for (const int to : shares_[static_cast<std::size_t>(after)]) {
-                    if (has_share(before, to)) continue;
-                    for (const int from : shares_[t]) {
-                        if (has_share(after, from)) continue;
-                        if (sent.emplace(from, to).second) add_token(before, from, to, released[t]);
-                        if (to != own_.self) continue;
-                        awaited[static_cast<std::size_t>(after)].push_back(
-                            place_of_token(before, from));
-                    }
+            std::map<std::pair<int, int>, std::int32_t> places;  // of its tokens, by from and to
+            for_each_wait(before, [&](TaskId after, int from, int to) {
+                const auto [place, is_new] = places.try_emplace({from, to}, -1);
+                if (is_new) place->second = add_token(before, from, to);
+                if (is_new && from == own_.self) released.emplace_back(before, place->second);
+                if (to == own_.self) awaited.emplace_back(after, place->second);
+            });
+        }
+        messages_.awaited = to_csr(awaited, tasks_.size());
+        messages_.released = to_csr(released, tasks_.size());
+    }
+
+    /// Calls `wait` with a task after this one, a process that has a share of this one alone, and
+    /// one that has a share of the other alone.
+    template <class Wait>
+    void for_each_wait(TaskId before, Wait wait) const {
+        for (const TaskId after : tasks_.successors[static_cast<std::size_t>(before)]) {
+            for (const int to : shares_[static_cast<std::size_t>(after)]) {
+                if (has_share(before, to)) continue;
+                for (const int from : shares_[static_cast<std::size_t>(before)]) {
+                    if (!has_share(after, from)) wait(after, from, to);
                 }
             }
         }
-        for (const auto& [lists, csr] :
-             {std::pair(&awaited, &mail_.awaited), std::pair(&released, &mail_.released)}) {
-            for (const auto& list : *lists) {
-                csr->items.insert(csr->items.end(), list.begin(), list.end());
-                csr->offsets.push_back(static_cast<std::uint32_t>(csr->items.size()));
-            }
-        }
     }
 
-    void add_token(TaskId task, int from, int to, std::vector<std::int32_t>& released) {
-        Letter token{.task = task,
-                     .region = {},
-                     .device = tasks_.tasks[static_cast<std::size_t>(task)].device,
-                     .peer = from,
-                     .number = static_cast<std::int32_t>(mail_.numbers++)};
-        if (to == own_.self) {
-            mail_.in.push_back(std::move(token));
-        } else if (from == own_.self) {
-            token.peer = to;
-            released.push_back(static_cast<std::int32_t>(mail_.out.size()));
-            mail_.out.push_back(std::move(token));
-        }
-    }
-
-    /// Those of a task were added last.
-    [[nodiscard]] std::int32_t place_of_token(TaskId task, int from) const {
-        auto at = std::ssize(mail_.in) - 1;
-        const auto is_it = [&](const Letter& letter) {
-            return letter.buffer < 0 && letter.task == task && letter.peer == from;
-        };
-        while (!is_it(mail_.in[static_cast<std::size_t>(at)])) --at;
-        return static_cast<std::int32_t>(at);
+    /// Its place here, where this process is one of the two; else -1.
+    std::int32_t add_token(TaskId task, int from, int to) {
+        TaskMessage token{.task = task,
+                          .region = {},
+                          .device = tasks_.tasks[static_cast<std::size_t>(task)].device,
+                          .peer = to == own_.self ? from : to,
+                          .number = static_cast<std::int32_t>(messages_.numbers++)};
+        if (to != own_.self && from != own_.self) return -1;
+        auto& list = to == own_.self ? messages_.in : messages_.out;
+        list.push_back(std::move(token));
+        return static_cast<std::int32_t>(list.size()) - 1;
     }
 
     const TaskGraph& tasks_;
     const Ownership& own_;
     std::vector<std::vector<int>> shares_;  ///< per task: processes
-    Mail mail_;
+    Messages messages_;
 };
 
 }  // namespace
@@ -215,39 +208,39 @@ std::vector<Ingredient> ingredients_of(const TaskGraph& tasks, TaskId task, cons
         const Buffer& buffer = buffer_of(tasks, b);
         if (!tasks.regions->overlap(buffer.region, made.region)) continue;
         const graph::Region& held = (*tasks.regions)[buffer.region];
-        const bool is_letter =
+        const bool is_message =
             ownership.process_of(buffer.device) != ownership.process_of(made.device);
-        all.push_back({b, is_letter ? graph::intersection(held, region) : held, is_letter});
+        all.push_back({b, is_message ? graph::intersection(held, region) : held, is_message});
     }
     const auto how = tasks.tasks[static_cast<std::size_t>(task)].combine;
     if (how == graph::Combine::none) drop_copies(tasks, made.device, all);
     return all;
 }
 
-const Meeting* Mail::meeting_of(TaskId task) const {
+const Meeting* Messages::meeting_of(TaskId task) const {
     const auto found = std::ranges::lower_bound(meetings, task, {}, &Meeting::task);
     return found != meetings.end() && found->task == task ? &*found : nullptr;
 }
 
-Mail::Places Mail::letters_for(TaskId task) const {
-    return places_of(std::span(in).first(letters_in), task);
+Messages::Range Messages::messages_for(TaskId task) const {
+    return range_of(std::span(in).first(messages_in), task);
 }
 
-Mail::Places Mail::letters_from(TaskId task) const {
-    return places_of(std::span(out).first(letters_out), task);
+Messages::Range Messages::messages_from(TaskId task) const {
+    return range_of(std::span(out).first(messages_out), task);
 }
 
-std::int32_t Mail::find_in(TaskId task, const Ingredient& ingredient) const {
-    auto [place, last] = letters_for(task);
-    const auto is_it = [&](const Letter& letter) {
-        return letter.buffer == ingredient.buffer && letter.region == ingredient.region;
+std::int32_t Messages::find_in(TaskId task, const Ingredient& ingredient) const {
+    auto [place, last] = messages_for(task);
+    const auto is_it = [&](const TaskMessage& message) {
+        return message.buffer == ingredient.buffer && message.region == ingredient.region;
     };
     while (place < last && !is_it(in[static_cast<std::size_t>(place)])) ++place;
     assert(place < last);
     return place;
 }
 
-Mail plan_mail(const TaskGraph& tasks, const Ownership& ownership) {
+Messages plan_messages(const TaskGraph& tasks, const Ownership& ownership) {
     return Planner(tasks, ownership).run();
 }
 

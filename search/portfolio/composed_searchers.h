@@ -10,13 +10,14 @@
 //     exact          for the throughput of given costs: contiguous ─▶ annealing ─▶ branch and bound (exact.h);
 //                    else as local-search, and the engine's lower bound stands
 //
-// The plan carries the name of the searcher that found it. Optimal: no but for exact; never worse than a quick searcher
-// that had its turn.
+// The plan carries the name of the searcher that found it. Optimal: no but for exact; never worse
+// than a quick searcher that had its turn.
 //
-// Without a budget `auto` ends by itself, with the same plan of a seed on every host, in a few seconds: mcmc has as
-// many proposals as make `work` tasks, again and again while the last quarter of them made the plan 1 % better; it is
-// left out where these would be too few. One proposal costs about as many units of work as the best plan so far has
-// tasks, twice that where these are in a schedule, where changes differ in all micro-batches.
+// Without a budget `auto` ends by itself, with the same plan of a seed on every host, in a few
+// seconds: mcmc has as many proposals as make `work` tasks, again and again while the last quarter
+// of them made the plan 1 % better; it is left out where these would be too few. One proposal costs
+// about as many units of work as the best plan so far has tasks, twice that where these are in a
+// schedule, where changes differ in all micro-batches.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns and control edges that are found slot by slot equal those of a whole graph (turns.h), however it
-// changes.
-#include "plan/incremental/turns.h"
+// Schedule keys and control edges that are found slot by slot equal those of a whole graph
+// (block_order.h), however it changes.
+#include "plan/incremental/block_order.h"
 
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ using search::Random;
 constexpr int kSlots = 24;
 constexpr int kDevices = 3;
 constexpr int kMicroBatches = 4;
-constexpr std::int32_t kTurns = 2 * kMicroBatches;
+constexpr std::int32_t kScheduleKeys = 2 * kMicroBatches;
 
 /// What a caller says of a slot; predecessors have smaller numbers.
 struct Given {
     bool present = false;
-    std::int32_t lane = 0;
+    std::int32_t resource_set = 0;
     std::uint64_t key = 0;
-    std::int32_t turn = IncrementalTurns::kNone;
+    std::int32_t schedule_key = IncrementalBlockOrder::kNone;
     std::vector<Slot> predecessors;
     friend bool operator==(const Given&, const Given&) = default;
 };
@@ -40,13 +40,13 @@ using Slots = std::vector<Given>;
 /// Of a slot, as it comes out.
 struct Found {
     bool present = false;
-    std::uint64_t turn = 0;
+    std::uint64_t schedule_key = 0;
     std::vector<Slot> predecessors;
     friend bool operator==(const Found&, const Found&) = default;
 };
 
 std::ostream& operator<<(std::ostream& out, const Found& found) {
-    return out << (found.present ? "turn " : "none ") << found.turn << " after "
+    return out << (found.present ? "key " : "none ") << found.schedule_key << " after "
                << testing::PrintToString(found.predecessors);
 }
 
@@ -58,16 +58,16 @@ class Changing {
 public:
     explicit Changing(std::uint64_t seed)
         : random_(seed),
-          turns_(kDevices, keys()),
+          block_order_(kDevices, keys()),
           graph_(0, {}),
           limits_(kSlots, 0),
           slots_(kSlots) {
-        while (graph_.lanes() < kDevices + 1) graph_.add_lane({});
+        while (graph_.resource_sets() < kDevices + 1) graph_.add_resource_set({});
         const Slots nothing(kSlots);
         draw_limits();
         for (Slot slot = 0; slot < kSlots; ++slot) redraw(slot);
         change(nothing);
-        turns_.keep();
+        block_order_.accept();
         expect_equal();
     }
 
@@ -80,11 +80,11 @@ public:
         change(before);
         expect_equal();
         if (draw(random_, 2) == 0) {
-            turns_.keep();
+            block_order_.accept();
             return;
         }
-        turns_.drop();
-        graph_.undo();
+        block_order_.reject();
+        graph_.reject();
         slots_ = before;
         limits_ = limits;
         expect_equal();
@@ -100,9 +100,9 @@ private:
             .value();
     }
 
-    /// Turns rise with slots, so that control edges make no circle.
+    /// Schedule keys rise with slots, so that control edges make no circle.
     void draw_limits() {
-        for (std::int32_t& limit : limits_) limit = draw(random_, kTurns);
+        for (std::int32_t& limit : limits_) limit = draw(random_, kScheduleKeys);
         std::sort(limits_.begin(), limits_.end());
     }
 
@@ -111,13 +111,13 @@ private:
         given = {};
         if (draw(random_, 8) == 0) return;
         given.present = true;
-        given.lane = draw(random_, kDevices + 1);
+        given.resource_set = draw(random_, kDevices + 1);
         given.key = static_cast<std::uint64_t>(draw(random_, 100));
-        if (given.lane < kDevices) {
+        if (given.resource_set < kDevices) {
             const int kind = draw(random_, 4);
-            given.turn = kind == 0   ? IncrementalTurns::kNone
-                         : kind == 1 ? IncrementalTurns::kOfPredecessors
-                                     : 0;
+            given.schedule_key = kind == 0   ? IncrementalBlockOrder::kNone
+                                 : kind == 1 ? IncrementalBlockOrder::kOfPredecessors
+                                             : 0;
         }
         for (int i = slot > 0 ? draw(random_, 4) : 0; i > 0; --i) {
             given.predecessors.push_back(draw(random_, slot));
@@ -127,7 +127,7 @@ private:
     void follow_limits() {
         for (Slot slot = 0; slot < kSlots; ++slot) {
             Given& given = slots_[at(slot)];
-            if (given.turn >= 0) given.turn = limits_[at(slot)];
+            if (given.schedule_key >= 0) given.schedule_key = limits_[at(slot)];
             std::erase_if(given.predecessors, [&](Slot p) { return !slots_[at(p)].present; });
             std::sort(given.predecessors.begin(), given.predecessors.end());
             const auto end = std::unique(given.predecessors.begin(), given.predecessors.end());
@@ -139,19 +139,19 @@ private:
     void change(const Slots& before) {
         follow_limits();
         std::vector<SlotTask> tasks;
-        std::vector<std::int32_t> turns;
+        std::vector<std::int32_t> schedule_keys;
         for (Slot slot = 0; slot < kSlots; ++slot) {
             const Given& given = slots_[at(slot)];
             if (given == before[at(slot)] && draw(random_, 4) != 0) continue;
             tasks.push_back({.slot = slot,
                              .present = given.present,
-                             .lane = given.lane,
+                             .resource_set = given.resource_set,
                              .duration = 1,
                              .key = given.key,
                              .predecessors = given.predecessors});
-            turns.push_back(given.turn);
+            schedule_keys.push_back(given.schedule_key);
         }
-        graph_.change(turns_.change(tasks, turns));
+        graph_.change(block_order_.change(tasks, schedule_keys));
     }
 
     [[nodiscard]] std::vector<Found> found() const {
@@ -159,8 +159,9 @@ private:
         for (Slot slot = 0; slot < kSlots; ++slot) {
             if (at(slot) >= graph_.slots() || !graph_.has(slot)) continue;
             const SlotGraph::Node& node = graph_[slot];
-            found[at(slot)] = {
-                true, keys_.turn(node.key), {node.predecessors.begin(), node.predecessors.end()}};
+            found[at(slot)] = {true,
+                               keys_.schedule_key(node.key),
+                               {node.predecessors.begin(), node.predecessors.end()}};
         }
         return found;
     }
@@ -173,15 +174,16 @@ private:
         for (Slot slot = 0; slot < kSlots; ++slot) {
             const Given& given = slots_[at(slot)];
             Task& task = graph.tasks[at(slot)];
-            task.device = given.lane;
-            task.turn = given.turn;
-            if (given.turn == IncrementalTurns::kOfPredecessors) {
-                task.turn = -1;
+            task.device = given.resource_set;
+            task.schedule_key = given.schedule_key;
+            if (given.schedule_key == IncrementalBlockOrder::kOfPredecessors) {
+                task.schedule_key = -1;
                 for (const Slot p : given.predecessors) {
-                    task.turn = std::max(task.turn, graph.tasks[at(p)].turn);
+                    task.schedule_key =
+                        std::max(task.schedule_key, graph.tasks[at(p)].schedule_key);
                 }
                 for (const Slot p : given.predecessors) {
-                    if (graph.tasks[at(p)].turn < 0) task.turn = -1;
+                    if (graph.tasks[at(p)].schedule_key < 0) task.schedule_key = -1;
                 }
             }
             for (const Slot p : given.predecessors) edges.emplace_back(p, slot);
@@ -196,11 +198,12 @@ private:
                 found[at(next)].predecessors.push_back(slot);
             }
         }
-        spread_turns(graph);
+        spread_schedule_keys(graph);
         for (Slot slot = 0; slot < kSlots; ++slot) {
             found[at(slot)].present = slots_[at(slot)].present;
             if (!found[at(slot)].present) continue;
-            found[at(slot)].turn = static_cast<std::uint64_t>(graph.tasks[at(slot)].turn);
+            found[at(slot)].schedule_key =
+                static_cast<std::uint64_t>(graph.tasks[at(slot)].schedule_key);
         }
         return found;
     }
@@ -209,13 +212,13 @@ private:
 
     Random random_;
     SlotKeys keys_ = keys();
-    IncrementalTurns turns_;
+    IncrementalBlockOrder block_order_;
     SlotGraph graph_;
-    std::vector<std::int32_t> limits_;  ///< turns of slots that have one
+    std::vector<std::int32_t> limits_;  ///< schedule keys of slots that have one
     Slots slots_;
 };
 
-TEST(IncrementalTurns, EqualThoseOfAWholeGraph) {
+TEST(IncrementalBlockOrder, EqualThoseOfAWholeGraph) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Changing changing(seed);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule in a task graph that changes a little at a time: the turns and control edges that plan/lowering/block_order.h
-// gives a whole graph, by slot.
+// A schedule in a task graph that changes a little at a time: the schedule keys and control edges
+// that plan/lowering/block_order.h gives a whole graph, by slot.
 //
-//     changed slots  ─▶  turns of their blocks    of parts as the caller says; of sums and packs in a block
-//                                                 the latest of what they wait for
-//                    ─▶  ends of blocks           of these slots, of those before and after them, and of
-//                                                 those that only a task of no block lies between
-//                    ─▶  control edges            to where a block begins whose previous one ends elsewhere
-//                    ─▶  turns of all others      passed on forward, and backward where nothing before has
-//                                                 one, for as long as they differ
+//     changed slots  ─▶  keys of their blocks    of parts as the caller says; of sums and packs in a block
+//                                                the latest of what they wait for
+//                    ─▶  ends of blocks          of these slots, of those before and after them, and of
+//                                                those that only a task of no block lies between
+//                    ─▶  control edges           to where a block begins whose previous one ends elsewhere
+//                    ─▶  keys of all others      passed on forward, and backward where nothing before has
+//                                                one, for as long as they differ
 //
-// A slot whose turn or control edges differ is a changed slot too.
+// A slot whose schedule key or control edges differ is a changed slot too.
 //
 // Cost: proportional to the slots that differ and those around them.
 // Threads: one object per thread.
@@ -28,30 +28,32 @@
 
 namespace partita::plan {
 
-class IncrementalTurns {
+class IncrementalBlockOrder {
 public:
-    /// What callers say of a slot's turn, if they do not know it.
+    /// What callers say of a slot's schedule key, if they do not know it.
     static constexpr std::int32_t kNone = -1;            ///< in no block
     static constexpr std::int32_t kOfPredecessors = -2;  ///< of theirs, if these all have one
 
-    IncrementalTurns(int devices, const SlotKeys& keys);
+    IncrementalBlockOrder(int devices, const SlotKeys& keys);
 
-    /// Slots that may hold something else now, each once, with keys of turn 0 and without control edges;
-    /// `turns`: of each of them, from 0 to SlotKeys::turns() - 1, or one of the above. Lanes of tasks that
-    /// have turns are those of their devices. Returns all that differs, as it is to be. The change is
-    /// pending until keep() or drop(); what is returned holds as long.
+    /// Slots that may hold something else now, each once, with keys of schedule key 0 and without
+    /// control edges; `schedule_keys`: of each of them, from 0 to SlotKeys::schedule_keys() - 1, or
+    /// one of the above. The resource sets of tasks that have schedule keys are those of their
+    /// devices. Returns all that differs, as it is to be. The change is pending until accept() or
+    /// reject(); what is returned holds as long.
     std::span<const SlotTask> change(std::span<const SlotTask> tasks,
-                                     std::span<const std::int32_t> turns);
-    void keep();
-    void drop();  ///< nothing, if nothing is pending
+                                     std::span<const std::int32_t> schedule_keys);
+    void accept();
+    void reject();  ///< nothing, if nothing is pending
 
 private:
     struct State {
         std::int32_t given = kNone;  ///< by the caller
         std::int32_t own = -1;       ///< of its block; -1: of none
         std::int32_t device = -1;    ///< the same
-        std::int32_t before = -1;    ///< of no block: the latest turn before it; -1: there is none
-        std::int32_t turn = 0;
+        std::int32_t before =
+            -1;  ///< of no block: the latest schedule key before it; -1: there is none
+        std::int32_t schedule_key = 0;
         bool is_first = false;  ///< of its block
         bool is_last = false;   ///< the same
     };
@@ -74,7 +76,7 @@ private:
         }
     };
 
-    void put(std::span<const SlotTask> tasks, std::span<const std::int32_t> turns);
+    void put(std::span<const SlotTask> tasks, std::span<const std::int32_t> schedule_keys);
     void find_own();
     [[nodiscard]] std::int32_t own_of(Slot slot) const;
     void find_ends();
@@ -85,9 +87,9 @@ private:
     [[nodiscard]] bool has_before(Slot slot) const;
     [[nodiscard]] bool has_after(Slot slot) const;
     void move_in_blocks();
-    void find_turns_before();
-    void find_turns();
-    [[nodiscard]] std::int32_t turn_of(Slot slot) const;
+    void find_keys_before();
+    void find_schedule_keys();
+    [[nodiscard]] std::int32_t schedule_key_of(Slot slot) const;
     void emit(Slot slot);
 
     [[nodiscard]] const State& state(Slot slot) const {
@@ -102,7 +104,7 @@ private:
     }
 
     SlotKeys keys_;
-    SlotGraph graph_;  ///< as callers give it; its lanes have no resources
+    SlotGraph graph_;  ///< as callers give it; its resource sets have no resources
     std::vector<State> states_;
     BlockEnds blocks_;
 
@@ -110,11 +112,11 @@ private:
     bool pending_ = false;
     Slots touched_;  ///< whose state may differ
     std::vector<State> states_before_;
-    Slots moved_;   ///< whose own turn or device differs
+    Slots moved_;   ///< whose own schedule key or device differs
     Slots firsts_;  ///< that may begin a block now, or not any more
     Slots lasts_;   ///< the same of its end
     Slots queue_;
-    Slots turn_queue_;
+    Slots schedule_key_queue_;
     Slots given_back_;  ///< that may be others than before
     std::vector<SlotTask> tasks_;
     std::vector<std::size_t> predecessor_ends_;

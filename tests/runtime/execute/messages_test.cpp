@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What goes between processes, for task graphs that can be drawn.
-#include "runtime/execute/mail.h"
+#include "runtime/execute/messages.h"
 
 #include <algorithm>
 #include <map>
@@ -37,32 +37,34 @@ protected:
     plan::TaskGraph on(const std::vector<int>& devices) {
         return plan::lower(problem_, plan::on_devices(devices));
     }
-    static Mail mail(const plan::TaskGraph& tasks, std::vector<int> process_of_device, int self) {
-        return plan_mail(tasks, {.process_of_device = std::move(process_of_device), .self = self});
+    static Messages messages(const plan::TaskGraph& tasks, std::vector<int> process_of_device,
+                             int self) {
+        return plan_messages(tasks,
+                             {.process_of_device = std::move(process_of_device), .self = self});
     }
 };
 
-/// mul1 and relu on device 0 | mul2 on device 3: one copy, one letter.
-TEST_F(TwoLayers, CopiesOverProcessesAreLetters) {
+/// mul1 and relu on device 0 | mul2 on device 3: one copy, one message.
+TEST_F(TwoLayers, CopiesOverProcessesAreMessages) {
     const plan::TaskGraph tasks = on({0, 0, 0, 0, 3, 3, 3});
-    const Mail first = mail(tasks, {0, 0, 1, 1}, 0);
-    const Mail second = mail(tasks, {0, 0, 1, 1}, 1);
+    const Messages first = messages(tasks, {0, 0, 1, 1}, 0);
+    const Messages second = messages(tasks, {0, 0, 1, 1}, 1);
     ASSERT_THAT(first.out, SizeIs(1));
     ASSERT_THAT(second.in, SizeIs(1));
     EXPECT_THAT(first.in, SizeIs(0));
     EXPECT_THAT(second.out, SizeIs(0));
-    const Letter& letter = first.out[0];
-    EXPECT_EQ(tasks.tasks[letter.task].kind, TaskKind::copy);
-    EXPECT_EQ(letter.region.volume(), 8 * 16);
-    EXPECT_EQ(letter.peer, 1);
-    EXPECT_EQ(letter.number, second.in[0].number);
+    const TaskMessage& message = first.out[0];
+    EXPECT_EQ(tasks.tasks[message.task].kind, TaskKind::copy);
+    EXPECT_EQ(message.region.volume(), 8 * 16);
+    EXPECT_EQ(message.peer, 1);
+    EXPECT_EQ(message.number, second.in[0].number);
     EXPECT_EQ(second.in[0].peer, 0);
-    EXPECT_THAT(second.find_in(letter.task, {letter.buffer, letter.region, true}), 0);
+    EXPECT_THAT(second.find_in(message.task, {message.buffer, message.region, true}), 0);
 }
 
 TEST_F(TwoLayers, CopiesWithinAProcessAreNone) {
     const plan::TaskGraph tasks = on({0, 0, 0, 0, 1, 1, 1});
-    const Mail all = mail(tasks, {0, 0, 1, 1}, 0);
+    const Messages all = messages(tasks, {0, 0, 1, 1}, 0);
     EXPECT_THAT(all.out, SizeIs(0));
     EXPECT_THAT(all.in, SizeIs(0));
     EXPECT_EQ(all.numbers, 0);
@@ -88,11 +90,11 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
     tasks.reads.offsets.push_back(tasks.reads.offsets.back());
     tasks.writes.offsets.push_back(tasks.writes.offsets.back());
 
-    const Mail first = mail(tasks, {0, 0, 1, 1}, 0);
-    const Mail second = mail(tasks, {0, 0, 1, 1}, 1);
+    const Messages first = messages(tasks, {0, 0, 1, 1}, 0);
+    const Messages second = messages(tasks, {0, 0, 1, 1}, 1);
     ASSERT_THAT(first.out, SizeIs(1));
     EXPECT_EQ(first.out[0].buffer, -1);
-    EXPECT_EQ(first.letters_out, 0);
+    EXPECT_EQ(first.messages_out, 0);
     EXPECT_THAT(first.released[0], ElementsAre(0));
     EXPECT_THAT(second.awaited[last], ElementsAre(0));
     EXPECT_EQ(second.in[0].number, first.out[0].number);
@@ -109,7 +111,7 @@ TEST_F(TwoLayers, EqualGradientsMeet) {
     const plan::TaskGraph tasks = plan::lower(
         training, search::data_parallel_strategy(training, plan::DeviceSet::progression(0, 4, 1)));
     Ownership ownership{.process_of_device = {0, 0, 1, 1}, .self = 1};
-    const Mail apart = plan_mail(tasks, ownership);
+    const Messages apart = plan_messages(tasks, ownership);
     ASSERT_GE(apart.meetings.size(), 1U);
     EXPECT_THAT(apart.in, SizeIs(0));
     std::int64_t numbers = 0;
@@ -130,7 +132,7 @@ TEST_F(TwoLayers, EqualGradientsMeet) {
     EXPECT_EQ(apart.numbers, numbers);
 
     ownership.workers_of_their_own = false;
-    const Mail shared = plan_mail(tasks, ownership);
+    const Messages shared = plan_messages(tasks, ownership);
     EXPECT_THAT(shared.meetings, SizeIs(0));
     EXPECT_GE(shared.in.size(), 2U);
 }
@@ -176,7 +178,7 @@ TEST_F(TwoLayers, ProcessesReadWhatTheirDevicesHold) {
 }
 
 /// [[1 0] [1 1]] has three non-zero elements of four at most.
-TEST(Letters, BringExtentsThatDependOnData) {
+TEST(Messages, BringExtentsThatDependOnData) {
     const auto folder = std::filesystem::path(PARTITA_NODE_TESTS) / "test_nonzero_example";
     const importers::OnnxModel model = importers::import_onnx(folder / "model.onnx", {});
     const cost::Machine machine = plan::switched_machine(2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The options that several commands share: typed structs, each declared in one place, filled once
-// while the command line is parsed, and checked there; those of plans in api/option_table.h. A value that cannot be read throws
-// UsageError naming the option, what came and what is expected.
+// while the command line is parsed, and checked there; those of plans in api/option_table.h. A
+// value that cannot be read throws UsageError naming the option, what came and what is expected.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/constraints.h"
+#include "api/constraint_globs.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/communicate/thread_mailbox.h"
+#include "tests/runtime/communicate/thread_mailbox.h"
 
 #include <condition_variable>
 #include <deque>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kSlice = std::chrono::milliseconds(5);  // between looks at the Abort flag
 
-struct Letter {
+struct Sent {
     Mailbox::Ticket ticket = 0;
     at::Tensor tensor;
     std::int64_t note = 0;
@@ -28,7 +28,7 @@ struct Letter {
 struct Room {
     std::mutex mutex;
     std::condition_variable changed;
-    std::map<std::tuple<int, int, std::int32_t>, std::deque<Letter>> letters;  // from, to, number
+    std::map<std::tuple<int, int, std::int32_t>, std::deque<Sent>> messages;  // from, to, number
     Mailbox::Ticket next = 0;
     std::set<Mailbox::Ticket> under_way;
 };
@@ -38,12 +38,12 @@ public:
     ThreadMailbox(std::shared_ptr<Room> room, int process, std::shared_ptr<Abort> abort)
         : Mailbox(std::move(abort)), room_(std::move(room)), process_(process) {}
 
-    Ticket post(Address to, const at::Tensor& tensor, std::int64_t note) override {
+    Ticket send(Address to, const at::Tensor& tensor, std::int64_t note) override {
         const at::Tensor host = tensor.cpu();
         const std::lock_guard lock(room_->mutex);
         const Ticket ticket = room_->next++;
         room_->under_way.insert(ticket);
-        room_->letters[{process_, to.process, to.number}].push_back({ticket, host, note});
+        room_->messages[{process_, to.process, to.number}].push_back({ticket, host, note});
         room_->changed.notify_all();
         return ticket;
     }
@@ -52,25 +52,25 @@ public:
         return !room_->under_way.contains(ticket);
     }
 
-    std::optional<std::int64_t> take(Address from, const at::Tensor& into,
-                                     Clock::time_point until) override {
+    std::optional<std::int64_t> receive(Address from, const at::Tensor& into,
+                                        Clock::time_point until) override {
         std::unique_lock lock(room_->mutex);
-        auto& letters = room_->letters[{from.process, process_, from.number}];
-        while (letters.empty()) {
+        auto& messages = room_->messages[{from.process, process_, from.number}];
+        while (messages.empty()) {
             stop_if_aborted();
             if (Clock::now() >= until) return std::nullopt;
             room_->changed.wait_for(lock, kSlice);
         }
-        const Letter letter = std::move(letters.front());
-        letters.pop_front();
+        const Sent message = std::move(messages.front());
+        messages.pop_front();
         lock.unlock();
-        if (letter.tensor.nbytes() != into.nbytes()) {
-            refuse_size(from, letter.tensor.nbytes(), into.nbytes());
+        if (message.tensor.nbytes() != into.nbytes()) {
+            refuse_size(from, message.tensor.nbytes(), into.nbytes());
         }
-        copy_tensor(into, letter.tensor);
+        copy_tensor(into, message.tensor);
         lock.lock();
-        room_->under_way.erase(letter.ticket);
-        return letter.note;
+        room_->under_way.erase(message.ticket);
+        return message.note;
     }
 
     std::int64_t numbers() const override { return std::numeric_limits<std::int32_t>::max(); }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/incremental/turns.h"
+#include "plan/incremental/block_order.h"
 
 #include <algorithm>
 #include <limits>
 
 namespace partita::plan {
 
-IncrementalTurns::IncrementalTurns(int devices, const SlotKeys& keys)
-    : keys_(keys), graph_(0, {}), blocks_(devices, keys.turns()) {}
+IncrementalBlockOrder::IncrementalBlockOrder(int devices, const SlotKeys& keys)
+    : keys_(keys), graph_(0, {}), blocks_(devices, keys.schedule_keys()) {}
 
-std::span<const SlotTask> IncrementalTurns::change(std::span<const SlotTask> tasks,
-                                                   std::span<const std::int32_t> turns) {
+std::span<const SlotTask> IncrementalBlockOrder::change(
+    std::span<const SlotTask> tasks, std::span<const std::int32_t> schedule_keys) {
     pending_ = true;
-    put(tasks, turns);
+    put(tasks, schedule_keys);
     find_own();
     find_ends();
     move_in_blocks();
-    find_turns_before();
-    find_turns();
+    find_keys_before();
+    find_schedule_keys();
     tasks_.clear();
     predecessors_.clear();
     predecessor_ends_.clear();
@@ -31,7 +31,7 @@ std::span<const SlotTask> IncrementalTurns::change(std::span<const SlotTask> tas
     return tasks_;
 }
 
-IncrementalTurns::State& IncrementalTurns::change(Slot slot) {
+IncrementalBlockOrder::State& IncrementalBlockOrder::change(Slot slot) {
     State& state = states_[static_cast<std::size_t>(slot)];
     const std::size_t known = touched_.list.size();
     touched_.add(slot);
@@ -39,14 +39,16 @@ IncrementalTurns::State& IncrementalTurns::change(Slot slot) {
     return state;
 }
 
-void IncrementalTurns::put(std::span<const SlotTask> tasks, std::span<const std::int32_t> turns) {
+void IncrementalBlockOrder::put(std::span<const SlotTask> tasks,
+                                std::span<const std::int32_t> schedule_keys) {
     for (const SlotTask& task : tasks) {
-        while (std::cmp_greater_equal(task.lane, graph_.lanes())) graph_.add_lane({});
+        while (std::cmp_greater_equal(task.resource_set, graph_.resource_sets()))
+            graph_.add_resource_set({});
     }
     graph_.change(tasks);
     states_.resize(graph_.slots());
     for (Slots* slots :
-         {&touched_, &moved_, &firsts_, &lasts_, &queue_, &turn_queue_, &given_back_}) {
+         {&touched_, &moved_, &firsts_, &lasts_, &queue_, &schedule_key_queue_, &given_back_}) {
         slots->has.resize(graph_.slots());
     }
     for (const Slot slot : graph_.changed()) {
@@ -54,18 +56,18 @@ void IncrementalTurns::put(std::span<const SlotTask> tasks, std::span<const std:
         given_back_.add(slot);
     }
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-        const std::int32_t given = tasks[i].present ? turns[i] : kNone;
+        const std::int32_t given = tasks[i].present ? schedule_keys[i] : kNone;
         if (state(tasks[i].slot).given == given) continue;
         change(tasks[i].slot).given = given;
         queue_.add(tasks[i].slot);
     }
 }
 
-void IncrementalTurns::find_own() {
+void IncrementalBlockOrder::find_own() {
     for (std::size_t i = 0; i < queue_.list.size(); ++i) {
         const Slot slot = queue_.take(i);
         const std::int32_t own = own_of(slot);
-        const std::int32_t device = own >= 0 ? graph_[slot].lane : -1;
+        const std::int32_t device = own >= 0 ? graph_[slot].resource_set : -1;
         if (own == state(slot).own && device == state(slot).device) continue;
         State& now = change(slot);
         now.own = own;
@@ -79,7 +81,7 @@ void IncrementalTurns::find_own() {
     queue_.clear();
 }
 
-std::int32_t IncrementalTurns::own_of(Slot slot) const {
+std::int32_t IncrementalBlockOrder::own_of(Slot slot) const {
     const std::int32_t given = state(slot).given;
     if (given != kOfPredecessors) return given;
     std::int32_t own = -1;
@@ -91,7 +93,7 @@ std::int32_t IncrementalTurns::own_of(Slot slot) const {
 }
 
 /// A slot concerns those before and after it, and through one of no block those beyond.
-void IncrementalTurns::find_ends() {
+void IncrementalBlockOrder::find_ends() {
     for (const Slot slot : moved_.list) note_around(slot);
     for (std::size_t i = 0; i < graph_.changed().size(); ++i) {
         note_around(graph_.changed()[i]);
@@ -107,7 +109,7 @@ void IncrementalTurns::find_ends() {
     }
 }
 
-void IncrementalTurns::note_around(Slot slot) {
+void IncrementalBlockOrder::note_around(Slot slot) {
     if (!is_free(slot)) {
         firsts_.add(slot);
         lasts_.add(slot);
@@ -117,7 +119,7 @@ void IncrementalTurns::note_around(Slot slot) {
 }
 
 /// That, or what comes after it if it is of no block.
-void IncrementalTurns::note_first(Slot slot) {
+void IncrementalBlockOrder::note_first(Slot slot) {
     if (!is_free(slot)) {
         firsts_.add(slot);
         return;
@@ -128,7 +130,7 @@ void IncrementalTurns::note_first(Slot slot) {
 }
 
 /// That, or what comes before it if it is of no block.
-void IncrementalTurns::note_last(Slot slot) {
+void IncrementalBlockOrder::note_last(Slot slot) {
     if (!is_free(slot)) {
         lasts_.add(slot);
         return;
@@ -138,11 +140,11 @@ void IncrementalTurns::note_last(Slot slot) {
     }
 }
 
-bool IncrementalTurns::are_in_one_block(Slot a, Slot b) const {
+bool IncrementalBlockOrder::are_in_one_block(Slot a, Slot b) const {
     return !is_free(a) && state(a).own == state(b).own && state(a).device == state(b).device;
 }
 
-bool IncrementalTurns::has_before(Slot slot) const {
+bool IncrementalBlockOrder::has_before(Slot slot) const {
     const auto is_here = [&](Slot other) { return are_in_one_block(other, slot); };
     const auto& predecessors = graph_[slot].predecessors;
     return std::any_of(predecessors.begin(), predecessors.end(), [&](Slot before) {
@@ -152,7 +154,7 @@ bool IncrementalTurns::has_before(Slot slot) const {
     });
 }
 
-bool IncrementalTurns::has_after(Slot slot) const {
+bool IncrementalBlockOrder::has_after(Slot slot) const {
     const auto is_here = [&](Slot other) { return are_in_one_block(other, slot); };
     const auto& successors = graph_.successors(slot);
     return std::any_of(successors.begin(), successors.end(), [&](Slot after) {
@@ -162,7 +164,7 @@ bool IncrementalTurns::has_after(Slot slot) const {
     });
 }
 
-void IncrementalTurns::move_in_blocks() {
+void IncrementalBlockOrder::move_in_blocks() {
     const auto is_same = [](const State& a, const State& b) {
         return a.own == b.own && a.device == b.device && a.is_first == b.is_first &&
                a.is_last == b.is_last;
@@ -193,7 +195,7 @@ void IncrementalTurns::move_in_blocks() {
     }
 }
 
-void IncrementalTurns::find_turns_before() {
+void IncrementalBlockOrder::find_keys_before() {
     const auto pass_on = [&](Slot slot) {
         for (const Slot next : graph_.successors(slot)) {
             if (is_free(next)) queue_.add(next);
@@ -202,7 +204,7 @@ void IncrementalTurns::find_turns_before() {
     for (const Slot slot : graph_.changed()) queue_.add(slot);
     for (const Slot slot : moved_.list) {
         queue_.add(slot);
-        turn_queue_.add(slot);
+        schedule_key_queue_.add(slot);
         pass_on(slot);
     }
     for (std::size_t i = 0; i < queue_.list.size(); ++i) {
@@ -216,48 +218,48 @@ void IncrementalTurns::find_turns_before() {
         }
         if (latest == state(slot).before) continue;
         change(slot).before = latest;
-        turn_queue_.add(slot);
+        schedule_key_queue_.add(slot);
         pass_on(slot);
     }
     queue_.clear();
 }
 
-void IncrementalTurns::find_turns() {
+void IncrementalBlockOrder::find_schedule_keys() {
     const auto pass_back = [&](const auto& predecessors) {
         for (const Slot before : predecessors) {
-            if (is_early(before)) turn_queue_.add(before);
+            if (is_early(before)) schedule_key_queue_.add(before);
         }
     };
     for (std::size_t i = 0; i < graph_.changed().size(); ++i) {
         const Slot slot = graph_.changed()[i];
-        turn_queue_.add(slot);
+        schedule_key_queue_.add(slot);
         pass_back(graph_[slot].predecessors);
         pass_back(graph_.before(i).predecessors);
     }
-    for (std::size_t i = 0; i < turn_queue_.list.size(); ++i) {
-        const Slot slot = turn_queue_.take(i);
-        const std::int32_t turn = turn_of(slot);
-        if (turn == state(slot).turn) continue;
-        change(slot).turn = turn;
+    for (std::size_t i = 0; i < schedule_key_queue_.list.size(); ++i) {
+        const Slot slot = schedule_key_queue_.take(i);
+        const std::int32_t schedule_key = schedule_key_of(slot);
+        if (schedule_key == state(slot).schedule_key) continue;
+        change(slot).schedule_key = schedule_key;
         given_back_.add(slot);
         pass_back(graph_[slot].predecessors);
     }
-    turn_queue_.clear();
+    schedule_key_queue_.clear();
 }
 
-std::int32_t IncrementalTurns::turn_of(Slot slot) const {
+std::int32_t IncrementalBlockOrder::schedule_key_of(Slot slot) const {
     if (!is_early(slot)) return std::max(state(slot).own, state(slot).before);
     std::int32_t earliest = std::numeric_limits<std::int32_t>::max();
     for (const Slot next : graph_.successors(slot)) {
-        earliest = std::min(earliest, state(next).turn);
+        earliest = std::min(earliest, state(next).schedule_key);
     }
     return graph_.successors(slot).empty() ? 0 : earliest;
 }
 
-void IncrementalTurns::emit(Slot slot) {
+void IncrementalBlockOrder::emit(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
     const State& of = state(slot);
-    const bool present = node.lane >= 0;
+    const bool present = node.resource_set >= 0;
     const auto begin = static_cast<std::ptrdiff_t>(predecessors_.size());
     predecessors_.insert(predecessors_.end(), node.predecessors.begin(), node.predecessors.end());
     if (of.is_first) {
@@ -273,13 +275,13 @@ void IncrementalTurns::emit(Slot slot) {
     predecessor_ends_.push_back(predecessors_.size());
     tasks_.push_back({.slot = slot,
                       .present = present,
-                      .lane = present ? node.lane : 0,
+                      .resource_set = present ? node.resource_set : 0,
                       .duration = node.duration,
-                      .key = keys_.in_turn(node.key, of.turn),
+                      .key = keys_.with_schedule_key(node.key, of.schedule_key),
                       .predecessors = {}});
 }
 
-void IncrementalTurns::keep() {
+void IncrementalBlockOrder::accept() {
     pending_ = false;
     touched_.clear();
     states_before_.clear();
@@ -289,7 +291,7 @@ void IncrementalTurns::keep() {
     given_back_.clear();
 }
 
-void IncrementalTurns::drop() {
+void IncrementalBlockOrder::reject() {
     if (!pending_) return;
     for (std::size_t i = 0; i < touched_.list.size(); ++i) {
         const Slot slot = touched_.list[i];
@@ -301,8 +303,8 @@ void IncrementalTurns::drop() {
         }
         now = before;
     }
-    graph_.undo();
-    keep();
+    graph_.reject();
+    accept();
 }
 
 }  // namespace partita::plan

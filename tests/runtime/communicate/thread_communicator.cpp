@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/communicate/thread_communicator.h"
+#include "tests/runtime/communicate/thread_communicator.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ constexpr auto kSlice = std::chrono::milliseconds(5);
 
 // A moment on the stream that a thread uses on a device. On the CPU nothing: there the threads'
 // meeting is the moment.
-class Moment {
+class StreamEvent {
 public:
     void record(at::Device device) {
         device_ = device;
@@ -48,7 +48,7 @@ private:
 
 // What a rank shows the others: its tensor, as an address, since a tensor's count of references is
 // better not shared.
-struct Post {
+struct Contribution {
     std::string_view operation;
     std::string_view label;
     void* data = nullptr;
@@ -73,18 +73,18 @@ struct Post {
 
 struct alignas(128) Slot {
     std::atomic<std::uint64_t> meetings = 0;  // that its rank has come to
-    Post post;
-    Moment ready;
-    Moment done;
+    Contribution contribution;
+    StreamEvent ready;
+    StreamEvent done;
 };
 
 // From one rank to another, one message at a time.
 struct alignas(128) Channel {
     enum class State : std::uint8_t { empty, posted, taking };
     std::atomic<State> state = State::empty;
-    Post post;
-    Moment ready;
-    Moment done;
+    Contribution contribution;
+    StreamEvent ready;
+    StreamEvent done;
 };
 
 struct Group {
@@ -135,7 +135,7 @@ private:
     using Peers = c10::SmallVector<int, 16>;
     using TensorList = c10::SmallVector<at::Tensor, 16>;
 
-    [[nodiscard]] Post post_of(const at::Tensor& tensor) const;
+    [[nodiscard]] Contribution contribution_of(const at::Tensor& tensor) const;
     Slot& slot(int rank) { return group_->slots[rank]; }
 
     template <class Done>
@@ -144,8 +144,8 @@ private:
     void leave();
     [[nodiscard]] bool withdraw(std::uint64_t all);
     template <class Work>
-    void together(const Post& post, at::Device device, const Work& work);
-    void check(const Post& mine, int peer, const Post& theirs) const;
+    void together(const Contribution& contribution, at::Device device, const Work& work);
+    void check(const Contribution& mine, int peer, const Contribution& theirs) const;
 
     [[nodiscard]] TensorList parts(std::int64_t begin, std::int64_t length);
 
@@ -155,7 +155,7 @@ private:
     std::uint64_t meetings_ = 0;
 };
 
-Post ThreadCommunicator::post_of(const at::Tensor& tensor) const {
+Contribution ThreadCommunicator::contribution_of(const at::Tensor& tensor) const {
     return {.operation = operation(),
             .label = label(),
             .data = tensor.data_ptr(),
@@ -216,7 +216,8 @@ void ThreadCommunicator::leave() {
     }
 }
 
-void ThreadCommunicator::check(const Post& mine, int peer, const Post& theirs) const {
+void ThreadCommunicator::check(const Contribution& mine, int peer,
+                               const Contribution& theirs) const {
     if (mine.operation == theirs.operation && mine.label == theirs.label &&
         mine.count == theirs.count && mine.type == theirs.type && mine.how == theirs.how &&
         mine.root == theirs.root) {
@@ -226,17 +227,18 @@ void ThreadCommunicator::check(const Post& mine, int peer, const Post& theirs) c
          mine.text() + "' here. Give all ranks the same plan.");
 }
 
-// Shows `post`, works when all have come, and leaves when all have worked. `device`: where this
-// rank works.
+// Shows `contribution`, works when all have come, and leaves when all have worked. `device`: where
+// this rank works.
 template <class Work>
-void ThreadCommunicator::together(const Post& post, at::Device device, const Work& work) {
+void ThreadCommunicator::together(const Contribution& contribution, at::Device device,
+                                  const Work& work) {
     Slot& own = slot(rank());
-    own.post = post;
+    own.contribution = contribution;
     own.ready.record(device);
     meet();
     for (int peer = 0; peer < size(); ++peer) {
         if (peer == rank()) continue;
-        check(post, peer, slot(peer).post);
+        check(contribution, peer, slot(peer).contribution);
         slot(peer).ready.precedes(device);
     }
     try {
@@ -256,27 +258,27 @@ void ThreadCommunicator::together(const Post& post, at::Device device, const Wor
 ThreadCommunicator::TensorList ThreadCommunicator::parts(std::int64_t begin, std::int64_t length) {
     TensorList list;
     for (int peer = 0; peer < size(); ++peer) {
-        list.push_back(slot(peer).post.part(begin, length));
+        list.push_back(slot(peer).contribution.part(begin, length));
     }
     return list;
 }
 
 void ThreadCommunicator::do_broadcast(const at::Tensor& tensor, int root) {
-    Post post = post_of(tensor);
-    post.root = root;
-    together(post, tensor.device(), [&] {
+    Contribution contribution = contribution_of(tensor);
+    contribution.root = root;
+    together(contribution, tensor.device(), [&] {
         if (rank() == root) return;
-        copy_tensor(tensor.view(-1), slot(root).post.part(0, tensor.numel()));
+        copy_tensor(tensor.view(-1), slot(root).contribution.part(0, tensor.numel()));
     });
 }
 
 void ThreadCommunicator::do_all_gather(const at::Tensor& out, Counts counts) {
-    together(post_of(out), out.device(), [&] {
+    together(contribution_of(out), out.device(), [&] {
         std::int64_t begin = 0;
         for (int peer = 0; peer < size(); ++peer) {
             if (peer != rank()) {
                 copy_tensor(out.view(-1).narrow(0, begin, counts[peer]),
-                            slot(peer).post.part(begin, counts[peer]));
+                            slot(peer).contribution.part(begin, counts[peer]));
             }
             begin += counts[peer];
         }
@@ -285,12 +287,12 @@ void ThreadCommunicator::do_all_gather(const at::Tensor& out, Counts counts) {
 
 // Nobody else reads or writes part r of any tensor, so that no second meeting is needed.
 void ThreadCommunicator::do_all_reduce(const at::Tensor& tensor, graph::Combine how) {
-    Post post = post_of(tensor);
-    post.how = how;
-    together(post, tensor.device(), [&] {
-        const std::int64_t part = (post.count + size() - 1) / size();
-        const std::int64_t begin = std::min(part * rank(), post.count);
-        const TensorList all = parts(begin, std::min(part, post.count - begin));
+    Contribution contribution = contribution_of(tensor);
+    contribution.how = how;
+    together(contribution, tensor.device(), [&] {
+        const std::int64_t part = (contribution.count + size() - 1) / size();
+        const std::int64_t begin = std::min(part * rank(), contribution.count);
+        const TensorList all = parts(begin, std::min(part, contribution.count - begin));
         TensorList into = all;
         std::swap(into.front(), into[rank()]);  // the first decides where it is computed
         combine(into, all, how);
@@ -299,9 +301,9 @@ void ThreadCommunicator::do_all_reduce(const at::Tensor& tensor, graph::Combine 
 
 void ThreadCommunicator::do_reduce_scatter(const at::Tensor& out, const at::Tensor& in,
                                            Counts counts, graph::Combine how) {
-    Post post = post_of(in);
-    post.how = how;
-    together(post, in.device(), [&] {
+    Contribution contribution = contribution_of(in);
+    contribution.how = how;
+    together(contribution, in.device(), [&] {
         std::int64_t begin = 0;
         for (int peer = 0; peer < rank(); ++peer) begin += counts[peer];
         const at::Tensor into = out.view(-1);
@@ -310,14 +312,14 @@ void ThreadCommunicator::do_reduce_scatter(const at::Tensor& out, const at::Tens
 }
 
 void ThreadCommunicator::do_reduce(const at::Tensor& tensor, graph::Combine how, int root) {
-    Post post = post_of(tensor);
-    post.how = how;
-    post.root = root;
-    together(post, tensor.device(), [&] {
-        const std::int64_t part = (post.count + size() - 1) / size();
-        const std::int64_t begin = std::min(part * rank(), post.count);
-        const std::int64_t length = std::min(part, post.count - begin);
-        const at::Tensor into = slot(root).post.part(begin, length);
+    Contribution contribution = contribution_of(tensor);
+    contribution.how = how;
+    contribution.root = root;
+    together(contribution, tensor.device(), [&] {
+        const std::int64_t part = (contribution.count + size() - 1) / size();
+        const std::int64_t begin = std::min(part * rank(), contribution.count);
+        const std::int64_t length = std::min(part, contribution.count - begin);
+        const at::Tensor into = slot(root).contribution.part(begin, length);
         combine({&into, 1}, parts(begin, length), how);
     });
 }
@@ -393,7 +395,7 @@ private:
             --open_;
             return;
         }
-        channel.post = message_of(tensor);
+        channel.contribution = message_of(tensor);
         channel.ready.record(tensor.device());
         channel.state.store(State::posted);
         self_.group_->wake();
@@ -407,9 +409,9 @@ private:
         State state = State::posted;
         if (!channel.state.compare_exchange_strong(state, State::taking)) return;
         try {
-            self_.check(message_of(tensor), peer, channel.post);
+            self_.check(message_of(tensor), peer, channel.contribution);
             channel.ready.precedes(tensor.device());
-            copy_tensor(tensor.view(-1), channel.post.part(0, tensor.numel()));
+            copy_tensor(tensor.view(-1), channel.contribution.part(0, tensor.numel()));
             channel.done.record(tensor.device());
         } catch (...) {
             channel.state.store(State::posted);  // for the sender to recall
@@ -448,10 +450,10 @@ private:
         return peers;
     }
 
-    [[nodiscard]] Post message_of(const at::Tensor& tensor) const {
-        Post post = self_.post_of(tensor);
-        post.operation = "message";  // one end says send and the other receive
-        return post;
+    [[nodiscard]] Contribution message_of(const at::Tensor& tensor) const {
+        Contribution contribution = self_.contribution_of(tensor);
+        contribution.operation = "message";  // one end says send and the other receive
+        return contribution;
     }
 
     ThreadCommunicator& self_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/portfolio/composed.h"
+#include "search/portfolio/composed_searchers.h"
 
 #include <algorithm>
 #include <optional>

@@ -106,8 +106,8 @@ TEST(Evaluation, SaysWhyItIsNotFeasible) {
     ProblemOptions options = throughput();
     options.constraints.memory_limit = Bytes{1000};
     const Problem problem = make_problem(graph, machine, options);
-    const auto why = [&](std::vector<int> devices) {
-        const Strategy strategy = on_devices(std::move(devices));
+    const auto why = [&](const std::vector<int>& devices) {
+        const Strategy strategy = on_devices(devices);
         return why_infeasible(problem, strategy,
                               make_evaluator(problem, Scheduler::pct)->evaluate(strategy));
     };

@@ -44,6 +44,7 @@
 #include "api/transfer_probes.h"
 #include "base/statistics.h"
 #include "bench/random_splits.h"
+#include "bench/repository.h"
 #include "bench/run_main.h"
 #include "cost/machine/machine_file.h"
 #include "cost/profile/profile_database.h"
@@ -149,8 +150,7 @@ public:
           options_(options),
           pace_(pace),
           cores_(cores),
-          model_(api::load_model(
-              std::filesystem::path(PARTITA_SOURCE_DIR) / "examples" / which.file, which.import)),
+          model_(api::load_model(repository() / "examples" / which.file, which.import)),
           machine_(cost::load_machine(fmt::format("cpu:{}", cores))) {}
 
     std::vector<Row> run() {

@@ -8,6 +8,7 @@
 
 #include "api/plan_options.h"
 #include "bench/networks.h"
+#include "bench/repository.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "cost/machine/workload_machine.h"
@@ -26,15 +27,15 @@ std::function<CaseModel()> onnx(const char* name, std::map<std::string, std::int
         importers::OnnxOptions options;
         options.bindings = bindings;
         auto model = importers::import_onnx(
-            fmt::format("{}/examples/models/{}.onnx", PARTITA_SOURCE_DIR, name), options);
+            repository() / "examples/models" / fmt::format("{}.onnx", name), options);
         return CaseModel{std::move(model.graph), cost::load_machine(machine), {}};
     };
 }
 
 std::function<CaseModel()> workload(const char* file) {
     return [=] {
-        auto model = importers::import_workload(
-            fmt::format("{}/examples/workloads/{}.json", PARTITA_SOURCE_DIR, file));
+        auto model = importers::import_workload(repository() / "examples/workloads" /
+                                                fmt::format("{}.json", file));
         cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators,
                                                             model.cpus, model.accelerator_memory);
         auto together = importers::color_classes(model.graph);

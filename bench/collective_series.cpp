@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "bench/repository.h"
 
 namespace partita::bench {
 
@@ -37,8 +38,8 @@ cost::NcclTuning tuning_of(const MachineRow& machine) {
                  .nic_bandwidth = 24,
                  .links = {{2, 4}, {8, 2}}}};
     }
-    const auto path = std::filesystem::path(PARTITA_SOURCE_DIR) / "data" / "collectives" /
-                      "models" / (std::string(machine.model) + ".json");
+    const auto path =
+        repository() / "data" / "collectives" / "models" / (std::string(machine.model) + ".json");
     const JsonFile json(read_text_file(path), path.string());
     return {cost::nccl_constants(), cost::read_nccl_topology(json.root()["tuning"])};
 }
@@ -56,8 +57,7 @@ bool Series::in_mean() const {
 }
 
 std::vector<Series> read_series() {
-    const std::filesystem::path folder =
-        std::filesystem::path(PARTITA_SOURCE_DIR) / "data" / "collectives";
+    const std::filesystem::path folder = repository() / "data" / "collectives";
     std::vector<Series> all;
     for (const MachineRow& machine : kMachines) {
         const auto path = folder / (std::string(machine.file) + ".csv");

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/repository.h"
 #include "bench/run_main.h"
 #include "cost/cost_model.h"
 #include "cost/machine/workload_machine.h"
@@ -135,8 +136,8 @@ void print_row(const Case& of, const plan::Problem& problem, const std::string& 
 }
 
 void run_case(const Case& of, const Options& options) {
-    const auto model = importers::import_workload(
-        fmt::format("{}/examples/workloads/{}/{}.json", PARTITA_SOURCE_DIR, of.folder, of.file));
+    const auto model = importers::import_workload(repository() / "examples/workloads" / of.folder /
+                                                  fmt::format("{}.json", of.file));
     const cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators,
                                                               model.cpus, model.accelerator_memory);
     plan::ProblemOptions kind{.objective = of.folder == "latency" ? plan::Objective::latency

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/allocation_count.h"
+#include "bench/repository.h"
 #include "cost/cost_model.h"
 #include "cost/machine/machine_file.h"
 #include "importers/onnx/onnx_importer.h"
@@ -36,7 +37,8 @@ class Case {
 public:
     Case(const Model& model, const std::string& machine)
         : model_(importers::import_onnx(
-              PARTITA_SOURCE_DIR "/examples/models/" + model.name + ".onnx", model.options)),
+              repository() / "examples/models" / (model.name + std::string(".onnx")),
+              model.options)),
           machine_(cost::load_machine(machine)),
           problem_(model_.graph, machine_, cost::default_cost_model(), training()),
           groups_(problem_, search::make_groups(problem_, search::Grouping::all)),

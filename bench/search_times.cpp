@@ -34,6 +34,7 @@
 #include "bench/machines.h"
 #include "bench/networks.h"
 #include "bench/published_search_times.h"
+#include "bench/repository.h"
 #include "bench/run_main.h"
 #include "bench/search_record.h"
 #include "cost/cost_model.h"
@@ -58,7 +59,7 @@ struct Options {
     std::int64_t evaluations = 0;
     std::int64_t memory_gib = 64;
     std::int64_t samples = 0;  ///< per GPU; 0: as in the paper
-    std::string results = PARTITA_SOURCE_DIR "/bench/results";
+    std::string results = (repository() / "bench/results").string();
 };
 
 /// `p100-cluster` with that many GPUs of that much memory.

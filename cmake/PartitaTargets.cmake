@@ -160,11 +160,7 @@ function(partita_program)
 endfunction()
 
 # One test program per folder; ctest runs each of its suites as one test, with the folder as label.
-# Its code may use these macros:
-#
-#     PARTITA_SOURCE_DIR   the repository
-#     PARTITA_NODE_TESTS   the ONNX conformance node tests: NAME/model.onnx, NAME/case.json, ...
-#     PARTITA_PROGRAM      the partita program, if there is one
+# What is found in the repository or beside it: tests/support/paths.h.
 function(partita_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
     if(NOT arg_SOURCES)
@@ -174,13 +170,7 @@ function(partita_test name)
     add_executable(${target} ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE partita_test_support partita_lib partita_flags Threads::Threads
         GTest::gmock GTest::gtest_main rapidcheck ${arg_LINK})
-    target_compile_definitions(${target} PRIVATE
-        "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\""
-        "PARTITA_NODE_TESTS=\"${PARTITA_NODE_TESTS}\"")
-    if(TARGET partita)
-        target_compile_definitions(${target} PRIVATE "PARTITA_PROGRAM=\"$<TARGET_FILE:partita>\"")
-        add_dependencies(${target} partita)
-    endif()
+    add_dependencies(${target} partita)
     # GoogleTest and rapidcheck take twice as long at -O3, and tests measure nothing.
     target_compile_options(${target} PRIVATE -O1)
     partita_reuse_headers(${target} test ${arg_LINK})
@@ -218,8 +208,7 @@ function(partita_bench name)
     set(target ${name}_bench)
     add_executable(${target} ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
-        benchmark::benchmark_main ${arg_LINK})
-    target_compile_definitions(${target} PRIVATE "PARTITA_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+        partita_bench_paths benchmark::benchmark_main ${arg_LINK})
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
 endfunction()

@@ -14,6 +14,7 @@
 #include "cost/machine/machine_file.h"
 #include "search/portfolio/learned.h"
 #include "search/portfolio/search_run.h"
+#include "tests/support/paths.h"
 
 namespace partita::api {
 namespace {
@@ -34,7 +35,7 @@ public:
 
 TEST(MeasuredRun, SaysWhatAPlanTakesOnThisHost) {
     const LoadedModel model =
-        load_model(PARTITA_SOURCE_DIR "/examples/runnable/mlp/model.onnx", {.batch = 8});
+        load_model(tests::repository() / "examples/runnable/mlp/model.onnx", {.batch = 8});
     const cost::Machine machine = cost::load_machine("cpu:2");
     for (const plan::Mode mode : {plan::Mode::inference, plan::Mode::training}) {
         plan::ProblemOptions options{.mode = mode, .objective = default_objective(mode, model)};

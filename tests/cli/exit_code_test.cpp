@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {
@@ -20,7 +21,7 @@ using testing::IsEmpty;
 
 /// A file of tests/data that has something wrong with it.
 std::string bad(const std::string& path) {
-    return std::string(PARTITA_SOURCE_DIR) + "/tests/data/bad_" + path;
+    return (tests::repository() / ("tests/data/bad_" + path)).string();
 }
 
 class ExitCode : public ProgramTest {

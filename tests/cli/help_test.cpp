@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {
@@ -39,7 +40,7 @@ std::vector<std::string> example_of(const std::string& help) {
 
 /// Is there what executes? It is loaded from beside the program, and built where LibTorch is.
 bool has_runtime() {
-    const auto built = std::filesystem::path(PARTITA_PROGRAM).parent_path();
+    const auto built = tests::program().parent_path();
     return std::filesystem::exists(built / "libpartita_runtime.so");
 }
 

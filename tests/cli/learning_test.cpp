@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {
@@ -41,7 +42,7 @@ TEST_F(Learning, PlanningWithoutItLoadsNoLibTorch) {
 
 TEST_F(Learning, WithoutItsLibraryPlanSaysHowToGetIt) {
     // What is not linked is looked for beside libpartita.
-    const auto built = std::filesystem::path(PARTITA_PROGRAM).parent_path();
+    const auto built = tests::program().parent_path();
     const auto name = std::filesystem::read_symlink(built / "libpartita.so");
     std::filesystem::create_symlink(built / name, folder() / name);
     ::setenv("LD_LIBRARY_PATH", folder().c_str(), 1);

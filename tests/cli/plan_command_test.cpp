@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {
@@ -52,7 +53,7 @@ TEST_F(PlanCommand, WritesTheSameBytesWithAnyNumberOfThreads) {
 
 TEST_F(PlanCommand, WritesNoPathOfThisHost) {
     ASSERT_EQ(run(plan_mlp()).code, 0);
-    EXPECT_THAT(read("plan.json"), Not(HasSubstr(PARTITA_SOURCE_DIR)));
+    EXPECT_THAT(read("plan.json"), Not(HasSubstr(tests::repository().string())));
     EXPECT_EQ(plan()["model"]["file"], "model.onnx");
     EXPECT_EQ(plan()["model"]["bindings"], json({{"batch", 8}}));
 }

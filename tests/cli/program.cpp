@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 #include <gmock/gmock.h>
 
@@ -27,12 +28,13 @@ std::string read_all(const std::filesystem::path& file) {
     const int out_descriptor = ::open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     const bool ready = out_descriptor >= 0 && ::dup2(out_descriptor, STDOUT_FILENO) >= 0 &&
                        ::dup2(err, STDERR_FILENO) >= 0 && ::chdir(folder.c_str()) == 0;
-    std::vector<char*> argv{const_cast<char*>(PARTITA_PROGRAM)};
+    std::string program = tests::program().string();
+    std::vector<char*> argv{program.data()};
     for (const std::string& argument : arguments) {
         argv.push_back(const_cast<char*>(argument.c_str()));
     }
     argv.push_back(nullptr);
-    if (ready) ::execv(PARTITA_PROGRAM, argv.data());
+    if (ready) ::execv(program.c_str(), argv.data());
     ::_exit(127);
 }
 
@@ -118,7 +120,7 @@ std::vector<std::string> ProgramTest::files() const {
 }
 
 std::string example(std::string_view path) {
-    return std::string(PARTITA_SOURCE_DIR) + "/examples/" + std::string(path);
+    return (tests::repository() / "examples" / path).string();
 }
 
 std::vector<std::string> plan_mlp(const std::vector<std::string>& more) {

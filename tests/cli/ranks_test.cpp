@@ -15,6 +15,7 @@
 #include "cost/machine/machine_file.h"
 #include "tests/cli/program.h"
 #include "tests/support/fusion_prices.h"
+#include "tests/support/paths.h"
 #include "tests/support/process.h"
 
 namespace partita::tests {
@@ -46,7 +47,8 @@ protected:
 
     [[nodiscard]] Arguments program(const Arguments& more,
                                     const std::string& file = "plan.json") const {
-        return Arguments{PARTITA_PROGRAM, "execute", (folder() / file).string(), mlp_} + more;
+        return Arguments{tests::program().string(), "execute", (folder() / file).string(), mlp_} +
+               more;
     }
 
     [[nodiscard]] Ended mpirun(int ranks, const Arguments& more) const {

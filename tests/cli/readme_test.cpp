@@ -19,6 +19,7 @@
 #include "search/portfolio/search_run.h"
 #include "search/portfolio/searcher_table.h"
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {
@@ -27,7 +28,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Readme, ListsEverySearcherWithItsSummary) {
-    std::ifstream stream(PARTITA_SOURCE_DIR "/README.md");
+    std::ifstream stream(tests::repository() / "README.md");
     const std::string readme(std::istreambuf_iterator<char>(stream), {});
     for (const search::SearcherRow& row : search::searcher_table()) {
         EXPECT_THAT(readme, HasSubstr(fmt::format("| `{}` | {} |", row.name, row.summary)));

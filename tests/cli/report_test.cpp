@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/support/paths.h"
 #include "tests/support/process.h"
 
 namespace partita::tests {
@@ -74,7 +75,7 @@ TEST_F(Report, SaysOfEachDeviceWhatThePlanSays) {
 }
 
 TEST_F(Report, DrawsTheTasksOfADeviceInItsRow) {
-    const std::string script = std::string(PARTITA_SOURCE_DIR) + "/tests/cli/report_timeline.js";
+    const std::string script = (tests::repository() / "tests/cli/report_timeline.js").string();
     Process node({"/usr/bin/env", "node", script, (folder() / "report.html").string()});
     const Ended ended = node.end(Process::Clock::now() + std::chrono::minutes(1));
     constexpr int kNotFound = 127;

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
+#include "tests/support/paths.h"
 
 namespace partita::importers {
 namespace {
@@ -32,7 +33,7 @@ struct NodeTest {
 
 std::vector<NodeTest> node_tests() {
     std::vector<NodeTest> tests;
-    const fs::path root = PARTITA_NODE_TESTS;
+    const fs::path root = tests::node_tests();
     if (!fs::is_directory(root)) return tests;
     for (const auto& entry : fs::directory_iterator(root)) {
         std::ifstream stream(entry.path() / "case.json");
@@ -98,7 +99,7 @@ protected:
     void SetUp() override {
         tests_ = node_tests();
         ASSERT_FALSE(tests_.empty())
-            << "no conformance node tests in " << PARTITA_NODE_TESTS << "; run scripts/setup";
+            << "no conformance node tests in " << tests::node_tests() << "; run scripts/setup";
     }
     std::vector<NodeTest> tests_;
 };

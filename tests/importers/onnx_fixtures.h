@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "importers/onnx/onnx_importer.h"
+#include "tests/support/paths.h"
 
 namespace partita::importers {
 
-inline const std::filesystem::path kSource = PARTITA_SOURCE_DIR;
+inline const std::filesystem::path kSource = tests::repository();
 
 inline OnnxModel fixture(const std::string& name, const OnnxOptions& options = {}) {
     return import_onnx(kSource / "tests/data/onnx" / (name + ".onnx"), options);

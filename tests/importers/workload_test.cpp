@@ -15,11 +15,12 @@
 #include "base/json.h"
 #include "cost/machine/workload_machine.h"
 #include "tests/golden_errors.h"
+#include "tests/support/paths.h"
 
 namespace partita::importers {
 namespace {
 
-const std::filesystem::path kRoot = PARTITA_SOURCE_DIR;
+const std::filesystem::path kRoot = tests::repository();
 const std::filesystem::path kWorkloads = kRoot / "examples/workloads";
 
 struct Published {

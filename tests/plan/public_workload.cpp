@@ -6,12 +6,13 @@
 
 #include "cost/machine/workload_machine.h"
 #include "importers/workload/workload.h"
+#include "tests/support/paths.h"
 
 namespace partita::plan {
 
 PublicWorkload public_workload(std::string_view file) {
-    auto model = importers::import_workload(std::string(PARTITA_SOURCE_DIR) +
-                                            "/examples/workloads/" + std::string(file) + ".json");
+    auto model = importers::import_workload(tests::repository() / "examples/workloads" /
+                                            (std::string(file) + ".json"));
     cost::Machine machine = cost::make_workload_machine(model.graph, model.accelerators, model.cpus,
                                                         model.accelerator_memory);
     ProblemOptions options;

@@ -36,6 +36,7 @@
 #include "runtime/kernels/tensors.h"
 #include "tests/runtime/hostile_models.h"
 #include "tests/runtime/node_test.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 namespace {
@@ -198,7 +199,7 @@ private:
 /// PARTITA_HOSTILE_CASE.
 void run_alone(const std::string& name) {
     const std::size_t colon = name.find(':');
-    const HostileModel mutant = HostileModels(fs::path(PARTITA_NODE_TESTS) / name.substr(0, colon))
+    const HostileModel mutant = HostileModels(tests::node_tests() / name.substr(0, colon))
                                     .mutant(std::stoi(name.substr(colon + 1)));
     std::cout << mutant.text << std::flush;
     std::cout << run(mutant).reason << "\n";

@@ -26,6 +26,7 @@
 #include "tests/runtime/kernel_audit.h"
 #include "tests/runtime/node_test.h"
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 namespace {
@@ -159,10 +160,10 @@ std::vector<std::filesystem::path> passed_node_tests() {
 
 void audit_all(KernelAudit& audit) {
     const auto folders = passed_node_tests();
-    ASSERT_FALSE(folders.empty()) << "no conformance node tests in " << PARTITA_NODE_TESTS
+    ASSERT_FALSE(folders.empty()) << "no conformance node tests in " << tests::node_tests()
                                   << "; run scripts/setup";
     for (const auto& folder : folders) audit_data_set(audit, folder);
-    const auto runnable = std::filesystem::path(PARTITA_SOURCE_DIR) / "examples" / "runnable";
+    const auto runnable = tests::repository() / "examples" / "runnable";
     for (const auto& entry : std::filesystem::directory_iterator(runnable)) {
         if (entry.is_directory()) audit_data_set(audit, entry.path());
     }

@@ -15,6 +15,7 @@
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 
@@ -111,7 +112,7 @@ std::string first_line(const std::string& text) {
 
 std::vector<fs::path> node_test_folders() {
     std::vector<fs::path> folders;
-    const fs::path root = PARTITA_NODE_TESTS;
+    const fs::path root = tests::node_tests();
     if (!fs::is_directory(root)) return folders;
     for (const auto& entry : fs::directory_iterator(root)) {
         if (fs::exists(entry.path() / "model.onnx")) folders.push_back(entry.path());

@@ -15,7 +15,7 @@
 
 namespace partita::runtime {
 
-/// Folders of PARTITA_NODE_TESTS in order of name; empty when there are none.
+/// Folders of tests::node_tests() in order of name; empty when there are none.
 std::vector<std::filesystem::path> node_test_folders();
 
 enum class Outcome { passed, unsupported, not_imported, failed, wrong };

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/runtime/node_test.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 namespace {
@@ -52,7 +53,7 @@ std::string_view name_of(Outcome outcome) {
 
 TEST(OnnxNodeTest, EveryResultIsRightOrItsReasonIsKnown) {
     const auto folders = node_test_folders();
-    ASSERT_FALSE(folders.empty()) << "no conformance node tests in " << PARTITA_NODE_TESTS
+    ASSERT_FALSE(folders.empty()) << "no conformance node tests in " << tests::node_tests()
                                   << "; run scripts/setup";
     std::map<Outcome, std::size_t> counts;
     std::map<std::pair<Outcome, std::string>, std::string> rest;

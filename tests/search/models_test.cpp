@@ -17,6 +17,7 @@
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/grids.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/paths.h"
 
 namespace partita::search {
 namespace {
@@ -61,7 +62,8 @@ protected:
 
 TEST_P(Models, LowerUnderDataParallelAndExpert) {
     const auto model = importers::import_onnx(
-        PARTITA_SOURCE_DIR "/examples/models/" + GetParam().name + ".onnx", GetParam().options);
+        tests::repository() / "examples/models" / (GetParam().name + std::string(".onnx")),
+        GetParam().options);
     for (const char* name : {"dgx-a100", "dgx-h100:4"}) {
         const cost::Machine machine = cost::load_machine(name);
         const int devices = machine.device_count();

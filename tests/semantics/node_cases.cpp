@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "importers/onnx/onnx_importer.h"
 #include "tests/semantics/case.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 
@@ -140,7 +141,7 @@ std::optional<Case> read_case(const fs::path& folder) {
 
 std::vector<Case> node_cases() {
     std::vector<fs::path> folders;
-    const fs::path root = PARTITA_NODE_TESTS;
+    const fs::path root = tests::node_tests();
     if (!fs::is_directory(root)) return {};
     for (const auto& entry : fs::directory_iterator(root)) folders.push_back(entry.path());
     std::sort(folders.begin(), folders.end());

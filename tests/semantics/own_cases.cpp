@@ -7,11 +7,12 @@
 
 #include "tests/graph/operators/examples.h"
 #include "tests/semantics/case.h"
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 
 std::vector<Case> own_cases() {
-    std::ifstream stream(PARTITA_SOURCE_DIR "/tests/semantics/cases.txt");
+    std::ifstream stream(tests::repository() / "tests/semantics/cases.txt");
     if (!stream) throw std::runtime_error("tests/semantics/cases.txt is missing");
     std::vector<Case> cases;
     for (std::string line; std::getline(stream, line);) {

@@ -21,6 +21,7 @@
 
 #include "tests/graph/operators/examples.h"
 #include "tests/semantics/case.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 
 namespace partita::tests {
@@ -33,7 +34,7 @@ constexpr std::size_t kMostPartsOfOwnCase = 240;
 
 /// Operators that have a splittable factor in an example of the table's.
 std::vector<std::string> splittable_types() {
-    std::ifstream stream(PARTITA_SOURCE_DIR "/tests/graph/op_rules.txt");
+    std::ifstream stream(tests::repository() / "tests/graph/op_rules.txt");
     std::set<std::string> types;
     for (std::string line; std::getline(stream, line);) {
         if (line.empty() || line[0] == '#' || line[0] == ' ') continue;
@@ -62,7 +63,7 @@ int exit_code_of(std::vector<std::string> arguments) {
 TEST(Semantics, EverySplitEqualsTheWholeOp) {
     const std::vector<Case> from_onnx = node_cases();
     ASSERT_FALSE(from_onnx.empty())
-        << "no conformance node tests in " << PARTITA_NODE_TESTS << "; run scripts/setup";
+        << "no conformance node tests in " << tests::node_tests() << "; run scripts/setup";
     const std::vector<Case> own = own_cases();
     const TemporaryFolder folder;
     const fs::path file = folder.path() / "cases.jsonl";
@@ -80,7 +81,8 @@ TEST(Semantics, EverySplitEqualsTheWholeOp) {
     ASSERT_TRUE(fs::exists(PARTITA_ONNX_PYTHON))
         << PARTITA_ONNX_PYTHON << " is missing; run scripts/setup";
     EXPECT_EQ(exit_code_of({PARTITA_ONNX_PYTHON, "-B",
-                            PARTITA_SOURCE_DIR "/tests/semantics/check_parts.py", file.string()}),
+                            (tests::repository() / "tests/semantics/check_parts.py").string(),
+                            file.string()}),
               0)
         << "the differences are printed above";
 }

@@ -5,6 +5,7 @@
 // and tree, to the printed digit. The topology is the one that the log shows: two channels per
 // rank, 8 at most, an Intel CPU.
 #include "cost/collectives/nccl_tuning.h"
+#include "tests/support/paths.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,8 +17,7 @@
 namespace partita::cost {
 namespace {
 
-const std::filesystem::path kData =
-    std::filesystem::path(PARTITA_SOURCE_DIR) / "data" / "collectives";
+const std::filesystem::path kData = tests::repository() / "data" / "collectives";
 
 const NcclTuning& hopper() {
     static const NcclTuning kTuning = [] {

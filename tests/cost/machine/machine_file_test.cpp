@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "cost/machine/workload_machine.h"
 #include "tests/golden_errors.h"
+#include "tests/support/paths.h"
 
 namespace partita::cost {
 namespace {
@@ -23,7 +24,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-const std::filesystem::path kRoot = PARTITA_SOURCE_DIR;
+const std::filesystem::path kRoot = tests::repository();
 
 std::string usage_error(const std::string& spec) {
     try {

@@ -14,6 +14,7 @@
 
 #include "graph/operators/op_rules.h"
 #include "tests/graph/operators/examples.h"
+#include "tests/support/paths.h"
 
 namespace partita::graph {
 namespace {
@@ -23,10 +24,10 @@ using testing::graph_of;
 using testing::last_op;
 using testing::text_of;
 
-const std::string kFolder = std::string(PARTITA_SOURCE_DIR) + "/tests/graph/";
+const std::filesystem::path kFolder = tests::repository() / "tests/graph";
 
 std::vector<std::string> lines_of(const std::string& file) {
-    std::ifstream stream(kFolder + file);
+    std::ifstream stream(kFolder / file);
     EXPECT_TRUE(stream) << file;
     std::vector<std::string> lines;
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -71,7 +72,7 @@ TEST(OpTable, RulesOfExamples) {
         ++i;
     }
     if (std::getenv("PARTITA_REWRITE") == nullptr) return;
-    std::ofstream stream(kFolder + "op_rules.txt");
+    std::ofstream stream(kFolder / "op_rules.txt");
     for (const std::string& line : lines) stream << line << '\n';
 }
 

@@ -16,6 +16,7 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/paths.h"
 
 namespace partita::plan {
 namespace {
@@ -140,7 +141,7 @@ std::vector<Strategy> MergedNetwork::strategies() const {
 }
 
 void MergedNetwork::expect_golden(const std::string& file, const std::string& text) {
-    const auto path = std::filesystem::path(PARTITA_SOURCE_DIR) / "tests/data/exports" / file;
+    const auto path = tests::repository() / "tests/data/exports" / file;
     if (std::getenv("PARTITA_REWRITE_GOLDEN") != nullptr) {
         std::ofstream(path, std::ios::binary) << text;
     }

@@ -18,6 +18,7 @@
 #include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 namespace {
@@ -179,7 +180,7 @@ TEST_F(TwoLayers, ProcessesReadWhatTheirDevicesHold) {
 
 /// [[1 0] [1 1]] has three non-zero elements of four at most.
 TEST(Messages, BringExtentsThatDependOnData) {
-    const auto folder = std::filesystem::path(PARTITA_NODE_TESTS) / "test_nonzero_example";
+    const auto folder = tests::node_tests() / "test_nonzero_example";
     const importers::OnnxModel model = importers::import_onnx(folder / "model.onnx", {});
     const cost::Machine machine = plan::switched_machine(2);
     const plan::Problem problem = plan::make_problem(model.graph, machine);

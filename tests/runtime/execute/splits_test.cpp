@@ -19,6 +19,7 @@
 #include "tests/plan/small_problems.h"
 #include "tests/runtime/execute/executed.h"
 #include "tests/runtime/pretend_gpus/pretend_gpu.h"
+#include "tests/support/paths.h"
 
 namespace partita::runtime {
 namespace {
@@ -47,9 +48,9 @@ constexpr double kTolerance = 2e-4;  // of float32 sums in another order
 class Splits : public testing::TestWithParam<Example> {
 protected:
     Splits()
-        : model_(importers::import_onnx(std::filesystem::path(PARTITA_SOURCE_DIR) / "examples" /
-                                            "runnable" / GetParam().name / "model.onnx",
-                                        {.bindings = GetParam().bindings})),
+        : model_(importers::import_onnx(
+              tests::repository() / "examples" / "runnable" / GetParam().name / "model.onnx",
+              {.bindings = GetParam().bindings})),
           machine_(plan::switched_machine(kDevices)),
           sources_(model_.graph, {.model = model_.source.get(), .inputs = {}}) {}
 

@@ -10,6 +10,7 @@
 
 #include "importers/onnx/onnx_importer.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/paths.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {
@@ -46,8 +47,9 @@ TEST(RepeatedBlocks, AreNoneInTwoDifferentLayers) {
 }
 
 TEST(RepeatedBlocks, OfATransformerAreItsLayers) {
-    const auto model = importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/bert-base.onnx",
-                                              {.bindings = {{"batch", 8}, {"sequence", 32}}});
+    const auto model =
+        importers::import_onnx(tests::repository() / "examples/models/bert-base.onnx",
+                               {.bindings = {{"batch", 8}, {"sequence", 32}}});
     const cost::Machine machine = plan::switched_machine(2);
     const plan::Problem problem = plan::make_problem(model.graph, machine);
     const RepeatedBlocks repeats(problem);

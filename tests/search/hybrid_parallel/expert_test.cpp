@@ -19,6 +19,7 @@
 #include "search/hybrid_parallel/intra_op/group_split.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/paths.h"
 
 namespace partita::search {
 namespace {
@@ -28,8 +29,7 @@ using plan::DeviceSet;
 using plan::Problem;
 
 importers::OnnxModel model(const std::string& name, const importers::OnnxOptions& options) {
-    return importers::import_onnx(std::string(PARTITA_SOURCE_DIR "/examples/models/") + name,
-                                  options);
+    return importers::import_onnx(tests::repository() / "examples/models" / name, options);
 }
 
 plan::ProblemOptions training(int micro_batches = 1) {

@@ -19,6 +19,7 @@
 #include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
+#include "tests/support/paths.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {
@@ -142,8 +143,8 @@ TEST(Mcmc, PlacesWholeOpsWhereOpsStayWhole) {
 }
 
 TEST(Mcmc, SplitsNoClassThatDimsLeaveOut) {
-    const auto model =
-        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 256});
+    const auto model = importers::import_onnx(tests::repository() / "examples/models/alexnet.onnx",
+                                              {.batch = 256});
     const graph::OpGraph& graph = model.graph;
     const cost::Machine machine = cost::load_machine("p100-cluster:1x4");
     ProblemOptions options = training();
@@ -284,8 +285,8 @@ TEST(Limit, PutsSchedulesAndMemoryBeforeTime) {
 // One weird trick, found and not written down: 16 samples per GPU are little against the gradients
 // of the fully connected layers.
 TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
-    const auto model =
-        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 256});
+    const auto model = importers::import_onnx(tests::repository() / "examples/models/alexnet.onnx",
+                                              {.batch = 256});
     const cost::Machine machine = cost::load_machine("p100-cluster:4x4");
     const Problem problem = plan::make_problem(model.graph, machine, training());
     const SearchResult result = search(problem, budget(1'000));

@@ -16,6 +16,7 @@
 #include "search/portfolio/searcher_table.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/paths.h"
 #include "tests/support/random_graph.h"
 
 namespace partita::search {
@@ -207,7 +208,7 @@ TEST(AutoSearch, LeavesMcmcOutWhereAProposalCostsTooMuch) {
 // were tried.
 TEST(AutoSearch, PlansForDevicesThatConstraintsLeaveAsForAMachineOfThem) {
     const auto model =
-        importers::import_onnx(PARTITA_SOURCE_DIR "/examples/models/alexnet.onnx", {.batch = 96});
+        importers::import_onnx(tests::repository() / "examples/models/alexnet.onnx", {.batch = 96});
     const graph::OpGraph& graph = model.graph;
     const cost::Machine three = plan::switched_machine(3, {0, 0, 0});
     const cost::Machine eight = plan::switched_machine(8, {0, 0, 0, 0, 0, 0, 0, 0});

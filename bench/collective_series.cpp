@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "bench/repository.h"
+#include "cost/machine/data_folder.h"
 
 namespace partita::bench {
 
@@ -39,7 +39,7 @@ cost::NcclTuning tuning_of(const MachineRow& machine) {
                  .links = {{2, 4}, {8, 2}}}};
     }
     const auto path =
-        repository() / "data" / "collectives" / "models" / (std::string(machine.model) + ".json");
+        cost::data_folder() / "collectives" / "models" / (std::string(machine.model) + ".json");
     const JsonFile json(read_text_file(path), path.string());
     return {cost::nccl_constants(), cost::read_nccl_topology(json.root()["tuning"])};
 }
@@ -57,7 +57,7 @@ bool Series::in_mean() const {
 }
 
 std::vector<Series> read_series() {
-    const std::filesystem::path folder = repository() / "data" / "collectives";
+    const std::filesystem::path folder = cost::data_folder() / "collectives";
     std::vector<Series> all;
     for (const MachineRow& machine : kMachines) {
         const auto path = folder / (std::string(machine.file) + ".csv");

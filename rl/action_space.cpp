@@ -177,7 +177,7 @@ std::size_t ActionSpace::place_of(std::size_t decision, std::int32_t option) con
 const std::vector<OptionConfig>& ActionSpace::configs(std::size_t decision, std::size_t option,
                                                       std::size_t iteration) {
     OfDecision& of = of_[decision];
-    const std::size_t micro_batches_id = micro_batches_ids_[iteration];
+    const search::MicroBatchesId micro_batches_id = micro_batches_ids_[iteration];
     std::vector<OptionConfig>& known =
         of.configs[option * micro_batches_id_count_ + micro_batches_id];
     if (known.empty()) {
@@ -216,7 +216,7 @@ void ActionSpace::keep_parameters(const Iteration& iteration, plan::Strategy& st
     const bool as_read = iteration.sharding == search::ParameterSharding::as_read;
     const int count = iteration.policy.micro_batches;
     if ((as_read && count == 1) || space_.parameters().empty()) return;
-    const std::size_t micro_batches_id = space_.table().micro_batches_id(count);
+    const search::MicroBatchesId micro_batches_id = space_.table().micro_batches_id(count);
     for (const OpId op : space_.parameters()) {
         plan::OpDecision& decision = strategy.ops[op.index()];
         decision.update.accumulate_locally = count > 1;

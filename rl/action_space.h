@@ -152,7 +152,7 @@ private:
     Decisions decisions_;
     OptionConfigs option_configs_;
     std::vector<Iteration> iterations_;
-    std::vector<std::size_t> micro_batches_ids_;  ///< per iteration
+    std::vector<search::MicroBatchesId> micro_batches_ids_;  ///< per iteration
     std::size_t micro_batches_id_count_ = 1;
     std::vector<Block> blocks_;
     std::vector<std::int32_t> block_of_;  ///< by DevicesId; -1: none

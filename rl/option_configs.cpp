@@ -13,13 +13,14 @@ using graph::OpId;
 using graph::OpKind;
 using search::ConfigId;
 using search::DegreesId;
+using search::MicroBatchesId;
 using Degrees = search::ConfigTable::Degrees;
 
 OptionConfigs::OptionConfigs(search::SearchSpace& space, const Decisions& decisions)
     : space_(space), decisions_(decisions), found_(space.problem().graph().op_count()) {}
 
 std::vector<OptionConfig> OptionConfigs::find(std::size_t decision, const LeadConfig& lead,
-                                              std::size_t micro_batches_id) {
+                                              MicroBatchesId micro_batches_id) {
     search::ConfigTable& table = space_.table();
     for (const OpId op : decisions_.ops[decision]) {
         found_[op.index()] = table.on_one_device(op, lead.config.devices);
@@ -35,7 +36,7 @@ std::vector<OptionConfig> OptionConfigs::find(std::size_t decision, const LeadCo
 }
 
 void OptionConfigs::split_groups(std::size_t decision, const LeadConfig& lead,
-                                 std::size_t micro_batches_id) {
+                                 MicroBatchesId micro_batches_id) {
     search::ConfigTable& table = space_.table();
     search::PropagationTable& propagation = space_.propagation();
     const auto& groups = decisions_.groups[decision];
@@ -57,7 +58,7 @@ void OptionConfigs::split_groups(std::size_t decision, const LeadConfig& lead,
 }
 
 /// Parameters, inputs and outputs that the decision places.
-void OptionConfigs::split_ends(std::size_t decision, std::size_t micro_batches_id) {
+void OptionConfigs::split_ends(std::size_t decision, MicroBatchesId micro_batches_id) {
     search::PropagationTable& propagation = space_.propagation();
     const plan::Problem& problem = space_.problem();
     const auto here = static_cast<std::int32_t>(decision);
@@ -77,7 +78,8 @@ void OptionConfigs::split_ends(std::size_t decision, std::size_t micro_batches_i
 }
 
 /// Of the degrees that this op may have on as many devices: those of the kind that is most alike.
-DegreesId OptionConfigs::most_alike(OpId op, const LeadConfig& lead, std::size_t micro_batches_id) {
+DegreesId OptionConfigs::most_alike(OpId op, const LeadConfig& lead,
+                                    MicroBatchesId micro_batches_id) {
     const int size = space_.table().sets().size(lead.config.devices);
     DegreesId best = 0;
     int least = -1;
@@ -99,7 +101,7 @@ DegreesId OptionConfigs::most_alike(OpId op, const LeadConfig& lead, std::size_t
 
 /// An output that would be repeated on all devices, as after a split reduction, is split along the
 /// batch.
-void OptionConfigs::share_output(OpId output, std::size_t micro_batches_id) {
+void OptionConfigs::share_output(OpId output, MicroBatchesId micro_batches_id) {
     search::ConfigTable& table = space_.table();
     const ConfigId repeated = found_[output.index()];
     const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);

@@ -39,14 +39,15 @@ public:
 
     /// Of all ops of the decision, by op, rising. `micro_batches_id`: of the config table.
     std::vector<OptionConfig> find(std::size_t decision, const LeadConfig& lead,
-                                   std::size_t micro_batches_id);
+                                   search::MicroBatchesId micro_batches_id);
 
 private:
-    void split_groups(std::size_t decision, const LeadConfig& lead, std::size_t micro_batches_id);
-    void split_ends(std::size_t decision, std::size_t micro_batches_id);
+    void split_groups(std::size_t decision, const LeadConfig& lead,
+                      search::MicroBatchesId micro_batches_id);
+    void split_ends(std::size_t decision, search::MicroBatchesId micro_batches_id);
     [[nodiscard]] search::DegreesId most_alike(graph::OpId op, const LeadConfig& lead,
-                                               std::size_t micro_batches_id);
-    void share_output(graph::OpId output, std::size_t micro_batches_id);
+                                               search::MicroBatchesId micro_batches_id);
+    void share_output(graph::OpId output, search::MicroBatchesId micro_batches_id);
 
     search::SearchSpace& space_;
     const Decisions& decisions_;

@@ -264,15 +264,6 @@ std::span<const AlgorithmRow> collective_algorithms() {
     return kRows;
 }
 
-std::optional<Time> algorithm_time(Algorithm algorithm, const CollectiveCall& call,
-                                   const Machine& machine) {
-    const auto row = std::ranges::find(kRows, algorithm, &AlgorithmRow::algorithm);
-    if (row == kRows.end() || !row->collectives.holds(call.kind)) return std::nullopt;
-    if (call.devices.size() == 1) return Time{0};
-    const auto links = machine.group_links(call.devices);
-    return row->time({call.kind, call.bytes, *links, machine});
-}
-
 std::optional<CollectivePrice> AlphaBeta::price(const CollectiveCall& call,
                                                 const Machine& machine) const {
     if (call.devices.size() == 1) return CollectivePrice{.time = Time{0}};

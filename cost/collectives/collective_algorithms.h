@@ -74,10 +74,6 @@ struct AlgorithmRow {
 /// Every algorithm that the alpha-beta model knows. Equal times: the first row wins.
 std::span<const AlgorithmRow> collective_algorithms();
 
-/// Time of one algorithm; null when it cannot do this collective there. One rank: zero.
-std::optional<Time> algorithm_time(Algorithm algorithm, const CollectiveCall& call,
-                                   const Machine& machine);
-
 /// The cheapest row; knows every collective on every machine.
 class AlphaBeta final : public CollectiveModel {
 public:

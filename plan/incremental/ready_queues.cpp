@@ -6,10 +6,10 @@ namespace partita::plan {
 void ReadyQueues::clear() {
     if (queues_.size() != graph_.resource_sets()) know_resource_sets();
     for (const std::int32_t number : used_) {
-        Queue& own = queues_[at(number)];
-        own.tasks.clear();
-        own.parked = kIdle;
-        own.is_listed = false;
+        Queue& queue = queues_[at(number)];
+        queue.tasks.clear();
+        queue.parked = kIdle;
+        queue.is_listed = false;
     }
     for (std::size_t w = 0; w < words_; ++w) {
         for (std::uint64_t bits = has_parked_[w]; bits != 0; bits &= bits - 1) {
@@ -53,36 +53,36 @@ void ReadyQueues::release(std::int32_t number) {
             released_.push_back(static_cast<std::int32_t>(64 * w) + std::countr_zero(bits));
         }
     }
-    Queue& own = queues_[at(number)];
-    if (!own.is_alone || own.tasks.empty() || own.is_listed) return;
-    own.is_listed = true;
+    Queue& queue = queues_[at(number)];
+    if (!queue.is_alone || queue.tasks.empty() || queue.is_listed) return;
+    queue.is_listed = true;
     free_alone_.push_back(number);
 }
 
 void ReadyQueues::add(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
-    Queue& own = queues_[at(node.resource_set)];
-    if (own.tasks.empty()) used_.push_back(node.resource_set);
-    own.tasks.push_back({node.key, slot});
-    std::push_heap(own.tasks.begin(), own.tasks.end(), std::greater<>{});
-    if (own.is_alone) {
-        if (own.is_listed || busy_resource(node.resource_set) >= 0) return;
-        own.is_listed = true;
+    Queue& queue = queues_[at(node.resource_set)];
+    if (queue.tasks.empty()) used_.push_back(node.resource_set);
+    queue.tasks.push_back({node.key, slot});
+    std::push_heap(queue.tasks.begin(), queue.tasks.end(), std::greater<>{});
+    if (queue.is_alone) {
+        if (queue.is_listed || busy_resource(node.resource_set) >= 0) return;
+        queue.is_listed = true;
         free_alone_.push_back(node.resource_set);
-    } else if (own.tasks.front().slot == slot) {
-        if (own.parked >= 0) {
-            park(node.resource_set, own.parked);
+    } else if (queue.tasks.front().slot == slot) {
+        if (queue.parked >= 0) {
+            park(node.resource_set, queue.parked);
         } else {
-            own.parked = kCandidate;
+            queue.parked = kCandidate;
             push(candidates_, {node.key, node.resource_set, kCandidate});
         }
     }
 }
 
-Slot ReadyQueues::pop(Queue& own) {
-    const Slot slot = own.tasks.front().slot;
-    std::pop_heap(own.tasks.begin(), own.tasks.end(), std::greater<>{});
-    own.tasks.pop_back();
+Slot ReadyQueues::pop(Queue& queue) {
+    const Slot slot = queue.tasks.front().slot;
+    std::pop_heap(queue.tasks.begin(), queue.tasks.end(), std::greater<>{});
+    queue.tasks.pop_back();
     return slot;
 }
 

@@ -109,7 +109,7 @@ private:
         heap.pop_back();
         return first;
     }
-    static Slot pop(Queue& own);
+    static Slot pop(Queue& queue);
     void know_resource_sets();
     void park(std::int32_t resource_set, std::int32_t resource);
     void push_first_parked(std::int32_t resource);
@@ -127,15 +127,15 @@ private:
                 if (is_busy(from)) continue;
                 pop(parked_[at(from)]);
             }
-            Queue& own = queues_[at(candidate.resource_set)];
+            Queue& queue = queues_[at(candidate.resource_set)];
             // Parked once more since, by a smaller key, or started.
-            const bool is_stale = own.parked != from || own.tasks.front().key != candidate.key;
+            const bool is_stale = queue.parked != from || queue.tasks.front().key != candidate.key;
             const std::int32_t busy = is_stale ? -1 : busy_resource(candidate.resource_set);
             if (!is_stale && busy < 0) {
-                const Slot slot = pop(own);
+                const Slot slot = pop(queue);
                 set_busy(candidate.resource_set);
-                own.parked = kIdle;
-                if (!own.tasks.empty()) {
+                queue.parked = kIdle;
+                if (!queue.tasks.empty()) {
                     park(candidate.resource_set,
                          from >= 0 ? from : busy_resource(candidate.resource_set));
                 }
@@ -153,8 +153,8 @@ private:
     std::vector<std::uint64_t> masks_;  ///< per resource set
     std::vector<Queue> queues_;
     std::vector<std::int32_t> only_set_;  ///< per resource; -1: none, -2: there are several
-    std::vector<std::int32_t>
-        used_;  ///< resource sets with a queue since clear(), some more than once
+    /// Resource sets with a queue since clear(), some more than once.
+    std::vector<std::int32_t> used_;
     std::vector<std::uint64_t> busy_;        ///< a mask
     std::vector<std::uint64_t> has_parked_;  ///< the same: something may be parked there
     std::vector<Heap> parked_;               ///< per resource

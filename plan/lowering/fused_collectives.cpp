@@ -85,10 +85,10 @@ Bytes exchanged(std::span<const FusibleCollective> around, const FusedCollective
 }
 
 /// nullopt: they cannot be fused.
-std::optional<FusedCollective> fused(const Problem& problem,
-                                     std::span<const FusibleCollective> around,
-                                     const FusionSignature& signature,
-                                     std::vector<std::size_t> members) {
+std::optional<FusedCollective> fuse(const Problem& problem,
+                                    std::span<const FusibleCollective> around,
+                                    const FusionSignature& signature,
+                                    std::vector<std::size_t> members) {
     FusedCollective fused{.members = std::move(members), .devices = signature.devices};
     if (has_repeated_tensor(around, fused)) return std::nullopt;
     if (signature.exchange) {
@@ -134,12 +134,10 @@ std::vector<FusedCollective> find_fused(const Problem& problem,
         std::vector<std::size_t> members;
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
-            auto fused_collective = fused(problem, around, order[begin].first, std::move(members));
-            const bool wanted =
-                fused_collective &&
-                (planned != nullptr ? is_planned(around, *fused_collective, *planned)
-                                    : is_cheaper(around, *fused_collective));
-            if (wanted) found.push_back(std::move(*fused_collective));
+            auto fused = fuse(problem, around, order[begin].first, std::move(members));
+            const bool wanted = fused && (planned != nullptr ? is_planned(around, *fused, *planned)
+                                                             : is_cheaper(around, *fused));
+            if (wanted) found.push_back(std::move(*fused));
         }
         begin = end;
     }

@@ -65,8 +65,8 @@ private:
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
-    std::vector<TaskId>
-        in_place_of_;  ///< per task: the first member of its fusion, or -1; or empty
+    /// Per task: the first member of its fusion, or -1; empty: nothing is fused.
+    std::vector<TaskId> in_place_of_;
 };
 
 }  // namespace partita::plan

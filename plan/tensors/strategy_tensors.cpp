@@ -50,7 +50,7 @@ void StrategyTensors::set(OpId op, const OpConfig& config) {
     for (int m = 0; m < rows_.micro_batches() && rows_.runs_in(op, m); ++m) {
         put(rows_.row(op, m), &cache_.of(op, config, rows_.micro_batches(), m));
     }
-    if (problem_.graph().op(op).kind == OpKind::parameter) follow_parameter(op);
+    if (problem_.graph().op(op).kind == OpKind::parameter) refresh_update(op);
 }
 
 bool StrategyTensors::set_update(OpId parameter, const UpdateConfig& update) {
@@ -61,11 +61,11 @@ bool StrategyTensors::set_update(OpId parameter, const UpdateConfig& update) {
     if (!update.update.devices.empty()) {
         known.layouts = &cache_.of(parameter, update.update, rows_.micro_batches(), 0);
     }
-    follow_parameter(parameter);
+    refresh_update(parameter);
     return true;
 }
 
-void StrategyTensors::follow_parameter(OpId parameter) {
+void StrategyTensors::refresh_update(OpId parameter) {
     Update& update = updates_[parameter.index()];
     if (!update.config.update.devices.empty()) return;
     updates_before_.emplace_back(parameter.index(), update);

@@ -43,7 +43,8 @@ public:
 
 private:
     [[nodiscard]] std::int32_t layout_at(const TensorEvent& event) const;
-    void follow_parameter(graph::OpId parameter);
+    /// Without devices of its own an update has the layouts of the parameter.
+    void refresh_update(graph::OpId parameter);
     void put(std::size_t row, const OpLayouts* layouts);
 
     const Problem& problem_;

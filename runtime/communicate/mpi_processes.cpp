@@ -226,7 +226,7 @@ private:
     Caller caller_;
     // Leaked when something failed: MPI may still write to what it keeps.
     Mpi* mpi_ = new Mpi;
-    MpiMailbox* messages_ = nullptr;  // mailbox_
+    MpiMailbox* mpi_mailbox_ = nullptr;  // what mailbox_ owns
     int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -287,17 +287,17 @@ MpiProcesses::MpiProcesses(const Launch& launch, const CommunicatorOptions& opti
     ProcessGroup all;
     for (int process = 0; process < size_; ++process) all.process_of_rank.push_back(process);
     world_ = std::make_unique<MpiCommunicator>(*mpi_, all, rank_);
-    auto messages = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort,
-                                mpi_->options.largest_message);
-    messages_ = messages.get();
-    mailbox_ = std::move(messages);
+    auto mailbox = mpi_mailbox(mpi_->mutex, second_world(), mpi_->options.abort,
+                               mpi_->options.largest_message);
+    mpi_mailbox_ = mailbox.get();
+    mailbox_ = std::move(mailbox);
 }
 
 // MPI_Finalize waits for everyone: all say first that they come.
 MpiProcesses::~MpiProcesses() {
     if (mpi_->options.abort->raised() || std::uncaught_exceptions() > exceptions_) return;
     try {
-        if (!messages_->drain(std::chrono::steady_clock::now() + mpi_->options.timeout)) return;
+        if (!mpi_mailbox_->drain(std::chrono::steady_clock::now() + mpi_->options.timeout)) return;
         world_->barrier();
     } catch (const DeviceError&) {
         return;

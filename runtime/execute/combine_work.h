@@ -57,8 +57,8 @@ private:
         bool has_gaps = false;
         std::vector<Source> sources;
         std::vector<Resident> residents;
-        std::vector<std::vector<Patch>>
-            into_residents;  ///< of copies: per resident, from each source
+        /// Of copies: per resident, from each source.
+        std::vector<std::vector<Patch>> into_residents;
         graph::Shape extents;
         at::TensorOptions as;
     };

@@ -37,8 +37,8 @@ class UpdateWork final : public Work {
 public:
     struct Target {
         std::int32_t buffer = -1;  ///< the new value
-        std::optional<Resident>
-            kept;  ///< a resident that holds the whole part: updated there (from resident to part)
+        /// A resident that holds the whole part: updated there (from resident to part).
+        std::optional<Resident> kept;
         std::vector<Resident> residents;  ///< others on the device
         at::Tensor own;                   ///< without `kept`: the value before the first update
     };

@@ -37,12 +37,12 @@ public:
         while (steps.proposals < proposals && !stopped()) {
             ++steps.proposals;
             if (!moves_.propose(state_, random_)) {
-                state_.take_back();
+                state_.reject();
                 continue;
             }
             const CallScore score = state_.score();
             if (!is_accepted(score, temperature)) {
-                state_.take_back();
+                state_.reject();
                 continue;
             }
             state_.accept();

@@ -18,7 +18,7 @@ CallState::CallState(const CallSpace& space, double guidance)
 }
 
 void CallState::place(const std::vector<std::int32_t>& slots) {
-    undo_.clear();
+    changes_.clear();
     overflow_ = 0;
     std::ranges::fill(used_, 0);
     for (std::size_t g = 0; g < slots.size(); ++g) {
@@ -49,7 +49,7 @@ void CallState::put(std::int32_t group, std::int32_t slot) {
 }
 
 void CallState::move(std::int32_t group, std::int32_t slot) {
-    undo_.emplace_back(group, slots_[static_cast<std::size_t>(group)]);
+    changes_.emplace_back(group, slots_[static_cast<std::size_t>(group)]);
     put(group, slot);
 }
 
@@ -63,9 +63,9 @@ CallScore CallState::score() {
     return score;
 }
 
-void CallState::take_back() {
-    for (std::size_t i = undo_.size(); i-- > 0;) put(undo_[i].first, undo_[i].second);
-    undo_.clear();
+void CallState::reject() {
+    for (std::size_t i = changes_.size(); i-- > 0;) put(changes_[i].first, changes_[i].second);
+    changes_.clear();
 }
 
 }  // namespace partita::search

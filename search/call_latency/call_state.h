@@ -41,10 +41,10 @@ public:
     /// One move of the pending change; priced by score().
     void move(std::int32_t group, std::int32_t slot);
     [[nodiscard]] CallScore score();
-    void accept() { undo_.clear(); }
-    void take_back();
+    void accept() { changes_.clear(); }
+    void reject();
 
-    [[nodiscard]] bool is_changed() const { return !undo_.empty(); }
+    [[nodiscard]] bool is_changed() const { return !changes_.empty(); }
     [[nodiscard]] std::int32_t slot(std::int32_t group) const {
         return slots_[static_cast<std::size_t>(group)];
     }
@@ -67,7 +67,7 @@ private:
     std::vector<std::int32_t> devices_;  ///< per op
     std::vector<std::int64_t> used_;     ///< bytes, per slot
     std::int64_t overflow_ = 0;
-    std::vector<std::pair<std::int32_t, std::int32_t>> undo_;  ///< group and its slot before
+    std::vector<std::pair<std::int32_t, std::int32_t>> changes_;  ///< groups and their slots before
 };
 
 }  // namespace partita::search

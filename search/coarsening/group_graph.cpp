@@ -143,12 +143,12 @@ void GroupGraph::connect() {
     for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
         const TensorId t(i);
         if (problem_.is_resident(t)) continue;
-        const std::int32_t home = groups_.of[graph.tensor(t).producer.index()];
+        const std::int32_t producer = groups_.of[graph.tensor(t).producer.index()];
         const Bytes bytes = (problem_.has_gradient(t) ? 2 : 1) * problem_.tensor_bytes(t);
         for (const graph::Use use : graph.uses(t)) {
             const std::int32_t user = groups_.of[use.op.index()];
-            if (user == home) continue;
-            edges.push_back({std::min(home, user), std::max(home, user), t, bytes});
+            if (user == producer) continue;
+            edges.push_back({std::min(producer, user), std::max(producer, user), t, bytes});
         }
     }
     const auto by_from = [](const Edge& e) { return std::tie(e.from, e.to, e.tensor); };

@@ -4,12 +4,16 @@
 // up. Numbers mean something together with the ConfigTable that gave them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "search/configs/degree_lists.h"
 #include "search/configs/device_sets.h"
 
 namespace partita::search {
+
+/// A number of micro-batches: its place in the order in which the table was asked for them.
+using MicroBatchesId = std::size_t;
 
 /// A config of one op. Equal configs of an op have equal ids; the default is the config of nothing
 /// on no device.

@@ -169,7 +169,7 @@ ConfigTable::Split& ConfigTable::split(OpId op, DegreesId degrees) {
     return split;
 }
 
-bool ConfigTable::find_legal_split(OpId op, DegreesId degrees, std::size_t micro_batches_id) {
+bool ConfigTable::find_legal_split(OpId op, DegreesId degrees, MicroBatchesId micro_batches_id) {
     Split& known = split(op, degrees);
     const bool legal = find_legal(op, degree_lists_.degrees(op, degrees), known.size,
                                   micro_batches_[micro_batches_id]);
@@ -189,7 +189,7 @@ std::size_t ConfigTable::micro_batches_id(int micro_batches) {
     return micro_batches_id;
 }
 
-bool ConfigTable::is_legal_batch(std::size_t micro_batches_id) {
+bool ConfigTable::is_legal_batch(MicroBatchesId micro_batches_id) {
     std::int8_t& legal = legal_batch_[micro_batches_id];
     if (legal < 0) legal = find_batch_fault(problem_, micro_batches_[micro_batches_id]) ? 0 : 1;
     return legal != 0;

@@ -81,20 +81,20 @@ public:
     [[nodiscard]] const DegreeLists& degree_lists() const { return degree_lists_; }
     [[nodiscard]] const DeviceSets& sets() const { return sets_; }
 
-    /// The place of a number of micro-batches in the order in which they were first asked for.
-    std::size_t micro_batches_id(int micro_batches);
-    [[nodiscard]] int micro_batches(std::size_t micro_batches_id) const {
+    /// Numbers it if it is new.
+    MicroBatchesId micro_batches_id(int micro_batches);
+    [[nodiscard]] int micro_batches(MicroBatchesId micro_batches_id) const {
         return micro_batches_[micro_batches_id];
     }
     /// Can the batch be cut into that many micro-batches?
-    bool is_legal_batch(std::size_t micro_batches_id);
-    bool is_legal(graph::OpId op, ConfigId config, std::size_t micro_batches_id) {
+    bool is_legal_batch(MicroBatchesId micro_batches_id);
+    bool is_legal(graph::OpId op, ConfigId config, MicroBatchesId micro_batches_id) {
         return may_use(op, config.devices) &&
                is_legal_split(op, config.degrees, micro_batches_id) &&
                ops_[op.index()].splits[at(config.degrees)].size == sets_.size(config.devices);
     }
     /// The degrees alone: legal on any set of as many devices that the op may use.
-    bool is_legal_split(graph::OpId op, DegreesId degrees, std::size_t micro_batches_id) {
+    bool is_legal_split(graph::OpId op, DegreesId degrees, MicroBatchesId micro_batches_id) {
         const std::vector<Split>& splits = ops_[op.index()].splits;
         if (micro_batches_id < kMostMicroBatchesIds && at(degrees) < splits.size()) {
             const Split& known = splits[at(degrees)];
@@ -114,8 +114,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t kMostMicroBatchesIds =
-        64;  ///< of which is remembered what is legal
+    /// For so many numbers of micro-batches it is remembered what is legal.
+    static constexpr MicroBatchesId kMostMicroBatchesIds = 64;
 
     struct Sets {
         std::vector<plan::DeviceSet> sets;
@@ -159,7 +159,7 @@ private:
     std::int32_t class_of(graph::OpId op);
     [[nodiscard]] std::vector<std::int64_t> legality_of(graph::OpId op) const;
     [[nodiscard]] std::vector<Degrees> find_degrees(graph::OpId op, int size) const;
-    bool find_legal_split(graph::OpId op, DegreesId degrees, std::size_t micro_batches_id);
+    bool find_legal_split(graph::OpId op, DegreesId degrees, MicroBatchesId micro_batches_id);
     ConfigId find_one_device(graph::OpId op, DevicesId devices);
     bool has_all(graph::OpId op, DevicesId devices);
     void add_sets(const std::vector<int>& devices);

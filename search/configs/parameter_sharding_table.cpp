@@ -17,7 +17,7 @@ ParameterShardingTable::ParameterShardingTable(const plan::Problem& problem, Con
 
 std::optional<DecisionId> ParameterShardingTable::sharded(OpId source, ConfigId read,
                                                           ParameterSharding sharding,
-                                                          std::size_t micro_batches_id) {
+                                                          MicroBatchesId micro_batches_id) {
     const bool trained = trained_[source.index()] != 0;
     const bool several = table_.micro_batches(micro_batches_id) > 1;
     if (sharding == ParameterSharding::as_read)
@@ -45,7 +45,7 @@ std::optional<DecisionId> ParameterShardingTable::sharded(OpId source, ConfigId 
 
 /// Of the degrees; the devices do not matter.
 DegreesId ParameterShardingTable::find_shards(OpId source, ConfigId read,
-                                              std::size_t micro_batches_id) {
+                                              MicroBatchesId micro_batches_id) {
     DegreeLists& lists = table_.degree_lists();
     for (const auto& candidate :
          degrees_in_shards(problem_, source, lists.degrees(source, read.degrees))) {

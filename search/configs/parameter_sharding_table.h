@@ -22,7 +22,7 @@ public:
 
     /// As sharded() of parameter_sharding.h; `read` as the source's leading reader needs it.
     std::optional<DecisionId> sharded(graph::OpId source, ConfigId read, ParameterSharding sharding,
-                                      std::size_t micro_batches_id);
+                                      MicroBatchesId micro_batches_id);
     /// As sharding_of() there, of the source to which its leading reader leads by this end.
     std::optional<ParameterSharding> sharding_of(EndId leading, const State& state);
 
@@ -31,7 +31,7 @@ private:
     static constexpr DegreesId kNone = -2;
 
     [[nodiscard]] DegreesId find_shards(graph::OpId source, ConfigId read,
-                                        std::size_t micro_batches_id);
+                                        MicroBatchesId micro_batches_id);
 
     const plan::Problem& problem_;
     ConfigTable& table_;

@@ -105,7 +105,7 @@ std::vector<EndId> PropagationTable::find_way(OpId op) const {
 }
 
 DegreesId PropagationTable::find_propagated(EndId end, DegreesId degrees,
-                                            std::size_t micro_batches_id) {
+                                            MicroBatchesId micro_batches_id) {
     if (micro_batches_id >= propagated_.size()) {
         propagated_.resize(micro_batches_id + 1, std::vector<std::vector<DegreesId>>(ends_.size()));
     }

@@ -45,7 +45,7 @@ public:
     [[nodiscard]] const Link& link(EndId id) const { return links_[id]; }
 
     /// The config of the op at the other end when the one at this end has `config`. Legal.
-    ConfigId propagate(EndId end, ConfigId config, std::size_t micro_batches_id) {
+    ConfigId propagate(EndId end, ConfigId config, MicroBatchesId micro_batches_id) {
         const graph::OpId to = ends_[end].to;
         if (table_.sets().size(config.devices) == 1) {
             return table_.on_one_device(to, config.devices);
@@ -88,7 +88,7 @@ private:
     void find_sources();
     void find_predecessors();
     [[nodiscard]] std::vector<EndId> find_way(graph::OpId op) const;
-    DegreesId propagated(EndId end, DegreesId degrees, std::size_t micro_batches_id) {
+    DegreesId propagated(EndId end, DegreesId degrees, MicroBatchesId micro_batches_id) {
         const auto at = static_cast<std::size_t>(degrees);
         if (micro_batches_id < propagated_.size()) {
             const std::vector<DegreesId>& known = propagated_[micro_batches_id][end];
@@ -96,7 +96,7 @@ private:
         }
         return find_propagated(end, degrees, micro_batches_id);
     }
-    DegreesId find_propagated(EndId end, DegreesId degrees, std::size_t micro_batches_id);
+    DegreesId find_propagated(EndId end, DegreesId degrees, MicroBatchesId micro_batches_id);
 
     const plan::Problem& problem_;
     const OpGroups& groups_;

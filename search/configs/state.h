@@ -23,7 +23,7 @@ public:
     [[nodiscard]] UpdateId update(graph::OpId op) const { return ops_[op.index()].update; }
     [[nodiscard]] const plan::Policy& policy() const { return policy_; }
     /// ConfigTable::micro_batches_id() of its number of micro-batches.
-    [[nodiscard]] std::size_t micro_batches_id() const { return micro_batches_id_; }
+    [[nodiscard]] MicroBatchesId micro_batches_id() const { return micro_batches_id_; }
     [[nodiscard]] std::size_t op_count() const { return ops_.size(); }
 
     /// O(changes).
@@ -34,7 +34,7 @@ private:
     ConfigTable* table_;
     std::vector<DecisionId> ops_;  ///< indexed by OpId
     plan::Policy policy_;
-    std::size_t micro_batches_id_ = 0;
+    MicroBatchesId micro_batches_id_ = 0;
 };
 
 }  // namespace partita::search

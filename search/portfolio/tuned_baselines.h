@@ -22,8 +22,8 @@ namespace partita::search {
 struct Baseline {
     std::string name;           ///< of the searcher
     std::string configuration;  ///< e.g. "8 devices, ZeRO 2"
-    std::optional<Time>
-        value;  ///< null: nothing fits, or pricing it would take longer than the search
+    /// Null: nothing fits, or pricing it would take longer than the search.
+    std::optional<Time> value;
 };
 
 /// For a search that is over; the pool is its own. `alone`: name of the searcher that found its

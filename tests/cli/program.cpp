@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cli/program.h"
-#include "tests/support/paths.h"
 
 #include <gmock/gmock.h>
 
@@ -14,6 +13,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+
+#include "tests/support/paths.h"
 
 namespace partita::tests {
 namespace {

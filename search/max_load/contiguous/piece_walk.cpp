@@ -66,7 +66,7 @@ void PieceWalk::take(std::int32_t vertex) {
         const std::int32_t before = taken_[n]++;
         const bool all = taken_[n] == incidence_.count[n];
         if (before == 0 && open_[n] != 0) fixed_ += cost;
-        if (pin.home) {
+        if (pin.is_source) {
             home_taken_[n] = 1;
             if (before > 0) received_ -= cost;
             if (!all) sent_ += cost;
@@ -85,7 +85,7 @@ void PieceWalk::give_back(std::int32_t vertex) {
         const bool all = taken_[n] == incidence_.count[n];
         const std::int32_t after = --taken_[n];
         if (after == 0 && open_[n] != 0) fixed_ -= cost;
-        if (pin.home) {
+        if (pin.is_source) {
             home_taken_[n] = 0;
             if (after > 0) received_ += cost;
             if (!all) sent_ -= cost;

@@ -75,8 +75,8 @@ private:
     LoadScore best_score_;
     std::int64_t work_ = 0;
     std::int64_t most_work_ = 0;
-    std::unique_ptr<LoadNeighbourhoods>
-        neighbourhoods_;                   ///< of the best plan, while they are looked at
+    /// Of the best plan, while they are looked at.
+    std::unique_ptr<LoadNeighbourhoods> neighbourhoods_;
     std::vector<std::int32_t> looked_at_;  ///< the best plan when there was no success left
     std::int64_t next_look_ = 0;           ///< when so much work is done
 };

@@ -17,7 +17,7 @@ std::vector<LoadNet> nets_of(const std::vector<PieceNet>& from) {
     std::vector<LoadNet> nets;
     for (const PieceNet& net : from) {
         std::vector<std::int32_t> pins = net.others;
-        pins.insert(std::upper_bound(pins.begin(), pins.end(), net.home), net.home);
+        pins.insert(std::upper_bound(pins.begin(), pins.end(), net.source), net.source);
         nets.push_back({std::move(pins), net.cost});
     }
     return nets;

@@ -79,12 +79,12 @@ std::vector<PieceNet> nets_of(const GroupGraph& groups, bool given) {
         if (problem.is_resident(t)) continue;
         const OpId maker = graph.tensor(t).producer;
         PieceNet net;
-        net.home = groups.groups().of[maker.index()];
+        net.source = groups.groups().of[maker.index()];
         for (const graph::Use use : graph.uses(t)) {
             net.others.push_back(groups.groups().of[use.op.index()]);
         }
         net.cost = given ? graph.op(maker).given->communication_time.raw()
-                         : groups.mean_copy_time({net.home, t, problem.tensor_bytes(t)}).raw();
+                         : groups.mean_copy_time({net.source, t, problem.tensor_bytes(t)}).raw();
         nets.push_back(std::move(net));
     }
     return nets;
@@ -95,10 +95,10 @@ void normalize(std::vector<PieceNet>& nets) {
     for (PieceNet& net : nets) {
         std::sort(net.others.begin(), net.others.end());
         net.others.erase(std::unique(net.others.begin(), net.others.end()), net.others.end());
-        std::erase(net.others, net.home);
+        std::erase(net.others, net.source);
     }
     std::erase_if(nets, [](const PieceNet& net) { return net.others.empty() || net.cost == 0; });
-    const auto ends = [](const PieceNet& net) { return std::tie(net.home, net.others); };
+    const auto ends = [](const PieceNet& net) { return std::tie(net.source, net.others); };
     std::sort(nets.begin(), nets.end(),
               [&](const PieceNet& a, const PieceNet& b) { return ends(a) < ends(b); });
     std::size_t kept = 0;
@@ -185,7 +185,7 @@ bool belongs_to(const PieceGraph& graph, const PieceIncidence& incidence, std::s
     for (const PieceIncidence::Pin& pin : incidence.pins[vertex]) {
         const PieceNet& net = graph.nets[static_cast<std::size_t>(pin.net)];
         const bool has =
-            net.home == other || std::binary_search(net.others.begin(), net.others.end(), other);
+            net.source == other || std::binary_search(net.others.begin(), net.others.end(), other);
         if (!has) risked += net.cost;
         if (has && net.others.size() == 1) saved += net.cost;
     }
@@ -259,7 +259,7 @@ PieceGraph contract(const PieceGraph& graph, const std::vector<std::int32_t>& to
     for (const auto& [from, next] : graph.edges) result.edges.emplace_back(at(from), at(next));
     normalize(result.edges);
     for (const PieceNet& net : graph.nets) {
-        PieceNet moved{.home = at(net.home), .others = {}, .cost = net.cost};
+        PieceNet moved{.source = at(net.source), .others = {}, .cost = net.cost};
         for (const std::int32_t other : net.others) moved.others.push_back(at(other));
         result.nets.push_back(std::move(moved));
     }

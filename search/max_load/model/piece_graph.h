@@ -6,11 +6,13 @@
 //     load(piece) = time on the device + cost of every net that the piece cuts      (accelerator)
 //     load(piece) = time on the device                                              (CPU)
 //
-// A net is a result with the vertex that makes it (home) and those that read it. A piece cuts it
+// A net is a result with the vertex that makes it (source) and those that read it. A piece cuts it
 // when it holds some of these and not all: it then either sends the result, once, or receives it,
 // once. That is the throughput objective of REFERENCES 8, backward nodes included.
 //
-//     home ─▶ other      {home} cuts it: sends    {home other} does not    {other} cuts it: receives
+//     source ─▶ other    {source} cuts it: sends
+//                        {source other} does not cut it
+//                        {other} cuts it: receives
 //
 // Vertices are groups (search/coarsening/op_groups.h), merged where precedence between forward ops
 // goes in circles. A backward op goes where its group goes; precedence looks at forward ops only. A
@@ -41,8 +43,8 @@ inline constexpr std::int64_t kNever = std::int64_t{1} << 61U;
 
 /// One or more results with the same readers.
 struct PieceNet {
-    std::int32_t home = 0;
-    std::vector<std::int32_t> others;  ///< rising, without home, not empty
+    std::int32_t source = 0;
+    std::vector<std::int32_t> others;  ///< rising, without source, not empty
     std::int64_t cost = 0;             ///< picoseconds, > 0
 };
 

@@ -14,7 +14,7 @@ PieceIncidence make_incidence(const PieceGraph& graph) {
         ++offsets[static_cast<std::size_t>(vertex) + 1];
     };
     for (const PieceNet& net : graph.nets) {
-        count(net.home);
+        count(net.source);
         std::for_each(net.others.begin(), net.others.end(), count);
     }
     std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
@@ -22,11 +22,11 @@ PieceIncidence make_incidence(const PieceGraph& graph) {
     std::vector<std::uint32_t> next(offsets.begin(), offsets.end() - 1);
     for (std::size_t n = 0; n < graph.nets.size(); ++n) {
         const PieceNet& net = graph.nets[n];
-        const auto pin = [&](std::int32_t vertex, bool home) {
+        const auto pin = [&](std::int32_t vertex, bool is_source) {
             incidence.pins.items[next[static_cast<std::size_t>(vertex)]++] = {
-                static_cast<std::int32_t>(n), home};
+                static_cast<std::int32_t>(n), is_source};
         };
-        pin(net.home, true);
+        pin(net.source, true);
         for (const std::int32_t other : net.others) pin(other, false);
         incidence.cost.push_back(net.cost);
         incidence.count.push_back(static_cast<std::int32_t>(net.others.size() + 1));

@@ -13,7 +13,7 @@ namespace partita::search {
 struct PieceIncidence {
     struct Pin {
         std::int32_t net = 0;
-        bool home = false;
+        bool is_source = false;
     };
     Csr<Pin> pins;
     std::vector<std::int64_t> cost;   ///< of each net

@@ -175,7 +175,7 @@ private:
     void round() {
         constexpr std::uint64_t kAhead = 1;
         constexpr std::uint64_t kBehind = 2;
-        constexpr std::uint64_t kHome = 3;
+        constexpr std::uint64_t kSource = 3;
         constexpr std::uint64_t kOther = 4;
         std::vector<std::uint64_t> sum(graph_.size, 0);
         for (const auto& [from, to] : graph_.edges) {
@@ -183,9 +183,10 @@ private:
             sum[index(to)] += mixed(kBehind, look_[index(from)]);
         }
         for (const PieceNet& net : graph_.nets) {
-            std::uint64_t all = mixed(static_cast<std::uint64_t>(net.cost), look_[index(net.home)]);
+            std::uint64_t all =
+                mixed(static_cast<std::uint64_t>(net.cost), look_[index(net.source)]);
             for (const std::int32_t other : net.others) all += mixed(kOther, look_[index(other)]);
-            sum[index(net.home)] += mixed(kHome, all);
+            sum[index(net.source)] += mixed(kSource, all);
             for (const std::int32_t other : net.others) sum[index(other)] += mixed(kOther, all);
         }
         for (std::size_t v = 0; v < graph_.size; ++v) look_[v] = mixed(look_[v], sum[v]);

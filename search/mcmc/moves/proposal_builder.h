@@ -45,7 +45,7 @@ public:
         return updated_.contains(op.index()) ? decisions_[op.index()].update : base_->update(op);
     }
     /// ConfigTable::micro_batches_id() of its number of micro-batches.
-    [[nodiscard]] std::size_t micro_batches_id() const { return micro_batches_id_; }
+    [[nodiscard]] MicroBatchesId micro_batches_id() const { return micro_batches_id_; }
 
     void set(graph::OpId op, ConfigId config) {
         decisions_[op.index()].config = config;
@@ -90,7 +90,7 @@ private:
     const plan::Problem& problem_;
     ConfigTable& table_;
     const State* base_ = nullptr;
-    std::size_t micro_batches_id_ = 0;
+    MicroBatchesId micro_batches_id_ = 0;
     IndexSet changed_;  ///< ops with a config of their own
     IndexSet updated_;  ///< ops with an update of their own, which moves nothing else
     /// Per op: the config of the changed ones, the update of the updated ones.

@@ -8,6 +8,7 @@
 //           switch
 #include "cost/collectives/collective_algorithms.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -52,6 +53,16 @@ std::vector<int> first(int count) {
     std::vector<int> devices(static_cast<std::size_t>(count));
     std::iota(devices.begin(), devices.end(), 0);
     return devices;
+}
+
+/// Null when the algorithm cannot do this collective there.
+std::optional<Time> algorithm_time(Algorithm algorithm, const CollectiveCall& call,
+                                   const Machine& machine) {
+    const auto rows = collective_algorithms();
+    const auto row = std::ranges::find(rows, algorithm, &AlgorithmRow::algorithm);
+    if (row == rows.end() || !row->collectives.holds(call.kind)) return std::nullopt;
+    const auto links = machine.group_links(call.devices);
+    return row->time({call.kind, call.bytes, *links, machine});
 }
 
 std::optional<Time> time_of(Algorithm algorithm, Collective kind, int ranks, std::int64_t bytes,

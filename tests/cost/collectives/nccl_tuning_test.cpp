@@ -5,7 +5,6 @@
 // and tree, to the printed digit. The topology is the one that the log shows: two channels per
 // rank, 8 at most, an Intel CPU.
 #include "cost/collectives/nccl_tuning.h"
-#include "tests/support/paths.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,10 +13,13 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+
+#include "cost/machine/data_folder.h"
+
 namespace partita::cost {
 namespace {
 
-const std::filesystem::path kData = tests::repository() / "data" / "collectives";
+const std::filesystem::path kData = data_folder() / "collectives";
 
 const NcclTuning& hopper() {
     static const NcclTuning kTuning = [] {

@@ -83,33 +83,37 @@ TEST(Evaluation, MemoryComesBeforeTime) {
     EXPECT_FALSE(fits.better_than(fits));
 }
 
-TEST(Evaluation, OverflowIsWhatIsAboveTheCapacity) {
-    const graph::OpGraph graph = WorkloadBuilder()
-                                     .node("a", 1, {}, 0, Bytes{700})
-                                     .node("b", 1, {"a"}, 0, Bytes{500})
-                                     .build();
-    const cost::Machine machine = switched_machine(2);
-    ProblemOptions options = throughput();
-    options.constraints.memory_limit = Bytes{1000};
-    const Problem problem = make_problem(graph, machine, options);
-    const auto evaluator = make_evaluator(problem, Scheduler::pct);
+/// Two ops that fit on one device each and not together: 700 and 500 bytes, and room for 1,000.
+class MemoryOfTwoOps : public testing::Test {
+protected:
+    const Problem& problem() { return problem_; }
+
+private:
+    static ProblemOptions options() {
+        ProblemOptions options = throughput();
+        options.constraints.memory_limit = Bytes{1000};
+        return options;
+    }
+
+    graph::OpGraph graph_ = WorkloadBuilder()
+                                .node("a", 1, {}, 0, Bytes{700})
+                                .node("b", 1, {"a"}, 0, Bytes{500})
+                                .build();
+    cost::Machine machine_ = switched_machine(2);
+    Problem problem_ = make_problem(graph_, machine_, options());
+};
+
+TEST_F(MemoryOfTwoOps, OverflowIsWhatIsAboveTheCapacity) {
+    const auto evaluator = make_evaluator(problem(), Scheduler::pct);
     EXPECT_EQ(evaluator->evaluate(on_devices({0, 0})).overflow, Bytes{200});
     EXPECT_EQ(evaluator->evaluate(on_devices({0, 1})).overflow, Bytes{0});
 }
 
-TEST(Evaluation, SaysWhyItIsNotFeasible) {
-    const graph::OpGraph graph = WorkloadBuilder()
-                                     .node("a", 1, {}, 0, Bytes{700})
-                                     .node("b", 1, {"a"}, 0, Bytes{500})
-                                     .build();
-    const cost::Machine machine = switched_machine(2);
-    ProblemOptions options = throughput();
-    options.constraints.memory_limit = Bytes{1000};
-    const Problem problem = make_problem(graph, machine, options);
+TEST_F(MemoryOfTwoOps, SaysWhyItIsNotFeasible) {
     const auto why = [&](const std::vector<int>& devices) {
         const Strategy strategy = on_devices(devices);
-        return why_infeasible(problem, strategy,
-                              make_evaluator(problem, Scheduler::pct)->evaluate(strategy));
+        return why_infeasible(problem(), strategy,
+                              make_evaluator(problem(), Scheduler::pct)->evaluate(strategy));
     };
     EXPECT_EQ(why({1, 1}), "gpu1 needs 1.17 KiB (1200 bytes) and has 1000 B (1000 bytes)");
     EXPECT_EQ(why({0, 1}), "");

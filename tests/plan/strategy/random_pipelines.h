@@ -22,8 +22,8 @@ namespace partita::plan {
 struct RandomStages {
     int stages = 1;
     int chunks = 1;
-    std::vector<std::size_t>
-        borders;  ///< ops with which positions begin, but for the first; rising
+    /// Ops with which positions begin, but for the first; rising.
+    std::vector<std::size_t> borders;
 };
 
 /// A problem in a schedule: of all kinds, as many devices and layers as give it something to do.

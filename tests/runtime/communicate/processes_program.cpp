@@ -40,21 +40,21 @@ void conform(Processes& processes) {
 void groups(Processes& processes) {
     ProcessGroup backwards{.number = 0};
     ProcessGroup twice{.number = 1};
-    MailboxGroup messages{.process_of_rank = {}, .names = {}, .first_number = 1'000};
+    MailboxGroup in_mailbox{.process_of_rank = {}, .names = {}, .first_number = 1'000};
     for (int process = 0; process < processes.size(); ++process) {
         backwards.process_of_rank.push_back(processes.size() - 1 - process);
         twice.process_of_rank.insert(twice.process_of_rank.end(), 2, process);
     }
-    messages.process_of_rank = twice.process_of_rank;
-    messages.names.resize(messages.process_of_rank.size());
+    in_mailbox.process_of_rank = twice.process_of_rank;
+    in_mailbox.names.resize(in_mailbox.process_of_rank.size());
     const int rank = processes.rank();
     std::vector<std::unique_ptr<Communicator>> communicators;
     communicators.push_back(processes.communicator(backwards, processes.size() - 1 - rank));
     communicators.push_back(processes.communicator(twice, 2 * rank));
     communicators.push_back(processes.communicator(twice, 2 * rank + 1));
     for (const int own : {2 * rank, 2 * rank + 1}) {
-        communicators.push_back(std::make_unique<MailboxCommunicator>(processes.mailbox(), messages,
-                                                                      own, CommunicatorOptions{}));
+        communicators.push_back(std::make_unique<MailboxCommunicator>(
+            processes.mailbox(), in_mailbox, own, CommunicatorOptions{}));
     }
     std::vector<std::thread> threads;
     for (const auto& communicator : communicators) {

@@ -200,7 +200,7 @@ TEST(ConfigTable, KnowsWhatIsLegal) {
     for (const auto& of : cases()) {
         ConfigTable& table = of->space.table();
         for (const int micro_batches : {1, 2, 4}) {
-            const std::size_t micro_batches_id = table.micro_batches_id(micro_batches);
+            const MicroBatchesId micro_batches_id = table.micro_batches_id(micro_batches);
             EXPECT_EQ(table.micro_batches(micro_batches_id), micro_batches);
             Random random(9);
             for (int i = 0; i < 400; ++i) {

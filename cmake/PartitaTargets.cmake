@@ -47,6 +47,8 @@ set(standard_headers <algorithm> <array> <atomic> <bit> <cassert> <chrono> <cmat
 set(format_headers <fmt/format.h> <fmt/ranges.h>)
 set(test_headers <gmock/gmock.h> <gtest/gtest.h> <rapidcheck/gtest.h>)
 set(torch_headers <ATen/ATen.h>)
+# The program and the benchmarks read options and print; at -O3 that takes twice as long to compile and gains nothing.
+set(program_options -O1)
 function(partita_precompiled_headers kind)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LINK;OPTIONS")
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/headers/${kind}.cpp" CONTENT "")
@@ -62,8 +64,9 @@ if(PARTITA_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     partita_precompiled_headers(library HEADERS ${standard_headers} ${format_headers}
         LINK fmt::fmt Boost::headers)
     # Programs are compiled with -fPIE; options of a precompiled header are those of its users.
-    partita_precompiled_headers(program HEADERS ${standard_headers} ${format_headers}
-        LINK fmt::fmt OPTIONS -fPIE)
+    partita_precompiled_headers(program
+        HEADERS ${standard_headers} ${format_headers} <CLI/CLI.hpp> <nlohmann/json.hpp>
+        LINK fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json OPTIONS ${program_options} -fPIE)
     partita_precompiled_headers(onnx HEADERS ${standard_headers} ${format_headers} <onnx/onnx_pb.h>
         LINK fmt::fmt partita_onnx_headers)
     if(PARTITA_BUILD_TESTS)
@@ -152,6 +155,7 @@ function(partita_program)
     endif()
     add_executable(partita ${arg_SOURCES})
     target_link_libraries(partita PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
+    target_compile_options(partita PRIVATE ${program_options})
     partita_reuse_headers(partita program ${arg_LINK})
     set_target_properties(partita PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
@@ -209,6 +213,11 @@ function(partita_bench name)
     add_executable(${target} ${arg_SOURCES})
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
         partita_bench_paths benchmark::benchmark_main ${arg_LINK})
+    # What is measured lies in the libraries.
+    target_compile_options(${target} PRIVATE ${program_options})
+    if(NOT "LibTorch::LibTorch" IN_LIST arg_LINK)
+        partita_reuse_headers(${target} program ${arg_LINK})
+    endif()
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
 endfunction()

@@ -3,11 +3,11 @@
 // A profile database: measured times of works and transfers in one SQLite file
 // (docs/file-formats.md). `profile` and `execute --update-profile` write it, --profile reads it.
 //
-//     works       device, text (graph/operators/part_signature.h)                         -> time
+//     works       device, text (cost/work_signature.h)                                    -> time
 //     transfers   device, kind, ranks, nodes, bytes, dtype, variant             -> time
 //
-// A row that is written again is kept if it is the newer one; of one date, if it has no more
-// repetitions. So the order in which writers come does not matter.
+// A row that is written again is kept if it is the newer one; of one date, if it has no
+// fewer repetitions. So the order in which writers come does not matter.
 //
 // Several processes may write and read at once: each add() is one transaction, and who finds the
 // file locked waits for up to kBusyTimeout. The journal is SQLite's rollback journal, not its

@@ -86,7 +86,7 @@ TEST(CallState, IsWorthWhatTheEvaluatorSays) {
                 state.accept();
                 continue;
             }
-            state.take_back();
+            state.reject();
             ASSERT_EQ(state.slots(), before);
             ASSERT_EQ(state.overflow(), overflow);
         }

@@ -98,6 +98,22 @@ TEST(Problem, AllowsThePolicyAndWhatItLeavesOpen) {
     EXPECT_EQ(allowed(0, true), (std::array{true, false, false, true, false}));
 }
 
+TEST(Problem, WithAFreeBatchLeavesMicroBatchesAndScheduleOpen) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.micro_batches = 4;
+    options.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
+    const Problem fixed = make_problem(graph, machine, options);
+    EXPECT_TRUE(fixed.batch().fixes_batch());
+    const Problem free = fixed.with_free_batch();
+    EXPECT_FALSE(free.batch().fixes_batch());
+    EXPECT_EQ(free.policy(), Policy{});
+    EXPECT_THAT(free.batch().micro_batch_choices(), testing::ElementsAre(1, 2, 4, 8));
+    EXPECT_TRUE(free.batch().allows(fixed.policy()));
+    EXPECT_EQ(&free.prices(), &fixed.prices()) << "they do not depend on the batch";
+}
+
 // One row: its softmax is over the batch.
 TEST(Problem, RefusesMicroBatchesOfTheClassesOfCrossEntropy) {
     NetworkBuilder build;

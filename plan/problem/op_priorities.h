@@ -12,10 +12,10 @@
 namespace partita::plan {
 
 /// Frozen priorities: by pass_row(), place of every op's forward and backward (of a parameter its
-/// update) in the order of their longest paths to the end of an iteration, by times of whole ops.
-/// Smaller = more urgent; no two are equal. Independent of any strategy, so that a change of one op
-/// changes the priority of no other. Source: Topcuoglu et al., HEFT, TPDS 2002 (upward rank).
-/// Times are those of the first device that an op may use, and of copies from device 0 to 1.
+/// update) in the order of their longest paths to the end of an iteration, by times of whole ops on
+/// the first device that each may use. Smaller = more urgent; no two are equal. Independent of any
+/// strategy, so that a change of one op changes the priority of no other. Source: Topcuoglu et al.,
+/// HEFT, TPDS 2002 (upward rank).
 std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstraints& constraints,
                                         const Prices& prices, const TransferPrices& transfers);
 

@@ -91,7 +91,7 @@ Chains make_chains(bool sums, std::int64_t ranks) {
 }
 
 OpConfig config_of(const plan::Problem& problem, OpId op, Form form, const DeviceSet& devices) {
-    const graph::OpRule& rule = problem.rule(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
     const auto factor_of = [&](std::size_t dim) {
         return rule.factors[static_cast<std::size_t>(rule.operands[0].dims[dim].factors[0])].name;
     };

@@ -16,7 +16,7 @@ plan::Strategy random_splits(const plan::Problem& problem, double share, std::ui
         plan::whole_ops(std::vector<int>(problem.graph().op_count(), 0), problem.policy());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
-        if (!problem.has_forward(op) || random.uniform() >= share) continue;
+        if (!problem.facts().has_forward(op) || random.uniform() >= share) continue;
         const search::DevicesId devices = table.draw_devices(op, random);
         const int size = table.sets().size(devices);
         const search::ConfigId config{.degrees = table.draw_degrees(op, size, random),

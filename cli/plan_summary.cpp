@@ -44,11 +44,11 @@ Json devices_json(const plan::Problem& problem, const search::SearchResult& resu
     Json json = Json::array();
     for (std::size_t d = 0; d < result.evaluation.devices.size(); ++d) {
         const plan::DeviceUse& use = result.evaluation.devices[d];
-        json.push_back(
-            {{"name", problem.machine().device(static_cast<int>(d)).name},
-             {"busy_ps", use.busy.raw()},
-             {"memory_bytes", use.memory.raw()},
-             {"memory_capacity_bytes", problem.memory_capacity(static_cast<int>(d)).raw()}});
+        json.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
+                        {"busy_ps", use.busy.raw()},
+                        {"memory_bytes", use.memory.raw()},
+                        {"memory_capacity_bytes",
+                         problem.constraints().memory_capacity(static_cast<int>(d)).raw()}});
     }
     return json;
 }

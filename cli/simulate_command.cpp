@@ -151,11 +151,11 @@ private:
         Json devices = Json::array();
         for (std::size_t d = 0; d < priced.evaluation.devices.size(); ++d) {
             const plan::DeviceUse& use = priced.evaluation.devices[d];
-            devices.push_back(
-                {{"name", problem.machine().device(static_cast<int>(d)).name},
-                 {"busy_ps", use.busy.raw()},
-                 {"memory_bytes", use.memory.raw()},
-                 {"memory_capacity_bytes", problem.memory_capacity(static_cast<int>(d)).raw()}});
+            devices.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
+                               {"busy_ps", use.busy.raw()},
+                               {"memory_bytes", use.memory.raw()},
+                               {"memory_capacity_bytes",
+                                problem.constraints().memory_capacity(static_cast<int>(d)).raw()}});
         }
         const Json json = {{"objective", name_of(problem.objective())},
                            {"value_ps", priced.evaluation.value.raw()},

@@ -109,7 +109,7 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
     std::vector<std::int64_t> ops(static_cast<std::size_t>(problem.device_count()), 0);
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
-        if (!problem.has_forward(op)) continue;
+        if (!problem.facts().has_forward(op)) continue;
         const plan::DeviceSet& devices = strategy.config(op).devices;
         for (int part = 0; part < devices.size(); ++part) {
             ++ops[static_cast<std::size_t>(devices[part])];
@@ -140,7 +140,7 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
     std::ranges::sort(used);
     for (const std::size_t d : used) {
         const plan::DeviceUse& use = evaluation.devices[d];
-        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
+        const Bytes capacity = problem.constraints().memory_capacity(static_cast<int>(d));
         table.add_row({problem.machine().device(static_cast<int>(d)).name, with_commas(ops[d]),
                        to_text(use.busy), whole > Time{0} ? percent(use.busy / whole) : "-",
                        to_text(use.memory), to_text(capacity), percent(use.memory / capacity)});
@@ -157,8 +157,9 @@ plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strateg
     plan::CostCounts counts{};
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
-        if (!problem.has_forward(op)) continue;
-        ++counts[static_cast<std::size_t>(problem.cost_source(op, strategy.device_of(op)))];
+        if (!problem.facts().has_forward(op)) continue;
+        ++counts[static_cast<std::size_t>(
+            problem.prices().cost_source(op, strategy.device_of(op)))];
     }
     return counts;
 }
@@ -189,7 +190,7 @@ std::vector<graph::OpRule> rules_of(const plan::Problem& problem) {
     std::vector<graph::OpRule> rules;
     rules.reserve(problem.graph().op_count());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        rules.push_back(problem.rule(graph::OpId(i)));
+        rules.push_back(problem.facts().rule(graph::OpId(i)));
     }
     return rules;
 }

@@ -42,14 +42,14 @@ ActionSpace::ActionSpace(const search::GroupGraph& groups, ActionSpaceOptions op
 /// after the other (1F1B), with every sharding of parameters, as far as the search may choose.
 void ActionSpace::find_iterations() {
     std::vector<plan::Policy> policies{problem().policy()};
-    for (const int count : problem().micro_batch_choices()) {
+    for (const int count : problem().batch().micro_batch_choices()) {
         plan::Policy policy = problem().policy();
         policy.micro_batches = count;
         for (const bool ordered : {false, true}) {
             if (ordered && count == 1) continue;
             if (ordered) policy.schedule = search::kPipelineOrder;
             const bool known = std::ranges::find(policies, policy) != policies.end();
-            if (!known && problem().allows(policy)) policies.push_back(policy);
+            if (!known && problem().batch().allows(policy)) policies.push_back(policy);
         }
     }
     const bool splits = std::ranges::any_of(blocks_, [](const Block& of) { return of.size() > 1; });
@@ -118,8 +118,9 @@ std::vector<DeviceSet> ActionSpace::device_sets(std::size_t decision) {
 void ActionSpace::find_lead(std::size_t decision) {
     OfDecision& of = of_[decision];
     for (const OpId op : ops(decision)) {
-        if (!problem().has_forward(op)) continue;
-        if (!of.lead.valid() || problem().best_time(op) > problem().best_time(of.lead))
+        if (!problem().facts().has_forward(op)) continue;
+        if (!of.lead.valid() ||
+            problem().bounds().best_time(op) > problem().bounds().best_time(of.lead))
             of.lead = op;
     }
 }
@@ -201,7 +202,7 @@ plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std:
     }
     for (std::size_t i = 0; i < decisions_.of_op.size(); ++i) {
         if (decisions_.of_op[i] >= 0) continue;
-        const int device = problem().allowed_devices(OpId(i)).front();
+        const int device = problem().constraints().allowed_devices(OpId(i)).front();
         strategy.ops[i].config = {.degrees = {}, .devices = DeviceSet::single(device)};
     }
     keep_parameters(iterations_[iteration], strategy);

@@ -18,7 +18,7 @@ namespace {
 bool decides(const SearchSpace& space, std::size_t group) {
     const auto members = space.groups().groups().members[group];
     return std::ranges::any_of(members, [&](OpId op) {
-        return space.problem().has_forward(op) || !space.partners(op).empty();
+        return space.problem().facts().has_forward(op) || !space.partners(op).empty();
     });
 }
 
@@ -39,11 +39,11 @@ void add(Decisions& decisions, std::size_t group, bool opens) {
 bool is_weighty(const SearchSpace& space, OpId op, double all) {
     constexpr double kMuch = 1e-3;
     const plan::Problem& problem = space.problem();
-    if (!problem.has_forward(op)) return false;
+    if (!problem.facts().has_forward(op)) return false;
     const std::vector<graph::TensorId>& inputs = problem.graph().op(op).inputs;
     return std::ranges::any_of(inputs, [&](graph::TensorId t) {
         if (!t.valid() || !space.is_parameter(problem.graph().tensor(t).producer)) return false;
-        return static_cast<double>(problem.tensor_bytes(t).raw()) >= kMuch * all;
+        return static_cast<double>(problem.facts().tensor_bytes(t).raw()) >= kMuch * all;
     });
 }
 
@@ -54,7 +54,7 @@ std::vector<OpId> lone_ops(const SearchSpace& space, std::size_t group, double a
     const OpId leader = space.leader(members.front());
     const bool tied =
         std::ranges::any_of(members, [&](OpId op) { return !space.partners(op).empty(); });
-    if (tied || space.problem().constraints().whole_ops) return lone;
+    if (tied || space.problem().constraints().whole_ops()) return lone;
     for (const OpId op : members) {
         if (op != leader && is_weighty(space, op, all)) lone.push_back(op);
     }
@@ -65,7 +65,7 @@ double trained_bytes(const SearchSpace& space) {
     double sum = 0;
     for (const OpId op : space.parameters()) {
         const graph::TensorId t = space.problem().graph().op(op).outputs[0];
-        sum += static_cast<double>(space.problem().tensor_bytes(t).raw());
+        sum += static_cast<double>(space.problem().facts().tensor_bytes(t).raw());
     }
     return sum;
 }
@@ -115,7 +115,7 @@ std::int32_t decision_of(SearchSpace& space, const Decisions& decisions, OpId op
         return lone >= 0 ? lone
                          : decisions.of_group[static_cast<std::size_t>(groups.of[id.index()])];
     };
-    if (space.problem().has_forward(op) || !space.partners(op).empty()) return of(op);
+    if (space.problem().facts().has_forward(op) || !space.partners(op).empty()) return of(op);
     const auto reader = space.propagation().leading_end(op);
     if (reader) {
         const search::End& end = space.propagation().end(*reader);

@@ -63,7 +63,7 @@ void OptionConfigs::split_ends(std::size_t decision, MicroBatchesId micro_batche
     const plan::Problem& problem = space_.problem();
     const auto here = static_cast<std::int32_t>(decision);
     for (const OpId op : decisions_.ops[decision]) {
-        if (decisions_.of_op[op.index()] != here || !problem.has_forward(op)) continue;
+        if (decisions_.of_op[op.index()] != here || !problem.facts().has_forward(op)) continue;
         for (const auto& ends : {propagation.sources(op), propagation.outputs(op)}) {
             for (const search::EndId id : ends) {
                 const OpId to = propagation.end(id).to;

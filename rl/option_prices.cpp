@@ -18,7 +18,7 @@ namespace {
 double amount(const plan::Problem& problem, TensorId t) {
     const auto& given = problem.graph().op(problem.graph().tensor(t).producer).given;
     const std::int64_t amount =
-        given ? given->communication_time.raw() : problem.tensor_bytes(t).raw();
+        given ? given->communication_time.raw() : problem.facts().tensor_bytes(t).raw();
     return static_cast<double>(std::max<std::int64_t>(1, amount));
 }
 
@@ -41,12 +41,12 @@ OptionPrices::OptionPrices(ActionSpace& space)
             if (space.decisions().of_group[group] != static_cast<std::int32_t>(d)) continue;
             double saved = static_cast<double>(groups.bytes(group).raw());
             for (const OpId op : groups.groups().members[group]) {
-                saved -= static_cast<double>(problem_.persistent_bytes(op).raw());
+                saved -= static_cast<double>(problem_.facts().persistent_bytes(op).raw());
             }
             of.saved += std::max(0.0, saved);
         }
         for (const OpId op : space.ops(d)) {
-            of.kept += static_cast<double>(problem_.persistent_bytes(op).raw());
+            of.kept += static_cast<double>(problem_.facts().persistent_bytes(op).raw());
         }
         bool first = true;
         for (std::size_t o = 0; o < of.prices.size(); ++o) {
@@ -72,7 +72,7 @@ void OptionPrices::find_edges() {
             const graph::Op& node = problem_.graph().op(op);
             for (std::size_t i = 0; i < node.inputs.size(); ++i) {
                 const TensorId t = node.inputs[i];
-                if (!t.valid() || problem_.is_resident(t)) continue;
+                if (!t.valid() || problem_.facts().is_resident(t)) continue;
                 const OpId from = problem_.graph().tensor(t).producer;
                 const std::int32_t producer = decisions.of_op[from.index()];
                 if (producer < 0 || producer >= static_cast<std::int32_t>(d)) continue;
@@ -104,7 +104,7 @@ void OptionPrices::find_price(std::size_t decision, std::size_t option) {
 OptionPrice OptionPrices::price_whole(std::size_t decision, int device) const {
     OptionPrice price;
     Time compute;
-    for (const OpId op : space_.ops(decision)) compute += problem_.total_time(op, device);
+    for (const OpId op : space_.ops(decision)) compute += problem_.prices().total_time(op, device);
     price.compute = to_seconds(compute);
     price.bytes = of_[decision].kept + of_[decision].saved;
     return price;
@@ -125,7 +125,7 @@ OptionPrice OptionPrices::price_split(std::size_t decision, std::size_t option) 
         for (const plan::FactorDegree& axis : lists.degrees(op, config.degrees)) {
             if (axis.factor != "*") parts *= axis.degree;
         }
-        price.bytes += static_cast<double>(problem_.persistent_bytes(op).raw()) / parts;
+        price.bytes += static_cast<double>(problem_.facts().persistent_bytes(op).raw()) / parts;
     }
     return price;
 }
@@ -203,15 +203,16 @@ double OptionPrices::copy(const DecisionEdge& edge, const Block& from, const Blo
     if (source == target) source = from.devices.back();
     if (source == target) return 0;
     if (plan::has_given_costs(problem_)) {
-        return to_seconds(problem_.copy_time(edge.tensor, source, target));
+        return to_seconds(problem_.transfers().copy_time(edge.tensor, source, target));
     }
     const int share = std::min(from.size(), to.size());
-    const Bytes bytes{std::max<std::int64_t>(1, problem_.tensor_bytes(edge.tensor).raw() / share)};
-    const int ways = problem_.has_gradient(edge.tensor) ? 2 : 1;
+    const Bytes bytes{
+        std::max<std::int64_t>(1, problem_.facts().tensor_bytes(edge.tensor).raw() / share)};
+    const int ways = problem_.facts().has_gradient(edge.tensor) ? 2 : 1;
     // A parameter is fetched once for all that read it; an even share counts here.
     const std::size_t uses =
         prices_->is_trained(edge.tensor) ? problem_.graph().uses(edge.tensor).size() : 1;
-    return ways * to_seconds(problem_.copy_time(edge.tensor, bytes, source, target)) /
+    return ways * to_seconds(problem_.transfers().copy_time(edge.tensor, bytes, source, target)) /
            static_cast<double>(uses);
 }
 

@@ -69,7 +69,7 @@ void RlSearch::open(Engine& engine) {
     const plan::Problem& problem = engine.problem();
     double capacity = 0;
     for (int d = 0; d < problem.device_count(); ++d) {
-        capacity += static_cast<double>(problem.memory_capacity(d).raw());
+        capacity += static_cast<double>(problem.constraints().memory_capacity(d).raw());
     }
     capacity_ = std::max(1.0, capacity);
     scale_ = static_cast<double>(engine.lower_bound().raw());

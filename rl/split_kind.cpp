@@ -13,7 +13,7 @@ using plan::Problem;
 namespace {
 
 bool reads_parameter_along(const Problem& problem, OpId op, int factor) {
-    const graph::OpRule& rule = problem.rule(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
     const std::vector<graph::TensorId>& inputs = problem.graph().op(op).inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (!inputs[i].valid()) continue;
@@ -31,11 +31,11 @@ bool reads_parameter_along(const Problem& problem, OpId op, int factor) {
 AxisClass class_of(const Problem& problem, OpId op, std::string_view factor) {
     if (factor == "*") return AxisClass::replica;
     const std::string_view name = factor.substr(0, factor.find('/'));  // "n/3": in blocks
-    const std::vector<graph::Factor>& factors = problem.rule(op).factors;
+    const std::vector<graph::Factor>& factors = problem.facts().rule(op).factors;
     const auto at = std::ranges::find(factors, name, &graph::Factor::name);
     if (at == factors.end()) return AxisClass::reduction;  // "+"
     const auto f = static_cast<std::size_t>(at - factors.begin());
-    if (problem.batch_digits(op)[f].extent > 0) return AxisClass::sample;
+    if (problem.facts().batch_digits(op)[f].extent > 0) return AxisClass::sample;
     if (at->reduction) return AxisClass::reduction;
     return reads_parameter_along(problem, op, static_cast<int>(f)) ? AxisClass::parameter
                                                                    : AxisClass::attribute;

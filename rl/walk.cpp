@@ -29,7 +29,7 @@ bool overlap(const Block& a, const Block& b) {
 Walk::Walk(ActionSpace& space, OptionPrices& prices) : space_(space), prices_(prices) {
     const auto devices = static_cast<std::size_t>(space.problem().device_count());
     for (std::size_t d = 0; d < devices; ++d) {
-        const Bytes capacity = space.problem().memory_capacity(static_cast<int>(d));
+        const Bytes capacity = space.problem().constraints().memory_capacity(static_cast<int>(d));
         capacity_.push_back(static_cast<double>(std::max<std::int64_t>(1, capacity.raw())));
     }
     for (const Block& a : space.blocks()) {

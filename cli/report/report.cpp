@@ -40,14 +40,14 @@ bool is_shown(const graph::Op& op) {
 std::string devices(const ReportInput& input) {
     std::vector<std::int64_t> ops(static_cast<std::size_t>(input.problem.device_count()), 0);
     for (std::size_t i = 0; i < input.problem.graph().op_count(); ++i) {
-        if (!input.problem.has_forward(OpId(i))) continue;
+        if (!input.problem.facts().has_forward(OpId(i))) continue;
         const plan::DeviceSet& of = input.strategy.config(OpId(i)).devices;
         for (int part = 0; part < of.size(); ++part) ++ops[static_cast<std::size_t>(of[part])];
     }
     std::size_t d = 0;
     return json_array(input.problem.machine().devices(), [&](const cost::Device& device) {
         const plan::DeviceUse& use = input.evaluation.devices[d];
-        const Bytes capacity = input.problem.memory_capacity(static_cast<int>(d));
+        const Bytes capacity = input.problem.constraints().memory_capacity(static_cast<int>(d));
         return fmt::format(R"({{"name":{},"busy":{},"peak":{},"capacity":{},"ops":{}}})",
                            json_quoted(device.name), use.busy.raw(), use.memory.raw(),
                            capacity.raw(), ops[d++]);
@@ -101,7 +101,7 @@ std::string ops(const ReportInput& input) {
         const plan::OpConfig& config = input.strategy.config(OpId(i));
         place.push_back(places.number_of(device_list(config.devices)));
         split.push_back(splits.number_of(json_quoted(degrees(config))));
-        time.push_back(input.problem.total_time(OpId(i), config.devices[0]).raw());
+        time.push_back(input.problem.prices().total_time(OpId(i), config.devices[0]).raw());
     }
     return fmt::format(
         R"({{"name":{},"type":{},"block":{},"compute":{},"shown":{},"place":[{}],"split":[{}],)"

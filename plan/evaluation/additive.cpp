@@ -42,14 +42,16 @@ void AdditivePrices::number_alike() {
 
 bool AdditivePrices::is_trained(TensorId t) const {
     const OpId producer = problem_.graph().tensor(t).producer;
-    return problem_.graph().op(producer).kind == OpKind::parameter && problem_.has_gradient(t);
+    return problem_.graph().op(producer).kind == OpKind::parameter &&
+           problem_.facts().has_gradient(t);
 }
 
 std::int64_t AdditivePrices::gradient_count(TensorId t) const {
-    if (!problem_.has_gradient(t)) return 0;
+    if (!problem_.facts().has_gradient(t)) return 0;
     const auto uses = problem_.graph().uses(t);
-    return std::count_if(uses.begin(), uses.end(),
-                         [&](const graph::Use& use) { return problem_.has_backward(use.op); });
+    return std::count_if(uses.begin(), uses.end(), [&](const graph::Use& use) {
+        return problem_.facts().has_backward(use.op);
+    });
 }
 
 std::size_t AdditivePrices::result_of(TensorId t) const {
@@ -71,7 +73,7 @@ Time AdditivePrices::addition(TensorId t, std::int32_t layout) const {
         const std::int64_t volume = cache_.regions()->volume(piece.region);
         if (volume < largest) continue;  // the same on devices of several classes
         largest = volume;
-        most = std::max(most, problem_.accumulate_price(t, volume, piece.device).time);
+        most = std::max(most, problem_.prices().accumulate_price(t, volume, piece.device).time);
     }
     return most;
 }
@@ -79,10 +81,10 @@ Time AdditivePrices::addition(TensorId t, std::int32_t layout) const {
 namespace {
 
 /// Of the slowest class among the devices.
-Time slowest(const Problem& problem, const OpLayouts& layouts, const std::vector<Time>& times) {
+Time slowest(const Prices& prices, const OpLayouts& layouts, const std::vector<Time>& times) {
     Time most;
     for (const std::int32_t device : layouts.devices) {
-        most = std::max(most, times[static_cast<std::size_t>(problem.device_class(device))]);
+        most = std::max(most, times[static_cast<std::size_t>(prices.device_class(device))]);
     }
     return most;
 }
@@ -93,10 +95,10 @@ Time AdditivePrices::op_time(OpId id, const OpLayouts& layouts) {
     const Op& op = problem_.graph().op(id);
     if (op.kind != OpKind::compute && op.kind != OpKind::output) return Time{0};
     Time time;
-    if (op.kind == OpKind::compute) time += slowest(problem_, layouts, layouts.forward);
-    if (problem_.has_backward(id)) {
-        time += slowest(problem_, layouts, layouts.backward);
-        const graph::OpRule& rule = problem_.rule(id);
+    if (op.kind == OpKind::compute) time += slowest(problem_.prices(), layouts, layouts.forward);
+    if (problem_.facts().has_backward(id)) {
+        time += slowest(problem_.prices(), layouts, layouts.backward);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId t = op.outputs[i];
             if (saves_result(rule, i)) {
@@ -108,28 +110,29 @@ Time AdditivePrices::op_time(OpId id, const OpLayouts& layouts) {
             }
         }
     }
-    return times(problem_.is_batched(id)) * time;
+    return times(problem_.facts().is_batched(id)) * time;
 }
 
 Time AdditivePrices::use_time(TensorId t, graph::Use use, const OpLayouts& home,
                               const OpLayouts& reader) {
-    if (problem_.is_resident(t)) return Time{0};
+    if (problem_.facts().is_resident(t)) return Time{0};
     const std::size_t result = result_of(t);
     Time time = time_of(t, Way::value, home.results[result], reader.operands[use.operand]);
     const OpKind kind = problem_.graph().op(problem_.graph().tensor(t).producer).kind;
-    if (kind == OpKind::compute && problem_.has_gradient(t) && problem_.has_backward(use.op)) {
+    if (kind == OpKind::compute && problem_.facts().has_gradient(t) &&
+        problem_.facts().has_backward(use.op)) {
         time += time_of(t, Way::gradient, reader.operand_gradients[use.operand],
                         home.result_gradients[result]);
     }
-    return times(problem_.is_batched(t)) * time;
+    return times(problem_.facts().is_batched(t)) * time;
 }
 
 Time AdditivePrices::parameter_use_time(TensorId t, graph::Use use, const OpLayouts& home,
                                         const OpLayouts& updated, bool refetch,
                                         const OpLayouts& reader) {
-    const std::int64_t fetches = refetch && problem_.has_backward(use.op) ? 2 : 1;
+    const std::int64_t fetches = refetch && problem_.facts().has_backward(use.op) ? 2 : 1;
     Time time = fetches * time_of(t, Way::value, home.results[0], reader.operands[use.operand]);
-    if (problem_.has_backward(use.op)) {
+    if (problem_.facts().has_backward(use.op)) {
         time +=
             time_of(t, Way::gradient, reader.operand_gradients[use.operand], updated.results[0]);
     }
@@ -141,7 +144,8 @@ Time AdditivePrices::update_time(TensorId t, const OpLayouts& home, const OpLayo
     Time time = time_of(t, Way::update, home.results[0], updated.results[0]);
     std::int64_t gradients = 0;
     for (const graph::Use& use : problem_.graph().uses(t)) {
-        if (problem_.has_backward(use.op)) gradients += times(problem_.is_batched(use.op));
+        if (problem_.facts().has_backward(use.op))
+            gradients += times(problem_.facts().is_batched(use.op));
     }
     if (gradients > 1) time += (gradients - 1) * addition(t, updated.results[0]);
     return time;

@@ -36,9 +36,9 @@ void connect(const graph::OpGraph& graph, CallCosts& costs) {
 void add_devices(const Problem& problem, CallCosts& costs) {
     for (int d = 0; d < problem.device_count(); ++d) {
         const bool accelerator = problem.machine().device(d).kind != cost::DeviceKind::cpu;
-        costs.device_class.push_back(problem.device_class(d));
+        costs.device_class.push_back(problem.prices().device_class(d));
         costs.is_accelerator.push_back(accelerator ? 1 : 0);
-        costs.capacity.push_back(accelerator ? problem.memory_capacity(d).raw()
+        costs.capacity.push_back(accelerator ? problem.constraints().memory_capacity(d).raw()
                                              : std::numeric_limits<std::int64_t>::max());
     }
 }
@@ -51,7 +51,7 @@ void add_op(const Problem& problem, OpId op, CallCosts& costs) {
     costs.times.resize(at + costs.classes);
     for (std::size_t d = 0; d < costs.devices; ++d) {
         costs.times[at + static_cast<std::size_t>(costs.device_class[d])] =
-            problem.forward_time(op, static_cast<int>(d)).raw();
+            problem.prices().forward_time(op, static_cast<int>(d)).raw();
     }
 }
 
@@ -70,7 +70,7 @@ void check_range(const CallCosts& costs) {
 CallCosts::CallCosts(const Problem& problem)
     : ops(problem.graph().op_count()),
       devices(static_cast<std::size_t>(problem.device_count())),
-      classes(static_cast<std::size_t>(problem.device_class_count())) {
+      classes(static_cast<std::size_t>(problem.prices().device_class_count())) {
     connect(problem.graph(), *this);
     add_devices(problem, *this);
     for (std::size_t i = 0; i < ops; ++i) add_op(problem, OpId(i), *this);

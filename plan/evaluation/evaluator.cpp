@@ -139,7 +139,7 @@ std::string why_infeasible(const Problem& problem, const Strategy& strategy,
     int over = 0;
     for (int d = 0; d < problem.device_count(); ++d) {
         const Bytes needed = evaluation.devices[static_cast<std::size_t>(d)].memory;
-        const Bytes capacity = problem.memory_capacity(d);
+        const Bytes capacity = problem.constraints().memory_capacity(d);
         if (needed <= capacity || ++over > kNamed) continue;
         text +=
             fmt::format("{}{} needs {} ({} bytes) and has {} ({} bytes)", text.empty() ? "" : "; ",
@@ -153,7 +153,7 @@ std::string why_infeasible(const Problem& problem, const Strategy& strategy,
 Bytes memory_overflow(const Problem& problem, const std::vector<DeviceUse>& devices) {
     Bytes overflow;
     for (std::size_t d = 0; d < devices.size(); ++d) {
-        const Bytes capacity = problem.memory_capacity(static_cast<int>(d));
+        const Bytes capacity = problem.constraints().memory_capacity(static_cast<int>(d));
         overflow += std::max(Bytes{0}, devices[d].memory - capacity);
     }
     return overflow;

@@ -43,7 +43,7 @@ Evaluation given_max_load(const Problem& problem, const Strategy& strategy) {
         const auto& given = problem.graph().op(op).given;
         if (!given) continue;
         const int home = strategy.device_of(op);
-        use(home).busy += problem.forward_time(op, home);
+        use(home).busy += problem.prices().forward_time(op, home);
         if (is_accelerator(home)) use(home).memory += given->memory;
         const std::vector<int> to = receivers(problem, strategy, op);
         if (!to.empty() && is_accelerator(home)) use(home).busy += given->communication_time;

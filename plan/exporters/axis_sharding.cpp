@@ -149,7 +149,7 @@ std::string find_fault(const Problem& problem, graph::OpId op, int micro_batches
                        const DimSplit& split, Cut cut) {
     // All micro-batches but the last are equal.
     for (const int micro_batch : std::set<int>{0, micro_batches - 1}) {
-        const Box base = micro_batch_box(problem, op, micro_batches, micro_batch);
+        const Box base = micro_batch_box(problem.facts(), op, micro_batches, micro_batch);
         std::string fault = split.find_fault(base, micro_batches == 1, cut);
         if (!fault.empty()) return fault;
     }
@@ -169,7 +169,7 @@ void sort_by_factor(std::vector<std::size_t>& cutting, const DimRule& dim,
 Sharding sharding_of(const Problem& problem, graph::OpId op, const OpConfig& config,
                      int micro_batches, Side side, std::size_t index, Cut cut) {
     assert(side == Side::operand || side == Side::result);
-    const OpRule& rule = problem.rule(op);
+    const OpRule& rule = problem.facts().rule(op);
     const graph::Op& node = problem.graph().op(op);
     const bool is_result = side == Side::result;
     const graph::TensorRule& tensor = is_result ? rule.results[index] : rule.operands[index];

@@ -41,9 +41,9 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.devices = std::move(evaluation.devices);
     plan.lower_bound = provenance.lower_bound;
     plan.costs_digest = problem.costs_digest();
-    plan.cost_sources = {problem.costs().name()};
+    plan.cost_sources = {problem.prices().costs().name()};
     if (!plan.collectives.empty()) {
-        plan.cost_sources.push_back("collectives: " + problem.collectives().name());
+        plan.cost_sources.push_back("collectives: " + problem.transfers().collectives().name());
     }
     plan.searcher = provenance.searcher;
     plan.scheduler = name_of(provenance.scheduler);

@@ -30,7 +30,7 @@ void check_costs(const Problem& problem, const Plan& plan, Findings& findings) {
     const std::size_t before = findings.size();
     check_digest("costs", plan.costs_digest, problem.costs_digest(), findings);
     const std::string named = plan.cost_sources.empty() ? "" : plan.cost_sources.front();
-    const std::string own = problem.costs().name();
+    const std::string own = problem.prices().costs().name();
     if (findings.size() == before || named == own) return;
     findings.back() += fmt::format(
         "; its costs come from '{}', these from '{}'. Give the same --profile as to the plan, or "
@@ -47,7 +47,7 @@ void check_choices(const Problem& problem, const Plan& plan, Findings& findings)
         findings.push_back(fmt::format("objective: the plan is for {}, not for {}",
                                        name_of(plan.objective), name_of(problem.objective())));
     }
-    if (!problem.allows(plan.policy)) {
+    if (!problem.batch().allows(plan.policy)) {
         findings.emplace_back("policy: the plan's differs from the problem's");
     }
 }
@@ -78,7 +78,7 @@ void check_memory(const Problem& problem, const std::vector<DeviceUse>& devices,
                   Findings& findings) {
     for (std::size_t d = 0; d < devices.size(); ++d) {
         const int device = static_cast<int>(d);
-        const Bytes capacity = problem.memory_capacity(device);
+        const Bytes capacity = problem.constraints().memory_capacity(device);
         if (devices[d].memory <= capacity) continue;
         findings.push_back(fmt::format("device '{}': needs {} bytes, has {} ({} too many)",
                                        problem.machine().device(device).name,

@@ -19,7 +19,7 @@ IncrementalEvaluator::IncrementalEvaluator(const Problem& problem, const Increme
       cache_(problem),
       whole_(make_evaluator(problem, Scheduler::rank)) {
     for (int d = 0; d < problem.device_count(); ++d) {
-        capacities_.push_back(problem.memory_capacity(d));
+        capacities_.push_back(problem.constraints().memory_capacity(d));
     }
 }
 

@@ -89,7 +89,8 @@ bool IncrementalLowering::exists(const PartBlock& block) const {
     if (rows().own(block.op, block.micro_batch) != block.micro_batch) return false;
     const OpKind kind = graph_.op(block.op).kind;
     if (block.pass == Pass::forward) return kind == OpKind::compute;
-    return (kind == OpKind::compute || kind == OpKind::output) && problem_.has_backward(block.op);
+    return (kind == OpKind::compute || kind == OpKind::output) &&
+           problem_.facts().has_backward(block.op);
 }
 
 int IncrementalLowering::parts_of(std::size_t block) const {
@@ -148,7 +149,7 @@ void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
         const bool forward = exists({op, m, Pass::forward});
         const bool backward = exists({op, m, Pass::backward});
         for (const std::int32_t device : layouts.devices) {
-            const auto c = static_cast<std::size_t>(problem_.device_class(device));
+            const auto c = static_cast<std::size_t>(problem_.prices().device_class(device));
             const auto row = static_cast<std::size_t>(compute_row(device));
             if (forward) add_load(row, sign * layouts.forward[c].raw());
             if (backward) add_load(row, sign * layouts.backward[c].raw());

@@ -76,7 +76,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
-        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
+        const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         for (const EventId& find : finds_[block]) {
             const TensorTasks& tasks = *tensors_[find.row].tasks;
             const TensorStep& step = tasks.steps[find.event];
@@ -101,7 +101,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
 
 std::uint64_t IncrementalLowering::key_of_part(const PartBlock& block, int part) const {
     // What is the same in all micro-batches goes backward after the last.
-    const bool last = block.pass == Pass::backward && !problem_.is_batched(block.op);
+    const bool last = block.pass == Pass::backward && !problem_.facts().is_batched(block.op);
     const int m = last ? rows().micro_batches() - 1 : block.micro_batch;
     return keys_.of_part(problem_.priority(block.op, block.pass), m, part);
 }

@@ -38,7 +38,7 @@ void IncrementalMemory::number_rows() {
     const MicroBatchRows& rows = lowering_.layouts().rows();
     for (std::size_t i = graph.op_count(); i-- > 0;) {
         const Op& op = graph.op(OpId(i));
-        const bool views = op.kind == OpKind::compute && problem_.rule(OpId(i)).alias &&
+        const bool views = op.kind == OpKind::compute && problem_.facts().rule(OpId(i)).alias &&
                            !op.inputs.empty() && op.inputs[0].valid();
         for (int m = 0; m < rows.micro_batches() && rows.runs_in(OpId(i), m); ++m) {
             for (const TensorId t : op.outputs) {

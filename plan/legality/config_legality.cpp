@@ -24,14 +24,14 @@ using Fault = std::optional<std::string>;
 
 bool holds_classes(const Problem& problem, OpId op, int factor) {
     const bool is_loss =
-        problem.graph().op(op).kind == graph::OpKind::output && problem.has_backward(op);
+        problem.graph().op(op).kind == graph::OpKind::output && problem.facts().has_backward(op);
     if (!is_loss || problem.policy().loss != LossKind::cross_entropy) return false;
-    const std::vector<int>& last = problem.rule(op).operands[0].dims.back().factors;
+    const std::vector<int>& last = problem.facts().rule(op).operands[0].dims.back().factors;
     return std::find(last.begin(), last.end(), factor) != last.end();
 }
 
 Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& degree) {
-    const graph::OpRule& rule = problem.rule(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
     const std::optional<Axis> axis = axis_of(rule, degree);
     if (degree.degree < 2)
         return fmt::format("factor '{}': degree {} is below 2", degree.factor, degree.degree);
@@ -49,7 +49,7 @@ Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& deg
                                ? "the cross-entropy loss needs all classes of a row together"
                                : "cannot be split");
     }
-    if (!problem.may_split(op, static_cast<std::size_t>(axis->factor))) {
+    if (!problem.constraints().may_split(op, static_cast<std::size_t>(axis->factor))) {
         return fmt::format("factor '{}': stays whole here (--dims)", degree.factor);
     }
     return std::nullopt;
@@ -122,7 +122,7 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
                            config.devices.size());
     }
     std::vector<int> devices;
-    const std::vector<int>& allowed = problem.allowed_devices(op);
+    const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
     for (int part = 0; part < config.devices.size(); ++part) {
         const int device = config.devices[part];
         if (device < 0 || device >= problem.device_count()) {
@@ -141,24 +141,24 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
 
 /// A summand axis takes a partial tensor as it is: the producer must have left it so, in as many
 /// summands on the same devices.
-Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId id) {
-    const graph::Op& op = problem.graph().op(id);
+Fault find_summand_fault(const GraphFacts& facts, const Strategy& strategy, OpId id) {
+    const graph::Op& op = facts.graph().op(id);
     const OpConfig& config = strategy.config(id);
     const bool any = std::any_of(config.degrees.begin(), config.degrees.end(),
                                  [](const FactorDegree& d) { return d.factor.starts_with('+'); });
     if (!any) return std::nullopt;
     RegionTable regions;
     const auto box = [&](OpId of) {
-        return micro_batch_box(problem, of, strategy.policy.micro_batches, 0);
+        return micro_batch_box(facts, of, strategy.policy.micro_batches, 0);
     };
-    const Parts parts(problem.rule(id), config, box(id));
+    const Parts parts(facts.rule(id), config, box(id));
     const auto wanted_of = [&](std::size_t i) {
-        return layout_of(problem.rule(id), parts, config.devices, Side::operand, i,
-                         problem.graph().tensor(op.inputs[i]).shape, regions);
+        return layout_of(facts.rule(id), parts, config.devices, Side::operand, i,
+                         facts.graph().tensor(op.inputs[i]).shape, regions);
     };
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.inputs[i].valid()) continue;
-        const graph::Tensor& tensor = problem.graph().tensor(op.inputs[i]);
+        const graph::Tensor& tensor = facts.graph().tensor(op.inputs[i]);
         const Layout wanted = wanted_of(i);
         if (!wanted.is_partial()) continue;
         // A task finds its operands by their tensor: one tensor cannot be both.
@@ -168,12 +168,12 @@ Fault find_summand_fault(const Problem& problem, const Strategy& strategy, OpId 
                                tensor.name, j);
         }
         const OpId by = tensor.producer;
-        const graph::Op& producer = problem.graph().op(by);
+        const graph::Op& producer = facts.graph().op(by);
         const auto result =
             std::find(producer.outputs.begin(), producer.outputs.end(), op.inputs[i]) -
             producer.outputs.begin();
         const Layout given =
-            layout_of(problem.rule(by), Parts(problem.rule(by), strategy.config(by), box(by)),
+            layout_of(facts.rule(by), Parts(facts.rule(by), strategy.config(by), box(by)),
                       strategy.config(by).devices, Side::result, static_cast<std::size_t>(result),
                       tensor.shape, regions);
         if (given.is_partial() && given.combine != graph::Combine::sum) {
@@ -194,7 +194,7 @@ std::string named(const Problem& problem, OpId op, const std::string& fault) {
 }
 
 Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
-    for (const auto& group : problem.constraints().together) {
+    for (const auto& group : problem.constraints().together()) {
         for (const OpId op : group) {
             if (strategy.config(op).devices == strategy.config(group.front()).devices) continue;
             return fmt::format("ops '{}' and '{}' must share their devices",
@@ -207,9 +207,10 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 }  // namespace
 
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
-    const graph::OpRule& rule = problem.rule(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
     if (!config.degrees.empty()) {
-        if (problem.constraints().whole_ops) return "is split, but ops stay whole here (--dims O)";
+        if (problem.constraints().whole_ops())
+            return "is split, but ops stay whole here (--dims O)";
         if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
     }
     for (const FactorDegree& degree : config.degrees) {
@@ -219,7 +220,7 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
     if (Fault fault = find_mixed_combination(rule, config)) return fault;
     // All micro-batches are as large as the first, but for the last.
     for (const int m : {0, micro_batches - 1}) {
-        const graph::Box base = micro_batch_box(problem, op, micro_batches, m);
+        const graph::Box base = micro_batch_box(problem.facts(), op, micro_batches, m);
         if (Fault fault = find_empty_part(rule, config, base)) return fault;
     }
     return std::nullopt;
@@ -227,7 +228,7 @@ Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int mi
 
 Fault find_fault(const Problem& problem, const Strategy& strategy) {
     const int micro_batches = strategy.policy.micro_batches;
-    if (Fault fault = find_batch_fault(problem, micro_batches)) return fault;
+    if (Fault fault = find_batch_fault(problem.facts(), micro_batches)) return fault;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         if (Fault fault = find_fault(problem, op, strategy.config(op), micro_batches)) {
@@ -240,7 +241,7 @@ Fault find_fault(const Problem& problem, const Strategy& strategy) {
         }
     }
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        if (Fault fault = find_summand_fault(problem, strategy, OpId(i))) {
+        if (Fault fault = find_summand_fault(problem.facts(), strategy, OpId(i))) {
             return named(problem, OpId(i), *fault);
         }
     }

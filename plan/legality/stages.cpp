@@ -17,7 +17,7 @@ using graph::OpKind;
 
 bool is_staged(const Problem& problem, OpId op) {
     const OpKind kind = problem.graph().op(op).kind;
-    return problem.is_batched(op) && (kind == OpKind::compute || kind == OpKind::output);
+    return problem.facts().is_batched(op) && (kind == OpKind::compute || kind == OpKind::output);
 }
 
 namespace {

@@ -85,7 +85,7 @@ Bytes exchanged(std::span<const FusibleCollective> around, const FusedCollective
 }
 
 /// nullopt: they cannot be fused.
-std::optional<FusedCollective> fuse(const Problem& problem,
+std::optional<FusedCollective> fuse(const TransferPrices& transfers,
                                     std::span<const FusibleCollective> around,
                                     const FusionSignature& signature,
                                     std::vector<std::size_t> members) {
@@ -97,7 +97,7 @@ std::optional<FusedCollective> fuse(const Problem& problem,
         fused.kind = signature.kind;
         for (const std::size_t i : fused.members) fused.bytes += around[i].task->bytes;
     }
-    fused.price = problem.collective_price(
+    fused.price = transfers.collective_price(
         {.kind = fused.kind, .devices = fused.devices, .bytes = fused.bytes});
     return fused;
 }
@@ -134,7 +134,7 @@ std::vector<FusedCollective> find_fused(const Problem& problem,
         std::vector<std::size_t> members;
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
-            auto fused = fuse(problem, around, order[begin].first, std::move(members));
+            auto fused = fuse(problem.transfers(), around, order[begin].first, std::move(members));
             const bool wanted = fused && (planned != nullptr ? is_planned(around, *fused, *planned)
                                                              : is_cheaper(around, *fused));
             if (wanted) found.push_back(std::move(*fused));

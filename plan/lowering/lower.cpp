@@ -24,7 +24,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       graph_(problem.graph()),
       strategy_(strategy),
       planned_(planned),
-      rows_(problem, strategy.policy.micro_batches),
+      rows_(problem.facts(), strategy.policy.micro_batches),
       block_order_(problem, strategy),
       layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
@@ -59,7 +59,7 @@ void Lowering::lower(const ScriptStep& step) {
     if (step.has_parts)
         add_parts({step.op, rows_.own(step.op, step.micro_batch), step.pass}, found);
     const Op& op = graph_.op(step.op);
-    const bool views = step.pass == Pass::forward && problem_.rule(step.op).alias &&
+    const bool views = step.pass == Pass::forward && problem_.facts().rule(step.op).alias &&
                        !op.inputs.empty() && op.inputs[0].valid();
     for (const EventId event : script.after_parts(step)) {
         const Found after = lower(event);
@@ -96,12 +96,12 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     std::vector<TaskId> tasks;
     for (int part = 0; part < layouts.parts; ++part) {
         const int device = layouts.devices[static_cast<std::size_t>(part)];
-        const auto device_class = static_cast<std::size_t>(problem_.device_class(device));
+        const auto device_class = static_cast<std::size_t>(problem_.prices().device_class(device));
         const auto& sources = backward ? layouts.backward_sources : layouts.forward_sources;
         const TaskId task = build_.add_task(
             {.kind = kind,
-             .source =
-                 sources.empty() ? problem_.cost_source(block.op, device) : sources[device_class],
+             .source = sources.empty() ? problem_.prices().cost_source(block.op, device)
+                                       : sources[device_class],
              .op = block.op,
              .tensor = {},
              .device = device,

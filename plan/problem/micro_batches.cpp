@@ -33,10 +33,10 @@ Positions positions_of(const BatchDigit& digit, Range steps, std::int64_t extent
 }
 
 /// Does every operand and result that differs between micro-batches carry the batch?
-bool keeps_samples_apart(const Problem& problem, OpId id, std::int64_t extent) {
-    const graph::Op& op = problem.graph().op(id);
-    const graph::OpRule& rule = problem.rule(id);
-    const std::vector<BatchDigit>& digits = problem.batch_digits(id);
+bool keeps_samples_apart(const GraphFacts& facts, OpId id, std::int64_t extent) {
+    const graph::Op& op = facts.graph().op(id);
+    const graph::OpRule& rule = facts.rule(id);
+    const std::vector<BatchDigit>& digits = facts.batch_digits(id);
     const auto carries = [&](const graph::TensorRule& tensor) {
         for (const graph::DimRule& dim : tensor.dims) {
             for (const int f : dim.factors) {
@@ -53,7 +53,7 @@ bool keeps_samples_apart(const Problem& problem, OpId id, std::int64_t extent) {
         if (digit.extent != 0 && digit.extent != extent) return false;
     }
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid() || !problem.is_batched(op.inputs[i])) continue;
+        if (!op.inputs[i].valid() || !facts.is_batched(op.inputs[i])) continue;
         if (!carries(rule.operands[i])) return false;
     }
     for (const graph::TensorRule& result : rule.results) {
@@ -64,24 +64,24 @@ bool keeps_samples_apart(const Problem& problem, OpId id, std::int64_t extent) {
 
 }  // namespace
 
-Box micro_batch_box(const Problem& problem, OpId op, int micro_batches, int index) {
-    Box box = graph::whole_box(problem.rule(op));
-    if (micro_batches == 1 || !problem.is_batched(op)) return box;
-    const std::vector<BatchDigit>& digits = problem.batch_digits(op);
+Box micro_batch_box(const GraphFacts& facts, OpId op, int micro_batches, int index) {
+    Box box = graph::whole_box(facts.rule(op));
+    if (micro_batches == 1 || !facts.is_batched(op)) return box;
+    const std::vector<BatchDigit>& digits = facts.batch_digits(op);
     for (std::size_t f = 0; f < box.size(); ++f) {
         if (digits[f].extent == 0) continue;
         const Positions steps =
             part_of(graph::all_positions(digits[f].extent), micro_batches, index);
         const Range range = steps.empty() ? Range{} : steps.front();
-        box[f] = positions_of(digits[f], range, problem.rule(op).factors[f].extent);
+        box[f] = positions_of(digits[f], range, facts.rule(op).factors[f].extent);
     }
     return box;
 }
 
-std::int64_t batch_extent(const Problem& problem) {
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        if (!problem.is_batched(OpId(i))) continue;
-        for (const BatchDigit& digit : problem.batch_digits(OpId(i))) {
+std::int64_t batch_extent(const GraphFacts& facts) {
+    for (std::size_t i = 0; i < facts.graph().op_count(); ++i) {
+        if (!facts.is_batched(OpId(i))) continue;
+        for (const BatchDigit& digit : facts.batch_digits(OpId(i))) {
             if (digit.extent > 0) return digit.extent;
         }
     }
@@ -92,11 +92,11 @@ namespace {
 
 /// What lowering can number: all that ops do with a tensor, in both directions and all
 /// micro-batches.
-std::optional<std::string> find_use_fault(const Problem& problem, int micro_batches) {
-    const graph::OpGraph& graph = problem.graph();
+std::optional<std::string> find_use_fault(const GraphFacts& facts, int micro_batches) {
+    const graph::OpGraph& graph = facts.graph();
     std::vector<std::int64_t> blocks(graph.tensor_count(), 0);
     const auto add = [&](TensorId t, OpId user) {
-        const bool many = problem.is_batched(user) && !problem.is_batched(t);
+        const bool many = facts.is_batched(user) && !facts.is_batched(t);
         blocks[t.index()] += many ? micro_batches : 1;
     };
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
@@ -116,18 +116,18 @@ std::optional<std::string> find_use_fault(const Problem& problem, int micro_batc
 
 }  // namespace
 
-std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches) {
-    if (auto fault = find_use_fault(problem, micro_batches)) return fault;
+std::optional<std::string> find_batch_fault(const GraphFacts& facts, int micro_batches) {
+    if (auto fault = find_use_fault(facts, micro_batches)) return fault;
     if (micro_batches == 1) return std::nullopt;
-    const std::int64_t extent = batch_extent(problem);
+    const std::int64_t extent = batch_extent(facts);
     if (extent == 0) return "nothing in it depends on a batch";
     if (!graph::is_legal_degree(extent, micro_batches)) {
         return fmt::format("a batch of {} cannot be cut into {} micro-batches without an empty one",
                            extent, micro_batches);
     }
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        if (!problem.is_batched(OpId(i)) || keeps_samples_apart(problem, OpId(i), extent)) continue;
-        const graph::Op& op = problem.graph().ops()[i];
+    for (std::size_t i = 0; i < facts.graph().op_count(); ++i) {
+        if (!facts.is_batched(OpId(i)) || keeps_samples_apart(facts, OpId(i), extent)) continue;
+        const graph::Op& op = facts.graph().ops()[i];
         return fmt::format(
             "op '{}' ({}) mixes samples of the batch, so micro-batches cannot pass "
             "it one by one",

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "graph/operators/part.h"
-#include "plan/problem/problem.h"
+#include "plan/problem/graph_facts.h"
 
 namespace partita::plan {
 
@@ -21,13 +21,13 @@ inline constexpr int kMostParts = 1 << 14;
 inline constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) / kMostParts - 1;
 
 /// The positions of every factor that the op covers in one of `micro_batches`.
-graph::Box micro_batch_box(const Problem& problem, graph::OpId op, int micro_batches, int index);
+graph::Box micro_batch_box(const GraphFacts& facts, graph::OpId op, int micro_batches, int index);
 
 /// Samples of the batch that all batched ops share; 0: nothing is batched.
-std::int64_t batch_extent(const Problem& problem);
+std::int64_t batch_extent(const GraphFacts& facts);
 
 /// Why the batch cannot be cut into that many parts: too small, or an op that mixes samples. One
 /// sentence that names the op.
-std::optional<std::string> find_batch_fault(const Problem& problem, int micro_batches);
+std::optional<std::string> find_batch_fault(const GraphFacts& facts, int micro_batches);
 
 }  // namespace partita::plan

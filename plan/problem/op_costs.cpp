@@ -301,15 +301,15 @@ cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
 cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
     const Tensor& tensor = graph_.tensor(op.inputs[0]);
     // A sum's gradient is a constant; the others read the output and its target.
-    const std::int64_t passes = policy_.loss == LossKind::sum ? 1 : 3;
-    const std::int64_t flops = policy_.loss == LossKind::cross_entropy ? 6 : 2;
+    const std::int64_t passes = loss_ == LossKind::sum ? 1 : 3;
+    const std::int64_t flops = loss_ == LossKind::cross_entropy ? 6 : 2;
     return {.type = "Loss",
             .phase = cost::Phase::backward,
             .flops = flops * Flops(elements),
             .bytes = passes * bytes_of(tensor, elements),
             .dtype = tensor.dtype,
             .elements = elements,
-            .variant = name_of(policy_.loss)};
+            .variant = name_of(loss_)};
 }
 
 int cores_beside(const cost::Device& device, int parts) {
@@ -381,7 +381,7 @@ cost::Work OpWorks::update(OpId id) const {
 cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
     const Tensor& parameter = graph_.tensor(graph_.op(id).outputs[0]);
     std::int64_t flops = 0;
-    switch (policy_.optimizer) {
+    switch (optimizer_) {
     case Optimizer::sgd: flops = 2; break;
     case Optimizer::momentum: flops = 4; break;
     case Optimizer::adam: flops = 12; break;
@@ -390,10 +390,10 @@ cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
             .phase = cost::Phase::update,
             .flops = flops * Flops(elements),
             .bytes = 3 * bytes_of(parameter, elements) +
-                     2 * optimizer_state_bytes(parameter, elements, policy_.optimizer),
+                     2 * optimizer_state_bytes(parameter, elements, optimizer_),
             .dtype = parameter.dtype,
             .elements = elements,
-            .variant = name_of(policy_.optimizer)};
+            .variant = name_of(optimizer_)};
 }
 
 }  // namespace partita::plan

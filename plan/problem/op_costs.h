@@ -78,10 +78,15 @@ Flops flops_of(const graph::OpRule& rule, const graph::Box& box);
 
 class OpWorks {
 public:
-    /// References must outlive the object. `gradient` is per TensorId.
+    /// Graph, rules and gradients must outlive the object, and may be completed after it is made.
+    /// `gradient` is per TensorId. Of the policy only loss and optimizer count.
     OpWorks(const graph::OpGraph& graph, const std::vector<graph::OpRule>& rules,
             const std::vector<char>& gradient, const Policy& policy)
-        : graph_(graph), rules_(rules), gradient_(gradient), policy_(policy) {}
+        : graph_(graph),
+          rules_(rules),
+          gradient_(gradient),
+          loss_(policy.loss),
+          optimizer_(policy.optimizer) {}
 
     [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
@@ -109,7 +114,8 @@ private:
     const graph::OpGraph& graph_;
     const std::vector<graph::OpRule>& rules_;
     const std::vector<char>& gradient_;
-    const Policy& policy_;
+    LossKind loss_;
+    Optimizer optimizer_;
 };
 
 }  // namespace partita::plan

@@ -5,7 +5,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "plan/problem/problem.h"
+#include "base/units.h"
+#include "plan/strategy/pass.h"
 
 namespace partita::plan {
 
@@ -16,32 +17,33 @@ using graph::TensorId;
 
 namespace {
 
-/// A parameter's gradient has to be sent before it is updated.
-Time update_path(const Problem& problem, OpId id, int device) {
-    const TensorId t = problem.graph().op(id).outputs[0];
-    const Time sent = problem.device_count() > 1 ? problem.copy_time(t, 0, 1) : Time{0};
-    return problem.update_time(id, device) + sent;
+/// What it takes to send a parameter's gradient, as must be before the update.
+Time sending_time(const Prices& prices, const TransferPrices& transfers, TensorId parameter) {
+    if (prices.machine().device_count() == 1) return Time{0};
+    return transfers.copy_time(parameter, 0, 1);
 }
 
 /// By pass_row().
-std::vector<Time> paths_to_end(const Problem& problem) {
-    const graph::OpGraph& graph = problem.graph();
+std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& constraints,
+                               const Prices& prices, const TransferPrices& transfers) {
+    const graph::OpGraph& graph = facts.graph();
     std::vector<Time> path(kPasses * graph.op_count());
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.op(OpId(i));
-        const int device = problem.allowed_devices(OpId(i))[0];
+        const int device = constraints.allowed_devices(OpId(i))[0];
         if (op.kind == OpKind::parameter) {
-            path[pass_row(i, Pass::backward)] = update_path(problem, OpId(i), device);
+            path[pass_row(i, Pass::backward)] = prices.update_time(OpId(i), device) +
+                                                sending_time(prices, transfers, op.outputs[0]);
             continue;
         }
-        if (!problem.has_backward(OpId(i))) continue;
+        if (!facts.has_backward(OpId(i))) continue;
         Time longest;
         for (const TensorId t : op.inputs) {
-            if (!t.valid() || !problem.has_gradient(t)) continue;
+            if (!t.valid() || !facts.has_gradient(t)) continue;
             longest =
                 std::max(longest, path[pass_row(graph.tensor(t).producer.index(), Pass::backward)]);
         }
-        path[pass_row(i, Pass::backward)] = problem.backward_time(OpId(i), device) + longest;
+        path[pass_row(i, Pass::backward)] = prices.backward_time(OpId(i), device) + longest;
     }
     for (std::size_t i = graph.op_count(); i-- > 0;) {
         Time longest = path[pass_row(i, Pass::backward)];
@@ -50,16 +52,17 @@ std::vector<Time> paths_to_end(const Problem& problem) {
                 longest = std::max(longest, path[pass_row(use.op.index(), Pass::forward)]);
             }
         }
-        const int device = problem.allowed_devices(OpId(i))[0];
-        path[pass_row(i, Pass::forward)] = problem.forward_time(OpId(i), device) + longest;
+        const int device = constraints.allowed_devices(OpId(i))[0];
+        path[pass_row(i, Pass::forward)] = prices.forward_time(OpId(i), device) + longest;
     }
     return path;
 }
 
 }  // namespace
 
-std::vector<std::int32_t> op_priorities(const Problem& problem) {
-    const std::vector<Time> path = paths_to_end(problem);
+std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstraints& constraints,
+                                        const Prices& prices, const TransferPrices& transfers) {
+    const std::vector<Time> path = paths_to_end(facts, constraints, prices, transfers);
     std::vector<std::size_t> order(path.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto key = [&](std::size_t i) {

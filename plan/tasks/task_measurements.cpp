@@ -42,14 +42,15 @@ cost::DeviceKey TaskMeasurements::device(TaskId task, int threads) const {
 }
 
 cost::MeasuredWork TaskMeasurements::part(const Task& task, cost::Measurement time) const {
-    const graph::OpRule& rule = problem_.rule(task.op);
+    const graph::OpRule& rule = problem_.facts().rule(task.op);
     const OpConfig& config = strategy_.config(task.op);
-    const int micro_batches = problem_.is_batched(task.op) ? strategy_.policy.micro_batches : 1;
+    const int micro_batches =
+        problem_.facts().is_batched(task.op) ? strategy_.policy.micro_batches : 1;
     const Parts parts(rule, config,
-                      micro_batch_box(problem_, task.op, micro_batches,
+                      micro_batch_box(problem_.facts(), task.op, micro_batches,
                                       std::max(task.micro_batch, std::int32_t{0})));
     const graph::Box box = parts.box(std::max(task.part, std::int32_t{0}));
-    const OpWorks works = problem_.works();
+    const OpWorks& works = problem_.facts().works();
     if (task.kind == TaskKind::loss) {
         PartSize size = whole_size(problem_.graph(), task.op, rule);
         const graph::Tensor& tensor =
@@ -86,7 +87,8 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
         return cost::measured_work(pack_work(problem_.graph().tensor(task.tensor), elements),
                                    std::move(time));
     case TaskKind::update:
-        return cost::measured_work(problem_.works().update(task.op, elements), std::move(time));
+        return cost::measured_work(problem_.facts().works().update(task.op, elements),
+                                   std::move(time));
     case TaskKind::copy:
     case TaskKind::collective: break;
     }

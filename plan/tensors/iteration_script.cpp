@@ -18,7 +18,7 @@ namespace {
 class Writer {
 public:
     Writer(const Problem& problem, int micro_batches)
-        : problem_(problem), graph_(problem.graph()), rows_(problem, micro_batches) {
+        : problem_(problem), graph_(problem.graph()), rows_(problem.facts(), micro_batches) {
         script_.tensors.resize(graph_.tensor_count() * static_cast<std::size_t>(micro_batches));
     }
 
@@ -69,7 +69,7 @@ private:
                                          static_cast<std::int64_t>(producer.kind),
                                          // Given prices are of one op.
                                          producer.given ? std::int64_t{tensor.producer.value} : -1,
-                                         problem_.is_resident(of.tensor) ? 1 : 0, of.label,
+                                         problem_.facts().is_resident(of.tensor) ? 1 : 0, of.label,
                                          static_cast<std::int64_t>(tensor.shape.size())};
         traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
         for (const TensorEvent& event : of.events) {
@@ -125,12 +125,12 @@ private:
         const Op& op = graph_.op(id);
         if (op.kind == OpKind::parameter) {
             parameter(id, m);
-        } else if (!problem_.has_backward(id)) {
+        } else if (!problem_.facts().has_backward(id)) {
             return;
         } else if (!rows_.ends_in(id, m)) {
             begin(id, Pass::backward, m, false);
             for (const TensorId t : op.outputs) {
-                if (problem_.has_gradient(t)) add(t, Kind::accumulate, 0, id, m, -1);
+                if (problem_.facts().has_gradient(t)) add(t, Kind::accumulate, 0, id, m, -1);
             }
         } else if (op.kind == OpKind::output) {
             begin(id, Pass::backward, m, true);
@@ -140,7 +140,7 @@ private:
             begin(id, Pass::backward, m, true);
             for (std::size_t i = 0; i < op.outputs.size(); ++i) {
                 const TensorId t = op.outputs[i];
-                if (!problem_.has_gradient(t)) continue;
+                if (!problem_.facts().has_gradient(t)) continue;
                 add(t, Kind::collect, i, id, own, block(t, own));
             }
             uses_and_gives(id, own, false);
@@ -149,7 +149,7 @@ private:
 
     void uses_and_gives(OpId id, int m, bool loss) {
         const Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
             if (!t.valid() || (!loss && !saves_operand(rule, i))) continue;
@@ -163,14 +163,14 @@ private:
         parts_here();
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
-            if (!t.valid() || (!loss && !problem_.has_gradient(t))) continue;
+            if (!t.valid() || (!loss && !problem_.facts().has_gradient(t))) continue;
             add(t, Kind::contribute, i, id, m, block(t, m));
         }
     }
 
     void parameter(OpId id, int m) {
         const TensorId t = graph_.op(id).outputs[0];
-        if (!problem_.has_gradient(t)) return;
+        if (!problem_.facts().has_gradient(t)) return;
         begin(id, Pass::backward, m, false);
         add(t, Kind::parameter, 0, id, m, -1);
         if (m + 1 == rows_.micro_batches()) add(t, Kind::update, 0, id, m, -1);

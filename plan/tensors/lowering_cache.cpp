@@ -99,7 +99,7 @@ bool LayoutTable::is_local(std::int32_t from, std::int32_t to, const RegionTable
 LoweringCache::LoweringCache(const Problem& problem)
     : problem_(problem), regions_(std::make_shared<RegionTable>()), resource_sets_(problem) {
     for (int d = 0; d < problem.device_count(); ++d) {
-        const auto device_class = static_cast<std::size_t>(problem.device_class(d));
+        const auto device_class = static_cast<std::size_t>(problem.prices().device_class(d));
         if (device_class >= class_devices_.size()) class_devices_.resize(device_class + 1, -1);
         if (class_devices_[device_class] < 0) class_devices_[device_class] = d;
     }
@@ -157,7 +157,7 @@ const TensorTasks& LoweringCache::tasks(std::size_t row, const TensorKey& key) {
 
 const OpLayouts& LoweringCache::of(OpId op, const OpConfig& config, int micro_batches,
                                    int micro_batch) {
-    if (!problem_.is_batched(op)) {  // the same in all
+    if (!problem_.facts().is_batched(op)) {  // the same in all
         micro_batches = 1;
         micro_batch = 0;
     }
@@ -184,14 +184,14 @@ std::int32_t LoweringCache::whole_layout(TensorId t, int device) {
 
 void LoweringCache::fill(Entry& entry) {
     const Op& op = problem_.graph().op(entry.op);
-    const graph::OpRule& rule = problem_.rule(entry.op);
+    const graph::OpRule& rule = problem_.facts().rule(entry.op);
     OpLayouts& of = entry.layouts;
     const OpConfig& config = of.config;
     const bool whole = config.degrees.empty() && entry.micro_batches == 1;
-    const Parts parts(
-        rule, config,
-        whole ? graph::whole_box(rule)
-              : micro_batch_box(problem_, entry.op, entry.micro_batches, entry.micro_batch));
+    const Parts parts(rule, config,
+                      whole ? graph::whole_box(rule)
+                            : micro_batch_box(problem_.facts(), entry.op, entry.micro_batches,
+                                              entry.micro_batch));
     of.parts = parts.size();
     for (int p = 0; p < of.parts; ++p) of.devices.push_back(config.devices[p]);
     const auto add = [&](Side side, std::size_t i, TensorId t, const graph::TensorRule& tensor,
@@ -227,13 +227,14 @@ void LoweringCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of
     if (!whole) size = size_of(op, parts, of);
     for (const int device : class_devices_) {
         size.beside = cores_beside(problem_.machine().device(device), of.parts);
-        const cost::Price forward = whole ? problem_.forward_price(op, device)  // known already
-                                          : problem_.forward_price(op, size, device);
-        const cost::Price backward =
-            whole ? problem_.backward_price(op, device) : problem_.backward_price(op, size, device);
+        const cost::Price forward =
+            whole ? problem_.prices().forward_price(op, device)  // known already
+                  : problem_.prices().forward_price(op, size, device);
+        const cost::Price backward = whole ? problem_.prices().backward_price(op, device)
+                                           : problem_.prices().backward_price(op, size, device);
         of.forward.push_back(forward.time);
         of.backward.push_back(backward.time);
-        if (!problem_.uses_signatures()) continue;
+        if (!problem_.prices().uses_signatures()) continue;
         of.forward_sources.push_back(forward.source);
         of.backward_sources.push_back(backward.source);
     }
@@ -264,13 +265,13 @@ PartSize LoweringCache::size_of(OpId id, const Parts& parts, const OpLayouts& of
         return most;
     };
     PartSize size{
-        .operands = {}, .results = {}, .flops = flops_of(problem_.rule(id), parts.box(0))};
+        .operands = {}, .results = {}, .flops = flops_of(problem_.facts().rule(id), parts.box(0))};
     for (const std::int32_t layout : of.operands) {
         size.operands.push_back(layout >= 0 ? largest(layout) : 0);
     }
     for (const std::int32_t layout : of.results) size.results.push_back(largest(layout));
-    if (problem_.uses_signatures() && problem_.has_forward(id)) {
-        const graph::OpRule& rule = problem_.rule(id);
+    if (problem_.prices().uses_signatures() && problem_.facts().has_forward(id)) {
+        const graph::OpRule& rule = problem_.facts().rule(id);
         size.signature = part_signature(
             problem_.graph(), id, part_op(problem_.graph(), id, rule, parts.box(largest_part(of))));
     }

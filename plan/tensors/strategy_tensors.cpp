@@ -13,7 +13,7 @@ StrategyTensors::StrategyTensors(const Problem& problem, const Strategy& strateg
                                  LoweringCache& cache)
     : problem_(problem),
       cache_(cache),
-      rows_(problem, strategy.policy.micro_batches),
+      rows_(problem.facts(), strategy.policy.micro_batches),
       script_(cache.script(strategy.policy.micro_batches)),
       ops_(problem.graph().op_count() * static_cast<std::size_t>(rows_.micro_batches())),
       updates_(problem.graph().op_count()) {

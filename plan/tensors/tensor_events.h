@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/ids.h"
-#include "plan/problem/problem.h"
+#include "plan/problem/graph_facts.h"
 #include "plan/strategy/pass.h"
 
 namespace partita::plan {
@@ -66,12 +66,12 @@ struct TensorEvents {
 /// micro-batch m.
 class MicroBatchRows {
 public:
-    MicroBatchRows(const Problem& problem, int micro_batches)
-        : problem_(problem), micro_batches_(micro_batches) {}
+    MicroBatchRows(const GraphFacts& facts, int micro_batches)
+        : facts_(facts), micro_batches_(micro_batches) {}
 
     template <class Id>
     [[nodiscard]] int own(Id of, int micro_batch) const {
-        return problem_.is_batched(of) ? micro_batch : 0;
+        return facts_.is_batched(of) ? micro_batch : 0;
     }
     template <class Id>
     [[nodiscard]] std::size_t row(Id of, int micro_batch) const {
@@ -81,14 +81,14 @@ public:
     /// What tasks and buffers say of their micro-batch.
     template <class Id>
     [[nodiscard]] int label(Id of, int micro_batch) const {
-        return micro_batches_ > 1 && problem_.is_batched(of) ? micro_batch : -1;
+        return micro_batches_ > 1 && facts_.is_batched(of) ? micro_batch : -1;
     }
     [[nodiscard]] bool runs_in(graph::OpId op, int micro_batch) const {
-        return problem_.is_batched(op) || micro_batch == 0;
+        return facts_.is_batched(op) || micro_batch == 0;
     }
     /// The last micro-batch in which something of the op happens.
     [[nodiscard]] bool ends_in(graph::OpId op, int micro_batch) const {
-        return problem_.is_batched(op) || micro_batch == micro_batches_ - 1;
+        return facts_.is_batched(op) || micro_batch == micro_batches_ - 1;
     }
     [[nodiscard]] int micro_batches() const { return micro_batches_; }
 
@@ -107,7 +107,7 @@ public:
     }
 
 private:
-    const Problem& problem_;
+    const GraphFacts& facts_;
     int micro_batches_;
 };
 

@@ -52,8 +52,8 @@ Locations TensorLowering::sum_of_locations(Locations locations, const Subject& s
     task.device = device;
     task.updated = false;
     const cost::Price one =
-        prices_.of(TaskKind::accumulate, volume, problem_.device_class(device),
-                   [&] { return problem_.accumulate_price(tensor_, volume, device); });
+        prices_.of(TaskKind::accumulate, volume, problem_.prices().device_class(device),
+                   [&] { return problem_.prices().accumulate_price(tensor_, volume, device); });
     set_price(task, {adds * one.time, one.source});
     task.combine = combine;
     const TaskRef id = add_task(task);
@@ -175,11 +175,11 @@ void TensorLowering::lower_update(const Instance& gradient) {
                   .tensor = {},
                   .device = piece.device,
                   .part = lying.size() > 1 ? static_cast<std::int32_t>(i) : -1};
-        const int device_class = problem_.device_class(piece.device);
+        const int device_class = problem_.prices().device_class(piece.device);
         set_price(task, prices_.of(TaskKind::update, elements, device_class, [&] {
             return elements == tensor.elements()
-                       ? problem_.update_price(producer_, piece.device)
-                       : problem_.update_price(producer_, elements, piece.device);
+                       ? problem_.prices().update_price(producer_, piece.device)
+                       : problem_.prices().update_price(producer_, elements, piece.device);
         }));
         const TaskRef id = add_task(task);
         const Locations held = locations(gradient, i);

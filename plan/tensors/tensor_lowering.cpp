@@ -22,7 +22,7 @@ const TensorTasks& TensorLowering::run(const TensorEvents& events, const TensorK
         given_.steps.back().tasks = static_cast<std::uint32_t>(given_.tasks.size());
         given_.steps.back().buffers = static_cast<std::uint32_t>(given_.buffers.size());
     }
-    if (problem_.is_resident(tensor_)) add_resident_memory();
+    if (problem_.facts().is_resident(tensor_)) add_resident_memory();
     finish();
     return given_;
 }
@@ -75,7 +75,7 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
 
 /// What a producer leaves: parts of an op their results, a source what lies there at time 0.
 void TensorLowering::produce(const TensorEvent& event, std::int32_t layout) {
-    if (problem_.is_resident(tensor_)) return;  // lies wherever it is used
+    if (problem_.facts().is_resident(tensor_)) return;  // lies wherever it is used
     const Instance produced = next_instance(layout);
     const bool source = event.block < 0;
     const std::vector<Piece>& lying = pieces(layout);

@@ -12,7 +12,7 @@
 #include "cost/collectives/collective.h"
 #include "cost/machine/machine.h"
 #include "plan/problem/op_costs.h"
-#include "plan/problem/problem.h"
+#include "plan/problem/transfer_prices.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
@@ -70,7 +70,7 @@ private:
 class CollectivePrices {
 public:
     /// `group`: the number of its devices in their order.
-    cost::CollectivePrice of(const Problem& problem, std::int32_t group,
+    cost::CollectivePrice of(const TransferPrices& transfers, std::int32_t group,
                              const cost::CollectiveCall& call) {
         Hash hash;
         hash.add((std::int64_t{group} << 8U) | static_cast<std::int64_t>(call.kind));
@@ -80,7 +80,7 @@ public:
             return of.group == group && of.kind == call.kind && of.bytes == call.bytes;
         });
         if (known >= 0) return known_[static_cast<std::size_t>(known)].price;
-        known_.push_back({group, call.kind, call.bytes, problem.collective_price(call)});
+        known_.push_back({group, call.kind, call.bytes, transfers.collective_price(call)});
         index_.add(hash.value(), static_cast<std::int32_t>(known_.size()) - 1);
         return known_.back().price;
     }
@@ -108,7 +108,7 @@ public:
     }
 
 private:
-    /// All that Problem::copy_time() depends on, beside tensor and bytes.
+    /// All that TransferPrices::copy_time() depends on, beside tensor and bytes.
     struct Pace {
         Time launch_interval;
         Time latency;

@@ -30,7 +30,7 @@ Instance TensorLowering::instance(const TensorEvent& event, std::int32_t layout)
         if (known.layout == layout) return known;
     }
     Instance found;
-    if (problem_.is_resident(tensor_)) {
+    if (problem_.facts().is_resident(tensor_)) {
         found = resident(layout);
     } else {
         assert(!instances_.empty());
@@ -94,15 +94,16 @@ Location TensorLowering::unpacked(const Location& message, const Subject& subjec
 
 cost::Price TensorLowering::pack_price(const Piece& piece) {
     const std::int64_t elements = regions_.volume(piece.region);
-    return prices_.of(TaskKind::pack, elements, problem_.device_class(piece.device),
-                      [&] { return problem_.pack_price(tensor_, elements, piece.device); });
+    return prices_.of(TaskKind::pack, elements, problem_.prices().device_class(piece.device), [&] {
+        return problem_.prices().pack_price(tensor_, elements, piece.device);
+    });
 }
 
 cost::Price TensorLowering::copy_price(const Task& copy) {
     const std::int32_t like =
         copy_classes_.of(problem_.machine(), copy.resource_set, copy.device, copy.to);
     return prices_.of(TaskKind::copy, copy.bytes.raw(), like, [&] {
-        return problem_.copy_price(tensor_, copy.bytes, copy.device, copy.to);
+        return problem_.transfers().copy_price(tensor_, copy.bytes, copy.device, copy.to);
     });
 }
 
@@ -143,7 +144,7 @@ TaskRef TensorLowering::add_message(graph::Combine combine, const Transfer& tran
     }
     const ResourceSets::Group group = resource_sets_.of_ranks(transfer.devices);
     const auto price = collective_prices_.of(
-        problem_, group.row,
+        problem_.transfers(), group.row,
         {.kind = *transfer.collective, .devices = transfer.devices, .bytes = task.bytes});
     task.resource_set = group.resource_set;
     task.ranks = group_of(transfer.devices);

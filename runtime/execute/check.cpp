@@ -151,7 +151,7 @@ std::int64_t summed_elements(const plan::Problem& problem) {
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const graph::Op& op = graph.ops()[i];
         const bool is_loss =
-            op.kind == graph::OpKind::output && problem.has_backward(graph::OpId(i));
+            op.kind == graph::OpKind::output && problem.facts().has_backward(graph::OpId(i));
         if (is_loss) elements += graph.tensor(op.inputs[0]).elements();
     }
     return std::max<std::int64_t>(1, elements);

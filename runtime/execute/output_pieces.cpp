@@ -32,7 +32,7 @@ public:
         const int micro_batches = strategy_.policy.micro_batches;
         for (std::size_t i = 0; i < graph.op_count(); ++i) {
             if (graph.op(OpId(i)).kind != graph::OpKind::output) continue;
-            const int own = problem_.is_batched(OpId(i)) ? micro_batches : 1;
+            const int own = problem_.facts().is_batched(OpId(i)) ? micro_batches : 1;
             for (int m = 0; m < own; ++m) {
                 add(OpId(i), m, own > 1 ? m : -1, buffers[graph.op(OpId(i)).inputs[0].value]);
             }
@@ -53,13 +53,13 @@ private:
     /// The latest value on the device of each part that holds all of it: what lies there before may
     /// be a summand.
     void add(OpId id, int micro_batch, int label, const std::vector<std::int32_t>& buffers) {
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         const plan::OpConfig& config = strategy_.config(id);
         const TensorId t = problem_.graph().op(id).inputs[0];
         const graph::Shape& shape = problem_.graph().tensor(t).shape;
-        const plan::Parts parts(
-            rule, config,
-            plan::micro_batch_box(problem_, id, strategy_.policy.micro_batches, micro_batch));
+        const plan::Parts parts(rule, config,
+                                plan::micro_batch_box(problem_.facts(), id,
+                                                      strategy_.policy.micro_batches, micro_batch));
         for (int p = 0; p < parts.size(); ++p) {
             const graph::Region region =
                 graph::region_of(rule, rule.operands[0], shape, parts.box(p));

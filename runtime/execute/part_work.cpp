@@ -41,9 +41,9 @@ Fetch operand_of(const plan::Problem& problem, const TaskGraph& tasks, plan::Tas
 
 graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
                   const plan::Task& task) {
-    const graph::Box base = micro_batch_box(problem, task.op, strategy.policy.micro_batches,
+    const graph::Box base = micro_batch_box(problem.facts(), task.op, strategy.policy.micro_batches,
                                             std::max(task.micro_batch, 0));
-    return plan::Parts(problem.rule(task.op), strategy.config(task.op), base)
+    return plan::Parts(problem.facts().rule(task.op), strategy.config(task.op), base)
         .box(std::max(task.part, 0));
 }
 
@@ -84,7 +84,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
     const graph::OpGraph& graph = problem.graph();
     const graph::OpId id = tasks.tasks[static_cast<std::size_t>(task)].op;
     const graph::Op& op = graph.op(id);
-    const graph::OpRule& rule = problem.rule(id);
+    const graph::OpRule& rule = problem.facts().rule(id);
     const graph::PartOp& part = state_->kernel.op();
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const bool saved = op.inputs[i].valid() && plan::saves_operand(rule, i);
@@ -98,7 +98,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
         };
         const bool saved = t.valid() && plan::saves_result(rule, i);
         results_.push_back(saved ? fetch(false) : Fetch());
-        gradients_.push_back(t.valid() && problem.has_gradient(t) ? fetch(true) : Fetch());
+        gradients_.push_back(t.valid() && problem.facts().has_gradient(t) ? fetch(true) : Fetch());
     }
     for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
         const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(b)];

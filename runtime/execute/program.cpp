@@ -178,20 +178,20 @@ private:
             return sources.read_inner(tensor);
         };
         state = std::make_shared<PartState>(
-            PartState{.kernel = {graph_, task.op, problem_.rule(task.op),
+            PartState{.kernel = {graph_, task.op, problem_.facts().rule(task.op),
                                  box_of(problem_, strategy_, task), device_of(task.device), inner},
                       .wanted = std::vector<char>(op.inputs.size(), 0),
                       .tape = {}});
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            const bool wanted = problem_.has_backward(task.op) && op.inputs[i].valid() &&
-                                problem_.has_gradient(op.inputs[i]);
+            const bool wanted = problem_.facts().has_backward(task.op) && op.inputs[i].valid() &&
+                                problem_.facts().has_gradient(op.inputs[i]);
             state->wanted[i] = wanted ? 1 : 0;
         }
         return state;
     }
 
     void add_loss(TaskId id, const Task& task, at::Device device) {
-        const graph::OpRule& rule = problem_.rule(task.op);
+        const graph::OpRule& rule = problem_.facts().rule(task.op);
         const graph::Shape& shape = graph_.tensor(graph_.op(task.op).inputs[0]).shape;
         const graph::Region region =
             graph::region_of(rule, rule.operands[0], shape, box_of(problem_, strategy_, task));

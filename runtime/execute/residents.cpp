@@ -13,7 +13,7 @@ using plan::Buffer;
 
 bool Residents::is_trained(TensorId t) const {
     return problem_.graph().tensor(t).role == graph::TensorRole::parameter &&
-           !problem_.is_resident(t);
+           !problem_.facts().is_resident(t);
 }
 
 /// So that what never changes is loaded once per device.
@@ -49,7 +49,7 @@ void Residents::load(Program& program) {
 
 at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<std::int32_t>& known,
                              const Store& store) const {
-    if (problem_.is_resident(buffer.tensor)) {
+    if (problem_.facts().is_resident(buffer.tensor)) {
         for (const std::int32_t other : known) {
             const Patch patch(region_of(buffer_of(other)), region_of(buffer));
             if (patch.volume() != tasks_.regions->volume(buffer.region)) continue;

@@ -125,7 +125,8 @@ private:
 
     void add_states(const ChainTask& link) {
         const auto time = link.backward ? &PartCost::backward : &PartCost::forward;
-        const auto most = static_cast<std::int64_t>(problem_.allowed_devices(link.op).size());
+        const auto most =
+            static_cast<std::int64_t>(problem_.constraints().allowed_devices(link.op).size());
         const Int128 whole = least_price(link.op, [&](int device) {
             return link.backward ? times_.backward(link.op, device).all
                                  : times_.forward(link.op, device).all;
@@ -216,7 +217,7 @@ private:
             const OpId op(i);
             const auto forward = [&](int device) { return times_.forward(op, device).all; };
             const auto backward = [&](int device) { return times_.backward(op, device).all; };
-            const auto update = [&](int d) { return problem_.least_update_time(op, d); };
+            const auto update = [&](int d) { return problem_.bounds().least_update_time(op, d); };
             price += least_price(op, forward) + least_price(op, backward) + least_price(op, update);
         }
         for (std::size_t i = 0; i < problem_.graph().tensor_count(); ++i) {
@@ -226,7 +227,7 @@ private:
             for (std::size_t c = 0; c < work_.classes().count(); ++c) {
                 const int device = work_.classes().device[c];
                 const Int128 here = static_cast<Int128>(weight_[c]) *
-                                    problem_.least_accumulate_time(t, device).raw();
+                                    problem_.bounds().least_accumulate_time(t, device).raw();
                 least = least < 0 ? here : std::min(least, here);
             }
             price += times_.additions(t) * least;
@@ -237,15 +238,15 @@ private:
     /// No copy and no collective is shorter than a launch, unless copies are measured.
     [[nodiscard]] std::int64_t least_move() const {
         const int devices = problem_.device_count();
-        if (devices > kMostDevices || problem_.uses_signatures()) return 0;
+        if (devices > kMostDevices || problem_.prices().uses_signatures()) return 0;
         Time least = Time::max();
         for (int a = 0; a < devices; ++a) {
             least = std::min(least, problem_.machine().device(a).launch_interval);
             for (int b = 0; b < devices; ++b) {
                 if (a == b) continue;
                 for (const Bytes bytes : {Bytes{1}, Bytes{1'000'000}}) {
-                    const auto measured =
-                        problem_.collectives().copy_price(a, b, bytes, problem_.machine());
+                    const auto measured = problem_.transfers().collectives().copy_price(
+                        a, b, bytes, problem_.machine());
                     if (measured) return 0;
                 }
             }

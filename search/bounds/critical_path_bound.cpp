@@ -37,7 +37,8 @@ public:
     void find_longest_stage(const BestTasks& tasks, CriticalPathBounds& bounds) const {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            const BestTask& last = problem_.has_backward(op) ? tasks.backward[i] : tasks.forward[i];
+            const BestTask& last =
+                problem_.facts().has_backward(op) ? tasks.backward[i] : tasks.forward[i];
             const Time stage = tasks.forward[i].head + busiest_share(op) + last.tail;
             if (stage <= bounds.stage) continue;
             bounds.stage = stage;
@@ -71,7 +72,7 @@ private:
         for (std::size_t c = 0; c < work_.classes().count(); ++c) {
             if (!work_.may_update(op, c)) continue;
             const int device = work_.classes().device[c];
-            const Time whole = problem_.least_update_time(op, device);
+            const Time whole = problem_.bounds().least_update_time(op, device);
             const Int128 price = static_cast<Int128>(work_.weight(c)) * whole.raw();
             const Time part = part_of_update(op, whole, device);
             if (!any || part < task.length) task.length = part;
@@ -83,10 +84,10 @@ private:
 
     /// Whole times are rounded up, and no task is shorter than a launch.
     [[nodiscard]] Time part_of_update(OpId op, Time whole, int device) const {
-        const std::int64_t parts = problem_.split_limit(op);
+        const std::int64_t parts = problem_.constraints().split_limit(op);
         if (parts == 1 || whole == Time{0}) return whole;
         return std::max(Time((whole.raw() - 1) / parts),
-                        std::min(whole, problem_.least_task_time(op, device)));
+                        std::min(whole, problem_.bounds().least_task_time(op, device)));
     }
 
     /// The least that some device does of all micro-batches of an op, forward and backward.
@@ -142,9 +143,9 @@ private:
     [[nodiscard]] Time gradients_ready(OpId op) const {
         Time ready;
         for (const TensorId t : graph_.op(op).outputs) {
-            if (!problem_.has_gradient(t)) continue;
+            if (!problem_.facts().has_gradient(t)) continue;
             for (const graph::Use use : graph_.uses(t)) {
-                if (!problem_.has_backward(use.op) || !waits(use.op, use.operand)) continue;
+                if (!problem_.facts().has_backward(use.op) || !waits(use.op, use.operand)) continue;
                 ready = std::max(ready, end_of(tasks_.backward[use.op.index()]));
             }
         }
@@ -153,11 +154,11 @@ private:
 
     void find_tails() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-            if (!problem_.has_backward(OpId(i))) continue;
+            if (!problem_.facts().has_backward(OpId(i))) continue;
             Time& tail = tasks_.backward[i].tail;
             const std::vector<TensorId>& operands = graph_.ops()[i].inputs;
             for (std::size_t k = 0; k < operands.size(); ++k) {
-                if (!operands[k].valid() || !problem_.has_gradient(operands[k])) continue;
+                if (!operands[k].valid() || !problem_.facts().has_gradient(operands[k])) continue;
                 if (!waits(OpId(i), k)) continue;
                 const std::size_t q = graph_.tensor(operands[k]).producer.index();
                 tail = std::max({tail, from(tasks_.update[q]), from(tasks_.backward[q])});
@@ -165,7 +166,7 @@ private:
         }
         for (std::size_t i = graph_.op_count(); i-- > 0;) {
             Time& tail = tasks_.forward[i].tail;
-            if (problem_.has_backward(OpId(i))) tail = from(tasks_.backward[i]);
+            if (problem_.facts().has_backward(OpId(i))) tail = from(tasks_.backward[i]);
             for (const TensorId t : graph_.ops()[i].outputs) {
                 for (const graph::Use use : graph_.uses(t)) {
                     if (!waits(use.op, use.operand)) continue;

@@ -63,7 +63,7 @@ private:
 
     void end_forward(OpId id) {
         const Op& op = graph_.op(id);
-        if (!problem_.has_forward(id)) return;
+        if (!problem_.facts().has_forward(id)) return;
         start(id.index());
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             follow(id.index(), op.inputs[i], {id, static_cast<std::uint32_t>(i)});
@@ -72,7 +72,7 @@ private:
 
     /// A loss follows the forward of what it reads, any other backward those of the readers.
     void end_backward(OpId id) {
-        if (!problem_.has_backward(id)) return;
+        if (!problem_.facts().has_backward(id)) return;
         const Op& op = graph_.op(id);
         start(ops_ + id.index());
         if (op.kind == graph::OpKind::output) {
@@ -80,18 +80,18 @@ private:
             return;
         }
         for (const TensorId t : op.outputs) {
-            if (!problem_.has_gradient(t)) continue;
+            if (!problem_.facts().has_gradient(t)) continue;
             for (const graph::Use use : graph_.uses(t)) {
-                if (!problem_.has_backward(use.op) || !reads_evenly(use)) continue;
+                if (!problem_.facts().has_backward(use.op) || !reads_evenly(use)) continue;
                 extend(ops_ + use.op.index(), ops_ + id.index());
             }
         }
     }
 
     void follow(std::size_t task, TensorId t, graph::Use use) {
-        if (!t.valid() || problem_.is_resident(t)) return;
+        if (!t.valid() || problem_.facts().is_resident(t)) return;
         const OpId producer = graph_.tensor(t).producer;
-        if (!problem_.has_forward(producer) || !reads_evenly(use)) return;
+        if (!problem_.facts().has_forward(producer) || !reads_evenly(use)) return;
         extend(producer.index(), task);
     }
 

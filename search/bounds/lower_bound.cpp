@@ -121,7 +121,7 @@ void raise_by_chain(OfMicroBatches& of, const plan::Problem& problem) {
 LowerBound lower_bound(const plan::Problem& problem) {
     if (problem.objective() == plan::Objective::throughput) return throughput_bound(problem);
     std::vector<std::unique_ptr<OfMicroBatches>> all;
-    for (const int micro_batches : problem.micro_batch_choices()) {
+    for (const int micro_batches : problem.batch().micro_batch_choices()) {
         all.push_back(quick_bounds(problem, micro_batches));
     }
     // Of equals that of fewer micro-batches.

@@ -60,7 +60,7 @@ bool reads_in_all_parts(const Problem& problem, graph::Use use) {
     const graph::OpGraph& graph = problem.graph();
     const graph::Tensor& tensor = graph.tensor(graph.op(use.op).inputs[use.operand]);
     if (tensor.elements() == 0) return false;
-    const OpRule& rule = problem.rule(use.op);
+    const OpRule& rule = problem.facts().rule(use.op);
     const std::vector<graph::DimRule>& dims = rule.operands[use.operand].dims;
     for (std::size_t d = 0; d < dims.size(); ++d) {
         if (!dims[d].window) continue;
@@ -79,16 +79,16 @@ bool is_read_evenly(const Problem& problem, graph::Use use) {
     const Op& producer = graph.op(tensor.producer);
     const auto result = static_cast<std::size_t>(
         std::ranges::find(producer.outputs, reader.inputs[use.operand]) - producer.outputs.begin());
-    const OpRule& given = problem.rule(tensor.producer);
+    const OpRule& given = problem.facts().rule(tensor.producer);
     if (!is_made_of_factors(given, given.results[result], tensor.shape, false)) return false;
-    const OpRule& rule = problem.rule(use.op);
+    const OpRule& rule = problem.facts().rule(use.op);
     const graph::TensorRule& operand = rule.operands[use.operand];
     if (operand.apply_once) return false;
     if (!is_made_of_factors(rule, operand, tensor.shape, true)) return false;
     for (std::size_t d = 0; d < operand.dims.size(); ++d) {
         if (!operand.dims[d].window) continue;
         const auto f = static_cast<std::size_t>(operand.dims[d].factors[0]);
-        if (problem.batch_digits(use.op)[f].extent > 0) return false;
+        if (problem.facts().batch_digits(use.op)[f].extent > 0) return false;
         if (!moves_evenly(*operand.dims[d].window, rule.factors[f].extent, tensor.shape[d])) {
             return false;
         }

@@ -28,10 +28,10 @@ constexpr std::size_t kMostClasses = 64;
 constexpr double kWeightScale = 0x1.0p40;
 
 /// The distinct sets of --fix, in order of first use.
-std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
+std::vector<const std::vector<int>*> fixed_sets(const plan::OpConstraints& constraints) {
     std::map<std::vector<int>, std::size_t> known;
     std::vector<const std::vector<int>*> sets;
-    for (const auto& devices : problem.constraints().allowed) {
+    for (const auto& devices : constraints.allowed()) {
         if (devices.empty() || !known.try_emplace(devices, known.size()).second) continue;
         sets.push_back(&devices);
         if (sets.size() > kMostClasses) break;
@@ -42,8 +42,8 @@ std::vector<const std::vector<int>*> fixed_sets(const Problem& problem) {
 /// Has every part as large a share of the operand as of the work, or a larger one? Through windows
 /// parts may read nothing (padding) or less (gaps), and an operand that is applied once is read by
 /// some parts alone.
-bool reads_in_proportion(const Problem& problem, graph::Use use) {
-    const graph::TensorRule& operand = problem.rule(use.op).operands[use.operand];
+bool reads_in_proportion(const plan::GraphFacts& facts, graph::Use use) {
+    const graph::TensorRule& operand = facts.rule(use.op).operands[use.operand];
     return !operand.apply_once && std::ranges::none_of(operand.dims, [](const graph::DimRule& dim) {
         return dim.window.has_value();
     });
@@ -52,7 +52,8 @@ bool reads_in_proportion(const Problem& problem, graph::Use use) {
 /// Of a resident operand by all parts of its reader, in sum.
 Bytes least_read_bytes(const Problem& problem, graph::Use use) {
     const graph::Op& reader = problem.graph().op(use.op);
-    const plan::PartSize least = plan::least_size(problem.graph(), use.op, problem.rule(use.op));
+    const plan::PartSize least =
+        plan::least_size(problem.graph(), use.op, problem.facts().rule(use.op));
     return plan::bytes_of(problem.graph().tensor(reader.inputs[use.operand]),
                           least.operands[use.operand]);
 }
@@ -60,7 +61,7 @@ Bytes least_read_bytes(const Problem& problem, graph::Use use) {
 /// Does the gradient have all elements, so that accumulators of all of it are kept?
 bool has_whole_gradient(const Problem& problem, TensorId t) {
     return std::ranges::any_of(problem.graph().uses(t), [&](graph::Use use) {
-        return problem.has_backward(use.op) && reads_in_proportion(problem, use);
+        return problem.facts().has_backward(use.op) && reads_in_proportion(problem.facts(), use);
     });
 }
 
@@ -82,7 +83,7 @@ WorkBound::WorkBound(const Problem& problem, const MicroBatchCosts& times) : tim
 
 void WorkBound::classify(const Problem& problem) {
     using Key = std::tuple<int, Bytes, std::vector<bool>>;
-    const auto sets = fixed_sets(problem);
+    const auto sets = fixed_sets(problem.constraints());
     const auto group_by = [&](auto key_of) {
         classes_ = {};
         std::map<Key, int> known;
@@ -98,8 +99,9 @@ void WorkBound::classify(const Problem& problem) {
             const auto c = static_cast<std::size_t>(at->second);
             classes_.of.push_back(at->second);
             ++classes_.size[c];
-            classes_.capacity[c] += problem.memory_capacity(d);
-            classes_.largest[c] = std::max(classes_.largest[c], problem.memory_capacity(d));
+            classes_.capacity[c] += problem.constraints().memory_capacity(d);
+            classes_.largest[c] =
+                std::max(classes_.largest[c], problem.constraints().memory_capacity(d));
         }
     };
     group_by([&](int d) {
@@ -108,10 +110,11 @@ void WorkBound::classify(const Problem& problem) {
         for (const auto* set : sets) {
             member.push_back(std::binary_search(set->begin(), set->end(), d));
         }
-        return Key{problem.device_class(d), problem.memory_capacity(d), member};
+        return Key{problem.prices().device_class(d), problem.constraints().memory_capacity(d),
+                   member};
     });
     if (classes_.count() <= kMostClasses && sets.size() <= kMostClasses) return;
-    group_by([&](int d) { return Key{problem.device_class(d), Bytes{0}, {}}; });
+    group_by([&](int d) { return Key{problem.prices().device_class(d), Bytes{0}, {}}; });
 }
 
 std::uint32_t WorkBound::add_unit(Unit unit) {
@@ -127,15 +130,15 @@ std::uint32_t WorkBound::add_unit(Unit unit) {
 void WorkBound::join_ops(const Problem& problem) {
     const std::size_t ops = problem.graph().op_count();
     UnionFind joined(ops);
-    const auto whole = [&](OpId op) { return problem.split_limit(op) == 1; };
-    for (const auto& together : problem.constraints().together) {
+    const auto whole = [&](OpId op) { return problem.constraints().split_limit(op) == 1; };
+    for (const auto& together : problem.constraints().together()) {
         if (!std::ranges::all_of(together, whole)) continue;
         for (const OpId op : together) joined.unite(op.index(), together[0].index());
     }
     unit_of_.resize(ops);
     for (std::size_t i = 0; i < ops; ++i) {
         if (joined.root(i) == i) {
-            unit_of_[i] = add_unit({OpId(i), problem.split_limit(OpId(i)), 0});
+            unit_of_[i] = add_unit({OpId(i), problem.constraints().split_limit(OpId(i)), 0});
         } else {
             unit_of_[i] = unit_of_[joined.root(i)];
         }
@@ -162,7 +165,7 @@ void WorkBound::add_ops(const Problem& problem) {
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const std::uint32_t unit = unit_of_[i];
-        const std::vector<int>& allowed = problem.allowed_devices(op);
+        const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
         const bool anywhere = allowed.size() == classes_.of.size();
         if (!anywhere) close_forbidden(unit, allowed);
         for (std::size_t c = 0; c < classes_.count(); ++c) {
@@ -180,42 +183,47 @@ void WorkBound::add_kept(const Problem& problem, OpId op) {
             const cost::Device& device = problem.machine().device(classes_.device[c]);
             // A workload's memory is that on an accelerator.
             if (device.kind == cost::DeviceKind::cpu) continue;
-            table_.bytes[table_.at(unit_of_[op.index()], c)] += problem.persistent_bytes(op);
+            table_.bytes[table_.at(unit_of_[op.index()], c)] +=
+                problem.facts().persistent_bytes(op);
         }
         return;
     }
     if (facts.kind == OpKind::compute || facts.kind == OpKind::output) return;
     const TensorId t = facts.outputs[0];
-    if (!problem.is_resident(t)) {
-        keep(unit_of_[op.index()], problem.tensor_bytes(t));
+    if (!problem.facts().is_resident(t)) {
+        keep(unit_of_[op.index()], problem.facts().tensor_bytes(t));
     } else if (!problem.graph().uses(t).empty()) {
         add_read(problem, problem.graph().uses(t)[0]);
     }
 }
 
 void WorkBound::add_read(const Problem& problem, graph::Use first) {
-    if (reads_in_proportion(problem, first) || problem.split_limit(first.op) == 1) {
-        keep(unit_of_[first.op.index()], problem.read_bytes(first));
+    if (reads_in_proportion(problem.facts(), first) ||
+        problem.constraints().split_limit(first.op) == 1) {
+        keep(unit_of_[first.op.index()], problem.facts().read_bytes(first));
         return;
     }
     const std::uint32_t unit =
         add_unit({first.op, static_cast<std::int64_t>(problem.device_count()), 0});
     keep(unit, least_read_bytes(problem, first));
-    close_forbidden(unit, problem.allowed_devices(first.op));
+    close_forbidden(unit, problem.constraints().allowed_devices(first.op));
 }
 
 void WorkBound::add_updates(const Problem& problem) {
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const graph::Op& facts = problem.graph().op(op);
-        if (facts.kind != OpKind::parameter || !problem.has_gradient(facts.outputs[0])) continue;
-        const Bytes tensor = problem.tensor_bytes(facts.outputs[0]);
-        const std::uint32_t update = update_of_[i] = add_unit({op, problem.split_limit(op), 1});
+        if (facts.kind != OpKind::parameter || !problem.facts().has_gradient(facts.outputs[0]))
+            continue;
+        const Bytes tensor = problem.facts().tensor_bytes(facts.outputs[0]);
+        const std::uint32_t update = update_of_[i] =
+            add_unit({op, problem.constraints().split_limit(op), 1});
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            table_.time[table_.at(update, c)] = problem.least_update_time(op, classes_.device[c]);
+            table_.time[table_.at(update, c)] =
+                problem.bounds().least_update_time(op, classes_.device[c]);
         }
-        keep(update, problem.persistent_bytes(op) - 2 * tensor);
-        close_forbidden(update, problem.allowed_devices(op));
+        keep(update, problem.facts().persistent_bytes(op) - 2 * tensor);
+        close_forbidden(update, problem.constraints().allowed_devices(op));
         if (!has_whole_gradient(problem, facts.outputs[0])) continue;
         keep(add_unit({op, static_cast<std::int64_t>(problem.device_count()), 0}), tensor);
     }
@@ -278,7 +286,7 @@ void WorkBound::add_additions(const Problem& problem) {
         const std::uint32_t unit = add_unit({});
         for (std::size_t c = 0; c < classes_.count(); ++c) {
             table_.time[table_.at(unit, c)] =
-                additions * problem.least_accumulate_time(t, classes_.device[c]);
+                additions * problem.bounds().least_accumulate_time(t, classes_.device[c]);
         }
     }
 }

@@ -34,7 +34,7 @@ BestTimes best_times(const plan::Problem& problem, const plan::CallCosts& costs)
     best.accelerator.assign(costs.ops, kNo);
     best.cpu.assign(costs.ops, kNo);
     for (std::size_t op = 0; op < costs.ops; ++op) {
-        for (const int d : problem.allowed_devices(graph::OpId(op))) {
+        for (const int d : problem.constraints().allowed_devices(graph::OpId(op))) {
             const std::size_t device = index(d);
             const bool accelerator = costs.is_accelerator[device] != 0;
             std::int64_t& time = (accelerator ? best.accelerator : best.cpu)[op];

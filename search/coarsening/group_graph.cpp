@@ -60,11 +60,11 @@ GroupGraph::GroupGraph(const Problem& problem, OpGroups groups)
 }
 
 void GroupGraph::sum_times() {
-    const auto classes = static_cast<std::size_t>(problem_.device_class_count());
+    const auto classes = static_cast<std::size_t>(problem_.prices().device_class_count());
     std::vector<int> device_of_class(classes, -1);
     std::vector<int> class_size(classes, 0);
     for (int d = device_count(); d-- > 0;) {
-        const auto c = static_cast<std::size_t>(problem_.device_class(d));
+        const auto c = static_cast<std::size_t>(problem_.prices().device_class(d));
         device_of_class[c] = d;
         ++class_size[c];
     }
@@ -76,7 +76,7 @@ void GroupGraph::sum_times() {
         for (std::size_t c = 0; c < classes; ++c) {
             Time time;
             for (const OpId op : groups_.members[g]) {
-                time += problem_.total_time(op, device_of_class[c]);
+                time += problem_.prices().total_time(op, device_of_class[c]);
             }
             time_[g * classes + c] = time;
             class_total_[c] += time;
@@ -93,7 +93,7 @@ void GroupGraph::sum_times() {
 /// Activations that the backward of `op` reads, appended to `saved`.
 void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
     const graph::OpGraph& graph = problem_.graph();
-    const graph::OpRule& rule = problem_.rule(op);
+    const graph::OpRule& rule = problem_.facts().rule(op);
     const auto add = [&](const std::vector<TensorId>& tensors, std::uint64_t bits) {
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             const TensorId t = tensors[i];
@@ -102,7 +102,7 @@ void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
             if (graph.op(graph.tensor(t).producer).kind == OpKind::compute) saved.push_back(t);
         }
     };
-    if (!problem_.has_backward(op) || graph.op(op).kind != OpKind::compute) return;
+    if (!problem_.facts().has_backward(op) || graph.op(op).kind != OpKind::compute) return;
     add(graph.op(op).inputs, rule.saves_operands);
     add(graph.op(op).outputs, rule.saves_results);
 }
@@ -122,18 +122,18 @@ void GroupGraph::sum_bytes() {
             add_saved_bytes(op, saved);
             // A resident tensor lies where it is first used, and nowhere when it is not.
             const bool source = facts.kind != OpKind::compute && facts.kind != OpKind::output;
-            if (!source || !problem_.is_resident(facts.outputs[0])) {
-                bytes_[g] += problem_.persistent_bytes(op);
+            if (!source || !problem_.facts().is_resident(facts.outputs[0])) {
+                bytes_[g] += problem_.facts().persistent_bytes(op);
                 continue;
             }
             const auto uses = graph.uses(facts.outputs[0]);
             if (uses.empty()) continue;
             bytes_[static_cast<std::size_t>(groups_.of[uses[0].op.index()])] +=
-                problem_.tensor_bytes(facts.outputs[0]);
+                problem_.facts().tensor_bytes(facts.outputs[0]);
         }
         std::sort(saved.begin(), saved.end());
         saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
-        for (const TensorId t : saved) bytes_[g] += problem_.tensor_bytes(t);
+        for (const TensorId t : saved) bytes_[g] += problem_.facts().tensor_bytes(t);
     }
 }
 
@@ -142,9 +142,10 @@ void GroupGraph::connect() {
     std::vector<Edge> edges;
     for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
         const TensorId t(i);
-        if (problem_.is_resident(t)) continue;
+        if (problem_.facts().is_resident(t)) continue;
         const std::int32_t producer = groups_.of[graph.tensor(t).producer.index()];
-        const Bytes bytes = (problem_.has_gradient(t) ? 2 : 1) * problem_.tensor_bytes(t);
+        const Bytes bytes =
+            (problem_.facts().has_gradient(t) ? 2 : 1) * problem_.facts().tensor_bytes(t);
         for (const graph::Use use : graph.uses(t)) {
             const std::int32_t user = groups_.of[use.op.index()];
             if (user == producer) continue;
@@ -191,13 +192,14 @@ Time GroupGraph::mean_copy_time(const GroupEdge& edge) const {
 
 Time GroupGraph::copy_time(const GroupEdge& edge, int from, int to) const {
     if (from == to) return Time{0};
-    const Time there = problem_.copy_time(edge.tensor, from, to);
-    return problem_.has_gradient(edge.tensor) ? there + problem_.copy_time(edge.tensor, to, from)
-                                              : there;
+    const Time there = problem_.transfers().copy_time(edge.tensor, from, to);
+    return problem_.facts().has_gradient(edge.tensor)
+               ? there + problem_.transfers().copy_time(edge.tensor, to, from)
+               : there;
 }
 
 Time GroupGraph::total_time(int device) const {
-    return class_total_[static_cast<std::size_t>(problem_.device_class(device))];
+    return class_total_[static_cast<std::size_t>(problem_.prices().device_class(device))];
 }
 
 plan::Strategy GroupGraph::strategy(const Placement& placement) const {

@@ -47,8 +47,8 @@ public:
 
     /// Computation of one iteration on a device: forward, backward, update.
     [[nodiscard]] Time time(std::size_t g, int device) const {
-        return time_[g * static_cast<std::size_t>(problem_.device_class_count()) +
-                     static_cast<std::size_t>(problem_.device_class(device))];
+        return time_[g * static_cast<std::size_t>(problem_.prices().device_class_count()) +
+                     static_cast<std::size_t>(problem_.prices().device_class(device))];
     }
     /// Mean of time() over all devices.
     [[nodiscard]] Time mean_time(std::size_t g) const { return mean_time_[g]; }

@@ -37,7 +37,8 @@ public:
         const auto [at, added] = ids_.try_emplace(devices, static_cast<int>(sets_.size()));
         if (added) {
             Bytes largest;
-            for (const int d : devices) largest = std::max(largest, problem_.memory_capacity(d));
+            for (const int d : devices)
+                largest = std::max(largest, problem_.constraints().memory_capacity(d));
             largest_.push_back(largest);
             sets_.push_back(std::move(devices));
         }
@@ -83,12 +84,12 @@ public:
         int last_id = 0;
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            const std::vector<int>* allowed = &problem.allowed_devices(op);
+            const std::vector<int>* allowed = &problem.constraints().allowed_devices(op);
             if (allowed != last) last_id = sets_.intern(*allowed);
             last = allowed;
             const bool compute = graph_.op(op).kind == OpKind::compute;
             const bool cheap = compute && is_cheap(op);
-            facts_.push_back({.kept = problem.persistent_bytes(op),
+            facts_.push_back({.kept = problem.facts().persistent_bytes(op),
                               .allowed = last_id,
                               .products = compute && !cheap,
                               .cheap = cheap});
@@ -130,7 +131,7 @@ private:
 
     [[nodiscard]] bool is_cheap(OpId id) const {
         const Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         return !rule.matrix_product && !rule.conservative && op.bodies.empty() && !op.given;
     }
     [[nodiscard]] OpId only_consumer(const Op& op) const;
@@ -147,7 +148,7 @@ private:
 };
 
 void Grouper::join_required() {
-    for (const auto& together : problem_.constraints().together) {
+    for (const auto& together : problem_.constraints().together()) {
         for (std::size_t i = 1; i < together.size(); ++i) {
             const std::uint32_t first = root(together[0].index());
             const std::uint32_t second = root(together[i].index());
@@ -209,7 +210,7 @@ Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
     std::vector<std::pair<std::int32_t, std::int32_t>> edges;
     for (std::size_t i = 0; i < graph_.tensor_count(); ++i) {
         const TensorId t(i);
-        if (problem_.is_resident(t)) continue;
+        if (problem_.facts().is_resident(t)) continue;
         const std::int32_t from = of[graph_.tensor(t).producer.index()];
         for (const graph::Use use : graph_.uses(t)) {
             const std::int32_t to = of[use.op.index()];

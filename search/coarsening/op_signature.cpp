@@ -18,7 +18,7 @@ public:
 
     [[nodiscard]] OpSignature of(OpId id, std::int64_t runs, std::int64_t most) const {
         const Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         OpSignature like{.type = op.type, .numbers = {}};
         add(like, static_cast<std::int64_t>(op.kind), most);
         const Int128 flops = rule.flops.raw();
@@ -27,11 +27,12 @@ public:
         add(like, static_cast<std::int64_t>(rule.saves_operands),
             static_cast<std::int64_t>(rule.saves_results));
         add(like, rule.bytes_moved ? rule.bytes_moved->raw() : -1, runs);
-        add(like, problem_.has_forward(id), problem_.has_backward(id));
+        add(like, problem_.facts().has_forward(id), problem_.facts().has_backward(id));
         for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-            const bool split = rule.factors[f].splittable && problem_.may_split(id, f);
+            const bool split =
+                rule.factors[f].splittable && problem_.constraints().may_split(id, f);
             add(like, rule.factors[f].extent, split);
-            add(like, problem_.batch_digits(id)[f].extent, -1);
+            add(like, problem_.facts().batch_digits(id)[f].extent, -1);
         }
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             add_tensor(like, op.inputs[i], rule.operands[i]);
@@ -55,7 +56,7 @@ private:
         if (!t.valid()) return;
         const graph::Tensor& tensor = graph_.tensor(t);
         add(like, tensor.bytes().raw(), static_cast<std::int64_t>(tensor.dtype));
-        add(like, problem_.has_gradient(t), problem_.is_batched(t));
+        add(like, problem_.facts().has_gradient(t), problem_.facts().is_batched(t));
         add(like, rule.apply_once, static_cast<std::int64_t>(rule.dims.size()));
         for (const std::int64_t extent : tensor.shape) like.numbers.push_back(extent);
         for (const graph::DimRule& dim : rule.dims) {

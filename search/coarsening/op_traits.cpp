@@ -67,7 +67,7 @@ private:
 
 /// Empty: any.
 std::vector<int> devices_of(const Problem& problem, OpId op) {
-    const std::vector<int>& allowed = problem.allowed_devices(op);
+    const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
     const bool any = allowed.size() == static_cast<std::size_t>(problem.device_count());
     return any ? std::vector<int>{} : allowed;
 }
@@ -78,8 +78,8 @@ void add_operand(const Problem& problem, TensorId t, Traits& traits) {
         return;
     }
     const graph::Tensor& tensor = problem.graph().tensor(t);
-    traits.add((problem.has_gradient(t) ? 4 : 0) + (problem.is_resident(t) ? 2 : 0) +
-               (problem.is_batched(t) ? 1 : 0));
+    traits.add((problem.facts().has_gradient(t) ? 4 : 0) +
+               (problem.facts().is_resident(t) ? 2 : 0) + (problem.facts().is_batched(t) ? 1 : 0));
     traits.add(static_cast<int>(problem.graph().op(tensor.producer).kind));
     traits.add(devices_of(problem, tensor.producer));
     traits.add(tensor.known_integers.value_or(std::vector<std::int64_t>{}));
@@ -101,9 +101,11 @@ std::vector<std::int64_t> op_traits(const Problem& problem, OpId id) {
         traits.add(name);
         std::visit([&](const auto& of) { traits.add(of); }, value);
     }
-    traits.add(problem.rule(id));
-    traits.add((problem.is_batched(id) ? 2 : 0) + (problem.has_backward(id) ? 1 : 0));
-    for (const graph::BatchDigit& digit : problem.batch_digits(id)) traits.add(digit.extent);
+    traits.add(problem.facts().rule(id));
+    traits.add((problem.facts().is_batched(id) ? 2 : 0) +
+               (problem.facts().has_backward(id) ? 1 : 0));
+    for (const graph::BatchDigit& digit : problem.facts().batch_digits(id))
+        traits.add(digit.extent);
     traits.add(devices_of(problem, id));
     for (const TensorId t : op.inputs) add_operand(problem, t, traits);
     return traits.take();

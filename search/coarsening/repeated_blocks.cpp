@@ -24,11 +24,11 @@ std::uint64_t hash_of(std::string_view text) {
 }
 
 /// What an op is, apart from where it lies.
-std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
-    const graph::OpGraph& graph = problem.graph();
+std::uint64_t kind_of(const plan::GraphFacts& facts, OpId id) {
+    const graph::OpGraph& graph = facts.graph();
     const graph::Op& op = graph.op(id);
     std::uint64_t hash = hash_of(op.type);
-    for (const graph::Factor& factor : problem.rule(id).factors) {
+    for (const graph::Factor& factor : facts.rule(id).factors) {
         hash = mixed(hash, hash_of(factor.name));
         hash = mixed(hash, static_cast<std::uint64_t>(factor.extent));
     }
@@ -43,10 +43,10 @@ std::uint64_t kind_of(const plan::Problem& problem, OpId id) {
 RepeatedBlocks::RepeatedBlocks(const plan::Problem& problem) {
     const std::size_t count = problem.graph().op_count();
     for (std::size_t i = 0; i < count; ++i) {
-        if (problem.has_forward(OpId(i))) ops_.emplace_back(i);
+        if (problem.facts().has_forward(OpId(i))) ops_.emplace_back(i);
     }
     std::vector<std::uint64_t> kinds;
-    for (const OpId op : ops_) kinds.push_back(kind_of(problem, op));
+    for (const OpId op : ops_) kinds.push_back(kind_of(problem.facts(), op));
     for (std::size_t begin = 0; begin < ops_.size();) {
         const Run run = run_at(begin, kinds);
         begin += std::max<std::size_t>(run.period * run.count, 1);

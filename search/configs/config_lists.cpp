@@ -39,7 +39,7 @@ std::vector<OpConfig> ConfigLists::of(OpId op) const {
     for (const DeviceSet& set : sets_) {
         if (set.size() == 1) {
             configs.push_back(on_one_device(problem_, op, sets_.front()));
-        } else if (!problem_.constraints().whole_ops && !problem_.graph().op(op).given) {
+        } else if (!problem_.constraints().whole_ops() && !problem_.graph().op(op).given) {
             add_degrees(op, set, configs);
         }
     }
@@ -47,7 +47,7 @@ std::vector<OpConfig> ConfigLists::of(OpId op) const {
 }
 
 void ConfigLists::add_degrees(OpId op, const DeviceSet& set, std::vector<OpConfig>& configs) const {
-    const std::vector<graph::Factor>& factors = problem_.rule(op).factors;
+    const std::vector<graph::Factor>& factors = problem_.facts().rule(op).factors;
     std::vector<std::string> names{"*"};
     for (const graph::Factor& factor : factors) {
         if (factor.splittable && factor.extent > 1) names.push_back(factor.name);

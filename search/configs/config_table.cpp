@@ -44,9 +44,10 @@ std::vector<std::vector<int>> devices_to_share(const Problem& problem) {
     };
     add(usable_devices(problem));
     add(equal_devices(problem));
-    if (problem.constraints().whole_ops) return lists;
+    if (problem.constraints().whole_ops()) return lists;
     for (std::size_t i = 0; i < problem.graph().op_count() && lists.size() < kMostLists; ++i) {
-        if (problem.has_forward(OpId(i))) add(problem.allowed_devices(OpId(i)));
+        if (problem.facts().has_forward(OpId(i)))
+            add(problem.constraints().allowed_devices(OpId(i)));
     }
     return lists;
 }
@@ -66,7 +67,7 @@ ConfigTable::ConfigTable(const Problem& problem, ConfigTableOptions options)
     }
     const auto all = static_cast<std::size_t>(problem.device_count());
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-        restricted_.push_back(problem.allowed_devices(OpId(i)).size() != all ? 1 : 0);
+        restricted_.push_back(problem.constraints().allowed_devices(OpId(i)).size() != all ? 1 : 0);
     }
     micro_batches_id(problem.policy().micro_batches);
 }
@@ -142,7 +143,7 @@ bool ConfigTable::has_all(OpId op, DevicesId devices) {
     if (known.size() <= at(devices)) known.resize(at(devices) + 1, -1);
     std::int8_t& may = known[at(devices)];
     if (may >= 0) return may != 0;
-    const std::vector<int>& allowed = problem_.allowed_devices(op);
+    const std::vector<int>& allowed = problem_.constraints().allowed_devices(op);
     const DeviceSet& set = sets_[devices];
     bool all = sets_.is_valid(devices);
     for (int i = 0; i < set.size() && all; ++i) all = is_among(allowed, set[i]);
@@ -155,7 +156,7 @@ ConfigId ConfigTable::find_one_device(OpId op, DevicesId devices) {
 }
 
 bool ConfigTable::find_legal(OpId op, const Degrees& degrees, int size, int micro_batches) const {
-    const std::vector<int>& allowed = problem_.allowed_devices(op);
+    const std::vector<int>& allowed = problem_.constraints().allowed_devices(op);
     if (static_cast<int>(allowed.size()) < size) return false;
     const plan::OpConfig config{.degrees = degrees, .devices = some_of(allowed, 0, size, 1)};
     return !find_fault(problem_, op, config, micro_batches);
@@ -191,7 +192,8 @@ std::size_t ConfigTable::micro_batches_id(int micro_batches) {
 
 bool ConfigTable::is_legal_batch(MicroBatchesId micro_batches_id) {
     std::int8_t& legal = legal_batch_[micro_batches_id];
-    if (legal < 0) legal = find_batch_fault(problem_, micro_batches_[micro_batches_id]) ? 0 : 1;
+    if (legal < 0)
+        legal = find_batch_fault(problem_.facts(), micro_batches_[micro_batches_id]) ? 0 : 1;
     return legal != 0;
 }
 
@@ -207,9 +209,9 @@ std::int32_t ConfigTable::class_of(OpId op) {
 /// its blocks.
 std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
     std::vector<std::int64_t> all{problem_.graph().op(op).given ? 1 : 0,
-                                  problem_.is_batched(op) ? 1 : 0};
+                                  problem_.facts().is_batched(op) ? 1 : 0};
     const auto add = [&](std::int64_t value) { all.push_back(value); };
-    const graph::OpRule& rule = problem_.rule(op);
+    const graph::OpRule& rule = problem_.facts().rule(op);
     add(static_cast<std::int64_t>(rule.factors.size()));
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         const graph::Factor& factor = rule.factors[f];
@@ -217,10 +219,10 @@ std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
         all.insert(all.end(), factor.name.begin(), factor.name.end());
         add(factor.extent);
         add((factor.splittable ? 1 : 0) + (factor.reduction ? 2 : 0) +
-            (problem_.may_split(op, f) ? 4 : 0));
+            (problem_.constraints().may_split(op, f) ? 4 : 0));
         add(static_cast<std::int64_t>(factor.combine));
     }
-    for (const graph::BatchDigit& digit : problem_.batch_digits(op)) {
+    for (const graph::BatchDigit& digit : problem_.facts().batch_digits(op)) {
         add(digit.stride);
         add(digit.extent);
     }
@@ -230,17 +232,17 @@ std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
         add(blocks.blocks);
     }
     if (restricted_[op.index()] != 0) {
-        const std::vector<int>& allowed = problem_.allowed_devices(op);
+        const std::vector<int>& allowed = problem_.constraints().allowed_devices(op);
         all.insert(all.end(), allowed.begin(), allowed.end());
     }
     return all;
 }
 
 std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) const {
-    if (static_cast<int>(problem_.allowed_devices(op).size()) < size) return {};
+    if (static_cast<int>(problem_.constraints().allowed_devices(op).size()) < size) return {};
     if (size == 1) return {{}};
     std::vector<std::string> factors{"*"};
-    const std::vector<graph::Factor>& all = problem_.rule(op).factors;
+    const std::vector<graph::Factor>& all = problem_.facts().rule(op).factors;
     for (const graph::Factor& factor : all) factors.push_back(factor.name);
     for (const FactorBlocks& blocks : blocks_[op.index()]) {
         const std::string& name = all[static_cast<std::size_t>(blocks.factor)].name;

@@ -13,7 +13,7 @@ DegreeLists::DegreeLists(const plan::Problem& problem) : device_count_(problem.d
     std::map<std::vector<std::string>, std::uint32_t> lists;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         std::vector<std::string> names;
-        for (const graph::Factor& factor : problem.rule(OpId(i)).factors) {
+        for (const graph::Factor& factor : problem.facts().rule(OpId(i)).factors) {
             names.push_back(factor.name);
         }
         const auto next = static_cast<std::uint32_t>(lists.size());

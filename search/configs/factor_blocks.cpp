@@ -47,7 +47,7 @@ private:
     /// What the readers of a result want of the factor that makes up one of its dims.
     void take_from_results(OpId id) {
         const graph::Op& op = problem_.graph().op(id);
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         std::vector<FactorBlocks>& found = found_[id.index()];
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const auto& dims = rule.results[i].dims;
@@ -68,7 +68,7 @@ private:
 
     void pass_to_operands(OpId id) {
         const graph::Op& op = problem_.graph().op(id);
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             if (!op.inputs[i].valid()) continue;
             const auto& dims = rule.operands[i].dims;
@@ -81,7 +81,7 @@ private:
     /// The dim is wanted in as many blocks as there are positions before the minor factor, times
     /// those of the factor itself.
     void pass_on(OpId id, const graph::DimRule& dim, std::vector<std::int64_t>& wanted) const {
-        const graph::OpRule& rule = problem_.rule(id);
+        const graph::OpRule& rule = problem_.facts().rule(id);
         std::int64_t majors = 1;
         for (const int factor : dim.factors) {
             const graph::Factor& of = rule.factors[static_cast<std::size_t>(factor)];

@@ -96,14 +96,15 @@ std::vector<Link> links_of(const Problem& problem, OpId op) {
 std::vector<FactorDegree> propagated_degrees(const Problem& problem, const Link& link, OpId from,
                                              const std::vector<FactorDegree>& degrees) {
     const OpId to = from == link.producer ? link.reader : link.producer;
-    const TensorRule& given = problem.rule(link.producer).results[link.result];
-    const TensorRule& read = problem.rule(link.reader).operands[link.operand];
+    const TensorRule& given = problem.facts().rule(link.producer).results[link.result];
+    const TensorRule& read = problem.facts().rule(link.reader).operands[link.operand];
     const bool forward = from == link.producer;
     std::vector<FactorDegree> propagated;
     for (const FactorDegree& degree : degrees) {
-        const auto place = place_of(problem.rule(from), forward ? given : read, degree.factor);
+        const auto place =
+            place_of(problem.facts().rule(from), forward ? given : read, degree.factor);
         const std::string factor =
-            place ? factor_at(problem.rule(to), forward ? read : given, *place) : kRepeated;
+            place ? factor_at(problem.facts().rule(to), forward ? read : given, *place) : kRepeated;
         append(propagated, {factor, degree.degree});
     }
     return propagated;

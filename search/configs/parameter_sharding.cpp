@@ -32,7 +32,7 @@ std::optional<OpConfig> in_shards(const Problem& problem, OpId source, const OpC
 
 bool is_trained(const Problem& problem, OpId op) {
     const graph::Op& of = problem.graph().op(op);
-    return of.kind == graph::OpKind::parameter && problem.has_gradient(of.outputs[0]);
+    return of.kind == graph::OpKind::parameter && problem.facts().has_gradient(of.outputs[0]);
 }
 
 std::vector<std::vector<FactorDegree>> degrees_in_shards(const Problem& problem, OpId source,
@@ -41,7 +41,7 @@ std::vector<std::vector<FactorDegree>> degrees_in_shards(const Problem& problem,
                                  [](const FactorDegree& degree) { return degree.factor == "*"; });
     std::vector<std::vector<FactorDegree>> all;
     if (!any) return all;
-    for (const graph::Factor& factor : problem.rule(source).factors) {
+    for (const graph::Factor& factor : problem.facts().rule(source).factors) {
         all.push_back(read);
         for (FactorDegree& degree : all.back()) {
             if (degree.factor == "*") degree.factor = factor.name;

@@ -43,7 +43,7 @@ void PropagationTable::find_ends() {
             if (forward && graph.op(to).kind == OpKind::output) {
                 outputs_.items.push_back(static_cast<EndId>(ends_.size()));
             }
-            ends_.push_back({op, to, forward, problem_.has_forward(to)});
+            ends_.push_back({op, to, forward, problem_.facts().has_forward(to)});
             links_.push_back(link);
         }
         end_row(outputs_);
@@ -66,7 +66,7 @@ void PropagationTable::find_sources() {
             const EndId end = first_end(reader) + static_cast<EndId>(e);
             if (links_[end].operand != first_use.operand) continue;
             leading_ends_[source.index()] = end;
-            if (problem_.has_forward(reader)) sources_.items.push_back(end);
+            if (problem_.facts().has_forward(reader)) sources_.items.push_back(end);
         }
         end_row(sources_);
     }
@@ -75,7 +75,7 @@ void PropagationTable::find_sources() {
 void PropagationTable::find_predecessors() {
     for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
         for (const OpId op : problem_.graph().predecessors(OpId(i))) {
-            if (problem_.has_forward(op)) predecessors_.items.push_back(op);
+            if (problem_.facts().has_forward(op)) predecessors_.items.push_back(op);
         }
         end_row(predecessors_);
     }

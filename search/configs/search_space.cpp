@@ -19,15 +19,16 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId id(i);
         const graph::Op& op = problem.graph().op(id);
-        if (op.kind == graph::OpKind::parameter && problem.has_gradient(op.outputs[0]) &&
+        if (op.kind == graph::OpKind::parameter && problem.facts().has_gradient(op.outputs[0]) &&
             !problem.graph().uses(op.outputs[0]).empty()) {
             parameters_.push_back(id);
             is_parameter_[i] = 1;
         }
-        if (!problem.has_forward(id)) continue;
+        if (!problem.facts().has_forward(id)) continue;
         computing_.push_back(id);
         OpId& leader = leaders_[static_cast<std::size_t>(groups.groups().of[i])];
-        if (!leader.valid() || problem.best_time(id) > problem.best_time(leader)) leader = id;
+        if (!leader.valid() || problem.bounds().best_time(id) > problem.bounds().best_time(leader))
+            leader = id;
     }
     find_partners();
     find_shortage();
@@ -35,14 +36,15 @@ SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
 
 void SearchSpace::find_shortage() {
     Bytes kept;
-    for (const OpId parameter : parameters_) kept += problem().persistent_bytes(parameter);
+    for (const OpId parameter : parameters_) kept += problem().facts().persistent_bytes(parameter);
     for (int d = 0; d < problem().device_count(); ++d) {
-        is_memory_short_ = is_memory_short_ || problem().memory_capacity(d) < 2 * kept;
+        is_memory_short_ =
+            is_memory_short_ || problem().constraints().memory_capacity(d) < 2 * kept;
     }
 }
 
 void SearchSpace::find_partners() {
-    const auto& together = problem().constraints().together;
+    const auto& together = problem().constraints().together();
     if (together.empty()) return;
     std::vector<std::vector<std::uint32_t>> of(problem().graph().op_count());
     for (std::size_t g = 0; g < together.size(); ++g) {

@@ -19,8 +19,8 @@ std::vector<int> usable_devices(const Problem& problem) {
     std::iota(all.begin(), all.end(), 0);
     std::vector<char> usable(all.size(), 0);
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        if (!problem.has_forward(OpId(i))) continue;
-        const std::vector<int>& allowed = problem.allowed_devices(OpId(i));
+        if (!problem.facts().has_forward(OpId(i))) continue;
+        const std::vector<int>& allowed = problem.constraints().allowed_devices(OpId(i));
         if (allowed.size() == all.size()) return all;
         for (const int device : allowed) usable[static_cast<std::size_t>(device)] = 1;
     }
@@ -39,8 +39,9 @@ std::vector<int> equal_devices(const Problem& problem) {
     for (const int d : devices) {
         if (flops(d) > flops(best)) best = d;
     }
-    std::erase_if(devices,
-                  [&](int d) { return problem.device_class(d) != problem.device_class(best); });
+    std::erase_if(devices, [&](int d) {
+        return problem.prices().device_class(d) != problem.prices().device_class(best);
+    });
     return devices;
 }
 
@@ -60,7 +61,7 @@ DeviceSet some_of(const std::vector<int>& devices, int first, int count, int str
 }
 
 OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices) {
-    const std::vector<int>& allowed = problem.allowed_devices(op);
+    const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
     for (int i = 0; i < devices.size(); ++i) {
         if (std::binary_search(allowed.begin(), allowed.end(), devices[i])) {
             return {.degrees = {}, .devices = DeviceSet::single(devices[i])};
@@ -71,24 +72,25 @@ OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices
 
 std::vector<plan::FactorDegree> batch_axes(const Problem& problem, OpId op, int degree) {
     std::vector<plan::FactorDegree> axes;
-    if (!problem.is_batched(op)) return axes;
-    const auto& digits = problem.batch_digits(op);
+    if (!problem.facts().is_batched(op)) return axes;
+    const auto& digits = problem.facts().batch_digits(op);
     for (std::size_t f = 0; f < digits.size(); ++f) {
-        if (digits[f].extent > 0) axes.push_back({problem.rule(op).factors[f].name, degree});
+        if (digits[f].extent > 0)
+            axes.push_back({problem.facts().rule(op).factors[f].name, degree});
     }
     return axes;
 }
 
 void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
-    for (const auto& group : problem.constraints().together) {
+    for (const auto& group : problem.constraints().together()) {
         const DeviceSet& first = strategy.config(group.front()).devices;
         const bool equal = std::all_of(group.begin(), group.end(), [&](OpId op) {
             return strategy.config(op).devices == first;
         });
         if (equal) continue;
-        std::vector<int> common = problem.allowed_devices(group.front());
+        std::vector<int> common = problem.constraints().allowed_devices(group.front());
         for (const OpId op : group) {
-            const std::vector<int>& allowed = problem.allowed_devices(op);
+            const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
             std::erase_if(common, [&](int d) {
                 return !std::binary_search(allowed.begin(), allowed.end(), d);
             });
@@ -110,7 +112,7 @@ bool is_too_fine(const Problem& problem, int parts, int micro_batches) {
 plan::Policy policy_with(const Problem& problem, int micro_batches) {
     plan::Policy policy = problem.policy();
     policy.micro_batches = micro_batches;
-    if (problem.constraints().free_schedule) policy.schedule = kPipelineOrder;
+    if (problem.batch().free_schedule()) policy.schedule = kPipelineOrder;
     return policy;
 }
 

@@ -40,12 +40,12 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
     std::vector<OpId> parameters;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::Op& op = problem.graph().ops()[i];
-        if (op.kind == OpKind::parameter && problem.has_gradient(op.outputs[0])) {
+        if (op.kind == OpKind::parameter && problem.facts().has_gradient(op.outputs[0])) {
             parameters.emplace_back(i);
         }
     }
     std::stable_sort(parameters.begin(), parameters.end(), [&](OpId a, OpId b) {
-        return problem.persistent_bytes(a) > problem.persistent_bytes(b);
+        return problem.facts().persistent_bytes(a) > problem.facts().persistent_bytes(b);
     });
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         const int device = devices[static_cast<int>(i) % devices.size()];
@@ -56,7 +56,7 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
 
 /// The first dim of a parameter that the devices can share; nothing when there is none.
 std::optional<OpConfig> shards_of(const Problem& problem, OpId op, const DeviceSet& devices) {
-    for (const graph::Factor& factor : problem.rule(op).factors) {
+    for (const graph::Factor& factor : problem.facts().rule(op).factors) {
         OpConfig config{.degrees = {{factor.name, devices.size()}}, .devices = devices};
         if (!find_fault(problem, op, config, 1)) return config;
     }
@@ -68,7 +68,8 @@ void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         const graph::Op& source = problem.graph().ops()[i];
-        if (source.kind != OpKind::parameter || !problem.has_gradient(source.outputs[0])) continue;
+        if (source.kind != OpKind::parameter || !problem.facts().has_gradient(source.outputs[0]))
+            continue;
         const auto shards = shards_of(problem, op, devices);
         if (!shards) continue;
         if (sharding == Sharding::parameters) {
@@ -91,7 +92,7 @@ void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
 /// The problem's, and where the search may choose, more and more micro-batches.
 std::vector<plan::Policy> policies_to_try(const Problem& problem, const DeviceSet& devices) {
     std::vector<plan::Policy> policies = {problem.policy()};
-    for (const int micro_batches : problem.micro_batch_choices()) {
+    for (const int micro_batches : problem.batch().micro_batch_choices()) {
         if (micro_batches <= problem.policy().micro_batches) continue;
         if (is_too_fine(problem, devices.size(), micro_batches)) break;
         policies.push_back(policy_with(problem, micro_batches));
@@ -134,7 +135,7 @@ std::vector<DeviceSet> data_parallel_devices(const Problem& problem) {
         }
     }
     const int best = fastest[0];
-    if (plan::has_given_costs(problem) || problem.constraints().whole_ops) {
+    if (plan::has_given_costs(problem) || problem.constraints().whole_ops()) {
         return {DeviceSet::single(best)};
     }
     std::vector<DeviceSet> sets;

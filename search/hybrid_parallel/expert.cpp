@@ -16,7 +16,7 @@ Placement place_expert(const GroupGraph& graph) {
     Placement placement(graph.size(), -1);
     std::vector<Slot> slots;
     for (int d = 0; d < graph.device_count(); ++d) {
-        slots.push_back({.device = d, .memory = graph.problem().memory_capacity(d)});
+        slots.push_back({.device = d, .memory = graph.problem().constraints().memory_capacity(d)});
     }
     const std::vector<int> owner = cut_layers(graph, slots);
     DeviceLoads loads(graph);

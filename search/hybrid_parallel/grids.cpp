@@ -82,10 +82,11 @@ std::vector<Time> Grids::loads(const Grid& grid) {
         std::set<std::size_t> readers;
         for (const graph::Use& use : problem_.graph().uses(t)) readers.insert(stage_of(use.op));
         readers.erase(from);
-        if (readers.empty() || problem_.is_resident(t)) continue;
-        const int times_sent = problem_.has_gradient(t) ? 2 : 1;
+        if (readers.empty() || problem_.facts().is_resident(t)) continue;
+        const int times_sent = problem_.facts().has_gradient(t) ? 2 : 1;
         for (const std::size_t to : readers) {
-            loads[stages + from] += times_sent * problem_.copy_time(t, device(from), device(to));
+            loads[stages + from] +=
+                times_sent * problem_.transfers().copy_time(t, device(from), device(to));
         }
     }
     return loads;
@@ -104,7 +105,7 @@ double Grids::estimate(const Grid& grid, int micro_batches) {
 }
 
 std::vector<Grid> Grids::all() const {
-    if (problem_.constraints().whole_ops || plan::has_given_costs(problem_)) return {};
+    if (problem_.constraints().whole_ops() || plan::has_given_costs(problem_)) return {};
     const auto count = static_cast<int>(devices_.size());
     std::vector<Grid> grids;
     for (const int devices : {count, std::min(count, node_size(problem_))}) {
@@ -136,7 +137,7 @@ const std::vector<int>& Grids::slots(const Grid& grid) {
 /// The slot of every op: that of its layer, but never before those of what it reads.
 std::vector<int> Grids::find_slots(const Grid& grid) const {
     const int chunks = policy_.schedule.chunks;
-    const Bytes capacity = problem_.memory_capacity(devices_[0]);
+    const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
     const std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
         {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});

@@ -27,9 +27,10 @@ constexpr plan::Schedule kKindOrder{.kind = plan::ScheduleKind::eager_1f1b};
 /// The devices of each class, the class first that would take longest for everything.
 std::vector<std::vector<int>> kinds_of(const GroupGraph& graph) {
     const Problem& problem = graph.problem();
-    std::vector<std::vector<int>> kinds(static_cast<std::size_t>(problem.device_class_count()));
+    std::vector<std::vector<int>> kinds(
+        static_cast<std::size_t>(problem.prices().device_class_count()));
     for (int d = 0; d < problem.device_count(); ++d) {
-        kinds[static_cast<std::size_t>(problem.device_class(d))].push_back(d);
+        kinds[static_cast<std::size_t>(problem.prices().device_class(d))].push_back(d);
     }
     const auto time = [&](const std::vector<int>& kind) {
         return graph.total_time(kind.front()).raw() / static_cast<std::int64_t>(kind.size());
@@ -45,7 +46,7 @@ bool is_over_batch(const Problem& problem, OpId op, const plan::FactorDegree& ax
 }
 
 bool applies(const Problem& problem) {
-    return problem.device_class_count() > 1 && !problem.constraints().whole_ops &&
+    return problem.prices().device_class_count() > 1 && !problem.constraints().whole_ops() &&
            !plan::has_given_costs(problem) && problem.graph().op_count() <= KindStages::kMostOps;
 }
 
@@ -95,7 +96,8 @@ std::vector<StageCut> KindStages::cuts(const std::vector<std::size_t>& kinds, in
         const std::vector<int>& devices = kinds_[kinds[s]];
         CutStage stage{.work = work(kinds[s], micro_batches), .send = {}, .memory = {}};
         if (s > 0) stage.send = send_times(kinds_[kinds[s - 1]].front(), devices.front());
-        for (const int device : devices) stage.memory += problem_.memory_capacity(device);
+        for (const int device : devices)
+            stage.memory += problem_.constraints().memory_capacity(device);
         stages.push_back(std::move(stage));
     }
     return cut_into_stages(stages, bytes, micro_batches);
@@ -114,12 +116,14 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
         Time more = often.both(op, devices.front()) - once.both(op, devices.front());
         if (is_trained(problem_, op)) {
             const TensorId t = problem_.graph().op(op).outputs.front();
-            more += often.additions(t) * problem_.least_accumulate_time(t, devices.front());
+            more +=
+                often.additions(t) * problem_.bounds().least_accumulate_time(t, devices.front());
         }
         // Who shares the batch reads and adds all of a parameter, who shares the parameter a part
         // of it.
-        const bool whole = problem_.is_batched(op) ? is_over_batch(problem_, op, split.axes[i])
-                                                   : split.axes[i].factor == "*";
+        const bool whole = problem_.facts().is_batched(op)
+                               ? is_over_batch(problem_, op, split.axes[i])
+                               : split.axes[i].factor == "*";
         const Time own(more.raw() / (whole ? 1 : static_cast<std::int64_t>(devices.size())));
         work[static_cast<std::size_t>(graph_.groups().of[i])] += split.times[i] + own;
     }
@@ -147,14 +151,15 @@ std::vector<Time> KindStages::send_times(int from, int to) const {
     };
     for (std::size_t i = 0; i < problem_.graph().tensor_count(); ++i) {
         const TensorId t(i);
-        if (problem_.is_resident(t)) continue;
+        if (problem_.facts().is_resident(t)) continue;
         const std::size_t first = group_of(problem_.graph().tensor(t).producer);
         std::size_t last = first;
         for (const graph::Use& use : problem_.graph().uses(t)) {
             last = std::max(last, group_of(use.op));
         }
         if (last == first) continue;
-        const Time time = (problem_.has_gradient(t) ? 2 : 1) * problem_.copy_time(t, from, to);
+        const Time time = (problem_.facts().has_gradient(t) ? 2 : 1) *
+                          problem_.transfers().copy_time(t, from, to);
         changes[first + 1] += time;
         changes[last + 1] -= time;
     }
@@ -169,7 +174,7 @@ Strategy KindStages::strategy(const Candidate& candidate) {
         slots_of_ops(graph_, candidate.cut.stage, static_cast<int>(candidate.kinds.size()));
     Strategy strategy;
     strategy.policy = policy_with(problem_, candidate.micro_batches);
-    if (problem_.constraints().free_schedule) strategy.policy.schedule = kKindOrder;
+    if (problem_.batch().free_schedule()) strategy.policy.schedule = kKindOrder;
     for (std::size_t i = 0; i < slot.size(); ++i) {
         const std::size_t kind = candidate.kinds[static_cast<std::size_t>(slot[i])];
         const std::vector<int>& devices = kinds_[kind];

@@ -46,10 +46,11 @@ class Cut {
 public:
     Cut(const GroupGraph& graph, const std::vector<Slot>& slots)
         : graph_(graph), slots_(slots), stretches_(stretches_of(graph, slots.size())) {
-        const auto classes = static_cast<std::size_t>(graph.problem().device_class_count());
+        const auto classes =
+            static_cast<std::size_t>(graph.problem().prices().device_class_count());
         std::vector<int> device_of_class(classes, 0);
         for (int d = graph.device_count(); d-- > 0;) {
-            device_of_class[static_cast<std::size_t>(graph.problem().device_class(d))] = d;
+            device_of_class[static_cast<std::size_t>(graph.problem().prices().device_class(d))] = d;
         }
         time_.resize(stretches_.size() * classes);
         bytes_.resize(stretches_.size());
@@ -101,8 +102,8 @@ public:
 private:
     [[nodiscard]] Time time(std::size_t s, int device) const {
         const plan::Problem& problem = graph_.problem();
-        return time_[s * static_cast<std::size_t>(problem.device_class_count()) +
-                     static_cast<std::size_t>(problem.device_class(device))];
+        return time_[s * static_cast<std::size_t>(problem.prices().device_class_count()) +
+                     static_cast<std::size_t>(problem.prices().device_class(device))];
     }
 
     const GroupGraph& graph_;

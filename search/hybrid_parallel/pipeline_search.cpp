@@ -25,7 +25,7 @@ constexpr auto kIsWorse = [](const auto& a, const auto& b) {
 
 std::vector<int> more_micro_batches(const Problem& problem) {
     std::vector<int> more;
-    for (const int micro_batches : problem.micro_batch_choices()) {
+    for (const int micro_batches : problem.batch().micro_batch_choices()) {
         if (micro_batches > problem.policy().micro_batches) more.push_back(micro_batches);
     }
     return more;
@@ -44,7 +44,7 @@ PipelineSearch::PipelineSearch(const GroupGraph& graph, Grids& grids)
 /// Grids do the same on equal devices.
 std::optional<Strategy> PipelineSearch::next_layers() {
     const Problem& problem = graph_.problem();
-    const bool grids = !problem.constraints().whole_ops &&
+    const bool grids = !problem.constraints().whole_ops() &&
                        static_cast<int>(equal_devices(problem).size()) == problem.device_count();
     if (grids || next_layers_ == more_.size()) return std::nullopt;
     if (is_too_fine(problem, 1, more_[next_layers_])) return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
 
 /// The best of all in the other order, if it is a pipeline with micro-batches.
 std::optional<Strategy> PipelineSearch::next_order(const Engine& engine) {
-    if (!graph_.problem().constraints().free_schedule) return std::nullopt;
+    if (!graph_.problem().batch().free_schedule()) return std::nullopt;
     if (std::exchange(reordered_, true) || engine.best() == nullptr) return std::nullopt;
     Strategy best = *engine.best();
     if (best.policy.micro_batches == 1) return std::nullopt;

@@ -46,7 +46,7 @@ private:
     /// -1: no device may take the path and has room for it.
     [[nodiscard]] int best_device(const std::vector<std::size_t>& path) const {
         const plan::Problem& problem = graph_.problem();
-        const auto classes = static_cast<std::size_t>(problem.device_class_count());
+        const auto classes = static_cast<std::size_t>(problem.prices().device_class_count());
         std::vector<Time> time(classes);
         std::vector<char> known(classes, 0);
         std::vector<int> users(static_cast<std::size_t>(graph_.device_count()), 0);
@@ -66,7 +66,7 @@ private:
             const bool allowed =
                 anywhere || users[static_cast<std::size_t>(d)] == static_cast<int>(path.size());
             if (!allowed || bytes > loads_.room(d)) continue;
-            const auto c = static_cast<std::size_t>(problem.device_class(d));
+            const auto c = static_cast<std::size_t>(problem.prices().device_class(d));
             if (known[c] == 0) {
                 for (const std::size_t g : path) time[c] += graph_.time(g, d);
                 known[c] = 1;

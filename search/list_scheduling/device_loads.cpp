@@ -11,7 +11,7 @@ DeviceLoads::DeviceLoads(const GroupGraph& graph)
       bytes_(load_.size()),
       limit_(load_.size()) {
     for (int d = 0; d < graph.device_count(); ++d) {
-        set_limit(d, graph.problem().memory_capacity(d));
+        set_limit(d, graph.problem().constraints().memory_capacity(d));
     }
 }
 

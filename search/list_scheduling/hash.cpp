@@ -29,7 +29,7 @@ public:
     WeightedChoice(const plan::Problem& problem, const std::vector<int>& devices) {
         Int128 sum = 0;
         for (const int d : devices) {
-            sum += problem.memory_capacity(d).raw();
+            sum += problem.constraints().memory_capacity(d).raw();
             cumulative_.push_back(sum);
         }
     }

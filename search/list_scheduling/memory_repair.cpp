@@ -23,7 +23,7 @@ bool move_groups(const GroupGraph& graph, const plan::Evaluation& evaluation,
     std::vector<Bytes> room;
     room.reserve(evaluation.devices.size());
     for (int d = 0; d < graph.device_count(); ++d) {
-        room.push_back(graph.problem().memory_capacity(d) -
+        room.push_back(graph.problem().constraints().memory_capacity(d) -
                        evaluation.devices[static_cast<std::size_t>(d)].memory);
     }
     const auto room_on = [&](int d) -> Bytes& { return room[static_cast<std::size_t>(d)]; };
@@ -73,19 +73,22 @@ Placement deal_out(const GroupGraph& graph) {
     Int128 capacity = 0;
     for (std::size_t g = 0; g < graph.size(); ++g) needed += weight_of(graph, g).raw();
     for (int d = 0; d < graph.device_count(); ++d) {
-        capacity += graph.problem().memory_capacity(d).raw();
+        capacity += graph.problem().constraints().memory_capacity(d).raw();
     }
     Placement placement(graph.size(), -1);
     DeviceLoads loads(graph);
     int device = 0;
     Int128 dealt = 0;
-    Int128 passed = graph.problem().memory_capacity(0).raw();  // capacity of devices 0 to `device`
+    Int128 passed = graph.problem()
+                        .constraints()
+                        .memory_capacity(0)
+                        .raw();  // capacity of devices 0 to `device`
     for (std::size_t g = 0; g < graph.size(); ++g) {
         // dealt / needed >= passed / capacity, in doubles: a share, not a sum that must be exact.
         while (device + 1 < graph.device_count() &&
                static_cast<double>(dealt) * static_cast<double>(capacity) >=
                    static_cast<double>(passed) * static_cast<double>(needed)) {
-            passed += graph.problem().memory_capacity(++device).raw();
+            passed += graph.problem().constraints().memory_capacity(++device).raw();
         }
         dealt += weight_of(graph, g).raw();
         const std::vector<int>& allowed = graph.devices(g);

@@ -22,7 +22,8 @@ public:
             // Speed is the inverse of the time for everything; a graph without work has none.
             const Time total = graph.total_time(d);
             relative_speed_.push_back(total > Time{0} ? fastest / total : 1.0);
-            capacity_.push_back(static_cast<double>(graph.problem().memory_capacity(d).raw()));
+            capacity_.push_back(
+                static_cast<double>(graph.problem().constraints().memory_capacity(d).raw()));
         }
         for (std::size_t g = 0; g < graph.size(); ++g) {
             largest_rank_ = std::max(largest_rank_, graph.rank(g));

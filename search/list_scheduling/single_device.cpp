@@ -26,8 +26,9 @@ std::vector<int> single_device_candidates(const GroupGraph& graph) {
     const bool fixed = anything_fixed(graph);
     for (const int d : graph.devices_by_speed()) {
         const auto same = [&](int other) {
-            return problem.device_class(other) == problem.device_class(d) &&
-                   problem.memory_capacity(other) == problem.memory_capacity(d);
+            return problem.prices().device_class(other) == problem.prices().device_class(d) &&
+                   problem.constraints().memory_capacity(other) ==
+                       problem.constraints().memory_capacity(d);
         };
         if (!fixed && std::any_of(candidates.begin(), candidates.end(), same)) continue;
         candidates.push_back(d);
@@ -55,7 +56,7 @@ Status SingleDevice::step(Engine& engine) {
     const bool first_is_best = !anything_fixed(graph);
     while (next_ < candidates_.size()) {
         const int device = candidates_[next_++];
-        const Bytes capacity = graph.problem().memory_capacity(device);
+        const Bytes capacity = graph.problem().constraints().memory_capacity(device);
         if (first_is_best && too_small_ && capacity <= *too_small_) continue;
         const auto evaluation = engine.evaluate(graph.strategy(place_on(graph, device)));
         if (!evaluation) break;

@@ -15,9 +15,9 @@ namespace {
 
 /// One device of each class.
 std::vector<int> class_devices(const plan::Problem& problem) {
-    std::vector<int> devices(static_cast<std::size_t>(problem.device_class_count()), -1);
+    std::vector<int> devices(static_cast<std::size_t>(problem.prices().device_class_count()), -1);
     for (int d = problem.device_count(); d-- > 0;) {
-        devices[static_cast<std::size_t>(problem.device_class(d))] = d;
+        devices[static_cast<std::size_t>(problem.prices().device_class(d))] = d;
     }
     return devices;
 }
@@ -26,7 +26,7 @@ std::vector<int> class_devices(const plan::Problem& problem) {
 
 MicroBatchCosts::MicroBatchCosts(const plan::Problem& problem, int micro_batches)
     : problem_(problem), micro_batches_(micro_batches) {
-    even_ = micro_batches == 1 || plan::batch_extent(problem) % micro_batches == 0;
+    even_ = micro_batches == 1 || plan::batch_extent(problem.facts()) % micro_batches == 0;
     const std::vector<int> devices = class_devices(problem);
     passes_.reserve(problem.graph().op_count() * devices.size());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
@@ -36,11 +36,11 @@ MicroBatchCosts::MicroBatchCosts(const plan::Problem& problem, int micro_batches
 
 /// Windows over a batch that is cut and measured times have no share that is known.
 bool MicroBatchCosts::knows_shares(OpId op) const {
-    if (problem_.uses_signatures() || problem_.graph().op(op).given) return false;
+    if (problem_.prices().uses_signatures() || problem_.graph().op(op).given) return false;
     if (runs(op) == 1) return true;
     if (!even_) return false;
-    const std::vector<graph::BatchDigit>& digits = problem_.batch_digits(op);
-    for (const graph::TensorRule& operand : problem_.rule(op).operands) {
+    const std::vector<graph::BatchDigit>& digits = problem_.facts().batch_digits(op);
+    for (const graph::TensorRule& operand : problem_.facts().rule(op).operands) {
         for (const graph::DimRule& dim : operand.dims) {
             if (dim.window && digits[static_cast<std::size_t>(dim.factors[0])].extent > 0) {
                 return false;
@@ -53,15 +53,15 @@ bool MicroBatchCosts::knows_shares(OpId op) const {
 std::optional<plan::PartSize> MicroBatchCosts::share_of(OpId id) const {
     if (!knows_shares(id)) return std::nullopt;
     const graph::Op& op = problem_.graph().op(id);
-    plan::PartSize size = plan::least_size(problem_.graph(), id, problem_.rule(id));
+    plan::PartSize size = plan::least_size(problem_.graph(), id, problem_.facts().rule(id));
     if (runs(id) == 1) return size;
     size.flops = Flops(size.flops.raw() / micro_batches_);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (!op.inputs[i].valid() || !problem_.is_batched(op.inputs[i])) continue;
+        if (!op.inputs[i].valid() || !problem_.facts().is_batched(op.inputs[i])) continue;
         size.operands[i] /= micro_batches_;
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        if (problem_.is_batched(op.outputs[i])) size.results[i] /= micro_batches_;
+        if (problem_.facts().is_batched(op.outputs[i])) size.results[i] /= micro_batches_;
     }
     return size;
 }
@@ -70,7 +70,7 @@ std::optional<plan::PartSize> MicroBatchCosts::share_of(OpId id) const {
 MicroBatchCosts::PassCost MicroBatchCosts::pass(OpId op, int device, Time whole, Time share) const {
     const std::int64_t count = runs(op);
     if (count == 1) return {whole, whole};
-    const Time launch = std::min(whole, problem_.least_task_time(op, device));
+    const Time launch = std::min(whole, problem_.bounds().least_task_time(op, device));
     const Time run = std::max({share, launch, Time((whole.raw() - 1) / count)});
     return {run, std::max(whole, count * run)};
 }
@@ -79,24 +79,24 @@ MicroBatchCosts::Passes MicroBatchCosts::find(OpId op, int device) const {
     Time forward;
     Time backward;
     const auto size = runs(op) > 1 ? share_of(op) : std::nullopt;
-    if (size && problem_.has_forward(op)) {
-        forward = problem_.forward_price(op, *size, device).time;
+    if (size && problem_.facts().has_forward(op)) {
+        forward = problem_.prices().forward_price(op, *size, device).time;
     }
-    if (size && problem_.has_backward(op)) {
-        backward = problem_.backward_price(op, *size, device).time;
+    if (size && problem_.facts().has_backward(op)) {
+        backward = problem_.prices().backward_price(op, *size, device).time;
     }
-    return {pass(op, device, problem_.least_forward_time(op, device), forward),
-            pass(op, device, problem_.least_backward_time(op, device), backward)};
+    return {pass(op, device, problem_.bounds().least_forward_time(op, device), forward),
+            pass(op, device, problem_.bounds().least_backward_time(op, device), backward)};
 }
 
 /// Each micro-batch adds what its readers give to a tensor that is the same for all; to any other,
 /// each reader gives one contribution in all.
 std::int64_t MicroBatchCosts::additions(TensorId t) const {
-    if (!problem_.has_gradient(t)) return 0;
+    if (!problem_.facts().has_gradient(t)) return 0;
     std::int64_t contributions = 0;
     for (const graph::Use use : problem_.graph().uses(t)) {
-        if (!problem_.has_backward(use.op)) continue;
-        contributions += problem_.is_batched(t) ? 1 : runs(use.op);
+        if (!problem_.facts().has_backward(use.op)) continue;
+        contributions += problem_.facts().is_batched(t) ? 1 : runs(use.op);
     }
     return std::max<std::int64_t>(0, contributions - 1);
 }

@@ -33,7 +33,7 @@ public:
     [[nodiscard]] int micro_batches() const { return micro_batches_; }
     /// Forward tasks, or backward tasks, that the op has in an iteration if it is not split.
     [[nodiscard]] std::int64_t runs(graph::OpId op) const {
-        return problem_.is_batched(op) ? micro_batches_ : 1;
+        return problem_.facts().is_batched(op) ? micro_batches_ : 1;
     }
     /// A forward or a backward.
     struct PassCost {
@@ -63,9 +63,9 @@ private:
         PassCost backward;
     };
     [[nodiscard]] const Passes& of(graph::OpId op, int device) const {
-        const auto classes = static_cast<std::size_t>(problem_.device_class_count());
+        const auto classes = static_cast<std::size_t>(problem_.prices().device_class_count());
         return passes_[op.index() * classes +
-                       static_cast<std::size_t>(problem_.device_class(device))];
+                       static_cast<std::size_t>(problem_.prices().device_class(device))];
     }
     [[nodiscard]] Passes find(graph::OpId op, int device) const;
     [[nodiscard]] PassCost pass(graph::OpId op, int device, Time whole, Time share) const;

@@ -75,11 +75,11 @@ std::vector<std::int64_t> widths(const Splittable& factor, std::int64_t degree) 
 
 std::vector<Splittable> splittable_factors(const Problem& problem, const MicroBatchCosts& times,
                                            OpId op) {
-    const graph::OpRule& rule = problem.rule(op);
-    const auto& digits = problem.batch_digits(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
+    const auto& digits = problem.facts().batch_digits(op);
     std::vector<Splittable> factors;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        if (!rule.factors[f].splittable || !problem.may_split(op, f)) continue;
+        if (!rule.factors[f].splittable || !problem.constraints().may_split(op, f)) continue;
         Splittable factor{.extent = rule.factors[f].extent};
         if (digits[f].extent > 0) factor.extent /= times.runs(op);
         if (factor.extent < 2) continue;
@@ -163,12 +163,12 @@ private:
                             .flops = Flops(sizes.flops)};
         Row& row = row_of(parts, sizes.share);
         for (std::size_t c = 0; c < devices_.size(); ++c) {
-            if (problem_.has_forward(op_)) {
-                const Time time = problem_.forward_price(op_, size, devices_[c]).time;
+            if (problem_.facts().has_forward(op_)) {
+                const Time time = problem_.prices().forward_price(op_, size, devices_[c]).time;
                 row[c].forward = std::min(row[c].forward, time);
             }
-            if (problem_.has_backward(op_)) {
-                const Time time = problem_.backward_price(op_, size, devices_[c]).time;
+            if (problem_.facts().has_backward(op_)) {
+                const Time time = problem_.prices().backward_price(op_, size, devices_[c]).time;
                 row[c].backward = std::min(row[c].backward, time);
             }
         }
@@ -179,8 +179,9 @@ private:
         for (Row& row : rows) {
             if (row[0].largest == share) return row;
         }
-        const PartCost unknown{parts, parts, problem_.has_forward(op_) ? Time::max() : Time{0},
-                               problem_.has_backward(op_) ? Time::max() : Time{0}, share};
+        const PartCost unknown{parts, parts,
+                               problem_.facts().has_forward(op_) ? Time::max() : Time{0},
+                               problem_.facts().has_backward(op_) ? Time::max() : Time{0}, share};
         return rows.emplace_back(devices_.size(), unknown);
     }
 
@@ -212,7 +213,7 @@ private:
 void add_even_shares(const Problem& problem, OpId op, int device, std::int64_t priced,
                      std::int64_t limit, std::vector<PartCost>& parts) {
     const PartCost whole = parts.front();
-    const Time launch = problem.least_task_time(op, device);
+    const Time launch = problem.bounds().least_task_time(op, device);
     const auto share = [&](Time time, std::int64_t count) {
         return std::max({Time{0}, Time((time.raw() - 1) / count), std::min(time, launch)});
     };
@@ -231,9 +232,9 @@ PartCosts::PartCosts(const Problem& problem, const MicroBatchCosts& times,
     std::map<OpSignature, std::size_t> known;  // first rows
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
-        const std::int64_t limit = problem.split_limit(op);
+        const std::int64_t limit = problem.constraints().split_limit(op);
         const auto share = limit > 1 ? times.share_of(op) : std::nullopt;
-        const bool runs = problem.has_forward(op) || problem.has_backward(op);
+        const bool runs = problem.facts().has_forward(op) || problem.facts().has_backward(op);
         if (share && runs) {
             const auto [at, added] =
                 known.try_emplace(op_signature(problem, op, times.runs(op), limit), rows_.size());

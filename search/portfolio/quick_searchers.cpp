@@ -34,7 +34,7 @@ bool wants_elimination(const Engine& engine) {
     const plan::Problem& problem = engine.problem();
     const bool few = engine.options().evaluations.value_or(kFewEvaluations + 1) <= kFewEvaluations;
     return few && problem.objective() != plan::Objective::throughput &&
-           problem.device_count() > 1 && !problem.constraints().whole_ops &&
+           problem.device_count() > 1 && !problem.constraints().whole_ops() &&
            !plan::has_given_costs(problem);
 }
 

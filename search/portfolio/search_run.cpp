@@ -48,7 +48,7 @@ void check_start(const Problem& problem, const Strategy& start) {
                                      start.ops.size(), problem.graph().op_count()));
     }
     const plan::Policy& policy = start.policy;
-    if (!problem.allows(policy)) {
+    if (!problem.batch().allows(policy)) {
         throw UsageError(fmt::format(
             "the start plan is for --micro-batches {} --schedule {} --optimizer {} --loss {} "
             "--gradient-sync {}, which is not what is asked for. Give --micro-batches and the "

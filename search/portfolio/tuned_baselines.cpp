@@ -93,7 +93,7 @@ std::vector<Baseline> tuned_baselines(const Engine& search, EvaluatorPool& pool,
             alone == searcher
                 ? std::optional(*search.best_candidate())
                 : found_alone(options, row, evaluations, pool, groups, search.bound());
-        if (problem.fixes_batch()) {
+        if (problem.batch().fixes_batch()) {
             std::optional<Candidate> free = found_with_free_batch(options, row, evaluations, pool);
             if (free && (!found || free->evaluation.better_than(found->evaluation))) {
                 found = std::move(free);

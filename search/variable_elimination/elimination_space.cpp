@@ -224,7 +224,7 @@ std::int64_t EliminationSpace::bytes_of(OpId id, const OpLayouts& own) {
     const graph::Op& op = problem_.graph().op(id);
     std::int64_t bytes = op.given ? op.given->memory.raw() : 0;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        if (op.inputs[i].valid() && problem_.is_resident(op.inputs[i])) {
+        if (op.inputs[i].valid() && problem_.facts().is_resident(op.inputs[i])) {
             bytes += piece_bytes(op.inputs[i], own.operands[i]);
         }
     }
@@ -251,7 +251,7 @@ void EliminationSpace::find_edges() {
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (variables_.of(OpId(i)) < 0) continue;
         for (const TensorId t : graph.op(OpId(i)).outputs) {
-            if (problem_.is_resident(t)) continue;
+            if (problem_.facts().is_resident(t)) continue;
             for (const graph::Use& use : graph.uses(t)) {
                 if (variables_.of(use.op) >= 0) add_edge(t, use);
             }
@@ -264,7 +264,7 @@ void EliminationSpace::add_edge(TensorId t, graph::Use use) {
     const std::size_t from = list_of_[producer.index()];
     const std::size_t to = list_of_[use.op.index()];
     const auto& results = problem_.graph().op(producer).outputs;
-    const bool gradient = problem_.has_gradient(t) && problem_.has_backward(use.op);
+    const bool gradient = problem_.facts().has_gradient(t) && problem_.facts().has_backward(use.op);
     std::vector<std::int64_t> key{
         static_cast<std::int64_t>(from), std::ranges::find(results, t) - results.begin(),
         static_cast<std::int64_t>(to), std::int64_t{use.operand}, gradient ? 1 : 0};

@@ -19,7 +19,7 @@ EliminationVariables::EliminationVariables(const Problem& problem)
       variable_of_(problem.graph().op_count(), -1) {
     assert(groups_.conflict.empty());  // the engine has asked before
     const graph::OpGraph& graph = problem_.graph();
-    for (const auto& together : problem_.constraints().together) {
+    for (const auto& together : problem_.constraints().together()) {
         for (const OpId op : together) group_of_[op.index()] = groups_.of[op.index()];
     }
     std::vector<int> variable_of_group(groups_.size(), -1);
@@ -38,7 +38,7 @@ EliminationVariables::EliminationVariables(const Problem& problem)
         if (op.kind != OpKind::compute && op.kind != OpKind::output) {
             const TensorId t = op.outputs[0];
             const bool unread = graph.uses(t).empty();
-            if (unread || problem_.is_resident(t) || is_folded(t)) continue;
+            if (unread || problem_.facts().is_resident(t) || is_folded(t)) continue;
         }
         variable_of_[i] = static_cast<int>(members_.size());
         members_.push_back({OpId(i)});
@@ -50,7 +50,7 @@ bool EliminationVariables::is_folded(TensorId t) const {
     const OpId producer = graph.tensor(t).producer;
     const OpKind kind = graph.op(producer).kind;
     if (kind == OpKind::compute || kind == OpKind::output) return false;
-    return graph.uses(t).size() == 1 && !problem_.is_resident(t) && group(producer) < 0;
+    return graph.uses(t).size() == 1 && !problem_.facts().is_resident(t) && group(producer) < 0;
 }
 
 }  // namespace partita::search

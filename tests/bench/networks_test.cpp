@@ -119,9 +119,11 @@ TEST(NetworkTable, EveryOpThatComputesCanBeSplitAlongTheBatch) {
         for (std::size_t i = 0; i < graph.op_count(); ++i) {
             const OpId op(i);
             if (graph.op(op).kind != graph::OpKind::compute) continue;
-            EXPECT_FALSE(problem.rule(op).conservative) << row.name << ' ' << graph.op(op).name;
-            EXPECT_TRUE(problem.is_batched(op)) << row.name << ' ' << graph.op(op).name;
-            EXPECT_GE(problem.split_limit(op), 4) << row.name << ' ' << graph.op(op).name;
+            EXPECT_FALSE(problem.facts().rule(op).conservative)
+                << row.name << ' ' << graph.op(op).name;
+            EXPECT_TRUE(problem.facts().is_batched(op)) << row.name << ' ' << graph.op(op).name;
+            EXPECT_GE(problem.constraints().split_limit(op), 4)
+                << row.name << ' ' << graph.op(op).name;
         }
     }
 }

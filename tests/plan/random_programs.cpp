@@ -172,7 +172,7 @@ int count_of(Layers kind) {
 }
 
 OpConfig random_config(Random& random, const Problem& problem, OpId op, int micro_batches) {
-    const auto& factors = problem.rule(op).factors;
+    const auto& factors = problem.facts().rule(op).factors;
     OpConfig config;
     int parts = 1;
     for (int axes = draw(random, 4); axes > 0; --axes) {
@@ -200,9 +200,9 @@ int summands_of(const Problem& problem, const Strategy& strategy, TensorId t) {
     const auto& results = problem.graph().op(by).outputs;
     const auto result = std::find(results.begin(), results.end(), t) - results.begin();
     RegionTable regions;
-    const Parts parts(problem.rule(by), strategy.config(by),
-                      micro_batch_box(problem, by, strategy.policy.micro_batches, 0));
-    return layout_of(problem.rule(by), parts, strategy.config(by).devices, Side::result,
+    const Parts parts(problem.facts().rule(by), strategy.config(by),
+                      micro_batch_box(problem.facts(), by, strategy.policy.micro_batches, 0));
+    return layout_of(problem.facts().rule(by), parts, strategy.config(by).devices, Side::result,
                      static_cast<std::size_t>(result), problem.graph().tensor(t).shape, regions)
         .summands;
 }

@@ -105,7 +105,8 @@ TEST(OptionPrices, AreTheTimesOfTheModelForWholeOps) {
     Fixture f(plan::two_layers(), plan::switched_machine(2), training());
     for (std::size_t d = 0; d < f.space.size(); ++d) {
         double total = 0;
-        for (const OpId op : f.space.ops(d)) total += to_seconds(f.problem.total_time(op, 0));
+        for (const OpId op : f.space.ops(d))
+            total += to_seconds(f.problem.prices().total_time(op, 0));
         EXPECT_DOUBLE_EQ(f.prices.price(d, 0).compute, total);
         EXPECT_EQ(f.prices.price(d, 0).sync, 0);
     }

@@ -295,7 +295,7 @@ TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
     Strategy strategy = plan::whole_ops(std::vector<int>(build.graph.op_count(), 0), {});
     const auto product = build.graph.op_count() - 2;
     ASSERT_EQ(build.graph.ops()[product].type, "MatMul");
-    const auto& factors = problem.rule(graph::OpId(product)).factors;
+    const auto& factors = problem.facts().rule(graph::OpId(product)).factors;
     const auto samples = std::ranges::find(factors, 3, &graph::Factor::extent);
     ASSERT_NE(samples, factors.end());
     strategy.ops[product].config = {.degrees = {{samples->name, 2}},
@@ -362,7 +362,7 @@ TEST(LowerBound, KnowsThatNobodyWaitsForPadding) {
     const Problem problem = plan::make_problem(build.graph, machine);
     Strategy strategy = plan::whole_ops({0, 0, 1, 1, 1, 1}, {});
     ASSERT_EQ(build.graph.ops()[2].type, "Pad");
-    const std::string& factor = problem.rule(graph::OpId(std::size_t{2})).factors[0].name;
+    const std::string& factor = problem.facts().rule(graph::OpId(std::size_t{2})).factors[0].name;
     strategy.ops[2].config = {.degrees = {{factor, 2}}, .devices = plan::DeviceSet::list({1, 0})};
     expect_bound_below(problem, strategy);
 }

@@ -43,14 +43,15 @@ public:
           rules_(graph::rules_of(graph_)),
           gradient_(graph_.tensor_count(), 0) {
         for (std::size_t i = 0; i < gradient_.size(); ++i) {
-            gradient_[i] = problem.has_gradient(TensorId(i)) ? 1 : 0;
+            gradient_[i] = problem.facts().has_gradient(TensorId(i)) ? 1 : 0;
         }
     }
 
     cost::DeviceProfile run() {
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId op(i);
-            for (int part = draw(random_, 4); part > 0 && problem_.has_forward(op); --part) {
+            for (int part = draw(random_, 4); part > 0 && problem_.facts().has_forward(op);
+                 --part) {
                 measure_part(op);
             }
             if (works_.is_updated(op)) {
@@ -102,7 +103,7 @@ private:
             work.signature = &signature;
             measure(work);
         }
-        if (problem_.has_backward(op) && draw(random_, 4) != 0) {
+        if (problem_.facts().has_backward(op) && draw(random_, 4) != 0) {
             cost::Work work = works_.backward(op, size);
             const cost::WorkSignature signature = works_.backward_signature(op, size);
             work.signature = &signature;

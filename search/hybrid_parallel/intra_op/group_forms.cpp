@@ -43,13 +43,13 @@ plan::FactorDegree GroupForms::axis(OpId op, std::size_t choice) const {
 plan::FactorDegree GroupForms::axis_of(OpId op, Choice choice) const {
     if (choice.factor < 0) return {"*", degree_};
     const auto factor = static_cast<std::size_t>(choice.factor);
-    return {name_in_blocks(problem_.rule(op).factors[factor].name, choice.blocks), degree_};
+    return {name_in_blocks(problem_.facts().rule(op).factors[factor].name, choice.blocks), degree_};
 }
 
 /// "*", and the factors that the op may be split by beside the split of the batch over the groups.
 void GroupForms::find_choices(OpId op, const std::vector<FactorBlocks>& in_blocks) {
     choices_[op.index()].push_back({});
-    for (std::size_t f = 0; f < problem_.rule(op).factors.size(); ++f) {
+    for (std::size_t f = 0; f < problem_.facts().rule(op).factors.size(); ++f) {
         add_choice(op, {.factor = static_cast<int>(f)});
     }
     for (const FactorBlocks& of : in_blocks) {
@@ -59,11 +59,12 @@ void GroupForms::find_choices(OpId op, const std::vector<FactorBlocks>& in_block
 
 void GroupForms::add_choice(OpId op, Choice choice) {
     const auto f = static_cast<std::size_t>(choice.factor);
-    const graph::Factor& factor = problem_.rule(op).factors[f];
+    const graph::Factor& factor = problem_.facts().rule(op).factors[f];
     if (!factor.splittable || !graph::is_legal_degree(factor.extent / choice.blocks, degree_)) {
         return;
     }
-    const bool is_batch = problem_.is_batched(op) && problem_.batch_digits(op)[f].extent > 0;
+    const bool is_batch =
+        problem_.facts().is_batched(op) && problem_.facts().batch_digits(op)[f].extent > 0;
     if (is_batch && !options_.whole_batch) return;
     const plan::OpConfig config{.degrees = {axis_of(op, choice)}, .devices = options_.group};
     if (find_fault(problem_, op, config, options_.micro_batches)) return;
@@ -73,7 +74,7 @@ void GroupForms::add_choice(OpId op, Choice choice) {
 /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
 void GroupForms::find_forms(OpId id) {
     const graph::Op& op = problem_.graph().op(id);
-    const graph::OpRule& rule = problem_.rule(id);
+    const graph::OpRule& rule = problem_.facts().rule(id);
     std::vector<Choice> kept;
     for (const Choice choice : choices_[id.index()]) {
         std::vector<FormNumber> forms;

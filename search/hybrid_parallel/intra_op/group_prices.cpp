@@ -39,12 +39,12 @@ Time GroupPrices::update(TensorId t, FormNumber home) const {
 }
 
 void GroupPrices::price(TensorId t) {
-    if (problem_.is_resident(t)) return;
+    if (problem_.facts().is_resident(t)) return;
     const auto devices = static_cast<std::int64_t>(group_.size());
     const auto groups = static_cast<std::int64_t>(replicas_.size());
-    const bool batched = problem_.is_batched(t);
+    const bool batched = problem_.facts().is_batched(t);
     const std::int64_t times = batched ? micro_batches_ : 1;
-    const Bytes whole = problem_.tensor_bytes(t);
+    const Bytes whole = problem_.facts().tensor_bytes(t);
     const Bytes bytes(whole.raw() / ((batched ? groups : 1) * times));
     Exchanges& of = exchanges_[t.index()];
     of.all_reduce = times * collective(Collective::all_reduce, group_, bytes);
@@ -54,9 +54,9 @@ void GroupPrices::price(TensorId t) {
         times * collective(Collective::all_to_all, group_, Bytes(bytes.raw() / devices));
     const graph::OpId producer = problem_.graph().tensor(t).producer;
     const bool trained = problem_.graph().op(producer).kind == graph::OpKind::parameter;
-    if (!trained || !problem_.has_gradient(t)) return;
+    if (!trained || !problem_.facts().has_gradient(t)) return;
     for (const std::int64_t shards : {std::int64_t{1}, devices}) {
-        Time time(problem_.update_time(producer, group_[0]).raw() / shards);
+        Time time(problem_.prices().update_time(producer, group_[0]).raw() / shards);
         if (groups > 1) {
             time += collective(Collective::all_reduce, replicas_, Bytes(whole.raw() / shards));
         }
@@ -67,8 +67,9 @@ void GroupPrices::price(TensorId t) {
 Time GroupPrices::collective(Collective kind, const std::vector<int>& devices, Bytes bytes) {
     const auto [known, is_new] = known_.emplace(std::tuple(kind, devices.size(), bytes), Time{0});
     if (is_new) {
-        known->second =
-            problem_.collective_price({.kind = kind, .devices = devices, .bytes = bytes}).time;
+        known->second = problem_.transfers()
+                            .collective_price({.kind = kind, .devices = devices, .bytes = bytes})
+                            .time;
     }
     return known->second;
 }

@@ -33,7 +33,7 @@ public:
             sweep(0, graph_.op_count());
             bool changed = false;
             for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-                if (problem_.rule(OpId(i)).matrix_product) changed |= roll_out(i);
+                if (problem_.facts().rule(OpId(i)).matrix_product) changed |= roll_out(i);
             }
             if (!changed) break;
         }
@@ -106,7 +106,7 @@ private:
     bool roll_out(std::size_t first) {
         std::size_t end = first + 1;
         for (int products = 0; end < graph_.op_count() && end < first + kOpsAhead; ++end) {
-            if (!problem_.rule(OpId(end)).matrix_product) continue;
+            if (!problem_.facts().rule(OpId(end)).matrix_product) continue;
             if (++products == kProductsAhead) break;
         }
         const auto from = chosen_.begin() + static_cast<std::ptrdiff_t>(first);
@@ -164,9 +164,10 @@ private:
 
     [[nodiscard]] Time computation(OpId id) const {
         const int device = options_.group[0];
-        const Time whole = problem_.forward_time(id, device) + problem_.backward_time(id, device);
+        const Time whole = problem_.prices().forward_time(id, device) +
+                           problem_.prices().backward_time(id, device);
         const bool split = chosen_[id.index()] > 0;
-        const bool batched = problem_.is_batched(id);
+        const bool batched = problem_.facts().is_batched(id);
         const int groups = batched ? options_.replicas.size() : 1;
         const Time part(whole.raw() / groups / (split ? options_.group.size() : 1));
         return batched ? std::max(part, launches(id)) : part;
@@ -175,8 +176,8 @@ private:
     /// No task is shorter than a launch, so that micro-batches have a price.
     [[nodiscard]] Time launches(OpId id) const {
         if (options_.micro_batches == 1) return Time{0};
-        const std::int64_t tasks =
-            (problem_.has_forward(id) ? 1 : 0) + (problem_.has_backward(id) ? 1 : 0);
+        const std::int64_t tasks = (problem_.facts().has_forward(id) ? 1 : 0) +
+                                   (problem_.facts().has_backward(id) ? 1 : 0);
         const Time launch = problem_.machine().device(options_.group[0]).launch_interval;
         return tasks * options_.micro_batches * launch;
     }
@@ -205,7 +206,7 @@ private:
 
     /// What brings a tensor from where it arises to where it is read, and its gradient back.
     [[nodiscard]] Time tensor_time(TensorId t) const {
-        if (problem_.is_resident(t) || graph_.uses(t).size() > kMostReaders) return Time{0};
+        if (problem_.facts().is_resident(t) || graph_.uses(t).size() > kMostReaders) return Time{0};
         const OpId producer = graph_.tensor(t).producer;
         const OpKind kind = graph_.op(producer).kind;
         if (kind == OpKind::input) return Time{0};
@@ -216,7 +217,7 @@ private:
         // Shards are slices of what is there as a whole.
         const std::uint64_t whole = demand.needs & bit(kWholeForm);
         Time time = moves_time(t, home, whole != 0 ? whole : demand.needs);
-        if (!problem_.has_gradient(t)) return time;
+        if (!problem_.facts().has_gradient(t)) return time;
         const FormNumber back = home == kPartialForm ? kWholeForm : home;
         for (std::uint64_t left = demand.gradients; left != 0; left &= left - 1) {
             time += prices_.move(t, static_cast<FormNumber>(std::countr_zero(left)), back);

@@ -25,10 +25,10 @@ struct Traits {
 Traits traits_of(const GroupGraph& groups, bool given, int device) {
     const plan::Problem& problem = groups.problem();
     Traits traits;
-    traits.device_class = problem.device_class(device);
+    traits.device_class = problem.prices().device_class(device);
     const bool cpu = problem.machine().device(device).kind == cost::DeviceKind::cpu;
     traits.communicates = !given || !cpu;
-    traits.capacity = given && cpu ? Bytes::max() : problem.memory_capacity(device);
+    traits.capacity = given && cpu ? Bytes::max() : problem.constraints().memory_capacity(device);
     for (const std::vector<int>& set : groups.groups().device_sets) {
         traits.sets.push_back(std::binary_search(set.begin(), set.end(), device));
     }

@@ -51,7 +51,7 @@ Edges precedence(const GroupGraph& groups) {
     Edges edges;
     for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
         const TensorId t(i);
-        if (problem.is_resident(t)) continue;
+        if (problem.facts().is_resident(t)) continue;
         const OpId maker = graph.tensor(t).producer;
         const std::int32_t from = groups.groups().of[maker.index()];
         for (const graph::Use use : graph.uses(t)) {
@@ -76,15 +76,16 @@ std::vector<PieceNet> nets_of(const GroupGraph& groups, bool given) {
     std::vector<PieceNet> nets;
     for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
         const TensorId t(i);
-        if (problem.is_resident(t)) continue;
+        if (problem.facts().is_resident(t)) continue;
         const OpId maker = graph.tensor(t).producer;
         PieceNet net;
         net.source = groups.groups().of[maker.index()];
         for (const graph::Use use : graph.uses(t)) {
             net.others.push_back(groups.groups().of[use.op.index()]);
         }
-        net.cost = given ? graph.op(maker).given->communication_time.raw()
-                         : groups.mean_copy_time({net.source, t, problem.tensor_bytes(t)}).raw();
+        net.cost =
+            given ? graph.op(maker).given->communication_time.raw()
+                  : groups.mean_copy_time({net.source, t, problem.facts().tensor_bytes(t)}).raw();
         nets.push_back(std::move(net));
     }
     return nets;

@@ -24,8 +24,8 @@ constexpr std::uint64_t kRarely = 16;
 /// The next or the previous number, or another schedule; nullopt: there is none.
 std::optional<plan::Policy> other_policy(const plan::Problem& problem, const plan::Policy& own,
                                          Random& random) {
-    const std::vector<int>& choices = problem.micro_batch_choices();
-    const bool open = problem.constraints().free_schedule;
+    const std::vector<int>& choices = problem.batch().micro_batch_choices();
+    const bool open = problem.batch().free_schedule();
     plan::Policy policy = own;
     const std::uint64_t kind = random.below(3);
     if (kind == 2) {
@@ -49,8 +49,8 @@ std::optional<double> change_micro_batches(SearchSpace& space, Random& random,
                                            ProposalBuilder& builder) {
     const plan::Problem& problem = space.problem();
     const plan::Policy& own = builder.base().policy();
-    const bool open = problem.constraints().free_schedule && own.micro_batches > 1;
-    if (problem.micro_batch_choices().size() == 1 && !open) return std::nullopt;
+    const bool open = problem.batch().free_schedule() && own.micro_batches > 1;
+    if (problem.batch().micro_batch_choices().size() == 1 && !open) return std::nullopt;
     if (own.micro_batches == 1 && random.below(kRarely) != 0) return std::nullopt;
     std::optional<plan::Policy> policy = other_policy(problem, own, random);
     if (!policy) return std::nullopt;

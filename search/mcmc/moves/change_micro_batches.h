@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change micro-batches: the next or the previous of Problem::micro_batch_choices(); or another
+// Change micro-batches: the next or the previous of BatchChoices::micro_batch_choices(); or another
 // schedule (none, gpipe, 1f1b, eager-1f1b) for several. Nothing to do where both are the user's
 // choice.
 //

@@ -19,7 +19,7 @@ ProposalBuilder::ProposalBuilder(SearchSpace& space)
       updated_(problem_.graph().op_count()),
       decisions_(problem_.graph().op_count()),
       marks_(problem_.graph().op_count()),
-      together_(problem_.constraints().together.size()) {}
+      together_(problem_.constraints().together().size()) {}
 
 void ProposalBuilder::start(const State& base) {
     base_ = &base;
@@ -99,7 +99,7 @@ void ProposalBuilder::mark_partners(OpId op) {
 /// What must share the devices of a changed op goes onto them: split as it is where it has as many
 /// parts, and repeated otherwise.
 void ProposalBuilder::move_partners() {
-    const auto& together = problem_.constraints().together;
+    const auto& together = problem_.constraints().together();
     if (together.empty()) return;
     changed_.for_each([&](std::size_t i) { mark_partners(OpId(i)); });
     together_.for_each([&](std::size_t group) { move_partners(together[group]); });
@@ -156,7 +156,7 @@ bool ProposalBuilder::is_legal_batch(const Changes& changes) {
 }
 
 bool ProposalBuilder::shares_devices(const Changes& changes) {
-    const auto& together = problem_.constraints().together;
+    const auto& together = problem_.constraints().together();
     if (together.empty()) return true;
     for (const DecisionChange& change : changes.ops) {
         if (has_other_config(change)) mark_partners(change.op);
@@ -203,7 +203,7 @@ bool ProposalBuilder::finish(Changes& changes) {
     move_partners();
     computing_.clear();
     changed_.for_each([&](std::size_t i) {
-        if (problem_.has_forward(OpId(i))) computing_.emplace_back(i);
+        if (problem_.facts().has_forward(OpId(i))) computing_.emplace_back(i);
     });
     for (const OpId op : computing_) {
         move_sources(op);

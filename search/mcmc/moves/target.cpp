@@ -28,7 +28,8 @@ void relocate(const SearchSpace& space, ProposalBuilder& builder, const Target& 
     if (!target.group) return;
     const OpGroups& groups = space.groups().groups();
     for (const OpId op : groups.members[static_cast<std::size_t>(groups.of[target.op.index()])]) {
-        const bool along = space.problem().has_forward(op) && builder.config(op).devices == from;
+        const bool along =
+            space.problem().facts().has_forward(op) && builder.config(op).devices == from;
         if (along) move(op);
     }
 }

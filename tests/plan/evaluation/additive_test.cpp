@@ -88,7 +88,7 @@ Strategy split_alike(const Problem& problem, const std::vector<std::string>& fac
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         OpConfig config{.degrees = {{"*", parts}}, .devices = devices};
         for (const std::string& name : factors) {
-            for (const graph::Factor& factor : problem.rule(OpId(i)).factors) {
+            for (const graph::Factor& factor : problem.facts().rule(OpId(i)).factors) {
                 if (factor.name == name) config.degrees = {{name, parts}};
             }
         }

@@ -71,7 +71,7 @@ TEST(MaxLoad, OfAModelIsItsBusiestResource) {
     const Evaluation evaluation = make_evaluator(problem, Scheduler::pct)->evaluate(strategy);
     const graph::TensorId active = graph.op(*graph.find_op("relu")).outputs[0];
     // 512 bytes at 1 GB/s over two hops of 1 us: the copy takes longer than any computation.
-    EXPECT_EQ(evaluation.value, problem.copy_time(active, 0, 1));
+    EXPECT_EQ(evaluation.value, problem.transfers().copy_time(active, 0, 1));
     EXPECT_EQ(evaluation.value, busiest_resource(lower(problem, strategy)));
 }
 

@@ -82,7 +82,7 @@ MergedNetwork::MergedNetwork()
                             {.mode = Mode::training, .objective = Objective::step_time})) {}
 
 std::string MergedNetwork::factor(const std::string& op, std::size_t dim, std::size_t place) const {
-    const graph::OpRule& rule = problem_.rule(*graph_.find_op(op));
+    const graph::OpRule& rule = problem_.facts().rule(*graph_.find_op(op));
     return rule.factors[static_cast<std::size_t>(rule.results[0].dims.at(dim).factors.at(place))]
         .name;
 }
@@ -112,7 +112,7 @@ Strategy MergedNetwork::reviewed() const {
     split(strategy, "c", {{"*", 4}}, {4, 5, 6, 7});
     strategy.ops[graph_.find_op("c")->index()].update.update = {{{"d0", 2}},
                                                                 DeviceSet::list({6, 7})};
-    const graph::OpRule& most = problem_.rule(*graph_.find_op("most"));
+    const graph::OpRule& most = problem_.facts().rule(*graph_.find_op("most"));
     for (const graph::Factor& axis : most.factors) {
         if (axis.reduction) split(strategy, "most", {{axis.name, 2}}, {7, 0});
     }

@@ -24,7 +24,7 @@ std::vector<Indices> indices_of(const graph::Region& region) {
 
 LaidOut lay_out(const Problem& problem, graph::OpId op, const OpConfig& config, Side side,
                 std::size_t index, const graph::Box& base) {
-    const graph::OpRule& rule = problem.rule(op);
+    const graph::OpRule& rule = problem.facts().rule(op);
     const graph::Op& node = problem.graph().op(op);
     const bool is_result = side == Side::result;
     const graph::TensorRule& tensor = is_result ? rule.results[index] : rule.operands[index];
@@ -64,7 +64,7 @@ std::vector<std::vector<LaidOut>> laid_out(const Problem& problem, const Strateg
             if (!(side == Side::result ? node.outputs : node.inputs)[i].valid()) continue;
             all.emplace_back();
             for (int m = 0; m < micro_batches; ++m) {
-                const graph::Box base = micro_batch_box(problem, op, micro_batches, m);
+                const graph::Box base = micro_batch_box(problem.facts(), op, micro_batches, m);
                 all.back().push_back(lay_out(problem, op, config, side, i, base));
             }
         }

@@ -47,13 +47,15 @@ private:
         const graph::Shape& shape = graph.tensor(t).shape;
         std::vector<char> gaps(unknown(shape).known.size(), 0);
         for (const graph::Use use : graph.uses(t)) {
-            if (!problem_.has_backward(use.op)) continue;
-            const int parts =
-                problem_.is_batched(use.op) && !problem_.is_batched(t) ? micro_batches_ : 1;
+            if (!problem_.facts().has_backward(use.op)) continue;
+            const int parts = problem_.facts().is_batched(use.op) && !problem_.facts().is_batched(t)
+                                  ? micro_batches_
+                                  : 1;
             for (int m = 0; m < parts; ++m) {
-                const OpRule& rule = problem_.rule(use.op);
-                const graph::Box box = parts == 1 ? graph::whole_box(rule)
-                                                  : micro_batch_box(problem_, use.op, parts, m);
+                const OpRule& rule = problem_.facts().rule(use.op);
+                const graph::Box box = parts == 1
+                                           ? graph::whole_box(rule)
+                                           : micro_batch_box(problem_.facts(), use.op, parts, m);
                 std::vector<char> read(gaps.size(), 0);
                 for_each_element(region_of(rule, rule.operands[use.operand], shape, box), shape,
                                  [&](std::size_t e) { read[e] = 1; });
@@ -182,14 +184,14 @@ private:
 
     [[nodiscard]] graph::Box box_of(const Task& task) const {
         const int micro_batches = strategy_.policy.micro_batches;
-        const graph::Box base =
-            micro_batch_box(problem_, task.op, micro_batches, std::max(task.micro_batch, 0));
-        return Parts(problem_.rule(task.op), strategy_.config(task.op), base)
+        const graph::Box base = micro_batch_box(problem_.facts(), task.op, micro_batches,
+                                                std::max(task.micro_batch, 0));
+        return Parts(problem_.facts().rule(task.op), strategy_.config(task.op), base)
             .box(std::max(task.part, 0));
     }
 
     [[nodiscard]] OpMeaning meaning_of(const Task& task) const {
-        return {graph_, graph_.op(task.op), problem_.rule(task.op), options_.plain};
+        return {graph_, graph_.op(task.op), problem_.facts().rule(task.op), options_.plain};
     }
 
     void run_forward(const Task& task) {
@@ -210,7 +212,7 @@ private:
     /// the interpreter looks at what the forward read.
     void run_backward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
-        const std::uint64_t saved = problem_.rule(task.op).saves_operands;
+        const std::uint64_t saved = problem_.facts().rule(task.op).saves_operands;
         const OpMeaning meaning = meaning_of(task);
         std::vector<SparseValue> operands;
         std::vector<SparseValue> results;
@@ -222,7 +224,8 @@ private:
         for (const TensorId t : op.outputs) {
             results.push_back(meaning.reduction() == Combine::sum ? SparseValue{}
                                                                   : find(at_, t, false));
-            upstream.push_back(problem_.has_gradient(t) ? find(at_, t, true) : SparseValue{});
+            upstream.push_back(problem_.facts().has_gradient(t) ? find(at_, t, true)
+                                                                : SparseValue{});
         }
         const auto gradients = meaning.backward(box_of(task), operands, results, upstream);
         for (const std::int32_t b : writes()) {

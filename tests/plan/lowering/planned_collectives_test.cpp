@@ -77,7 +77,7 @@ void expect_own_prices(const Problem& problem, const TaskGraph& tasks) {
     for (const Task& task : tasks.tasks) {
         if (task.kind != TaskKind::collective) continue;
         const auto devices = tasks.ranks[static_cast<std::size_t>(task.ranks)];
-        const auto price = problem.collective_price(
+        const auto price = problem.transfers().collective_price(
             {.kind = task.collective, .devices = devices, .bytes = task.bytes});
         EXPECT_EQ(task.duration, price.time) << task_name(problem, task);
         EXPECT_EQ(task.source, price.source) << task_name(problem, task);

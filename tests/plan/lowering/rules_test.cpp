@@ -244,7 +244,7 @@ TEST_F(Rules, GradientsOfOverlappingWindowsAreAdded) {
     const TensorId y = add("Conv", {x, w}, {1, 1, 2}, window);
     net_.add_outputs();
     const Problem probe = problem();
-    const graph::OpRule& rule = probe.rule(net_.graph.tensor(y).producer);
+    const graph::OpRule& rule = probe.facts().rule(net_.graph.tensor(y).producer);
     const auto columns = static_cast<std::size_t>(rule.results[0].dims[2].factors[0]);
     split(y, {{rule.factors[columns].name, 2}});
     run();

@@ -181,9 +181,10 @@ TEST_F(Layers, AConvolutionSplitInSpaceExchangesHalos) {
     const Problem problem =
         make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
     const std::string rows =
-        problem.rule(*graph_.find_op("conv1"))
+        problem.facts()
+            .rule(*graph_.find_op("conv1"))
             .factors[static_cast<std::size_t>(
-                problem.rule(*graph_.find_op("conv1")).results[0].dims[2].factors[0])]
+                problem.facts().rule(*graph_.find_op("conv1")).results[0].dims[2].factors[0])]
             .name;
     std::map<std::string, std::int64_t> sent;
     for (const auto& [name, elements] : volumes(strategy({{"x", {{"d2", 4}}},

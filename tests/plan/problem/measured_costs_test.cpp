@@ -43,7 +43,7 @@ cost::Profile profile_of_part(const Problem& problem, std::string_view factor, i
     const std::vector<char> none(problem.graph().tensor_count(), 0);
     cost::Work work =
         OpWorks(problem.graph(), rules, none, problem.policy()).forward(kProduct, size);
-    const cost::WorkSignature signature = problem.works().forward_signature(kProduct, size);
+    const cost::WorkSignature signature = problem.facts().works().forward_signature(kProduct, size);
     work.signature = &signature;
     cost::Profile profile{.file = "p.sqlite", .date = {}, .devices = {}, .keys = {}};
     profile.devices.push_back(
@@ -57,7 +57,7 @@ TEST(MeasuredCosts, OfAPartAreTheTimeOfItsTasks) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(4);
     const Problem analytic = make_problem(graph, machine);
-    const std::string rows = analytic.rule(kProduct).factors[0].name;
+    const std::string rows = analytic.facts().rule(kProduct).factors[0].name;
     // Measured: the last of four parts. All four do the same.
     const Problem problem = support::with_profile(
         analytic, profile_of_part(analytic, rows, 4, 3, microseconds(77)), {});
@@ -74,7 +74,7 @@ TEST(MeasuredCosts, OfAPartAreTheTimeOfItsTasks) {
     }
     EXPECT_EQ(parts, 4);
     EXPECT_EQ(count_costs(lower(problem, strategy))[1], 4);
-    EXPECT_NE(problem.cost_source(kProduct, 0), cost::CostSource::measured);
+    EXPECT_NE(problem.prices().cost_source(kProduct, 0), cost::CostSource::measured);
 }
 
 TEST(MeasuredCosts, OfNothingChangeNothing) {
@@ -132,7 +132,7 @@ TEST(MeasuredCosts, AreTheSameIncrementally) {
 std::pair<Time, Time> sums_of(const Problem& problem, LoweringCache& cache, OpId op,
                               const Strategy& strategy) {
     const int micro_batches = strategy.policy.micro_batches;
-    const MicroBatchRows rows(problem, micro_batches);
+    const MicroBatchRows rows(problem.facts(), micro_batches);
     Time forward;
     Time backward;
     for (int m = 0; m < micro_batches && rows.runs_in(op, m); ++m) {
@@ -164,12 +164,14 @@ TEST(MeasuredCosts, OfAllPartsAreNoLessThanWhatBoundsCountOn) {
             for (std::size_t o = 0; o < graph.op_count(); ++o) {
                 const OpId op(o);
                 const auto [forward, backward] = sums_of(problem, cache, op, strategy);
-                if (problem.has_forward(op)) {
-                    EXPECT_GE(forward, problem.least_forward_time(op, 0)) << graph.op(op).name;
-                    less_than_whole += forward < problem.forward_time(op, 0) ? 1 : 0;
+                if (problem.facts().has_forward(op)) {
+                    EXPECT_GE(forward, problem.bounds().least_forward_time(op, 0))
+                        << graph.op(op).name;
+                    less_than_whole += forward < problem.prices().forward_time(op, 0) ? 1 : 0;
                 }
-                if (problem.has_backward(op)) {
-                    EXPECT_GE(backward, problem.least_backward_time(op, 0)) << graph.op(op).name;
+                if (problem.facts().has_backward(op)) {
+                    EXPECT_GE(backward, problem.bounds().least_backward_time(op, 0))
+                        << graph.op(op).name;
                 }
             }
         }

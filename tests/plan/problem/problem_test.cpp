@@ -42,7 +42,7 @@ TEST(Problem, LeavesMicroBatchesOpenThatCutTheBatchEvenly) {
         ProblemOptions options;
         options.policy.micro_batches = own;
         options.constraints.most_micro_batches = most;
-        return make_problem(graph, machine, options).micro_batch_choices();
+        return make_problem(graph, machine, options).batch().micro_batch_choices();
     };
     const graph::OpGraph of_eight = two_layers();
     EXPECT_THAT(choices(of_eight, 1, 0), ElementsAre(1));
@@ -72,7 +72,8 @@ TEST(Problem, LeavesNoMoreMicroBatchesOpenThanUsesOfATensorCanBeNumbered) {
     build.add_outputs();
     ProblemOptions options{.mode = Mode::training};
     options.constraints.most_micro_batches = 4'096;
-    EXPECT_EQ(make_problem(build.graph, machine, options).micro_batch_choices().back(), 2'048);
+    EXPECT_EQ(make_problem(build.graph, machine, options).batch().micro_batch_choices().back(),
+              2'048);
     options.policy.micro_batches = 4'096;
     EXPECT_EQ(usage_error([&] { make_problem(build.graph, machine, options); }),
               "--micro-batches: ops and micro-batches use tensor 'w0' 69633 times, more than the "
@@ -87,14 +88,30 @@ TEST(Problem, AllowsThePolicyAndWhatItLeavesOpen) {
         options.constraints = {.most_micro_batches = most, .free_schedule = free_schedule};
         const Problem problem = make_problem(graph, machine, options);
         const Schedule ordered{.kind = ScheduleKind::one_f_one_b};
-        return std::array{problem.allows({}), problem.allows({.micro_batches = 4}),
-                          problem.allows({.micro_batches = 3}),
-                          problem.allows({.schedule = ordered}),
-                          problem.allows({.optimizer = Optimizer::adam})};
+        return std::array{problem.batch().allows({}), problem.batch().allows({.micro_batches = 4}),
+                          problem.batch().allows({.micro_batches = 3}),
+                          problem.batch().allows({.schedule = ordered}),
+                          problem.batch().allows({.optimizer = Optimizer::adam})};
     };
     EXPECT_EQ(allowed(0, false), (std::array{true, false, false, false, false}));
     EXPECT_EQ(allowed(8, false), (std::array{true, true, false, false, false}));
     EXPECT_EQ(allowed(0, true), (std::array{true, false, false, true, false}));
+}
+
+TEST(Problem, WithAFreeBatchLeavesMicroBatchesAndScheduleOpen) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.micro_batches = 4;
+    options.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
+    const Problem fixed = make_problem(graph, machine, options);
+    EXPECT_TRUE(fixed.batch().fixes_batch());
+    const Problem free = fixed.with_free_batch();
+    EXPECT_FALSE(free.batch().fixes_batch());
+    EXPECT_EQ(free.policy(), Policy{});
+    EXPECT_THAT(free.batch().micro_batch_choices(), testing::ElementsAre(1, 2, 4, 8));
+    EXPECT_TRUE(free.batch().allows(fixed.policy()));
+    EXPECT_EQ(&free.prices(), &fixed.prices()) << "they do not depend on the batch";
 }
 
 // One row: its softmax is over the batch.
@@ -140,9 +157,9 @@ TEST(Problem, KeepsNodesThatNoAcceleratorSupportsOnCpus) {
     ProblemOptions options;
     options.constraints.allowed = {{}, {}, {1, 2}};
     const Problem problem = make_problem(graph, machine, options);
-    EXPECT_EQ(problem.allowed_devices(graph::OpId(0U)), (std::vector<int>{0, 1, 2}));
-    EXPECT_EQ(problem.allowed_devices(graph::OpId(1U)), (std::vector<int>{0, 2}));
-    EXPECT_EQ(problem.allowed_devices(graph::OpId(2U)), (std::vector<int>{2}));
+    EXPECT_EQ(problem.constraints().allowed_devices(graph::OpId(0U)), (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(problem.constraints().allowed_devices(graph::OpId(1U)), (std::vector<int>{0, 2}));
+    EXPECT_EQ(problem.constraints().allowed_devices(graph::OpId(2U)), (std::vector<int>{2}));
 }
 
 TEST(Problem, NamesTheNodeThatNeedsACpuWhereThereIsNone) {
@@ -276,9 +293,9 @@ TEST(Problem, EqualDevicesShareAClass) {
     const cost::Machine machine("mixed", devices, {"switch"},
                                 {gpus.links().begin(), gpus.links().end()});
     const Problem problem = make_problem(graph, machine);
-    EXPECT_EQ(problem.device_class_count(), 2);
-    EXPECT_EQ(problem.device_class(0), problem.device_class(2));
-    EXPECT_NE(problem.device_class(0), problem.device_class(1));
+    EXPECT_EQ(problem.prices().device_class_count(), 2);
+    EXPECT_EQ(problem.prices().device_class(0), problem.prices().device_class(2));
+    EXPECT_NE(problem.prices().device_class(0), problem.prices().device_class(1));
 }
 
 TEST(DeviceSet, EqualSetsCompareEqualHoweverTheyWereMade) {

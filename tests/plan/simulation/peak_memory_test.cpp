@@ -58,7 +58,7 @@ TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
     const Problem problem = make_problem(graph, machine, options);
     const graph::OpId w1 = *graph.find_op("w1");
     // ZeRO's 16 bytes per parameter: 2 + 2 + 12.
-    EXPECT_EQ(problem.persistent_bytes(w1), Bytes{16 * 16 * 16});
+    EXPECT_EQ(problem.facts().persistent_bytes(w1), Bytes{16 * 16 * 16});
 }
 
 /// Bytes live on a device at the start of each task, from the real interval of every buffer.

@@ -65,7 +65,7 @@ TEST_P(Script, TellsOfEveryEventOnceAndInItsTensorsOrder) {
 TEST_P(Script, RunsPartsOncePerPassAfterWhatTheyFind) {
     const int micro_batches = std::get<1>(GetParam());
     for_each_script([&](const Problem& problem, const IterationScript& script) {
-        const MicroBatchRows rows(problem, micro_batches);
+        const MicroBatchRows rows(problem.facts(), micro_batches);
         std::set<std::size_t> ran;
         for (const ScriptStep& step : script.steps) {
             for (const EventId id : script.before_parts(step)) {
@@ -87,7 +87,7 @@ TEST_P(Script, RunsPartsOncePerPassAfterWhatTheyFind) {
             for (int m = 0; m < micro_batches && rows.runs_in(op, m); ++m) {
                 EXPECT_TRUE(ran.contains(rows.row({op, m, Pass::forward})));
                 EXPECT_EQ(ran.contains(rows.row({op, m, Pass::backward})),
-                          problem.has_backward(op));
+                          problem.facts().has_backward(op));
             }
         }
     });

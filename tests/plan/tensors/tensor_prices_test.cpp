@@ -31,8 +31,8 @@ TEST(CopyClasses, HaveOnePriceForEverySize) {
                 const std::int32_t like =
                     classes.of(machine, resource_sets.of_copy(from, to), from, to);
                 for (const std::int64_t bytes : {1, 1'000, 12'345'678}) {
-                    const Time time =
-                        problem.copy_time(graph::TensorId(std::size_t{0}), Bytes(bytes), from, to);
+                    const Time time = problem.transfers().copy_time(graph::TensorId(std::size_t{0}),
+                                                                    Bytes(bytes), from, to);
                     const auto known = prices.try_emplace({like, bytes}, time).first;
                     EXPECT_EQ(known->second, time) << name << ": " << from << " to " << to;
                     ++pairs;

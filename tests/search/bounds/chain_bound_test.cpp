@@ -140,7 +140,7 @@ TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     const LowerBound bound = lower_bound(problem);
     // Whole on a quick device: t each. In 2 parts on the quick ones t / 2; in 4 parts on average
     // (t + 3 t) / 2 / 4 = t / 2 as well.
-    const Time one = problem.forward_time(OpId(1U), 0);
+    const Time one = problem.prices().forward_time(OpId(1U), 0);
     EXPECT_EQ(bound.chain, bound.value);
     EXPECT_THAT(bound.limited_by, testing::HasSubstr("the chain from 'Relu"));
     EXPECT_GE(bound.chain, 6 * Time(one.raw() / 2) - Time{100});
@@ -150,7 +150,7 @@ TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     // The two quick ones alone reach it.
     plan::Strategy strategy = plan::whole_ops(std::vector<int>(build.graph.op_count(), 0), {});
     for (std::size_t i = 0; i < build.graph.op_count(); ++i) {
-        strategy.ops[i].config = {{{problem.rule(OpId(i)).factors[0].name, 2}},
+        strategy.ops[i].config = {{{problem.facts().rule(OpId(i)).factors[0].name, 2}},
                                   plan::DeviceSet::progression(0, 2, 1)};
     }
     ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
@@ -249,8 +249,8 @@ TEST(ChainBound, KnowsWhatIsReadEvenly) {
 /// The largest share that a part of the op has.
 std::int64_t largest_share(const Problem& problem, OpId op, const plan::OpConfig& config,
                            int micro_batches) {
-    const graph::Box base = plan::micro_batch_box(problem, op, micro_batches, 0);
-    const plan::Parts parts(problem.rule(op), config, base);
+    const graph::Box base = plan::micro_batch_box(problem.facts(), op, micro_batches, 0);
+    const plan::Parts parts(problem.facts().rule(op), config, base);
     std::int64_t largest = 0;
     for (int p = 0; p < parts.size(); ++p) {
         const graph::Box box = parts.box(p);
@@ -281,7 +281,7 @@ TEST(PartCosts, HaveARowForEveryConfig) {
         for (std::size_t i = 0; i < of.graph.op_count(); ++i) {
             const OpId op(i);
             const plan::OpConfig& config = strategy.ops[i].config;
-            if (!problem.has_forward(op)) continue;
+            if (!problem.facts().has_forward(op)) continue;
             if (plan::find_fault(problem, op, config, micro_batches)) continue;
             std::int64_t parts = 1;
             for (const plan::FactorDegree& axis : config.degrees) {
@@ -291,8 +291,8 @@ TEST(PartCosts, HaveARowForEveryConfig) {
             const plan::OpLayouts& found = layouts.of(op, config, micro_batches, 0);
             const std::int64_t share = largest_share(problem, op, config, micro_batches);
             for (std::size_t c = 0; c < work.classes().count(); ++c) {
-                const auto device_class =
-                    static_cast<std::size_t>(problem.device_class(work.classes().device[c]));
+                const auto device_class = static_cast<std::size_t>(
+                    problem.prices().device_class(work.classes().device[c]));
                 const auto rows = table.of(op, c);
                 EXPECT_TRUE(std::ranges::any_of(
                     rows,

@@ -38,15 +38,15 @@ std::optional<Time> exhaustive_optimum(const Problem& problem) {
     for (;;) {
         bool legal = true;
         for (std::size_t i = 0; i < ops; ++i) {
-            const auto& allowed = problem.allowed_devices(OpId(i));
+            const auto& allowed = problem.constraints().allowed_devices(OpId(i));
             legal = legal && std::binary_search(allowed.begin(), allowed.end(), devices[i]);
         }
-        for (const auto& together : problem.constraints().together) {
+        for (const auto& together : problem.constraints().together()) {
             for (const OpId op : together) {
                 legal = legal && devices[op.index()] == devices[together[0].index()];
             }
         }
-        for (const int micro_batches : problem.micro_batch_choices()) {
+        for (const int micro_batches : problem.batch().micro_batch_choices()) {
             plan::Policy policy = problem.policy();
             policy.micro_batches = micro_batches;
             if (!legal) break;
@@ -142,8 +142,8 @@ TEST(LowerBound, WorkBehindABottleneckWaitsForIt) {
     ProblemOptions options;
     options.constraints.whole_ops = true;
     const Problem problem = plan::make_problem(build.graph, machine, options);
-    const Time first = problem.forward_time(build.graph.tensor(a).producer, 0);
-    const Time last = problem.forward_time(build.graph.tensor(z).producer, 0);
+    const Time first = problem.prices().forward_time(build.graph.tensor(a).producer, 0);
+    const Time last = problem.prices().forward_time(build.graph.tensor(z).producer, 0);
     const LowerBound bound = lower_bound(problem);
     EXPECT_EQ(bound.critical_path, 2 * first + last);
     EXPECT_EQ(bound.windows, 3 * first + last);
@@ -162,9 +162,10 @@ TEST(LowerBound, TrainingPathsGoThroughBackwardAndUpdate) {
     const Problem problem = plan::make_problem(graph, machine, options);
     Time path;
     for (const std::uint32_t op : {2U, 3U, 5U, 6U}) {
-        path += problem.forward_time(OpId(op), 0) + problem.backward_time(OpId(op), 0);
+        path += problem.prices().forward_time(OpId(op), 0) +
+                problem.prices().backward_time(OpId(op), 0);
     }
-    path += problem.update_time(OpId(1U), 0);
+    path += problem.prices().update_time(OpId(1U), 0);
     const LowerBound bound = lower_bound(problem);
     EXPECT_EQ(bound.critical_path, path);
     EXPECT_LE(bound.windows, path);
@@ -188,8 +189,8 @@ TEST(LowerBound, AStageDoesAllMicroBatchesOfItsOps) {
     EXPECT_LE(fixed.stage, fixed.critical_path);
     Time longest;
     for (const std::uint32_t op : {2U, 3U, 5U}) {
-        longest = std::max(longest,
-                           problem.forward_time(OpId(op), 0) + problem.backward_time(OpId(op), 0));
+        longest = std::max(longest, problem.prices().forward_time(OpId(op), 0) +
+                                        problem.prices().backward_time(OpId(op), 0));
     }
     EXPECT_GT(bound.stage, longest);
     EXPECT_GE(bound.value, bound.stage);
@@ -387,7 +388,7 @@ TEST(LowerBound, CountsMeasuredCostsOfWholeOpsInFull) {
     const Problem problem =
         support::with_profile(analytic, support::random_profile(random, analytic), options);
     Time path;
-    for (const std::uint32_t op : {2U, 3U, 5U}) path += problem.forward_time(OpId(op), 0);
+    for (const std::uint32_t op : {2U, 3U, 5U}) path += problem.prices().forward_time(OpId(op), 0);
     EXPECT_EQ(lower_bound(problem).critical_path, path);
 }
 

@@ -51,10 +51,10 @@ std::optional<Time> CallCase::optimum() const {
     std::optional<Time> best;
     const auto is_legal = [&] {
         for (std::size_t i = 0; i < devices.size(); ++i) {
-            const auto& allowed = problem_->allowed_devices(graph::OpId(i));
+            const auto& allowed = problem_->constraints().allowed_devices(graph::OpId(i));
             if (!std::binary_search(allowed.begin(), allowed.end(), devices[i])) return false;
         }
-        for (const auto& together : problem_->constraints().together) {
+        for (const auto& together : problem_->constraints().together()) {
             for (const graph::OpId op : together) {
                 if (devices[op.index()] != devices[together[0].index()]) return false;
             }

@@ -176,7 +176,7 @@ TEST(GroupGraph, TrainingCountsGradientsAndWhatIsSaved) {
     ASSERT_EQ(groups.outgoing(0).size(), 1U);
     const GroupEdge& edge = groups.outgoing(0)[0];
     EXPECT_EQ(edge.bytes, Bytes{2 * 512});  // relu's result there, its gradient back
-    EXPECT_EQ(groups.copy_time(edge, 0, 1), 2 * problem.copy_time(edge.tensor, 0, 1));
+    EXPECT_EQ(groups.copy_time(edge, 0, 1), 2 * problem.transfers().copy_time(edge.tensor, 0, 1));
 }
 
 }  // namespace

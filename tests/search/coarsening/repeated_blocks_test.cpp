@@ -27,7 +27,7 @@ TEST(RepeatedBlocks, AreTheLayersOfAChain) {
     // The first product reads the input and has no like.
     std::size_t repeated = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (!problem.has_forward(OpId(i))) continue;
+        if (!problem.facts().has_forward(OpId(i))) continue;
         for (const OpId twin : repeats.twins(OpId(i))) {
             EXPECT_EQ(graph.op(twin).type, graph.ops()[i].type);
             EXPECT_TRUE(std::ranges::equal(repeats.twins(twin), repeats.twins(OpId(i))));
@@ -55,7 +55,8 @@ TEST(RepeatedBlocks, OfATransformerAreItsLayers) {
     const RepeatedBlocks repeats(problem);
     int products = 0;
     for (std::size_t i = 0; i < model.graph.op_count(); ++i) {
-        if (!problem.rule(OpId(i)).matrix_product || !problem.has_forward(OpId(i))) continue;
+        if (!problem.facts().rule(OpId(i)).matrix_product || !problem.facts().has_forward(OpId(i)))
+            continue;
         const auto twins = repeats.twins(OpId(i));
         if (twins.size() >= 11) ++products;  // twelve layers
     }

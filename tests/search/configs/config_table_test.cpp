@@ -81,7 +81,7 @@ TEST_F(TableOfLeNet, HasSplitsReplicasReductionsAndPairsOfThem) {
     EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"n", 2}, {"f", 2}}));
     EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"f", 2}, {"n", 2}}));
     const bool reduces = std::any_of(degrees.begin(), degrees.end(), [&](const auto& d) {
-        for (const graph::Factor& factor : problem.rule(product()).factors) {
+        for (const graph::Factor& factor : problem.facts().rule(product()).factors) {
             if (factor.reduction && factor.name == d[0].factor) return true;
         }
         return false;

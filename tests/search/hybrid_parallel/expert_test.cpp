@@ -45,7 +45,7 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId id(i);
         const graph::Op& op = problem.graph().op(id);
-        const graph::OpRule& rule = problem.rule(id);
+        const graph::OpRule& rule = problem.facts().rule(id);
         if (!rule.matrix_product) continue;
         const bool has_weight = op.inputs.size() > 1 && problem.graph().tensor(op.inputs[1]).role ==
                                                             graph::TensorRole::parameter;
@@ -57,7 +57,8 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
             continue;
         }
         const auto at = static_cast<std::size_t>(factor - rule.factors.begin());
-        const bool batch = problem.is_batched(id) && problem.batch_digits(id)[at].extent > 0;
+        const bool batch =
+            problem.facts().is_batched(id) && problem.facts().batch_digits(id)[at].extent > 0;
         kinds += factor->reduction ? 'r' : batch ? 'b' : 'c';
     }
     return kinds;

@@ -155,12 +155,13 @@ TEST(Mcmc, SplitsNoClassThatDimsLeaveOut) {
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
     int splits = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const graph::OpRule& rule = problem.rule(OpId(i));
+        const graph::OpRule& rule = problem.facts().rule(OpId(i));
         for (const plan::FactorDegree& degree : result.strategy.ops[i].config.degrees) {
             if (degree.factor == "*") continue;
             const auto at = std::ranges::find(rule.factors, degree.factor, &graph::Factor::name);
             const auto factor = static_cast<std::size_t>(at - rule.factors.begin());
-            EXPECT_GT(problem.batch_digits(OpId(i))[factor].extent, 0) << graph.ops()[i].name;
+            EXPECT_GT(problem.facts().batch_digits(OpId(i))[factor].extent, 0)
+                << graph.ops()[i].name;
             ++splits;
         }
     }

@@ -79,7 +79,7 @@ std::set<std::pair<OpId, OpId>> precedence(const Problem& problem) {
     const OpGraph& graph = problem.graph();
     std::vector<std::vector<OpId>> classes(graph.op_count());
     for (std::size_t i = 0; i < graph.op_count(); ++i) classes[i] = {OpId(i)};
-    for (const auto& together : problem.constraints().together) {
+    for (const auto& together : problem.constraints().together()) {
         for (const OpId op : together) classes[op.index()] = together;
     }
     const auto backward_alone = [&](OpId op) {
@@ -102,13 +102,13 @@ std::set<std::pair<OpId, OpId>> precedence(const Problem& problem) {
 }
 
 bool keeps_together(const Problem& problem, const std::vector<int>& devices) {
-    for (const auto& together : problem.constraints().together) {
+    for (const auto& together : problem.constraints().together()) {
         for (const OpId op : together) {
             if (devices[op.index()] != devices[together[0].index()]) return false;
         }
     }
     for (std::size_t i = 0; i < devices.size(); ++i) {
-        const auto& allowed = problem.allowed_devices(OpId(i));
+        const auto& allowed = problem.constraints().allowed_devices(OpId(i));
         if (!std::binary_search(allowed.begin(), allowed.end(), devices[i])) return false;
     }
     return true;
@@ -212,7 +212,7 @@ namespace {
 std::optional<Time> best_of_all(const Problem& problem, bool contiguous) {
     // Classes move as one; the others are ops alone.
     const std::size_t ops = problem.graph().op_count();
-    std::vector<std::vector<OpId>> units = problem.constraints().together;
+    std::vector<std::vector<OpId>> units = problem.constraints().together();
     std::vector<char> joined(ops, 0);
     for (const auto& together : units) {
         for (const OpId op : together) joined[op.index()] = 1;

@@ -50,7 +50,7 @@ void LiteralProposal::spread(OpId op) {
         for (const Link& link : links_of(problem_, from)) {
             const OpId to = link.producer == from ? link.reader : link.producer;
             const bool known = std::find(reached.begin(), reached.end(), to) != reached.end();
-            if (known || !problem_.has_forward(to) || !space_.same_group(op, to)) continue;
+            if (known || !problem_.facts().has_forward(to) || !space_.same_group(op, to)) continue;
             set(to, propagate(problem_, link, from, config(from), micro_batches()));
             reached.push_back(to);
         }
@@ -109,7 +109,7 @@ void LiteralProposal::move_outputs(OpId producer) {
 /// What must share the devices of a changed op goes onto them: split as it is where it has as many
 /// parts, and repeated otherwise.
 void LiteralProposal::move_partners() {
-    for (const auto& group : problem_.constraints().together) {
+    for (const auto& group : problem_.constraints().together()) {
         const auto changed = std::find_if(group.begin(), group.end(),
                                           [&](OpId op) { return configs_.contains(op); });
         if (changed == group.end()) continue;
@@ -163,7 +163,7 @@ bool LiteralProposal::is_legal() const {
         if (update.update.devices.empty()) continue;
         if (find_fault(problem_, op, update.update, micro_batches())) return false;
     }
-    for (const auto& group : problem_.constraints().together) {
+    for (const auto& group : problem_.constraints().together()) {
         for (const OpId op : group) {
             if (!(config(op).devices == config(group.front()).devices)) return false;
         }
@@ -175,7 +175,7 @@ std::optional<plan::Strategy> LiteralProposal::finish() {
     move_partners();
     std::vector<OpId> changed;
     for (const auto& [op, config] : configs_) {
-        if (problem_.has_forward(op)) changed.push_back(op);
+        if (problem_.facts().has_forward(op)) changed.push_back(op);
     }
     for (const OpId op : changed) {
         move_sources(op);

@@ -40,7 +40,7 @@ std::vector<Strategy> starts(const Case& of) {
     std::vector<Strategy> starts{
         of.data_parallel(),
         plan::whole_ops(std::vector<int>(of.graph.op_count(), 0), of.problem.policy())};
-    if (!of.problem.constraints().whole_ops) {
+    if (!of.problem.constraints().whole_ops()) {
         Grids grids(of.groups);
         starts.push_back(grids.strategy({.stages = 2, .groups = 1, .group_size = 2}));
         starts.push_back(grids.strategy({.stages = 1, .groups = 2, .group_size = 2}));

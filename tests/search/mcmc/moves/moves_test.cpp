@@ -226,8 +226,8 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
         state = applied(of, state, changes);
     };
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
-    const auto& factors = of.problem.rule(product).factors;
-    const auto& of_weight = of.problem.rule(product).operands[1].dims;
+    const auto& factors = of.problem.facts().rule(product).factors;
+    const auto& of_weight = of.problem.facts().rule(product).operands[1].dims;
     const std::string columns = factors[static_cast<std::size_t>(of_weight[1].factors[0])].name;
     EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::as_read);
     give({.degrees = {{columns, 4}}, .devices = all});
@@ -259,9 +259,9 @@ TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
     const auto link = links_of(of.problem, reshape).at(0);
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
     const auto columns = [&](const std::string& blocks) {
-        const auto& dims = of.problem.rule(product).results[0].dims;
+        const auto& dims = of.problem.facts().rule(product).results[0].dims;
         const auto factor = static_cast<std::size_t>(dims[1].factors[0]);
-        return of.problem.rule(product).factors[factor].name + blocks;
+        return of.problem.facts().rule(product).factors[factor].name + blocks;
     };
     const OpConfig config{.degrees = {{columns("/3"), 4}}, .devices = all};
     const OpConfig propagated = propagate(of.problem, link, product, config, 1);

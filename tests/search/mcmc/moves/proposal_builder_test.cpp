@@ -99,7 +99,7 @@ private:
     /// An op whose reduction is split, and a reader that takes the summands.
     void pass_partial_sums(Pair& pair, OpId op) {
         const plan::DeviceSet devices = pair.literal().config(op).devices;
-        for (const graph::Factor& factor : of_.problem.rule(op).factors) {
+        for (const graph::Factor& factor : of_.problem.facts().rule(op).factors) {
             if (factor.reduction) {
                 pair.set(op, {.degrees = {{factor.name, devices.size()}}, .devices = devices});
             }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/graph_facts.h"
+
+#include <utility>
+
+namespace partita::plan {
+
+using graph::OpId;
+using graph::OpKind;
+using graph::TensorId;
+using graph::TensorRole;
+
+namespace {
+
+/// A row of scores makes one softmax, so the loss task of a part must see all of the row.
+/// `is_loss`: per op.
+void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>& is_loss,
+                           std::vector<graph::OpRule>& rules) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (graph.ops()[i].kind != OpKind::output || is_loss[i] == 0) continue;
+        const std::vector<graph::DimRule>& dims = rules[i].operands[0].dims;
+        if (dims.empty()) continue;
+        for (const int f : dims.back().factors) {
+            rules[i].factors[static_cast<std::size_t>(f)].splittable = false;
+        }
+    }
+}
+
+}  // namespace
+
+GraphFacts::GraphFacts(const graph::OpGraph& graph, std::vector<graph::OpRule> rules,
+                       const ProblemOptions& options)
+    : graph_(graph),
+      rules_(std::move(rules)),
+      origins_(graph::tensor_origins(graph_, rules_, options.input_sample_dims)),
+      optimizer_(options.policy.optimizer),
+      gradient_(graph.tensor_count(), 0),
+      backward_(graph.op_count(), 0),
+      works_(graph_, rules_, gradient_, options.policy) {
+    find_resident_tensors(options.mode);
+    find_batch();
+    if (options.mode == Mode::training) find_gradients(options.policy);
+}
+
+void GraphFacts::find_resident_tensors(Mode mode) {
+    for (const graph::Tensor& tensor : graph_.tensors()) {
+        const bool parameter = tensor.role == TensorRole::parameter;
+        resident_.push_back(tensor.role == TensorRole::constant ||
+                            (parameter && mode == Mode::inference));
+    }
+}
+
+void GraphFacts::find_batch() {
+    batched_.assign(graph_.tensor_count(), 0);
+    batched_ops_.assign(graph_.op_count(), 0);
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        const graph::Op& op = graph_.ops()[i];
+        batch_digits_.push_back(graph::batch_digits(graph_, OpId(i), rules_[i], origins_));
+        bool batched = op.kind == OpKind::input && origins_[op.outputs[0].index()].sample_dim >= 0;
+        for (const TensorId t : op.inputs) {
+            batched = batched || (t.valid() && batched_[t.index()] != 0);
+        }
+        batched_ops_[i] = batched ? 1 : 0;
+        for (const TensorId t : op.outputs) batched_[t.index()] = batched ? 1 : 0;
+    }
+}
+
+void GraphFacts::find_gradients(const Policy& policy) {
+    GradientPaths paths = gradient_paths(graph_, policy);
+    gradient_ = std::move(paths.gradient);
+    backward_ = std::move(paths.backward);
+    if (policy.loss == LossKind::cross_entropy) keep_classes_together(graph_, backward_, rules_);
+}
+
+bool GraphFacts::has_forward(OpId op) const {
+    return graph_.op(op).kind == OpKind::compute;
+}
+
+Bytes GraphFacts::persistent_bytes(OpId op) const {
+    const graph::Op& source = graph_.op(op);
+    if (source.given) return source.given->memory;
+    if (source.kind == OpKind::compute || source.kind == OpKind::output) return Bytes{0};
+    const TensorId t = source.outputs[0];
+    if (!has_gradient(t)) return tensor_bytes(t);
+    return 2 * tensor_bytes(t) +
+           optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), optimizer_);
+}
+
+Bytes GraphFacts::tensor_bytes(TensorId t) const {
+    return graph_.tensor(t).bytes();
+}
+
+Bytes GraphFacts::read_bytes(graph::Use use) const {
+    const graph::Tensor& tensor = graph_.tensor(graph_.op(use.op).inputs[use.operand]);
+    const graph::Region read = region_of(rule(use.op), rule(use.op).operands[use.operand],
+                                         tensor.shape, graph::whole_box(rule(use.op)));
+    return bytes_of(tensor, read.volume());
+}
+
+}  // namespace partita::plan

@@ -18,15 +18,15 @@
 namespace partita {
 namespace {
 
-std::vector<FactorDegree> degrees_of(const plan::OpConfig& config) {
+std::vector<FactorDegree> degrees_of(const plan::PlannedConfig& config) {
     std::vector<FactorDegree> degrees;
-    for (const plan::FactorDegree& axis : config.degrees) {
+    for (const plan::PlannedAxis& axis : config.degrees) {
         degrees.push_back({axis.factor, axis.degree});
     }
     return degrees;
 }
 
-std::vector<int> devices_of(const plan::OpConfig& config) {
+std::vector<int> devices_of(const plan::PlannedConfig& config) {
     std::vector<int> devices;
     for (int part = 0; part < config.devices.size(); ++part)
         devices.push_back(config.devices[part]);
@@ -36,10 +36,10 @@ std::vector<int> devices_of(const plan::OpConfig& config) {
 OpPlan to_public(const plan::PlannedOp& op) {
     return {.name = op.name,
             .type = op.type,
-            .degrees = degrees_of(op.decision.config),
-            .devices = devices_of(op.decision.config),
-            .update_degrees = degrees_of(op.decision.update.update),
-            .update_devices = devices_of(op.decision.update.update)};
+            .degrees = degrees_of(op.config),
+            .devices = devices_of(op.config),
+            .update_degrees = degrees_of(op.update.config),
+            .update_devices = devices_of(op.update.config)};
 }
 
 plan::Problem problem_of(const plan::Plan& plan, const Model& model,

@@ -92,16 +92,17 @@ Chains make_chains(bool sums, std::int64_t ranks) {
 
 OpConfig config_of(const plan::Problem& problem, OpId op, Form form, const DeviceSet& devices) {
     const graph::OpRule& rule = problem.facts().rule(op);
-    const auto factor_of = [&](std::size_t dim) {
-        return rule.factors[static_cast<std::size_t>(rule.operands[0].dims[dim].factors[0])].name;
+    const auto factor_of = [&](std::size_t dim) { return rule.operands[0].dims[dim].factors[0]; };
+    const auto split = [&](plan::Axis axis) {
+        return OpConfig{.axes = {axis}, .devices = devices};
     };
     switch (form) {
     case Form::whole: break;
-    case Form::everywhere: return {.degrees = {{"*", devices.size()}}, .devices = devices};
-    case Form::rows: return {.degrees = {{factor_of(0), devices.size()}}, .devices = devices};
-    case Form::columns: return {.degrees = {{factor_of(1), devices.size()}}, .devices = devices};
+    case Form::everywhere: return split(plan::Axis::replicas(devices.size()));
+    case Form::rows: return split(plan::Axis::along(factor_of(0), devices.size()));
+    case Form::columns: return split(plan::Axis::along(factor_of(1), devices.size()));
     }
-    return {.degrees = {}, .devices = DeviceSet::single(devices[0])};
+    return {.axes = {}, .devices = DeviceSet::single(devices[0])};
 }
 
 /// Sources lie where they are read, outputs where they arise.

@@ -57,7 +57,7 @@ PlanFacts facts_of(const plan::Plan& plan) {
     for (const plan::PlannedOp& op : plan.ops) {
         ++facts.types[op.type];
         std::set<int> devices;
-        const plan::DeviceSet& own = op.decision.config.devices;
+        const plan::DeviceSet& own = op.config.devices;
         for (int part = 0; part < own.size(); ++part) devices.insert(own[part]);
         for (const int device : devices) ++facts.devices[device];
     }

@@ -71,7 +71,7 @@ void ActionSpace::find_iterations() {
 }
 
 std::int32_t ActionSpace::block(const DeviceSet& devices) {
-    const plan::OpConfig whole{.degrees = {}, .devices = devices};
+    const plan::OpConfig whole{.axes = {}, .devices = devices};
     const auto id =
         static_cast<std::size_t>(space_.table().id(OpId(std::size_t{0}), whole).devices);
     if (block_of_.size() <= id) block_of_.resize(id + 1, -1);
@@ -203,7 +203,7 @@ plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std:
     for (std::size_t i = 0; i < decisions_.of_op.size(); ++i) {
         if (decisions_.of_op[i] >= 0) continue;
         const int device = problem().constraints().allowed_devices(OpId(i)).front();
-        strategy.ops[i].config = {.degrees = {}, .devices = DeviceSet::single(device)};
+        strategy.ops[i].config = {.axes = {}, .devices = DeviceSet::single(device)};
     }
     keep_parameters(iterations_[iteration], strategy);
     assert(!plan::find_fault(problem(), strategy) ||
@@ -280,7 +280,7 @@ ActionSpace::Choices ActionSpace::nearest(const plan::Strategy& strategy) {
     for (std::size_t d = 0; d < size(); ++d) {
         const OpId op = of_[d].lead.valid() ? of_[d].lead : ops(d).front();
         const plan::OpConfig& wanted = strategy.config(op);
-        const Kind kind = kind_of(problem(), op, wanted.degrees);
+        const Kind kind = kind_of(problem(), op, wanted.axes);
         const DegreesId degrees = space_.table().id(op, wanted).degrees;
         choices.options.push_back(option_like(d, wanted.devices, kind, degrees, choices.iteration));
     }

@@ -105,8 +105,7 @@ void OptionConfigs::share_output(OpId output, MicroBatchesId micro_batches_id) {
     search::ConfigTable& table = space_.table();
     const ConfigId repeated = found_[output.index()];
     const Degrees& degrees = table.degree_lists().degrees(output, repeated.degrees);
-    const bool all =
-        std::ranges::all_of(degrees, [](const auto& axis) { return axis.factor == "*"; });
+    const bool all = std::ranges::all_of(degrees, &plan::Axis::is_replica);
     if (degrees.empty() || !all) return;
     const Degrees batch =
         search::batch_axes(space_.problem(), output, table.sets().size(repeated.devices));

@@ -122,8 +122,8 @@ OptionPrice OptionPrices::price_split(std::size_t decision, std::size_t option) 
         price.sync += sync_of(op, own, decision, option);
         // A share of it where its dims are split, all of it where it is repeated.
         double parts = 1;
-        for (const plan::FactorDegree& axis : lists.degrees(op, config.degrees)) {
-            if (axis.factor != "*") parts *= axis.degree;
+        for (const plan::Axis& axis : lists.degrees(op, config.degrees)) {
+            if (!axis.is_replica()) parts *= axis.degree;
         }
         price.bytes += static_cast<double>(problem_.facts().persistent_bytes(op).raw()) / parts;
     }

@@ -2,7 +2,6 @@
 #include "rl/split_kind.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace partita::rl {
 
@@ -28,25 +27,22 @@ bool reads_parameter_along(const Problem& problem, OpId op, int factor) {
 
 /// As graph/operators/soap.h has it, but that a weight is a parameter itself, and not what was made
 /// of one.
-AxisClass class_of(const Problem& problem, OpId op, std::string_view factor) {
-    if (factor == "*") return AxisClass::replica;
-    const std::string_view name = factor.substr(0, factor.find('/'));  // "n/3": in blocks
-    const std::vector<graph::Factor>& factors = problem.facts().rule(op).factors;
-    const auto at = std::ranges::find(factors, name, &graph::Factor::name);
-    if (at == factors.end()) return AxisClass::reduction;  // "+"
-    const auto f = static_cast<std::size_t>(at - factors.begin());
+AxisClass class_of(const Problem& problem, OpId op, const plan::Axis& axis) {
+    if (axis.is_replica()) return AxisClass::replica;
+    if (axis.is_summand()) return AxisClass::reduction;
+    const auto f = static_cast<std::size_t>(axis.factor);
     if (problem.facts().batch_digits(op)[f].extent > 0) return AxisClass::sample;
-    if (at->reduction) return AxisClass::reduction;
-    return reads_parameter_along(problem, op, static_cast<int>(f)) ? AxisClass::parameter
-                                                                   : AxisClass::attribute;
+    if (problem.facts().rule(op).factors[f].reduction) return AxisClass::reduction;
+    return reads_parameter_along(problem, op, axis.factor) ? AxisClass::parameter
+                                                           : AxisClass::attribute;
 }
 
 }  // namespace
 
-Kind kind_of(const Problem& problem, OpId op, const std::vector<plan::FactorDegree>& degrees) {
+Kind kind_of(const Problem& problem, OpId op, const std::vector<plan::Axis>& axes) {
     Kind kind;
-    for (std::size_t i = 0; i < std::min(degrees.size(), kind.axes.size()); ++i) {
-        kind.axes[i] = class_of(problem, op, degrees[i].factor);
+    for (std::size_t i = 0; i < std::min(axes.size(), kind.axes.size()); ++i) {
+        kind.axes[i] = class_of(problem, op, axes[i]);
     }
     return kind;
 }

@@ -81,10 +81,10 @@ std::string device_list(const plan::DeviceSet& devices) {
 }
 
 /// "n 2, k 4"; "" of a whole op.
-std::string degrees(const plan::OpConfig& config) {
+std::string degrees(const graph::OpRule& rule, const plan::OpConfig& config) {
     std::string text;
-    for (const plan::FactorDegree& degree : config.degrees) {
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", degree.factor, degree.degree);
+    for (const plan::Axis& axis : config.axes) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(rule, axis), axis.degree);
     }
     return text;
 }
@@ -100,7 +100,8 @@ std::string ops(const ReportInput& input) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         const plan::OpConfig& config = input.strategy.config(OpId(i));
         place.push_back(places.number_of(device_list(config.devices)));
-        split.push_back(splits.number_of(json_quoted(degrees(config))));
+        split.push_back(
+            splits.number_of(json_quoted(degrees(input.problem.facts().rule(OpId(i)), config))));
         time.push_back(input.problem.prices().total_time(OpId(i), config.devices[0]).raw());
     }
     return fmt::format(

@@ -109,7 +109,7 @@ private:
 /// Adds an axis that leaves every part the same or cuts a dim.
 void add_cut(Sharding& sharding, const graph::TensorRule& tensor, const Axis& axis, std::size_t a,
              const std::string& name) {
-    if (axis.kind != Axis::Kind::factor) return;
+    if (!axis.is_factor()) return;
     int dims = 0;
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
         if (factor_place(tensor.dims[d], axis) == tensor.dims[d].factors.size()) continue;
@@ -120,14 +120,14 @@ void add_cut(Sharding& sharding, const graph::TensorRule& tensor, const Axis& ax
 }
 
 /// Per dim the axes that cut it, in the order of the config; partial axes.
-Sharding name_axes(const OpRule& rule, const OpConfig& config, const std::vector<Axis>& axes,
-                   Side side, std::size_t index) {
+Sharding name_axes(const OpRule& rule, const std::vector<Axis>& axes, Side side,
+                   std::size_t index) {
     const graph::TensorRule& tensor =
         side == Side::result ? rule.results[index] : rule.operands[index];
     Sharding sharding;
     sharding.dims.resize(tensor.dims.size());
     for (std::size_t a = 0; a < axes.size(); ++a) {
-        const std::string& name = config.degrees[a].factor;
+        const std::string name = name_of(rule, axes[a]);
         switch (role_of(rule, axes[a], side, index)) {
         case Role::addend:
             sharding.partial.push_back(a);
@@ -176,9 +176,8 @@ Sharding sharding_of(const Problem& problem, graph::OpId op, const OpConfig& con
     const graph::TensorId t = is_result ? node.outputs[index] : node.inputs[index];
     const graph::Shape& shape = problem.graph().tensor(t).shape;
 
-    std::vector<Axis> axes;
-    for (const FactorDegree& degree : config.degrees) axes.push_back(*axis_of(rule, degree));
-    Sharding sharding = name_axes(rule, config, axes, side, index);
+    const std::vector<Axis>& axes = config.axes;
+    Sharding sharding = name_axes(rule, axes, side, index);
     for (std::size_t d = 0; d < sharding.dims.size() && sharding.fault.empty(); ++d) {
         std::vector<std::size_t>& cutting = sharding.dims[d];
         if (cutting.empty()) continue;

@@ -54,16 +54,17 @@ bool is_shown(const graph::Op& op) {
 }
 
 /// "on gpu0", "split n 2, k 4 on 8 devices: gpu0 gpu1 ...".
-std::string place_of(const ExportInput& input, const OpConfig& config) {
+std::string place_of(const ExportInput& input, OpId op) {
+    const OpConfig& config = input.strategy.config(op);
     const auto name = [&](int part) -> const std::string& {
         return input.problem.machine().device(config.devices[part]).name;
     };
     const int parts = config.devices.size();
     if (parts == 1) return "on " + name(0);
     std::string text = "split";
-    for (const FactorDegree& degree : config.degrees) {
-        text += fmt::format("{}{} {}", &degree == config.degrees.data() ? " " : ", ", degree.factor,
-                            degree.degree);
+    for (const Axis& axis : config.axes) {
+        text += fmt::format("{}{} {}", &axis == config.axes.data() ? " " : ", ",
+                            name_of(input.problem.facts().rule(op), axis), axis.degree);
     }
     text += fmt::format(" on {} devices:", parts);
     for (int part = 0; part < std::min(parts, kMostStripes); ++part) text += ' ' + name(part);
@@ -80,7 +81,7 @@ std::string node_of(const ExportInput& input, OpId id) {
     if (parts > 1) label += fmt::format(" x{}", parts);
     const bool striped = parts > 1 && parts <= kMostStripes;
     return fmt::format("    op{} [label={}, tooltip={}, shape={}, fillcolor=\"{}\"{}];\n", id.value,
-                       dot_quoted(label), dot_quoted(op.name + ' ' + place_of(input, config)),
+                       dot_quoted(label), dot_quoted(op.name + ' ' + place_of(input, id)),
                        end ? "ellipse" : "box", fill(config.devices),
                        !striped ? ""
                        : end    ? ", style=wedged"

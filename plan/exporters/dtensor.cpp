@@ -55,11 +55,11 @@ private:
         const OpConfig& config = input_.strategy.config(id);
         std::string text =
             fmt::format(R"({{"name": {}, "type": {}, {}, "operands": [{}], "results": [{}])",
-                        json_quoted(op.name), json_quoted(op.type), mesh_text(config),
+                        json_quoted(op.name), json_quoted(op.type), mesh_text(id, config),
                         tensors(id, config, Side::operand), tensors(id, config, Side::result));
         const OpConfig& update = input_.strategy.update(id).update;
         if (!update.devices.empty()) {
-            text += fmt::format(R"(, "update": {{{}, "results": [{}]}})", mesh_text(update),
+            text += fmt::format(R"(, "update": {{{}, "results": [{}]}})", mesh_text(id, update),
                                 tensors(id, update, Side::result));
         }
         return text + '}';
@@ -92,7 +92,7 @@ private:
     }
 
     static std::string placements(const OpConfig& config, const Sharding& sharding) {
-        std::vector<std::string> of_axes(std::max<std::size_t>(config.degrees.size(), 1),
+        std::vector<std::string> of_axes(std::max<std::size_t>(config.axes.size(), 1),
                                          "Replicate()");
         for (std::size_t d = 0; d < sharding.dims.size(); ++d) {
             for (const std::size_t axis : sharding.dims[d]) {
@@ -108,12 +108,12 @@ private:
 
     /// The number of its mesh and what each dim of it splits. Meshes are told apart by shape and
     /// ranks alone: tensors of one mesh can meet in an op, those of two cannot.
-    std::string mesh_text(const OpConfig& config) {
+    std::string mesh_text(OpId id, const OpConfig& config) {
         std::vector<std::string> factors;
         std::vector<int> shape;
-        for (const FactorDegree& degree : config.degrees) {
-            factors.push_back(json_quoted(degree.factor));
-            shape.push_back(degree.degree);
+        for (const Axis& axis : config.axes) {
+            factors.push_back(json_quoted(name_of(input_.problem.facts().rule(id), axis)));
+            shape.push_back(axis.degree);
         }
         if (shape.empty()) {  // one device: DTensor has no mesh without dims
             factors.push_back(json_quoted("*"));

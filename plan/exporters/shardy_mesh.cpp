@@ -21,9 +21,9 @@ std::string axis_name(std::size_t index) {
 std::vector<MeshSpan> spans_of(const OpConfig& config) {
     std::vector<MeshSpan> spans;
     int before = 1;
-    for (const FactorDegree& degree : config.degrees) {
-        spans.push_back({.before = before, .size = degree.degree});
-        before *= degree.degree;
+    for (const Axis& axis : config.axes) {
+        spans.push_back({.before = before, .size = axis.degree});
+        before *= axis.degree;
     }
     return spans;
 }

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,6 +17,57 @@
 #include "plan/lowering/lower.h"
 
 namespace partita::plan {
+
+namespace {
+
+PlannedConfig planned_config(const graph::OpRule& rule, const OpConfig& config) {
+    PlannedConfig planned{.degrees = {}, .devices = config.devices};
+    for (const Axis& axis : config.axes) {
+        planned.degrees.push_back({name_of(rule, axis), axis.degree});
+    }
+    return planned;
+}
+
+PlannedUpdate planned_update(const graph::OpRule& rule, const UpdateConfig& update) {
+    return {.config = planned_config(rule, update.update),
+            .accumulate_locally = update.accumulate_locally,
+            .refetch = update.refetch};
+}
+
+using Fault = std::optional<std::string>;
+
+/// Reads the names of axes; nothing is wrong with them when there is no fault.
+Fault read_config(const Problem& problem, graph::OpId op, const PlannedConfig& planned,
+                  OpConfig& config) {
+    config.devices = planned.devices;
+    if (planned.degrees.empty()) return std::nullopt;
+    if (Fault fault = find_split_fault(problem, op)) return fault;
+    for (const PlannedAxis& named : planned.degrees) {
+        const auto axis = axis_of(problem.facts().rule(op), named.factor, named.degree);
+        if (!axis) return unknown_axis(named.factor);
+        config.axes.push_back(*axis);
+    }
+    return std::nullopt;
+}
+
+Fault read_decision(const Problem& problem, graph::OpId op, const PlannedOp& planned,
+                    OpDecision& decision) {
+    const auto named = [&](std::string_view what, const std::string& fault) {
+        return fmt::format("op '{}' ({}): {}{}", planned.name, planned.type, what, fault);
+    };
+    const PlannedUpdate& update = planned.update;
+    decision.update.accumulate_locally = update.accumulate_locally;
+    decision.update.refetch = update.refetch;
+    if (const Fault fault = read_config(problem, op, planned.config, decision.config)) {
+        return named("", *fault);
+    }
+    if (const Fault fault = read_config(problem, op, update.config, decision.update.update)) {
+        return named("update: ", *fault);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
 
 Plan read_plan(const std::filesystem::path& file) {
     return parse_plan(read_text_file(file), file.filename().string());
@@ -29,7 +83,11 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
     plan.policy = strategy.policy;
     for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         const graph::Op& op = problem.graph().ops()[i];
-        plan.ops.push_back({op.name, op.type, strategy.ops[i]});
+        const graph::OpRule& rule = problem.facts().rule(graph::OpId(i));
+        plan.ops.push_back({.name = op.name,
+                            .type = op.type,
+                            .config = planned_config(rule, strategy.ops[i].config),
+                            .update = planned_update(rule, strategy.ops[i].update)});
     }
     const TaskGraph tasks = lower(problem, strategy);
     plan.task_graph_digest = digest(tasks);
@@ -61,9 +119,7 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
     const graph::OpGraph& graph = problem.graph();
     std::unordered_map<std::string_view, std::size_t> ids;  // looked up only, never iterated
     for (std::size_t i = 0; i < graph.op_count(); ++i) ids.emplace(graph.ops()[i].name, i);
-    Strategy strategy;
-    strategy.policy = plan.policy;
-    strategy.ops.resize(graph.op_count());
+    std::vector<const PlannedOp*> planned_ops(graph.op_count(), nullptr);
     for (std::size_t i = 0; i < plan.ops.size(); ++i) {
         const PlannedOp& planned = plan.ops[i];
         const auto where = [&] {
@@ -78,23 +134,29 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
             throw InputError(fmt::format("{}, type: expected \"{}\", got \"{}\". Plan again.",
                                          where(), op.type, planned.type));
         }
-        OpDecision& decision = strategy.ops[at->second];
-        if (!decision.config.devices.empty()) {
+        if (planned_ops[at->second] != nullptr) {
             throw InputError(where() + ": placed twice. Remove one of the two.");
         }
-        if (op.kind != graph::OpKind::parameter && planned.decision.update != UpdateConfig{}) {
+        if (op.kind != graph::OpKind::parameter && planned.update != PlannedUpdate{}) {
             throw InputError(where() + ", update: the op is no parameter. Plan again.");
         }
-        decision = planned.decision;
+        planned_ops[at->second] = &planned;
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (!strategy.ops[i].config.devices.empty()) continue;
+        if (planned_ops[i] != nullptr) continue;
         throw InputError(fmt::format("{}: ops: '{}' ({}) is missing. Plan again.", plan.source,
                                      graph.ops()[i].name, graph.ops()[i].type));
     }
-    if (const auto fault = find_fault(problem, strategy)) {
-        throw InputError(fmt::format("{}: {}. Plan again.", plan.source, *fault));
+    const auto refuse = [&](const Fault& fault) {
+        if (fault) throw InputError(fmt::format("{}: {}. Plan again.", plan.source, *fault));
+    };
+    Strategy strategy;
+    strategy.policy = plan.policy;
+    strategy.ops.resize(graph.op_count());
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        refuse(read_decision(problem, graph::OpId(i), *planned_ops[i], strategy.ops[i]));
     }
+    refuse(find_fault(problem, strategy));
     return strategy;
 }
 

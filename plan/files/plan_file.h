@@ -22,10 +22,34 @@
 
 namespace partita::plan {
 
+/// An axis by its name (axis.h): what a name says depends on the op's rule, and a plan is read
+/// without its model.
+struct PlannedAxis {
+    std::string factor;
+    int degree = 1;
+    friend bool operator==(const PlannedAxis&, const PlannedAxis&) = default;
+};
+
+/// An OpConfig.
+struct PlannedConfig {
+    std::vector<PlannedAxis> degrees;
+    DeviceSet devices;
+    friend bool operator==(const PlannedConfig&, const PlannedConfig&) = default;
+};
+
+/// An UpdateConfig.
+struct PlannedUpdate {
+    PlannedConfig config;
+    bool accumulate_locally = false;
+    bool refetch = false;
+    friend bool operator==(const PlannedUpdate&, const PlannedUpdate&) = default;
+};
+
 struct PlannedOp {
     std::string name;
     std::string type;
-    OpDecision decision;
+    PlannedConfig config;
+    PlannedUpdate update;
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
 };
 
@@ -86,7 +110,7 @@ Plan read_plan(const std::filesystem::path& file);
 TaskGraph lower_as_planned(const Problem& problem, const Strategy& strategy, const Plan& plan);
 
 /// The strategy of a plan for this problem's graph. Throws InputError when an op is missing,
-/// unknown, or of another type.
+/// unknown, of another type, or has no axis of such a name, and when the strategy is illegal.
 Strategy strategy_of(const Plan& plan, const Problem& problem);
 
 }  // namespace partita::plan

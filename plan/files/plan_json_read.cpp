@@ -68,8 +68,8 @@ DeviceSet device_set(const JsonField& field, int machine_devices) {
     return DeviceSet::progression(first, static_cast<int>(count), static_cast<int>(stride));
 }
 
-OpConfig op_config(const JsonField& field, int machine_devices) {
-    OpConfig config;
+PlannedConfig planned_config(const JsonField& field, int machine_devices) {
+    PlannedConfig config;
     config.devices = device_set(field["devices"], machine_devices);
     const auto devices = static_cast<std::int64_t>(config.devices.size());
     std::int64_t parts = 1;  // at most 2^20 * 2^20 before it is compared
@@ -89,10 +89,10 @@ OpConfig op_config(const JsonField& field, int machine_devices) {
     return config;
 }
 
-UpdateConfig update_config(const JsonField& field, int machine_devices) {
+PlannedUpdate planned_update(const JsonField& field, int machine_devices) {
     field.allow_only({"degrees", "devices", "accumulate", "refetch"});
-    UpdateConfig update;
-    if (field["devices"].present()) update.update = op_config(field, machine_devices);
+    PlannedUpdate update;
+    if (field["devices"].present()) update.config = planned_config(field, machine_devices);
     const JsonExpectation expected{.what = "\"local\" or \"update\""};
     const std::string accumulate = field["accumulate"].text(expected);
     if (accumulate != "local" && accumulate != "update") field["accumulate"].fail(expected);
@@ -107,9 +107,9 @@ PlannedOp planned_op(const JsonField& field, int machine_devices) {
     op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
     op.type = field["type"].text({.what = "an operator"});
     const JsonField called = field.called("'" + op.name + "'");
-    op.decision.config = op_config(called, machine_devices);
+    op.config = planned_config(called, machine_devices);
     if (const JsonField update = called["update"]; update.present()) {
-        op.decision.update = update_config(update, machine_devices);
+        op.update = planned_update(update, machine_devices);
     }
     return op;
 }

@@ -35,19 +35,19 @@ std::string to_json(const DeviceSet& devices) {
                        devices.size(), devices.stride());
 }
 
-std::string degrees_json(const OpConfig& config) {
-    return joined(config.degrees, [](const FactorDegree& axis) {
+std::string degrees_json(const PlannedConfig& config) {
+    return joined(config.degrees, [](const PlannedAxis& axis) {
         return fmt::format("[{}, {}]", json_quoted(axis.factor), axis.degree);
     });
 }
 
 /// Nothing for an update as the parameter lies.
-std::string to_json(const UpdateConfig& update) {
-    if (update == UpdateConfig{}) return {};
+std::string to_json(const PlannedUpdate& update) {
+    if (update == PlannedUpdate{}) return {};
     std::string text;
-    if (!update.update.devices.empty()) {
-        text = fmt::format(R"("degrees": [{}], "devices": {}, )", degrees_json(update.update),
-                           to_json(update.update.devices));
+    if (!update.config.devices.empty()) {
+        text = fmt::format(R"("degrees": [{}], "devices": {}, )", degrees_json(update.config),
+                           to_json(update.config.devices));
     }
     return fmt::format(R"(, "update": {{{}"accumulate": "{}", "refetch": {}}})", text,
                        update.accumulate_locally ? "local" : "update", update.refetch);
@@ -55,8 +55,8 @@ std::string to_json(const UpdateConfig& update) {
 
 std::string to_json(const PlannedOp& op) {
     return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}{}}})",
-                       json_quoted(op.name), json_quoted(op.type), degrees_json(op.decision.config),
-                       to_json(op.decision.config.devices), to_json(op.decision.update));
+                       json_quoted(op.name), json_quoted(op.type), degrees_json(op.config),
+                       to_json(op.config.devices), to_json(op.update));
 }
 
 std::string to_json(const PlannedCollective& collective) {

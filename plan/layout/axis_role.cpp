@@ -2,6 +2,7 @@
 #include "plan/layout/axis_role.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita::plan {
 
@@ -24,7 +25,10 @@ bool has_factor(const TensorRule& tensor, int factor, bool& windowed) {
 /// Is the operand the one, or one of those, that are partial along a summand axis?
 bool is_partial_operand(const OpRule& rule, const Axis& axis, std::size_t index) {
     if (axis.operand >= 0) return static_cast<std::size_t>(axis.operand) == index;
-    return rule.operands[index].linear;
+    if (rule.additive) return rule.operands[index].linear;
+    // Of the factors of a product exactly one is partial.
+    const auto first = std::ranges::find(rule.operands, true, &TensorRule::linear);
+    return std::cmp_equal(first - rule.operands.begin(), index);
 }
 
 }  // namespace

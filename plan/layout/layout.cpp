@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <utility>
 
 #include "base/small_vector.h"
@@ -15,73 +14,6 @@ using graph::Box;
 using graph::OpRule;
 using graph::TensorRule;
 
-namespace {
-
-bool is_in(const TensorRule& tensor, int factor) {
-    return std::any_of(tensor.dims.begin(), tensor.dims.end(), [factor](const graph::DimRule& dim) {
-        return std::find(dim.factors.begin(), dim.factors.end(), factor) != dim.factors.end();
-    });
-}
-
-/// Parts of blocks have holes. No operator has a window with holes (graph/operators/part_op.h); and
-/// of a reduction over one operand alone, such as the rows that indices select, nothing would
-/// follow from them.
-bool may_have_blocks(const OpRule& rule, int factor) {
-    int operands = 0;
-    for (const TensorRule& operand : rule.operands) {
-        operands += is_in(operand, factor) ? 1 : 0;
-        for (const graph::DimRule& dim : operand.dims) {
-            if (dim.window && dim.factors.front() == factor) return false;
-        }
-    }
-    return operands > 1 ||
-           std::any_of(rule.results.begin(), rule.results.end(),
-                       [factor](const TensorRule& result) { return is_in(result, factor); });
-}
-
-/// "n" or "n/3".
-std::optional<Axis> factor_axis(const OpRule& rule, const FactorDegree& degree) {
-    const std::string_view name = degree.factor;
-    const std::size_t slash = name.find('/');
-    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        if (rule.factors[f].name != name.substr(0, slash)) continue;
-        Axis axis{.factor = static_cast<int>(f), .degree = degree.degree};
-        if (slash == std::string_view::npos) return axis;
-        const char* end = name.data() + name.size();
-        const auto [rest, error] = std::from_chars(name.data() + slash + 1, end, axis.blocks);
-        const bool known = error == std::errc() && rest == end && axis.blocks > 1;
-        if (!known || rule.factors[f].extent % axis.blocks != 0) return std::nullopt;
-        if (!may_have_blocks(rule, axis.factor)) return std::nullopt;
-        return axis;
-    }
-    return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<Axis> axis_of(const OpRule& rule, const FactorDegree& degree) {
-    const std::string& name = degree.factor;
-    if (name == "*") return Axis{.kind = Axis::Kind::replica, .degree = degree.degree};
-    if (name.starts_with('+')) {
-        Axis axis{.kind = Axis::Kind::summand, .degree = degree.degree};
-        if (name.size() > 1) {
-            const char* end = name.data() + name.size();
-            const auto [rest, error] = std::from_chars(name.data() + 1, end, axis.operand);
-            if (error != std::errc() || rest != end || axis.operand < 0) return std::nullopt;
-            const auto index = static_cast<std::size_t>(axis.operand);
-            if (index >= rule.operands.size() || !rule.operands[index].linear) return std::nullopt;
-            return axis;
-        }
-        const auto linear = std::find_if(rule.operands.begin(), rule.operands.end(),
-                                         [](const TensorRule& t) { return t.linear; });
-        if (linear == rule.operands.end()) return std::nullopt;
-        // Of factors of a product exactly one is partial.
-        if (!rule.additive) axis.operand = static_cast<int>(linear - rule.operands.begin());
-        return axis;
-    }
-    return factor_axis(rule, degree);
-}
-
 graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
                             std::int64_t extent, int index) {
     if (axis.blocks == 1) return graph::part_of(positions, axis.degree, index);
@@ -89,14 +21,12 @@ graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
     return graph::part_of_blocks(extent, axis.blocks, axis.degree, index);
 }
 
-Parts::Parts(const OpRule& rule, const OpConfig& config, Box base) : base_(std::move(base)) {
-    axes_.reserve(config.degrees.size());
+Parts::Parts(const OpRule& rule, const OpConfig& config, Box base)
+    : base_(std::move(base)), axes_(config.axes) {
     for (const graph::Factor& factor : rule.factors) extents_.push_back(factor.extent);
-    for (const FactorDegree& degree : config.degrees) {
-        const std::optional<Axis> axis = axis_of(rule, degree);
-        assert(axis);
-        axes_.push_back(*axis);
-        size_ *= axis->degree;
+    for (const Axis& axis : axes_) {
+        assert(has_axis(rule, axis));
+        size_ *= axis.degree;
     }
     strides_.resize(axes_.size());
     int stride = 1;

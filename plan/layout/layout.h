@@ -20,9 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/hash_index.h"
@@ -112,17 +110,6 @@ struct Layout {
     [[nodiscard]] bool is_partial() const { return summands > 1; }
 };
 
-/// One axis of a config with its factor looked up.
-struct Axis {
-    enum class Kind : std::uint8_t { factor, replica, summand };
-    Kind kind = Kind::factor;
-    int factor = -1;   ///< index into OpRule::factors
-    int operand = -1;  ///< summand axes: the partial operand; -1: all linear ones
-    int degree = 1;
-    /// Of a factor: it is made of so many equal blocks, each of which is split.
-    std::int64_t blocks = 1;
-};
-
 /// The index-th part of what an axis of kind factor splits: `positions` of `extent`, all of them
 /// when it has blocks.
 graph::Positions part_along(const Axis& axis, const graph::Positions& positions,
@@ -170,10 +157,5 @@ Layout layout_of(const graph::OpRule& rule, const Parts& parts, const DeviceSet&
 std::vector<std::int32_t> regions_of_parts(const graph::OpRule& rule,
                                            const graph::TensorRule& tensor, const Parts& parts,
                                            const graph::Shape& shape, RegionTable& regions);
-
-/// "+" is a summand axis of all linear operands or the first; "+1" of operand 1; "n/3" is the
-/// factor n in 3 blocks, each of which is split: q, k and v of a fused projection. nullopt: no such
-/// factor or operand, or blocks that do not divide it (1 is not written).
-std::optional<Axis> axis_of(const graph::OpRule& rule, const FactorDegree& degree);
 
 }  // namespace partita::plan

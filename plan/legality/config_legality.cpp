@@ -30,27 +30,21 @@ bool holds_classes(const Problem& problem, OpId op, int factor) {
     return std::find(last.begin(), last.end(), factor) != last.end();
 }
 
-Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& degree) {
+Fault find_axis_fault(const Problem& problem, OpId op, const Axis& axis) {
     const graph::OpRule& rule = problem.facts().rule(op);
-    const std::optional<Axis> axis = axis_of(rule, degree);
-    if (degree.degree < 2)
-        return fmt::format("factor '{}': degree {} is below 2", degree.factor, degree.degree);
-    if (!axis) {
-        const bool blocks = degree.factor.find('/') != std::string::npos;
-        return fmt::format("factor '{}': {}", degree.factor,
-                           degree.factor.starts_with('+') ? "the op is linear in no such operand"
-                           : blocks ? "the op has no factor of so many equal blocks (2 or more)"
-                                    : "the op has no such factor");
+    if (axis.degree < 2) {
+        return fmt::format("factor '{}': degree {} is below 2", name_of(rule, axis), axis.degree);
     }
-    if (axis->kind != Axis::Kind::factor) return std::nullopt;
-    if (!rule.factors[static_cast<std::size_t>(axis->factor)].splittable) {
-        return fmt::format("factor '{}': {}", degree.factor,
-                           holds_classes(problem, op, axis->factor)
+    if (!has_axis(rule, axis)) return unknown_axis(name_of(rule, axis));
+    if (!axis.is_factor()) return std::nullopt;
+    if (!rule.factors[static_cast<std::size_t>(axis.factor)].splittable) {
+        return fmt::format("factor '{}': {}", name_of(rule, axis),
+                           holds_classes(problem, op, axis.factor)
                                ? "the cross-entropy loss needs all classes of a row together"
                                : "cannot be split");
     }
-    if (!problem.constraints().may_split(op, static_cast<std::size_t>(axis->factor))) {
-        return fmt::format("factor '{}': stays whole here (--dims)", degree.factor);
+    if (!problem.constraints().may_split(op, static_cast<std::size_t>(axis.factor))) {
+        return fmt::format("factor '{}': stays whole here (--dims)", name_of(rule, axis));
     }
     return std::nullopt;
 }
@@ -60,27 +54,26 @@ Fault find_factor_fault(const Problem& problem, OpId op, const FactorDegree& deg
 Fault find_empty_part(const graph::OpRule& rule, const OpConfig& config, const graph::Box& base) {
     std::vector<std::set<std::int64_t>> sizes;
     for (const graph::Positions& positions : base) sizes.push_back({graph::count(positions)});
-    for (const FactorDegree& degree : config.degrees) {
-        const std::optional<Axis> axis = axis_of(rule, degree);
-        if (axis->kind != Axis::Kind::factor) continue;
-        std::set<std::int64_t>& of_factor = sizes[static_cast<std::size_t>(axis->factor)];
+    for (const Axis& axis : config.axes) {
+        if (!axis.is_factor()) continue;
+        std::set<std::int64_t>& of_factor = sizes[static_cast<std::size_t>(axis.factor)];
         std::set<std::int64_t> next;
-        const std::int64_t whole = rule.factors[static_cast<std::size_t>(axis->factor)].extent;
-        if (axis->blocks > 1 && of_factor != std::set<std::int64_t>{whole}) {
+        const std::int64_t whole = rule.factors[static_cast<std::size_t>(axis.factor)].extent;
+        if (axis.blocks > 1 && of_factor != std::set<std::int64_t>{whole}) {
             return fmt::format(
                 "factor '{}': its blocks were cut before, by another axis or by "
                 "micro-batches",
-                degree.factor);
+                name_of(rule, axis));
         }
         for (std::int64_t extent : of_factor) {
-            extent /= axis->blocks;
-            if (!graph::is_legal_degree(extent, degree.degree)) {
+            extent /= axis.blocks;
+            if (!graph::is_legal_degree(extent, axis.degree)) {
                 return fmt::format("factor '{}': {} positions in {} parts leave one empty",
-                                   degree.factor, extent, degree.degree);
+                                   name_of(rule, axis), extent, axis.degree);
             }
-            const std::int64_t part = (extent + degree.degree - 1) / degree.degree;
-            for (const std::int64_t size : {part, extent - part * (degree.degree - 1)}) {
-                next.insert(axis->blocks * size);
+            const std::int64_t part = (extent + axis.degree - 1) / axis.degree;
+            for (const std::int64_t size : {part, extent - part * (axis.degree - 1)}) {
+                next.insert(axis.blocks * size);
             }
         }
         of_factor = std::move(next);
@@ -91,12 +84,11 @@ Fault find_empty_part(const graph::OpRule& rule, const OpConfig& config, const g
 /// Partial results combine in one way only.
 Fault find_mixed_combination(const graph::OpRule& rule, const OpConfig& config) {
     std::optional<graph::Combine> combine;
-    for (const FactorDegree& degree : config.degrees) {
-        const std::optional<Axis> axis = axis_of(rule, degree);
+    for (const Axis& axis : config.axes) {
         graph::Combine own = graph::Combine::sum;
-        if (axis->kind == Axis::Kind::replica) continue;
-        if (axis->kind == Axis::Kind::factor) {
-            const graph::Factor& factor = rule.factors[static_cast<std::size_t>(axis->factor)];
+        if (axis.is_replica()) continue;
+        if (axis.is_factor()) {
+            const graph::Factor& factor = rule.factors[static_cast<std::size_t>(axis.factor)];
             if (!factor.reduction || factor.combine == graph::Combine::none) continue;
             own = factor.combine;
         }
@@ -104,7 +96,7 @@ Fault find_mixed_combination(const graph::OpRule& rule, const OpConfig& config) 
             return fmt::format(
                 "factor '{}': its partial results combine in another way than "
                 "those of the factor before",
-                degree.factor);
+                name_of(rule, axis));
         }
         combine = own;
     }
@@ -113,8 +105,8 @@ Fault find_mixed_combination(const graph::OpRule& rule, const OpConfig& config) 
 
 Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config) {
     std::int64_t parts = 1;
-    for (const FactorDegree& degree : config.degrees) {
-        parts *= degree.degree;
+    for (const Axis& axis : config.axes) {
+        parts *= axis.degree;
         if (parts > problem.device_count()) break;
     }
     if (config.devices.size() != parts) {
@@ -144,9 +136,7 @@ Fault find_device_fault(const Problem& problem, OpId op, const OpConfig& config)
 Fault find_summand_fault(const GraphFacts& facts, const Strategy& strategy, OpId id) {
     const graph::Op& op = facts.graph().op(id);
     const OpConfig& config = strategy.config(id);
-    const bool any = std::any_of(config.degrees.begin(), config.degrees.end(),
-                                 [](const FactorDegree& d) { return d.factor.starts_with('+'); });
-    if (!any) return std::nullopt;
+    if (std::ranges::none_of(config.axes, &Axis::is_summand)) return std::nullopt;
     RegionTable regions;
     const auto box = [&](OpId of) {
         return micro_batch_box(facts, of, strategy.policy.micro_batches, 0);
@@ -206,15 +196,27 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 
 }  // namespace
 
+Fault find_split_fault(const Problem& problem, OpId op) {
+    if (problem.constraints().whole_ops()) return "is split, but ops stay whole here (--dims O)";
+    if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
+    return std::nullopt;
+}
+
+std::string unknown_axis(std::string_view name) {
+    const bool blocks = name.find('/') != std::string_view::npos;
+    return fmt::format("factor '{}': {}", name,
+                       name.starts_with('+') ? "the op is linear in no such operand"
+                       : blocks ? "the op has no factor of so many equal blocks (2 or more)"
+                                : "the op has no such factor");
+}
+
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {
     const graph::OpRule& rule = problem.facts().rule(op);
-    if (!config.degrees.empty()) {
-        if (problem.constraints().whole_ops())
-            return "is split, but ops stay whole here (--dims O)";
-        if (problem.graph().op(op).given) return "is split, but its costs are given for the whole";
+    if (!config.axes.empty()) {
+        if (Fault fault = find_split_fault(problem, op)) return fault;
     }
-    for (const FactorDegree& degree : config.degrees) {
-        if (Fault fault = find_factor_fault(problem, op, degree)) return fault;
+    for (const Axis& axis : config.axes) {
+        if (Fault fault = find_axis_fault(problem, op, axis)) return fault;
     }
     if (Fault fault = find_device_fault(problem, op, config)) return fault;
     if (Fault fault = find_mixed_combination(rule, config)) return fault;

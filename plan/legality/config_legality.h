@@ -6,11 +6,18 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {
+
+/// Why the op cannot be split in any way; nothing when it can.
+std::optional<std::string> find_split_fault(const Problem& problem, graph::OpId op);
+
+/// Why there is no such axis, of a name of which axis_of() finds none: "factor 'q': ...".
+std::string unknown_axis(std::string_view name);
 
 /// Why the op cannot be split that way, as "factor 'k': ..."; nothing when it can. Checked: factors
 /// exist and may be split, no part is empty in any micro-batch, one distinct device per part.

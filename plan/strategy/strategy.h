@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strategy: one decision per op, plus the training policy. What is decided of an op is its config,
-// and of a trained parameter also how it is updated. A config is an ordered list of (factor,
-// degree), major to minor, mapped onto a device set; the empty list is a whole op on one device.
+// and of a trained parameter also how it is updated. A config is an ordered list of axes, major to
+// minor, mapped onto a device set; the empty list is a whole op on one device.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "plan/strategy/axis.h"
 #include "plan/strategy/pipeline_schedule.h"
 
 namespace partita::plan {
@@ -41,17 +42,9 @@ private:
     std::vector<int> list_;
 };
 
-/// One axis of a config: `degree` parts of the factor called `factor`.
-struct FactorDegree {
-    /// As in OpRule::factors, or "n/3" (each of n's 3 blocks), "*" (replica), "+" (summand).
-    std::string factor;
-    int degree = 1;  ///< >= 2
-    friend bool operator==(const FactorDegree&, const FactorDegree&) = default;
-};
-
 struct OpConfig {
-    std::vector<FactorDegree> degrees;
-    DeviceSet devices;  ///< one per part
+    std::vector<Axis> axes;  ///< major to minor
+    DeviceSet devices;       ///< one per part
     friend bool operator==(const OpConfig&, const OpConfig&) = default;
 };
 

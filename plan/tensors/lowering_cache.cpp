@@ -2,7 +2,6 @@
 #include "plan/tensors/lowering_cache.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
@@ -32,8 +31,9 @@ std::uint64_t hash_of(OpId op, const OpConfig& config, int micro_batches, int mi
     hash.add(op.value);
     hash.add(micro_batches);
     hash.add(micro_batch);
-    for (const FactorDegree& axis : config.degrees) {
-        hash.add(axis.factor);
+    for (const Axis& axis : config.axes) {
+        hash.add((std::int64_t{axis.factor} << 32U) ^ axis.operand);
+        hash.add((axis.blocks << 2U) ^ static_cast<std::int64_t>(axis.kind));
         hash.add(axis.degree);
     }
     hash.add(config.devices.size());
@@ -187,7 +187,7 @@ void LoweringCache::fill(Entry& entry) {
     const graph::OpRule& rule = problem_.facts().rule(entry.op);
     OpLayouts& of = entry.layouts;
     const OpConfig& config = of.config;
-    const bool whole = config.degrees.empty() && entry.micro_batches == 1;
+    const bool whole = config.axes.empty() && entry.micro_batches == 1;
     const Parts parts(rule, config,
                       whole ? graph::whole_box(rule)
                             : micro_batch_box(problem_.facts(), entry.op, entry.micro_batches,

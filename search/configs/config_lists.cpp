@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/configs/config_lists.h"
 
-#include <string>
 #include <utility>
 
 #include "graph/op_graph.h"
@@ -11,6 +10,7 @@
 namespace partita::search {
 
 using graph::OpId;
+using plan::Axis;
 using plan::DeviceSet;
 using plan::OpConfig;
 using plan::Problem;
@@ -48,19 +48,17 @@ std::vector<OpConfig> ConfigLists::of(OpId op) const {
 
 void ConfigLists::add_degrees(OpId op, const DeviceSet& set, std::vector<OpConfig>& configs) const {
     const std::vector<graph::Factor>& factors = problem_.facts().rule(op).factors;
-    std::vector<std::string> names{"*"};
-    for (const graph::Factor& factor : factors) {
-        if (factor.splittable && factor.extent > 1) names.push_back(factor.name);
-    }
-    for (const FactorBlocks& blocks : blocks_[op.index()]) {
-        const std::string& name = factors[static_cast<std::size_t>(blocks.factor)].name;
-        names.push_back(name_in_blocks(name, blocks.blocks));
-    }
-    const auto add = [&](std::vector<plan::FactorDegree> degrees) {
-        OpConfig config{.degrees = std::move(degrees), .devices = set};
+    const auto add = [&](std::vector<Axis> axes) {
+        OpConfig config{.axes = std::move(axes), .devices = set};
         if (is_legal(op, config)) configs.push_back(std::move(config));
     };
-    for (const std::string& name : names) add({{name, set.size()}});
+    add({Axis::replicas(set.size())});
+    for (std::size_t f = 0; f < factors.size(); ++f) {
+        if (factors[f].splittable && factors[f].extent > 1) add({Axis::along(f, set.size())});
+    }
+    for (const FactorBlocks& blocks : blocks_[op.index()]) {
+        add({Axis::along(blocks.factor, set.size(), blocks.blocks)});
+    }
     if (detail_ != Detail::two_axes) return;
     for (int major = 2; major <= set.size() / 2; ++major) {
         if (set.size() % major != 0) continue;
@@ -69,7 +67,7 @@ void ConfigLists::add_degrees(OpId op, const DeviceSet& set, std::vector<OpConfi
                 const bool results = !factors[a].reduction && !factors[b].reduction;
                 const bool splittable = factors[a].splittable && factors[b].splittable;
                 if (!results || !splittable) continue;
-                add({{factors[a].name, major}, {factors[b].name, set.size() / major}});
+                add({Axis::along(a, major), Axis::along(b, set.size() / major)});
             }
         }
     }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <string>
 
 #include "plan/legality/config_legality.h"
 #include "plan/problem/micro_batches.h"
@@ -13,6 +12,7 @@
 namespace partita::search {
 
 using graph::OpId;
+using plan::Axis;
 using plan::DeviceSet;
 using plan::Problem;
 
@@ -158,7 +158,7 @@ ConfigId ConfigTable::find_one_device(OpId op, DevicesId devices) {
 bool ConfigTable::find_legal(OpId op, const Degrees& degrees, int size, int micro_batches) const {
     const std::vector<int>& allowed = problem_.constraints().allowed_devices(op);
     if (static_cast<int>(allowed.size()) < size) return false;
-    const plan::OpConfig config{.degrees = degrees, .devices = some_of(allowed, 0, size, 1)};
+    const plan::OpConfig config{.axes = degrees, .devices = some_of(allowed, 0, size, 1)};
     return !find_fault(problem_, op, config, micro_batches);
 }
 
@@ -241,27 +241,27 @@ std::vector<std::int64_t> ConfigTable::legality_of(OpId op) const {
 std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) const {
     if (static_cast<int>(problem_.constraints().allowed_devices(op).size()) < size) return {};
     if (size == 1) return {{}};
-    std::vector<std::string> factors{"*"};
-    const std::vector<graph::Factor>& all = problem_.facts().rule(op).factors;
-    for (const graph::Factor& factor : all) factors.push_back(factor.name);
+    std::vector<Axis> axes{Axis::replicas(1)};
+    for (std::size_t f = 0; f < problem_.facts().rule(op).factors.size(); ++f) {
+        axes.push_back(Axis::along(f, 1));
+    }
     for (const FactorBlocks& blocks : blocks_[op.index()]) {
-        const std::string& name = all[static_cast<std::size_t>(blocks.factor)].name;
-        factors.push_back(name_in_blocks(name, blocks.blocks));
+        axes.push_back(Axis::along(blocks.factor, 1, blocks.blocks));
     }
     std::vector<Degrees> legal;
     const int micro_batches = problem_.policy().micro_batches;
     const auto add = [&](Degrees degrees) {
         if (find_legal(op, degrees, size, micro_batches)) legal.push_back(std::move(degrees));
     };
-    for (const std::string& factor : factors) add({{factor, size}});
+    for (const Axis& axis : axes) add({axis.in(size)});
     if (options_.most_axes < 2) return legal;
     for (int major = 2; major <= size / 2; ++major) {
         if (size % major != 0) continue;
-        for (const std::string& a : factors) {
+        for (const Axis& a : axes) {
             // What is illegal alone is illegal beside another.
-            if (!find_legal(op, {{a, major}}, major, micro_batches)) continue;
-            for (const std::string& b : factors) {
-                if (a != b) add({{a, major}, {b, size / major}});
+            if (!find_legal(op, {a.in(major)}, major, micro_batches)) continue;
+            for (const Axis& b : axes) {
+                if (a != b) add({a.in(major), b.in(size / major)});
             }
         }
     }
@@ -326,7 +326,7 @@ double ConfigTable::log_probability(OpId op, ConfigId config) {
 }
 
 ConfigId ConfigTable::id(OpId op, const plan::OpConfig& config) {
-    return {degree_lists_.id(op, config.degrees), sets_.id(config.devices)};
+    return {degree_lists_.id(op, config.axes), sets_.id(config.devices)};
 }
 
 UpdateId ConfigTable::id(OpId op, const plan::UpdateConfig& update) {
@@ -338,7 +338,7 @@ DecisionId ConfigTable::id(OpId op, const plan::OpDecision& decision) {
 }
 
 plan::OpConfig ConfigTable::config(OpId op, ConfigId id) const {
-    return {.degrees = degree_lists_.degrees(op, id.degrees), .devices = sets_[id.devices]};
+    return {.axes = degree_lists_.degrees(op, id.degrees), .devices = sets_[id.devices]};
 }
 
 plan::UpdateConfig ConfigTable::update(OpId op, UpdateId id) const {

@@ -31,9 +31,7 @@ DegreesId DegreeLists::id(OpId op, const Degrees& degrees) {
     });
     const auto id = static_cast<DegreesId>(known - list.begin());
     if (known != list.end()) return id;
-    const bool summands = std::any_of(
-        degrees.begin(), degrees.end(),
-        [](const plan::FactorDegree& degree) { return degree.factor.starts_with('+'); });
+    const bool summands = std::ranges::any_of(degrees, &plan::Axis::is_summand);
     list.push_back({degrees, size, summands});
     any_summands_ = any_summands_ || summands;
     return id;
@@ -41,8 +39,8 @@ DegreesId DegreeLists::id(OpId op, const Degrees& degrees) {
 
 int DegreeLists::size_of(const Degrees& degrees) const {
     std::int64_t size = 1;
-    for (const plan::FactorDegree& degree : degrees) {
-        size = std::min<std::int64_t>(size * degree.degree, device_count_ + 1);
+    for (const plan::Axis& axis : degrees) {
+        size = std::min<std::int64_t>(size * axis.degree, device_count_ + 1);
     }
     return static_cast<int>(size);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Degrees by number. Ops with the same factor names share a list, so that the repetitions of a
-// block (repeated_blocks.h) use the same numbers; whether degrees are legal is a question of the
-// op. Number 0 is a whole op; others are numbered as they come.
+// Degrees by number. Ops with the same factor names, for which an axis means the same (axis.h),
+// share a list, so that the repetitions of a block (repeated_blocks.h) use the same numbers;
+// whether degrees are legal is a question of the op. Number 0 is a whole op; others are numbered as they come.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ using DegreesId = std::int32_t;
 
 class DegreeLists {
 public:
-    using Degrees = std::vector<plan::FactorDegree>;
+    using Degrees = std::vector<plan::Axis>;
 
     explicit DegreeLists(const plan::Problem& problem);
 
@@ -37,10 +37,9 @@ public:
     }
     /// Does any list have degrees with a summand axis?
     [[nodiscard]] bool any_summands() const { return any_summands_; }
-    /// The number that the same degrees have in another op.
-    DegreesId translated(graph::OpId from, DegreesId id, graph::OpId to) {
-        const bool same = list_of_[from.index()] == list_of_[to.index()];
-        return same ? id : this->id(to, degrees(from, id));
+    /// Have degrees the same numbers in both?
+    [[nodiscard]] bool share_list(graph::OpId a, graph::OpId b) const {
+        return list_of_[a.index()] == list_of_[b.index()];
     }
 
 private:

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/configs/factor_blocks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "plan/layout/layout.h"
+#include "plan/strategy/axis.h"
 
 namespace partita::search {
 
@@ -56,8 +54,7 @@ private:
                 const int factor = dims[d].factors[0];
                 const graph::Factor& of = rule.factors[static_cast<std::size_t>(factor)];
                 for (const std::int64_t blocks : wanted_[op.outputs[i].index()][d]) {
-                    const plan::FactorDegree axis{name_in_blocks(of.name, blocks), 2};
-                    if (of.splittable && plan::axis_of(rule, axis))
+                    if (of.splittable && has_axis(rule, plan::Axis::along(factor, 2, blocks)))
                         found.push_back({factor, blocks});
                 }
             }
@@ -103,10 +100,6 @@ private:
 
 std::vector<std::vector<FactorBlocks>> blocks_of_factors(const Problem& problem) {
     return Finder(problem).run();
-}
-
-std::string name_in_blocks(const std::string& factor, std::int64_t blocks) {
-    return blocks > 1 ? fmt::format("{}/{}", factor, blocks) : factor;
 }
 
 }  // namespace partita::search

@@ -12,7 +12,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "plan/problem/problem.h"
@@ -27,8 +26,5 @@ struct FactorBlocks {
 
 /// Per op, sorted. Blocks divide the factor.
 std::vector<std::vector<FactorBlocks>> blocks_of_factors(const plan::Problem& problem);
-
-/// "n/3".
-std::string name_in_blocks(const std::string& factor, std::int64_t blocks);
 
 }  // namespace partita::search

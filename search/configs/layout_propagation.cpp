@@ -4,11 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
 
 #include "plan/legality/config_legality.h"
-#include "search/configs/factor_blocks.h"
 #include "search/configs/standard_configs.h"
 
 namespace partita::search {
@@ -16,13 +13,11 @@ namespace partita::search {
 using graph::OpId;
 using graph::OpRule;
 using graph::TensorRule;
-using plan::FactorDegree;
+using plan::Axis;
 using plan::OpConfig;
 using plan::Problem;
 
 namespace {
-
-constexpr const char* kRepeated = "*";
 
 /// A factor in a dim: the dim is made of so many equal blocks, each of which is split.
 struct Place {
@@ -30,43 +25,37 @@ struct Place {
     std::int64_t blocks = 1;
 };
 
-std::optional<Place> place_of(const OpRule& rule, const TensorRule& tensor,
-                              const std::string& name) {
-    const std::size_t slash = name.find('/');
-    const std::string factor = name.substr(0, slash);
+std::optional<Place> place_of(const OpRule& rule, const TensorRule& tensor, const Axis& axis) {
+    if (!axis.is_factor()) return std::nullopt;
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
-        std::int64_t blocks = slash == std::string::npos ? 1 : std::stoll(name.substr(slash + 1));
+        std::int64_t blocks = axis.blocks;
         for (const int f : tensor.dims[d].factors) {
-            const graph::Factor& own = rule.factors[static_cast<std::size_t>(f)];
-            if (own.name == factor) return Place{d, blocks};
-            blocks *= own.extent;
+            if (f == axis.factor) return Place{d, blocks};
+            blocks *= rule.factors[static_cast<std::size_t>(f)].extent;
         }
     }
     return std::nullopt;
 }
 
-/// The factor that splits the dim in the same way; "*" when there is none.
-std::string factor_at(const OpRule& rule, const TensorRule& tensor, const Place& place) {
-    if (place.dim >= tensor.dims.size()) return kRepeated;
+/// The axis that splits the dim in the same way; replicas when there is none.
+Axis axis_at(const OpRule& rule, const TensorRule& tensor, const Place& place, int degree) {
+    if (place.dim >= tensor.dims.size()) return Axis::replicas(degree);
     std::int64_t blocks = place.blocks;
     for (const int f : tensor.dims[place.dim].factors) {
         const graph::Factor& own = rule.factors[static_cast<std::size_t>(f)];
         if (own.extent < 2) continue;
-        if (blocks == 1) return own.name;
-        if (blocks % own.extent != 0) return name_in_blocks(own.name, blocks);
+        if (blocks % own.extent != 0) return Axis::along(f, degree, blocks);
         blocks /= own.extent;
     }
-    return kRepeated;
+    return Axis::replicas(degree);
 }
 
 /// Neighbouring axes of replicas are one.
-void append(std::vector<FactorDegree>& degrees, FactorDegree degree) {
-    const bool joins =
-        degree.factor == kRepeated && !degrees.empty() && degrees.back().factor == kRepeated;
-    if (joins) {
-        degrees.back().degree *= degree.degree;
+void append(std::vector<Axis>& axes, const Axis& axis) {
+    if (axis.is_replica() && !axes.empty() && axes.back().is_replica()) {
+        axes.back().degree *= axis.degree;
     } else {
-        degrees.push_back(std::move(degree));
+        axes.push_back(axis);
     }
 }
 
@@ -93,19 +82,18 @@ std::vector<Link> links_of(const Problem& problem, OpId op) {
     return links;
 }
 
-std::vector<FactorDegree> propagated_degrees(const Problem& problem, const Link& link, OpId from,
-                                             const std::vector<FactorDegree>& degrees) {
+std::vector<Axis> propagated_axes(const Problem& problem, const Link& link, OpId from,
+                                  const std::vector<Axis>& axes) {
     const OpId to = from == link.producer ? link.reader : link.producer;
     const TensorRule& given = problem.facts().rule(link.producer).results[link.result];
     const TensorRule& read = problem.facts().rule(link.reader).operands[link.operand];
     const bool forward = from == link.producer;
-    std::vector<FactorDegree> propagated;
-    for (const FactorDegree& degree : degrees) {
-        const auto place =
-            place_of(problem.facts().rule(from), forward ? given : read, degree.factor);
-        const std::string factor =
-            place ? factor_at(problem.facts().rule(to), forward ? read : given, *place) : kRepeated;
-        append(propagated, {factor, degree.degree});
+    std::vector<Axis> propagated;
+    for (const Axis& axis : axes) {
+        const auto place = place_of(problem.facts().rule(from), forward ? given : read, axis);
+        append(propagated, place ? axis_at(problem.facts().rule(to), forward ? read : given, *place,
+                                           axis.degree)
+                                 : Axis::replicas(axis.degree));
     }
     return propagated;
 }
@@ -114,10 +102,10 @@ OpConfig propagate(const Problem& problem, const Link& link, OpId from, const Op
                    int micro_batches) {
     const OpId to = from == link.producer ? link.reader : link.producer;
     if (config.devices.size() == 1) return on_one_device(problem, to, config.devices);
-    OpConfig propagated{.degrees = propagated_degrees(problem, link, from, config.degrees),
+    OpConfig propagated{.axes = propagated_axes(problem, link, from, config.axes),
                         .devices = config.devices};
     if (!find_fault(problem, to, propagated, micro_batches)) return propagated;
-    propagated.degrees = {{kRepeated, config.devices.size()}};
+    propagated.axes = {Axis::replicas(config.devices.size())};
     if (!find_fault(problem, to, propagated, micro_batches)) return propagated;
     return on_one_device(problem, to, config.devices);
 }

@@ -7,7 +7,7 @@
 //     parameter w[k n] (* 2)(d1 4)    ──▶     MatMul (m 2)(n 4)
 //
 // Axis by axis: a factor becomes that factor of the neighbour's rule which cuts the same dim in the
-// same way, in blocks where others are major to it (layout.h: "n/3"); everything else is repeated.
+// same way, in blocks where others are major to it (axis.h: "n/3"); everything else is repeated.
 // Where that is illegal, all of it is repeated, and where even that is, the op is whole on the
 // first device that it may use.
 #pragma once
@@ -31,10 +31,9 @@ struct Link {
 /// All links of an op: its operands in order, then the readers of its results.
 std::vector<Link> links_of(const plan::Problem& problem, graph::OpId op);
 
-/// The degrees of the other end of the link when `from`, one of the two, has these; legal or not.
-std::vector<plan::FactorDegree> propagated_degrees(const plan::Problem& problem, const Link& link,
-                                                   graph::OpId from,
-                                                   const std::vector<plan::FactorDegree>& degrees);
+/// The axes of the other end of the link when `from`, one of the two, has these; legal or not.
+std::vector<plan::Axis> propagated_axes(const plan::Problem& problem, const Link& link,
+                                        graph::OpId from, const std::vector<plan::Axis>& axes);
 
 /// The config of the other end of the link when `from`, one of the two, has `config`. Legal.
 plan::OpConfig propagate(const plan::Problem& problem, const Link& link, graph::OpId from,

@@ -11,7 +11,7 @@
 namespace partita::search {
 
 using graph::OpId;
-using plan::FactorDegree;
+using plan::Axis;
 using plan::OpConfig;
 using plan::OpDecision;
 using plan::Problem;
@@ -21,8 +21,8 @@ namespace {
 /// Replicas become shards of the first dim that allows it.
 std::optional<OpConfig> in_shards(const Problem& problem, OpId source, const OpConfig& read,
                                   int micro_batches) {
-    for (auto& degrees : degrees_in_shards(problem, source, read.degrees)) {
-        OpConfig shards{.degrees = std::move(degrees), .devices = read.devices};
+    for (auto& axes : axes_in_shards(problem, source, read.axes)) {
+        OpConfig shards{.axes = std::move(axes), .devices = read.devices};
         if (!find_fault(problem, source, shards, micro_batches)) return shards;
     }
     return std::nullopt;
@@ -35,16 +35,14 @@ bool is_trained(const Problem& problem, OpId op) {
     return of.kind == graph::OpKind::parameter && problem.facts().has_gradient(of.outputs[0]);
 }
 
-std::vector<std::vector<FactorDegree>> degrees_in_shards(const Problem& problem, OpId source,
-                                                         const std::vector<FactorDegree>& read) {
-    const bool any = std::any_of(read.begin(), read.end(),
-                                 [](const FactorDegree& degree) { return degree.factor == "*"; });
-    std::vector<std::vector<FactorDegree>> all;
-    if (!any) return all;
-    for (const graph::Factor& factor : problem.facts().rule(source).factors) {
+std::vector<std::vector<Axis>> axes_in_shards(const Problem& problem, OpId source,
+                                              const std::vector<Axis>& read) {
+    std::vector<std::vector<Axis>> all;
+    if (std::ranges::none_of(read, &Axis::is_replica)) return all;
+    for (std::size_t f = 0; f < problem.facts().rule(source).factors.size(); ++f) {
         all.push_back(read);
-        for (FactorDegree& degree : all.back()) {
-            if (degree.factor == "*") degree.factor = factor.name;
+        for (Axis& axis : all.back()) {
+            if (axis.is_replica()) axis = Axis::along(f, axis.degree);
         }
     }
     return all;

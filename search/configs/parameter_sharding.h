@@ -35,10 +35,11 @@ inline constexpr std::array kParameterShardings = {
 /// Does the op hold a parameter with a gradient?
 bool is_trained(const plan::Problem& problem, graph::OpId op);
 
-/// Degrees as read with shards of a dim in place of the replicas, dim by dim, legal or not; none
+/// Axes as read with shards of a dim in place of the replicas, dim by dim, legal or not; none
 /// where nothing is repeated.
-std::vector<std::vector<plan::FactorDegree>> degrees_in_shards(
-    const plan::Problem& problem, graph::OpId source, const std::vector<plan::FactorDegree>& read);
+std::vector<std::vector<plan::Axis>> axes_in_shards(const plan::Problem& problem,
+                                                    graph::OpId source,
+                                                    const std::vector<plan::Axis>& read);
 
 /// The first reader, which the parameter (or any other source) follows; invalid when nobody reads
 /// it.

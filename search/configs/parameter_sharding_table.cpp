@@ -48,7 +48,7 @@ DegreesId ParameterShardingTable::find_shards(OpId source, ConfigId read,
                                               MicroBatchesId micro_batches_id) {
     DegreeLists& lists = table_.degree_lists();
     for (const auto& candidate :
-         degrees_in_shards(problem_, source, lists.degrees(source, read.degrees))) {
+         axes_in_shards(problem_, source, lists.degrees(source, read.degrees))) {
         const DegreesId id = lists.id(source, candidate);
         if (table_.is_legal_split(source, id, micro_batches_id)) return id;
     }

@@ -112,9 +112,9 @@ DegreesId PropagationTable::find_propagated(EndId end, DegreesId degrees,
     const auto& [from, to, forward, computes] = ends_[end];
     DegreeLists& lists = table_.degree_lists();
     DegreesId found =
-        lists.id(to, propagated_degrees(problem_, links_[end], from, lists.degrees(from, degrees)));
+        lists.id(to, propagated_axes(problem_, links_[end], from, lists.degrees(from, degrees)));
     if (!table_.is_legal_split(to, found, micro_batches_id)) {
-        found = lists.id(to, {{"*", lists.size(from, degrees)}});
+        found = lists.id(to, {plan::Axis::replicas(lists.size(from, degrees))});
         if (!table_.is_legal_split(to, found, micro_batches_id)) found = kWhole;
     }
     std::vector<DegreesId>& known = propagated_[micro_batches_id][end];

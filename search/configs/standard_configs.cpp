@@ -64,19 +64,18 @@ OpConfig on_one_device(const Problem& problem, OpId op, const DeviceSet& devices
     const std::vector<int>& allowed = problem.constraints().allowed_devices(op);
     for (int i = 0; i < devices.size(); ++i) {
         if (std::binary_search(allowed.begin(), allowed.end(), devices[i])) {
-            return {.degrees = {}, .devices = DeviceSet::single(devices[i])};
+            return {.axes = {}, .devices = DeviceSet::single(devices[i])};
         }
     }
-    return {.degrees = {}, .devices = DeviceSet::single(allowed.front())};
+    return {.axes = {}, .devices = DeviceSet::single(allowed.front())};
 }
 
-std::vector<plan::FactorDegree> batch_axes(const Problem& problem, OpId op, int degree) {
-    std::vector<plan::FactorDegree> axes;
+std::vector<plan::Axis> batch_axes(const Problem& problem, OpId op, int degree) {
+    std::vector<plan::Axis> axes;
     if (!problem.facts().is_batched(op)) return axes;
     const auto& digits = problem.facts().batch_digits(op);
     for (std::size_t f = 0; f < digits.size(); ++f) {
-        if (digits[f].extent > 0)
-            axes.push_back({problem.facts().rule(op).factors[f].name, degree});
+        if (digits[f].extent > 0) axes.push_back(plan::Axis::along(f, degree));
     }
     return axes;
 }
@@ -98,8 +97,7 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
         if (common.empty()) continue;
         const bool may = std::binary_search(common.begin(), common.end(), preferred);
         const DeviceSet one = DeviceSet::single(may ? preferred : common.front());
-        for (const OpId op : group)
-            strategy.ops[op.index()].config = {.degrees = {}, .devices = one};
+        for (const OpId op : group) strategy.ops[op.index()].config = {.axes = {}, .devices = one};
     }
 }
 

@@ -26,8 +26,7 @@ plan::OpConfig on_one_device(const plan::Problem& problem, graph::OpId op,
                              const plan::DeviceSet& devices);
 
 /// The factors of the op that carry the batch, each in that many parts; most ops have one or none.
-std::vector<plan::FactorDegree> batch_axes(const plan::Problem& problem, graph::OpId op,
-                                           int degree);
+std::vector<plan::Axis> batch_axes(const plan::Problem& problem, graph::OpId op, int degree);
 
 /// What must share its devices (Constraints::together) gets those of its first op; if they differ,
 /// all of it goes onto one device, `preferred` if that is allowed.

@@ -7,8 +7,11 @@ namespace partita::search {
 namespace {
 
 void add(Sha256& sha, const plan::OpConfig& config) {
-    sha.add(std::ssize(config.degrees));
-    for (const plan::FactorDegree& each : config.degrees) sha.add(each.factor).add(each.degree);
+    sha.add(std::ssize(config.axes));
+    for (const plan::Axis& axis : config.axes) {
+        sha.add(static_cast<int>(axis.kind)).add(axis.factor).add(axis.operand);
+        sha.add(axis.blocks).add(axis.degree);
+    }
     sha.add(config.devices.size());
     for (int part = 0; part < config.devices.size(); ++part) sha.add(config.devices[part]);
 }

@@ -30,7 +30,7 @@ int devices_used(const Problem& problem, const Strategy& strategy) {
 
 int zero_level(const plan::UpdateConfig& update, int micro_batches) {
     if (update.refetch) return 3;
-    if (update.update.devices.size() < 2 || update.update.degrees.empty()) return 0;
+    if (update.update.devices.size() < 2 || update.update.axes.empty()) return 0;
     return micro_batches > 1 && update.accumulate_locally ? 1 : 2;
 }
 

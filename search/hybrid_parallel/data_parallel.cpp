@@ -27,11 +27,11 @@ OpConfig config_of(const Problem& problem, OpId op, const DeviceSet& devices, in
     const auto is_legal = [&](const OpConfig& config) {
         return !find_fault(problem, op, config, micro_batches);
     };
-    for (plan::FactorDegree& axis : batch_axes(problem, op, devices.size())) {
-        OpConfig split{.degrees = {std::move(axis)}, .devices = devices};
+    for (const plan::Axis& axis : batch_axes(problem, op, devices.size())) {
+        OpConfig split{.axes = {axis}, .devices = devices};
         if (is_legal(split)) return split;
     }
-    OpConfig repeated{.degrees = {{"*", devices.size()}}, .devices = devices};
+    OpConfig repeated{.axes = {plan::Axis::replicas(devices.size())}, .devices = devices};
     return is_legal(repeated) ? repeated : on_one_device(problem, op, devices);
 }
 
@@ -56,8 +56,8 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
 
 /// The first dim of a parameter that the devices can share; nothing when there is none.
 std::optional<OpConfig> shards_of(const Problem& problem, OpId op, const DeviceSet& devices) {
-    for (const graph::Factor& factor : problem.facts().rule(op).factors) {
-        OpConfig config{.degrees = {{factor.name, devices.size()}}, .devices = devices};
+    for (std::size_t f = 0; f < problem.facts().rule(op).factors.size(); ++f) {
+        OpConfig config{.axes = {plan::Axis::along(f, devices.size())}, .devices = devices};
         if (!find_fault(problem, op, config, 1)) return config;
     }
     return std::nullopt;

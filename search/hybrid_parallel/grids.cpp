@@ -13,7 +13,6 @@
 namespace partita::search {
 
 using graph::OpId;
-using plan::FactorDegree;
 using plan::Problem;
 using plan::Strategy;
 
@@ -145,7 +144,7 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
 }
 
 Strategy Grids::strategy(const Grid& grid) {
-    const std::vector<FactorDegree>& axes = split(grid).axes;
+    const std::vector<plan::Axis>& axes = split(grid).axes;
     const std::vector<int>& slot = slots(grid);
     std::vector<StageBlock> blocks;
     for (int stage = 0; stage < grid.stages; ++stage) {

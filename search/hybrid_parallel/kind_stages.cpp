@@ -40,8 +40,8 @@ std::vector<std::vector<int>> kinds_of(const GroupGraph& graph) {
     return kinds;
 }
 
-bool is_over_batch(const Problem& problem, OpId op, const plan::FactorDegree& axis) {
-    const std::vector<plan::FactorDegree> batch = batch_axes(problem, op, axis.degree);
+bool is_over_batch(const Problem& problem, OpId op, const plan::Axis& axis) {
+    const std::vector<plan::Axis> batch = batch_axes(problem, op, axis.degree);
     return std::ranges::find(batch, axis) != batch.end();
 }
 
@@ -123,7 +123,7 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
         // of it.
         const bool whole = problem_.facts().is_batched(op)
                                ? is_over_batch(problem_, op, split.axes[i])
-                               : split.axes[i].factor == "*";
+                               : split.axes[i].is_replica();
         const Time own(more.raw() / (whole ? 1 : static_cast<std::int64_t>(devices.size())));
         work[static_cast<std::size_t>(graph_.groups().of[i])] += split.times[i] + own;
     }
@@ -182,7 +182,7 @@ Strategy KindStages::strategy(const Candidate& candidate) {
         const StageBlock block{.devices = some_of(devices, 0, size),
                                .group_size = size,
                                .micro_batches = candidate.micro_batches};
-        const plan::FactorDegree& own = split(kind, candidate.micro_batches).axes[i];
+        const plan::Axis& own = split(kind, candidate.micro_batches).axes[i];
         strategy.ops.push_back({.config = stage_config(problem_, OpId(i), block, own)});
     }
     accumulate_locally(problem_, strategy);

@@ -10,31 +10,30 @@
 namespace partita::search {
 
 using graph::OpId;
-using plan::FactorDegree;
+using plan::Axis;
 using plan::OpConfig;
 using plan::Problem;
 
 namespace {
 
-std::vector<FactorDegree> joined(const FactorDegree& group, const FactorDegree& inside) {
-    if (group.factor == inside.factor && group.degree > 1 && inside.degree > 1) {
-        return {{group.factor, group.degree * inside.degree}};
+std::vector<Axis> joined(const Axis& group, const Axis& inside) {
+    if (group.in(inside.degree) == inside && group.degree > 1 && inside.degree > 1) {
+        return {group.in(group.degree * inside.degree)};
     }
-    std::vector<FactorDegree> degrees;
-    if (group.degree > 1) degrees.push_back(group);
-    if (inside.degree > 1) degrees.push_back(inside);
-    return degrees;
+    std::vector<Axis> axes;
+    if (group.degree > 1) axes.push_back(group);
+    if (inside.degree > 1) axes.push_back(inside);
+    return axes;
 }
 
 }  // namespace
 
-OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
-                      const FactorDegree& own) {
-    std::vector<FactorDegree> over_groups = batch_axes(problem, op, block.groups);
-    over_groups.push_back({"*", block.groups});
-    for (const FactorDegree& group : over_groups) {
-        for (const FactorDegree& inside : {own, FactorDegree{"*", block.group_size}}) {
-            OpConfig config{.degrees = joined(group, inside), .devices = block.devices};
+OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block, const Axis& own) {
+    std::vector<Axis> over_groups = batch_axes(problem, op, block.groups);
+    over_groups.push_back(Axis::replicas(block.groups));
+    for (const Axis& group : over_groups) {
+        for (const Axis& inside : {own, Axis::replicas(block.group_size)}) {
+            OpConfig config{.axes = joined(group, inside), .devices = block.devices};
             if (!find_fault(problem, op, config, block.micro_batches)) return config;
         }
     }

@@ -25,7 +25,7 @@ struct StageBlock {
 /// (group_split.h) inside each. What cannot be split is repeated, and what cannot be repeated
 /// either is whole on one device.
 plan::OpConfig stage_config(const plan::Problem& problem, graph::OpId op, const StageBlock& block,
-                            const plan::FactorDegree& own);
+                            const plan::Axis& own);
 
 /// The slot of every op, given those of groups (-1: the last one): that of its group, but never
 /// before those of what it reads. Inputs and parameters follow their first reader.

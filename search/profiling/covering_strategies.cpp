@@ -33,7 +33,7 @@ std::vector<OpConfig> configs_of(const Problem& problem, OpId op, ConfigTable& t
             continue;
         }
         for (const auto& degrees : table.degrees(op, size)) {
-            OpConfig config{.degrees = degrees, .devices = sets.front()};
+            OpConfig config{.axes = degrees, .devices = sets.front()};
             if (!find_fault(problem, op, config, problem.policy().micro_batches)) {
                 configs.push_back(std::move(config));
             }

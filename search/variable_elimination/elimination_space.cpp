@@ -102,7 +102,7 @@ std::size_t EliminationSpace::list_of_op(OpId op) {
     list.parameter = source && prices_.is_trained(of.outputs[0]);
     if (group >= 0) {
         for (const int device : variables_.devices(group)) {
-            add_choice(op, {.degrees = {}, .devices = DeviceSet::single(device)}, list);
+            add_choice(op, {.axes = {}, .devices = DeviceSet::single(device)}, list);
         }
     } else if (source) {
         list_source(op, list);

@@ -26,7 +26,7 @@ ARROWS = {
     "cost": "base cost/machine graph graph/operators",
     "cost/collectives": "base cost cost/machine",
     "cost/profile": "base cost cost/collectives cost/machine graph",
-    "plan/strategy": "graph",
+    "plan/strategy": "graph graph/operators",
     "plan/layout": "base cost/collectives cost/machine graph/operators plan/strategy",
     "plan/problem": "base cost cost/collectives cost/machine cost/profile graph graph/operators "
                     "plan/strategy",
@@ -51,7 +51,7 @@ ARROWS = {
     "search/core": "base plan/evaluation plan/problem plan/strategy search/coarsening "
                    "search/support",
     "search/part_costs": "base graph plan/problem search/coarsening",
-    "search/configs": "base graph plan/incremental plan/layout plan/legality plan/problem "
+    "search/configs": "base graph plan/incremental plan/legality plan/problem "
                       "plan/strategy search/coarsening search/support",
     "search/list_scheduling": "base graph search/coarsening search/core search/support",
     "search/hybrid_parallel/intra_op": "plan/legality plan/problem plan/strategy search/configs",

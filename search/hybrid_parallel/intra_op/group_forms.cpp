@@ -36,14 +36,13 @@ FormNumber GroupForms::form(OpId id, std::size_t choice, std::size_t i) const {
     return forms_[id.index()][choice * (op.inputs.size() + op.outputs.size()) + i];
 }
 
-plan::FactorDegree GroupForms::axis(OpId op, std::size_t choice) const {
-    return axis_of(op, choices_[op.index()][choice]);
+plan::Axis GroupForms::axis(OpId op, std::size_t choice) const {
+    return axis_of(choices_[op.index()][choice]);
 }
 
-plan::FactorDegree GroupForms::axis_of(OpId op, Choice choice) const {
-    if (choice.factor < 0) return {"*", degree_};
-    const auto factor = static_cast<std::size_t>(choice.factor);
-    return {name_in_blocks(problem_.facts().rule(op).factors[factor].name, choice.blocks), degree_};
+plan::Axis GroupForms::axis_of(Choice choice) const {
+    return choice.factor < 0 ? plan::Axis::replicas(degree_)
+                             : plan::Axis::along(choice.factor, degree_, choice.blocks);
 }
 
 /// "*", and the factors that the op may be split by beside the split of the batch over the groups.
@@ -66,7 +65,7 @@ void GroupForms::add_choice(OpId op, Choice choice) {
     const bool is_batch =
         problem_.facts().is_batched(op) && problem_.facts().batch_digits(op)[f].extent > 0;
     if (is_batch && !options_.whole_batch) return;
-    const plan::OpConfig config{.degrees = {axis_of(op, choice)}, .devices = options_.group};
+    const plan::OpConfig config{.axes = {axis_of(choice)}, .devices = options_.group};
     if (find_fault(problem_, op, config, options_.micro_batches)) return;
     choices_[op.index()].push_back(choice);
 }

@@ -38,7 +38,7 @@ public:
     }
     /// Of operand i under a choice, or of result i - operands.
     [[nodiscard]] FormNumber form(graph::OpId op, std::size_t choice, std::size_t i) const;
-    [[nodiscard]] plan::FactorDegree axis(graph::OpId op, std::size_t choice) const;
+    [[nodiscard]] plan::Axis axis(graph::OpId op, std::size_t choice) const;
 
 private:
     struct Form {
@@ -56,7 +56,7 @@ private:
                                Choice choice) const;
     FormNumber number(graph::TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
                       Choice choice, bool is_result);
-    [[nodiscard]] plan::FactorDegree axis_of(graph::OpId op, Choice choice) const;
+    [[nodiscard]] plan::Axis axis_of(Choice choice) const;
 
     const plan::Problem& problem_;
     const GroupSplitOptions& options_;

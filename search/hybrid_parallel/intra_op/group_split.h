@@ -38,7 +38,7 @@ struct GroupSplitOptions {
 
 struct GroupSplit {
     /// Per op its axis: a factor, or "*". Sources have that of their first reader's need.
-    std::vector<plan::FactorDegree> axes;
+    std::vector<plan::Axis> axes;
     /// Per op the estimated time of an iteration.
     std::vector<Time> times;
 };

@@ -2,6 +2,7 @@
 #include "search/mcmc/moves/proposal_builder.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "plan/legality/config_legality.h"
@@ -9,7 +10,6 @@
 namespace partita::search {
 
 using graph::OpId;
-using plan::FactorDegree;
 
 ProposalBuilder::ProposalBuilder(SearchSpace& space)
     : space_(space),
@@ -54,8 +54,8 @@ void ProposalBuilder::repeat() {
             const bool elsewhere = own != base_->config(op).devices;
             const DevicesId devices = elsewhere ? own : proposed.devices;
             if (table_.sets().size(devices) != size) continue;
-            const DegreesId degrees = table_.degree_lists().translated(op, proposed.degrees, twin);
-            found_.emplace_back(twin, ConfigId{degrees, devices});
+            assert(table_.degree_lists().share_list(op, twin));  // twins have the same factors
+            found_.emplace_back(twin, ConfigId{proposed.degrees, devices});
         }
     });
     for (const auto& [op, config] : found_) set(op, config);
@@ -117,7 +117,8 @@ void ProposalBuilder::move_partners(const std::vector<OpId>& together) {
         if (own.devices == devices) continue;
         ConfigId moved{own.degrees, devices};
         if (table_.sets().size(own.devices) != size) {
-            moved.degrees = size > 1 ? table_.degree_lists().id(op, {{"*", size}}) : 0;
+            moved.degrees =
+                size > 1 ? table_.degree_lists().id(op, {plan::Axis::replicas(size)}) : 0;
         }
         set(op, moved);
         mark_partners(op);

@@ -92,9 +92,7 @@ Chains make_chains(bool sums, std::int64_t ranks) {
 
 OpConfig config_of(const plan::Problem& problem, OpId op, Form form, const DeviceSet& devices) {
     const graph::OpRule& rule = problem.rule(op);
-    const auto factor_of = [&](std::size_t dim) {
-        return rule.operands[0].dims[dim].factors[0];
-    };
+    const auto factor_of = [&](std::size_t dim) { return rule.operands[0].dims[dim].factors[0]; };
     const auto split = [&](plan::Axis axis) {
         return OpConfig{.axes = {axis}, .devices = devices};
     };

@@ -25,8 +25,7 @@ struct Kind {
 };
 
 /// The ordinal is 0: it depends on what else there is.
-Kind kind_of(const plan::Problem& problem, graph::OpId op,
-             const std::vector<plan::Axis>& axes);
+Kind kind_of(const plan::Problem& problem, graph::OpId op, const std::vector<plan::Axis>& axes);
 
 /// How unlike two kinds are; 0: the same.
 int distance(const Kind& a, const Kind& b);

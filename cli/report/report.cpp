@@ -100,7 +100,8 @@ std::string ops(const ReportInput& input) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         const plan::OpConfig& config = input.strategy.config(OpId(i));
         place.push_back(places.number_of(device_list(config.devices)));
-        split.push_back(splits.number_of(json_quoted(degrees(input.problem.rule(OpId(i)), config))));
+        split.push_back(
+            splits.number_of(json_quoted(degrees(input.problem.rule(OpId(i)), config))));
         time.push_back(input.problem.total_time(OpId(i), config.devices[0]).raw());
     }
     return fmt::format(

@@ -206,8 +206,8 @@ std::string unknown_axis(std::string_view name) {
     const bool blocks = name.find('/') != std::string_view::npos;
     return fmt::format("factor '{}': {}", name,
                        name.starts_with('+') ? "the op is linear in no such operand"
-                       : blocks              ? "the op has no factor of so many equal blocks (2 or more)"
-                                             : "the op has no such factor");
+                       : blocks ? "the op has no factor of so many equal blocks (2 or more)"
+                                : "the op has no such factor");
 }
 
 Fault find_fault(const Problem& problem, OpId op, const OpConfig& config, int micro_batches) {

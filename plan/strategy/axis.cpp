@@ -95,8 +95,8 @@ bool has_axis(const OpRule& rule, const Axis& axis) {
 
 std::optional<Axis> axis_of(const OpRule& rule, std::string_view name, int degree) {
     if (name == "*") return Axis::replicas(degree);
-    const auto axis = name.starts_with('+') ? summands_named(name, degree)
-                                            : factor_named(rule, name, degree);
+    const auto axis =
+        name.starts_with('+') ? summands_named(name, degree) : factor_named(rule, name, degree);
     return axis && has_axis(rule, *axis) ? axis : std::nullopt;
 }
 

@@ -44,7 +44,7 @@ private:
 
 struct OpConfig {
     std::vector<Axis> axes;  ///< major to minor
-    DeviceSet devices;  ///< one per part
+    DeviceSet devices;       ///< one per part
     friend bool operator==(const OpConfig&, const OpConfig&) = default;
 };
 

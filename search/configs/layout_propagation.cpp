@@ -91,9 +91,9 @@ std::vector<Axis> propagated_axes(const Problem& problem, const Link& link, OpId
     std::vector<Axis> propagated;
     for (const Axis& axis : axes) {
         const auto place = place_of(problem.rule(from), forward ? given : read, axis);
-        append(propagated, place ? axis_at(problem.rule(to), forward ? read : given, *place,
-                                           axis.degree)
-                                 : Axis::replicas(axis.degree));
+        append(propagated,
+               place ? axis_at(problem.rule(to), forward ? read : given, *place, axis.degree)
+                     : Axis::replicas(axis.degree));
     }
     return propagated;
 }

@@ -96,8 +96,7 @@ void join_groups(const Problem& problem, int preferred, Strategy& strategy) {
         if (common.empty()) continue;
         const bool may = std::binary_search(common.begin(), common.end(), preferred);
         const DeviceSet one = DeviceSet::single(may ? preferred : common.front());
-        for (const OpId op : group)
-            strategy.ops[op.index()].config = {.axes = {}, .devices = one};
+        for (const OpId op : group) strategy.ops[op.index()].config = {.axes = {}, .devices = one};
     }
 }
 

@@ -28,8 +28,7 @@ std::vector<Axis> joined(const Axis& group, const Axis& inside) {
 
 }  // namespace
 
-OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
-                      const Axis& own) {
+OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block, const Axis& own) {
     std::vector<Axis> over_groups = batch_axes(problem, op, block.groups);
     over_groups.push_back(Axis::replicas(block.groups));
     for (const Axis& group : over_groups) {

@@ -117,7 +117,8 @@ void ProposalBuilder::move_partners(const std::vector<OpId>& together) {
         if (own.devices == devices) continue;
         ConfigId moved{own.degrees, devices};
         if (table_.sets().size(own.devices) != size) {
-            moved.degrees = size > 1 ? table_.degree_lists().id(op, {plan::Axis::replicas(size)}) : 0;
+            moved.degrees =
+                size > 1 ? table_.degree_lists().id(op, {plan::Axis::replicas(size)}) : 0;
         }
         set(op, moved);
         mark_partners(op);

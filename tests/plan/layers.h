@@ -14,6 +14,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
@@ -77,15 +78,15 @@ protected:
     }
 
     /// Everything replicated, but for the ops that are named.
-    Strategy strategy(const std::map<std::string, std::vector<FactorDegree>>& splits) const {
+    Strategy strategy(const std::map<std::string, AxisNames>& splits) const {
         Strategy strategy;
-        for (const graph::Op& op : graph_.ops()) {
-            OpConfig config{.degrees = {{"*", kDevices}},
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            OpConfig config{.axes = {Axis::replicas(kDevices)},
                             .devices = DeviceSet::progression(0, kDevices, 1)};
-            if (const auto split = splits.find(op.name); split != splits.end()) {
-                config.degrees = split->second;
+            if (const auto split = splits.find(graph_.ops()[i].name); split != splits.end()) {
+                config.axes = axes_named(graph_, graph::OpId(i), split->second);
                 int parts = 1;
-                for (const FactorDegree& axis : split->second) parts *= axis.degree;
+                for (const Axis& axis : config.axes) parts *= axis.degree;
                 config.devices = DeviceSet::progression(0, parts, 1);
             }
             strategy.ops.push_back({.config = config});

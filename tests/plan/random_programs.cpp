@@ -178,12 +178,12 @@ OpConfig random_config(Random& random, const Problem& problem, OpId op, int micr
     for (int axes = draw(random, 4); axes > 0; --axes) {
         const int pick = draw(random, static_cast<int>(factors.size()) + 1);
         const bool replica = pick == static_cast<int>(factors.size());
-        std::string name = replica ? "*" : factors[static_cast<std::size_t>(pick)].name;
+        Axis axis = replica ? Axis::replicas(1) : Axis::along(pick, 1);
         // In blocks, where they divide the factor.
-        if (!replica && draw(random, 4) == 0) name += "/" + std::to_string(2 + draw(random, 2));
+        if (!replica && draw(random, 4) == 0) axis.blocks = 2 + draw(random, 2);
         OpConfig longer = config;
-        longer.degrees.push_back({name, 2 + draw(random, 3)});
-        const int more = parts * longer.degrees.back().degree;
+        longer.axes.push_back(axis.in(2 + draw(random, 3)));
+        const int more = parts * longer.axes.back().degree;
         if (more > problem.device_count()) continue;
         longer.devices = DeviceSet::progression(0, more, 1);
         if (find_fault(problem, op, longer, micro_batches)) continue;
@@ -216,8 +216,8 @@ void draw_summand_axis(Random& random, const Problem& problem, OpId op, Strategy
         if (summands == 1 || draw(random, 4) == 0) continue;
         OpConfig& config = strategy.ops[op.index()].config;
         const OpConfig before = config;
-        const std::string name = draw(random, 2) == 0 ? "+" : "+" + std::to_string(i);
-        config = {.degrees = {{name, summands}},
+        const int operand = draw(random, 2) == 0 ? -1 : static_cast<int>(i);
+        config = {.axes = {Axis::summands(summands, operand)},
                   .devices = draw_devices(random, summands, problem.device_count())};
         if (!find_fault(problem, strategy)) return;
         config = before;
@@ -228,10 +228,10 @@ void draw_summand_axis(Random& random, const Problem& problem, OpId op, Strategy
 
 namespace {
 
-std::string text_of(const OpConfig& config) {
+std::string text_of(const graph::OpRule& rule, const OpConfig& config) {
     std::string text;
-    for (const FactorDegree& axis : config.degrees) {
-        text += " " + axis.factor + ":" + std::to_string(axis.degree);
+    for (const Axis& axis : config.axes) {
+        text += " " + name_of(rule, axis) + ":" + std::to_string(axis.degree);
     }
     text += " on";
     for (int i = 0; i < config.devices.size(); ++i) text += " " + std::to_string(config.devices[i]);
@@ -249,9 +249,11 @@ std::string text_of(const Problem& problem, const Strategy& strategy) {
             text += text.back() == '(' ? "" : ", ";
             text += t.valid() ? problem.graph().tensor(t).name : "-";
         }
-        text += ")" + text_of(strategy.ops[i].config);
+        text += ")" + text_of(problem.facts().rule(OpId(i)), strategy.ops[i].config);
         const UpdateConfig& update = strategy.update(OpId(i));
-        if (!update.update.devices.empty()) text += ", updated" + text_of(update.update);
+        if (!update.update.devices.empty()) {
+            text += ", updated" + text_of(problem.facts().rule(OpId(i)), update.update);
+        }
         if (update.accumulate_locally) text += ", accumulated locally";
         if (update.refetch) text += ", fetched again";
     }

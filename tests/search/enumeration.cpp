@@ -39,8 +39,8 @@ private:
         for (const int size : table.sizes(ops[index])) {
             for (const plan::DeviceSet& devices : table.device_sets(ops[index], size)) {
                 for (const auto& degrees : table.degrees(ops[index], size)) {
-                    chosen_[ops[index].index()] = table.id(
-                        ops[index], plan::OpConfig{.degrees = degrees, .devices = devices});
+                    chosen_[ops[index].index()] =
+                        table.id(ops[index], plan::OpConfig{.axes = degrees, .devices = devices});
                     choose(index + 1);
                 }
             }

@@ -298,7 +298,7 @@ TEST(LowerBound, AllowsASmallLastPartWhereTheOthersHaveNoRoom) {
     const auto& factors = problem.facts().rule(graph::OpId(product)).factors;
     const auto samples = std::ranges::find(factors, 3, &graph::Factor::extent);
     ASSERT_NE(samples, factors.end());
-    strategy.ops[product].config = {.degrees = {{samples->name, 2}},
+    strategy.ops[product].config = {.axes = {plan::Axis::along(samples - factors.begin(), 2)},
                                     .devices = plan::DeviceSet::progression(0, 2, 1)};
     ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
     const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
@@ -362,8 +362,8 @@ TEST(LowerBound, KnowsThatNobodyWaitsForPadding) {
     const Problem problem = plan::make_problem(build.graph, machine);
     Strategy strategy = plan::whole_ops({0, 0, 1, 1, 1, 1}, {});
     ASSERT_EQ(build.graph.ops()[2].type, "Pad");
-    const std::string& factor = problem.facts().rule(graph::OpId(std::size_t{2})).factors[0].name;
-    strategy.ops[2].config = {.degrees = {{factor, 2}}, .devices = plan::DeviceSet::list({1, 0})};
+    strategy.ops[2].config = {.axes = {plan::Axis::along(0, 2)},
+                              .devices = plan::DeviceSet::list({1, 0})};
     expect_bound_below(problem, strategy);
 }
 

@@ -86,11 +86,10 @@ Strategy split_alike(const Problem& problem, const std::vector<std::string>& fac
     strategy.policy = problem.policy();
     const DeviceSet devices = DeviceSet::progression(0, parts, 1);
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        OpConfig config{.degrees = {{"*", parts}}, .devices = devices};
+        OpConfig config{.axes = {Axis::replicas(parts)}, .devices = devices};
         for (const std::string& name : factors) {
-            for (const graph::Factor& factor : problem.facts().rule(OpId(i)).factors) {
-                if (factor.name == name) config.degrees = {{name, parts}};
-            }
+            const auto axis = axis_of(problem.facts().rule(OpId(i)), name, parts);
+            if (axis) config.axes = {*axis};
         }
         strategy.ops.push_back({.config = config});
     }

@@ -87,16 +87,17 @@ std::string MergedNetwork::factor(const std::string& op, std::size_t dim, std::s
         .name;
 }
 
-void MergedNetwork::split(Strategy& strategy, const std::string& op,
-                          std::vector<FactorDegree> degrees, std::vector<int> devices) const {
+void MergedNetwork::split(Strategy& strategy, const std::string& op, const AxisNames& axes,
+                          std::vector<int> devices) const {
     int parts = 1;
-    for (const FactorDegree& degree : degrees) parts *= degree.degree;
+    for (const PlannedAxis& axis : axes) parts *= axis.degree;
     if (devices.empty()) {
         devices.resize(static_cast<std::size_t>(parts));
         std::iota(devices.begin(), devices.end(), 0);
     }
     const graph::OpId id = *graph_.find_op(op);
-    strategy.ops[id.index()].config = {std::move(degrees), DeviceSet::list(std::move(devices))};
+    strategy.ops[id.index()].config = {axes_named(problem_.facts().rule(id), axes),
+                                       DeviceSet::list(std::move(devices))};
     EXPECT_EQ(find_fault(problem_, id, strategy.config(id), 1), std::nullopt) << op;
 }
 
@@ -110,8 +111,9 @@ Strategy MergedNetwork::reviewed() const {
     split(strategy, "sum", {{factor("sum", 0), 2}, {"+", 2}});
     split(strategy, "fc", {{"k", 2}, {"n", 3}}, {5, 4, 3, 2, 1, 0});
     split(strategy, "c", {{"*", 4}}, {4, 5, 6, 7});
-    strategy.ops[graph_.find_op("c")->index()].update.update = {{{"d0", 2}},
-                                                                DeviceSet::list({6, 7})};
+    const graph::OpId bias = *graph_.find_op("c");
+    strategy.ops[bias.index()].update.update = {
+        axes_named(problem_.facts().rule(bias), {{"d0", 2}}), DeviceSet::list({6, 7})};
     const graph::OpRule& most = problem_.facts().rule(*graph_.find_op("most"));
     for (const graph::Factor& axis : most.factors) {
         if (axis.reduction) split(strategy, "most", {{axis.name, 2}}, {7, 0});
@@ -124,9 +126,9 @@ std::vector<Strategy> MergedNetwork::strategies() const {
     EXPECT_EQ(find_fault(problem_, all[0]), std::nullopt);
     const std::string b = factor("flat", 0, 0);
     const std::string s = factor("flat", 0, 1);
-    const auto add = [&](const std::string& op, const std::vector<FactorDegree>& degrees) {
+    const auto add = [&](const std::string& op, const AxisNames& axes) {
         all.push_back(on_devices(std::vector<int>(graph_.op_count(), 0)));
-        split(all.back(), op, degrees);
+        split(all.back(), op, axes);
     };
     add("flat", {{s, 2}});            // strided
     add("flat", {{b, 2}});            // 8 and 4 rows

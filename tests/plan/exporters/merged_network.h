@@ -13,6 +13,7 @@
 #include "cost/machine/machine.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
+#include "tests/plan/named_axes.h"
 
 namespace partita::plan {
 
@@ -51,7 +52,7 @@ private:
     /// The factor at `place` of what dim `dim` of the op's result is made of.
     [[nodiscard]] std::string factor(const std::string& op, std::size_t dim,
                                      std::size_t place = 0) const;
-    void split(Strategy& strategy, const std::string& op, std::vector<FactorDegree> degrees,
+    void split(Strategy& strategy, const std::string& op, const AxisNames& axes,
                std::vector<int> devices = {}) const;
 
     graph::OpGraph graph_;

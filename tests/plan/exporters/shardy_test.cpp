@@ -42,13 +42,13 @@ std::pair<std::int64_t, std::int64_t> flat(const ShardyMeshText& mesh,
 /// major to minor as in `order`?
 bool says(const std::vector<LaidOut>& micro_batches, const std::vector<std::size_t>& order,
           const std::vector<int>& dims) {
-    const std::vector<FactorDegree>& degrees = micro_batches[0].config->degrees;
+    const std::vector<Axis>& axes = micro_batches[0].config->axes;
     for (const LaidOut& tensor : micro_batches) {
         for (std::size_t p = 0; p < tensor.pieces.size(); ++p) {
-            std::vector<std::int64_t> digits(degrees.size());
+            std::vector<std::int64_t> digits(axes.size());
             auto rest = static_cast<std::int64_t>(p);
-            for (std::size_t a = degrees.size(); a-- > 0; rest /= degrees[a].degree) {
-                digits[a] = rest % degrees[a].degree;
+            for (std::size_t a = axes.size(); a-- > 0; rest /= axes[a].degree) {
+                digits[a] = rest % axes[a].degree;
             }
             std::vector<Indices> given = tensor.whole;
             for (std::size_t d = 0; d < given.size(); ++d) {
@@ -56,8 +56,8 @@ bool says(const std::vector<LaidOut>& micro_batches, const std::vector<std::size
                 std::int64_t count = 1;
                 for (const std::size_t a : order) {
                     if (dims[a] != static_cast<int>(d)) continue;
-                    number = number * degrees[a].degree + digits[a];
-                    count *= degrees[a].degree;
+                    number = number * axes[a].degree + digits[a];
+                    count *= axes[a].degree;
                 }
                 given[d] = chunk(given[d], count, number);
             }
@@ -70,7 +70,7 @@ bool says(const std::vector<LaidOut>& micro_batches, const std::vector<std::size
 /// Does any use of the axes of the config say it?
 bool anything_says(const std::vector<LaidOut>& micro_batches) {
     const int rank = static_cast<int>(micro_batches[0].whole.size());
-    std::vector<std::size_t> order(micro_batches[0].config->degrees.size());
+    std::vector<std::size_t> order(micro_batches[0].config->axes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     do {
         std::vector<int> dims(order.size(), -1);
@@ -151,10 +151,13 @@ TEST(Shardy, ShardingsExpandToTheLayoutsOfMergedDims) {
 
 // 12 devices as 2x6, 2x2x3 and 6x2: 2 suits all, 4 and 6 do not suit each other.
 TEST(Shardy, OneMeshServesConfigsThatCutItsDevicesDifferently) {
+    constexpr int kM = 0;
+    constexpr int kN = 1;
+    constexpr int kK = 2;
     const DeviceSet devices = DeviceSet::progression(0, 12, 1);
-    const OpConfig six{{{"m", 2}, {"n", 6}}, devices};
-    const OpConfig three{{{"m", 2}, {"k", 2}, {"n", 3}}, devices};
-    const OpConfig two{{{"m", 6}, {"n", 2}}, devices};
+    const OpConfig six{{Axis::along(kM, 2), Axis::along(kN, 6)}, devices};
+    const OpConfig three{{Axis::along(kM, 2), Axis::along(kK, 2), Axis::along(kN, 3)}, devices};
+    const OpConfig two{{Axis::along(kM, 6), Axis::along(kN, 2)}, devices};
     ShardyMesh mesh("mesh_0", devices);
     for (const OpConfig& config : {six, three, two}) mesh.add(config);
     EXPECT_EQ(mesh.definition(), R"(sdy.mesh @mesh_0 = <["a"=2, "b"=6]>)");

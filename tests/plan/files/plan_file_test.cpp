@@ -14,6 +14,7 @@
 #include "plan/files/verify.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -153,17 +154,17 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
         {"type: expected \"Relu\"", [](Plan& p) { p.ops[3].type = "Gelu"; }},
         {"op 'relu' (Relu): factor 'q': the op has no such factor",
          [](Plan& p) {
-             p.ops[3].decision.config.degrees = {{"q", 2}};
-             p.ops[3].decision.config.devices = DeviceSet::progression(0, 2, 1);
+             p.ops[3].config.degrees = {{"q", 2}};
+             p.ops[3].config.devices = DeviceSet::progression(0, 2, 1);
          }},
         {"its degrees make 2 parts, its devices are 1",
          [](Plan& p) {
-             p.ops[3].decision.config.degrees = {{"*", 2}};
+             p.ops[3].config.degrees = {{"*", 2}};
          }},
         {"device 1 holds two of its parts",
          [](Plan& p) {
-             p.ops[3].decision.config.degrees = {{"*", 2}};
-             p.ops[3].decision.config.devices = DeviceSet::list({1, 1});
+             p.ops[3].config.degrees = {{"*", 2}};
+             p.ops[3].config.devices = DeviceSet::list({1, 1});
          }},
         {"collectives[0]: the plan has 'all-reduce x' by ring with simple, the strategy needs "
          "nothing more",
@@ -171,14 +172,13 @@ TEST_F(PlanFile, VerifyRefusesEachKindOfCorruption) {
              p.collectives.push_back(
                  {"all-reduce x", cost::Algorithm::ring, cost::Protocol::simple});
          }},
-        {"update: the op is no parameter",
-         [](Plan& p) { p.ops[3].decision.update.refetch = true; }},
+        {"update: the op is no parameter", [](Plan& p) { p.ops[3].update.refetch = true; }},
         {"device 7 of a machine with 3",
-         [](Plan& p) { p.ops[3].decision.config.devices = DeviceSet::single(7); }},
+         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(7); }},
         {"op 'mul1' (MatMul): device 2 is not among",
-         [](Plan& p) { p.ops[2].decision.config.devices = DeviceSet::single(2); }},
+         [](Plan& p) { p.ops[2].config.devices = DeviceSet::single(2); }},
         {"must share their devices",
-         [](Plan& p) { p.ops[3].decision.config.devices = DeviceSet::single(1); }},
+         [](Plan& p) { p.ops[3].config.devices = DeviceSet::single(1); }},
         {"order: commit is no order",
          [](Plan& p) { std::swap(p.commit_order.front(), p.commit_order.back()); }},
         {"order: commit is no order", [](Plan& p) { p.commit_order.pop_back(); }},
@@ -203,10 +203,11 @@ TEST_F(PlanFile, VerifyRefusesToSplitTheClassesOfCrossEntropy) {
     Plan plan = make_plan(problem, strategy, {.searcher = "hand"});
     EXPECT_THAT(verify(problem, plan), IsEmpty());
     const graph::OpId output(6U);
-    const auto in_two = [](const char* factor) {
-        return OpConfig{{{factor, 2}}, DeviceSet::progression(1, 2, 1)};
+    const DeviceSet two = DeviceSet::progression(1, 2, 1);
+    const auto in_two = [&](const char* factor) {
+        return OpConfig{axes_named(problem.facts().rule(output), {{factor, 2}}), two};
     };
-    plan.ops[output.index()].decision.config = in_two("d1");
+    plan.ops[output.index()].config = {{{"d1", 2}}, two};
     const auto findings = verify(problem, plan);
     ASSERT_FALSE(findings.empty());
     EXPECT_THAT(findings.front(),

@@ -14,6 +14,7 @@
 
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/layout/reshard_execution.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -39,11 +40,11 @@ graph::OpRule product_rule() {
     return rule;
 }
 
-std::string text_of(const graph::OpRule& rule, std::vector<FactorDegree> degrees, Side side,
+std::string text_of(const graph::OpRule& rule, const AxisNames& axes, Side side,
                     std::size_t index) {
     int count = 1;
-    for (const FactorDegree& axis : degrees) count *= axis.degree;
-    const OpConfig config{std::move(degrees), DeviceSet::progression(0, count, 1)};
+    for (const PlannedAxis& axis : axes) count *= axis.degree;
+    const OpConfig config{axes_named(rule, axes), DeviceSet::progression(0, count, 1)};
     RegionTable regions;
     const Parts parts(rule, config, graph::whole_box(rule));
     return text_of(layout_of(rule, parts, config.devices, side, index, {4, 4}, regions), regions);
@@ -83,8 +84,8 @@ TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {
         rule.results = {{.dims = {dim}}};
         return rule;
     };
-    const SplitOp merged{rule_of({3, 3}), {{{"a", 2}}, DeviceSet::progression(0, 2, 1)}};
-    const SplitOp single{rule_of({9}), {{{"a", 2}}, DeviceSet::progression(0, 2, 1)}};
+    const SplitOp merged{rule_of({3, 3}), {{Axis::along(0, 2)}, DeviceSet::progression(0, 2, 1)}};
+    const SplitOp single{rule_of({9}), {{Axis::along(0, 2)}, DeviceSet::progression(0, 2, 1)}};
     RegionTable regions;
     const Layout from = layout_of(merged, Side::result, {9}, regions);
     const Layout to = layout_of(single, Side::result, {9}, regions);
@@ -100,20 +101,20 @@ TEST(Layout, OfAMergedDimIsNotThatOfOneDim) {
 // over k, so its gradient is replicated.
 TEST(Layout, OfAGradientIsTheDual) {
     const graph::OpRule rule = product_rule();
-    const std::vector<FactorDegree> degrees{{"m", 2}, {"k", 2}};
-    EXPECT_EQ(text_of(rule, degrees, Side::operand, 1),
+    const AxisNames axes{{"m", 2}, {"k", 2}};
+    EXPECT_EQ(text_of(rule, axes, Side::operand, 1),
               "whole of 1"
               "\n  device 0: [0-1 | 0-3] +0\n  device 1: [2-3 | 0-3] +0"
               "\n  device 2: [0-1 | 0-3] +0\n  device 3: [2-3 | 0-3] +0");
-    EXPECT_EQ(text_of(rule, degrees, Side::operand_gradient, 1),
+    EXPECT_EQ(text_of(rule, axes, Side::operand_gradient, 1),
               "sum of 2"
               "\n  device 0: [0-1 | 0-3] +0\n  device 1: [2-3 | 0-3] +0"
               "\n  device 2: [0-1 | 0-3] +1\n  device 3: [2-3 | 0-3] +1");
-    EXPECT_EQ(text_of(rule, degrees, Side::result, 0),
+    EXPECT_EQ(text_of(rule, axes, Side::result, 0),
               "sum of 2"
               "\n  device 0: [0-1 | 0-3] +0\n  device 1: [0-1 | 0-3] +1"
               "\n  device 2: [2-3 | 0-3] +0\n  device 3: [2-3 | 0-3] +1");
-    EXPECT_EQ(text_of(rule, degrees, Side::result_gradient, 0),
+    EXPECT_EQ(text_of(rule, axes, Side::result_gradient, 0),
               "whole of 1"
               "\n  device 0: [0-1 | 0-3] +0\n  device 1: [0-1 | 0-3] +0"
               "\n  device 2: [2-3 | 0-3] +0\n  device 3: [2-3 | 0-3] +0");

@@ -94,19 +94,19 @@ bool leaves_part_empty(const OpRule& rule, const OpConfig& config) {
     return false;
 }
 
-/// At most `most` parts; `names` are drawn from, again and again.
-OpConfig draw_config(Random& random, const OpRule& rule, const std::vector<std::string>& names,
+/// At most `most` parts; axes are drawn from `all`, again and again.
+OpConfig draw_config(Random& random, const OpRule& rule, const std::vector<Axis>& all,
                      OpConfig config, int most) {
     int parts = 1;
-    for (const FactorDegree& axis : config.degrees) parts *= axis.degree;
+    for (const Axis& axis : config.axes) parts *= axis.degree;
     for (int axes = draw(random, 4); axes > 0; --axes) {
-        const auto pick = static_cast<std::size_t>(draw(random, static_cast<int>(names.size())));
+        const auto pick = static_cast<std::size_t>(draw(random, static_cast<int>(all.size())));
         const int degree = 2 + draw(random, 6) / 3 + draw(random, 6) / 5;
         if (parts * degree > most) continue;
         OpConfig longer = config;
         const auto at =
-            longer.degrees.begin() + draw(random, static_cast<int>(longer.degrees.size()) + 1);
-        longer.degrees.insert(at, {names[pick], degree});
+            longer.axes.begin() + draw(random, static_cast<int>(longer.axes.size()) + 1);
+        longer.axes.insert(at, all[pick].in(degree));
         if (leaves_part_empty(rule, longer)) continue;
         config = std::move(longer);
         parts *= degree;
@@ -115,10 +115,11 @@ OpConfig draw_config(Random& random, const OpRule& rule, const std::vector<std::
     return config;
 }
 
-std::vector<std::string> axis_names(const OpRule& rule) {
-    std::vector<std::string> names{"*"};
-    for (const Factor& factor : rule.factors) names.push_back(factor.name);
-    return names;
+/// Replicas, and each factor.
+std::vector<Axis> axes_of(const OpRule& rule) {
+    std::vector<Axis> axes{Axis::replicas(1)};
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) axes.push_back(Axis::along(f, 1));
+    return axes;
 }
 
 }  // namespace
@@ -131,9 +132,9 @@ SplitOp draw_producer(Random& random, const Shape& shape, int devices) {
     Factor& reduced = op.rule.factors[static_cast<std::size_t>(add_factor(op.rule, "r", 12))];
     reduced.reduction = true;
     reduced.combine = kCombines[static_cast<std::size_t>(std::max(0, draw(random, 8) - 4))];
-    std::vector<std::string> names = axis_names(op.rule);
-    if (reduced.combine == Combine::sum) names.emplace_back("+");
-    op.config = draw_config(random, op.rule, names, {}, devices);
+    std::vector<Axis> axes = axes_of(op.rule);
+    if (reduced.combine == Combine::sum) axes.push_back(Axis::summands(1));
+    op.config = draw_config(random, op.rule, axes, {}, devices);
     return op;
 }
 
@@ -142,8 +143,8 @@ SplitOp draw_consumer(Random& random, const Shape& shape, int devices, int summa
     op.rule.operands.push_back(draw_tensor(random, op.rule, shape, /*windows=*/summands == 1));
     add_factor(op.rule, "n", 12);  // columns of a weight, say: the operand lacks it
     OpConfig config;
-    if (summands > 1) config.degrees.push_back({"+", summands});
-    op.config = draw_config(random, op.rule, axis_names(op.rule), config, devices);
+    if (summands > 1) config.axes.push_back(Axis::summands(summands));
+    op.config = draw_config(random, op.rule, axes_of(op.rule), config, devices);
     return op;
 }
 

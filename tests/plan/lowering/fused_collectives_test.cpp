@@ -13,6 +13,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "tests/plan/lowering/interpreter.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
@@ -48,6 +49,13 @@ void expect_same_as_one_device(const Problem& problem, const Strategy& strategy)
     EXPECT_TRUE(actual.parameters == expected.parameters);
 }
 
+/// The strategy's next op, over all devices.
+void split_next(const OpGraph& graph, const AxisNames& axes, Strategy& strategy) {
+    const graph::OpId op(strategy.ops.size());
+    strategy.ops.push_back({.config = {.axes = axes_named(graph, op, axes),
+                                       .devices = DeviceSet::progression(0, kDevices, 1)}});
+}
+
 /// A recommender in small: embedding tables, table i on device i modulo kDevices, and behind their
 /// concatenation a layer over the batch.
 struct Recommender {
@@ -77,14 +85,10 @@ struct Recommender {
     }
     void on_device(int ops, int device) {
         for (int i = 0; i < ops; ++i) {
-            strategy.ops.push_back(
-                {.config = {.degrees = {}, .devices = DeviceSet::single(device)}});
+            strategy.ops.push_back({.config = {.axes = {}, .devices = DeviceSet::single(device)}});
         }
     }
-    void split(std::vector<FactorDegree> degrees) {
-        strategy.ops.push_back({.config = {.degrees = std::move(degrees),
-                                           .devices = DeviceSet::progression(0, kDevices, 1)}});
-    }
+    void split(const AxisNames& axes) { split_next(graph, axes, strategy); }
 
     OpGraph graph;
     cost::Machine machine;
@@ -115,13 +119,8 @@ TEST(FusedCollectives, TheGradientsOfOneLayerAreOneAllReduce) {
     const TensorId b = add_source(graph, "b", TensorRole::parameter, {10});
     graph.add_output("y", add_compute(graph, "fc", "Gemm", {x, w, b}, {kBatch, 10}));
     const Problem problem = make_problem(graph, machine, training());
-    const auto split = [](std::vector<FactorDegree> degrees) {
-        return OpDecision{.config = {.degrees = std::move(degrees),
-                                     .devices = DeviceSet::progression(0, kDevices, 1)}};
-    };
     Strategy strategy;
-    strategy.ops = {split({{"d0", 4}}), split({{"*", 4}}), split({{"*", 4}}), split({{"m", 4}}),
-                    split({{"d0", 4}})};
+    for (const char* axis : {"d0", "*", "*", "m", "d0"}) split_next(graph, {{axis, 4}}, strategy);
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     EXPECT_THAT(collectives(problem, strategy), ElementsAre("all-reduce b.grad +1 gpu0"));
     expect_same_as_one_device(problem, strategy);
@@ -131,17 +130,12 @@ TEST(FusedCollectives, TheGradientsOfOneLayerAreOneAllReduce) {
 TEST(FusedCollectives, NothingIsFusedForALatencyThatHardlyCounts) {
     OpGraph graph;
     const cost::Machine machine = switched_machine(kDevices);
-    const auto split = [](std::vector<FactorDegree> degrees) {
-        return OpDecision{.config = {.degrees = std::move(degrees),
-                                     .devices = DeviceSet::progression(0, kDevices, 1)}};
-    };
     const TensorId x = add_source(graph, "x", TensorRole::input, {4096, 4096});
     const TensorId a = add_compute(graph, "a", "Relu", {x}, {4096, 4096});
     const TensorId b = add_compute(graph, "b", "Tanh", {x}, {4096, 4096});
     graph.add_output("y", add_compute(graph, "add", "Add", {a, b}, {4096, 4096}));
     Strategy strategy;
-    strategy.ops = {split({{"d0", 4}}), split({{"d0", 4}}), split({{"d0", 4}}), split({{"*", 4}}),
-                    split({{"*", 4}})};
+    for (const char* axis : {"d0", "d0", "d0", "*", "*"}) split_next(graph, {{axis, 4}}, strategy);
     const Problem problem = make_problem(graph, machine);
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     EXPECT_THAT(collectives(problem, strategy),

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
@@ -177,8 +178,9 @@ TEST(Lower, AddendsInUnevenNodesAreReducedRankByRank) {
     const Problem problem = make_problem(graph, machine);
     Strategy strategy = on_devices(std::vector<int>(7, 0));
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
-    strategy.ops[graph.find_op("mul1")->index()].config = {{{"k", 2}, {"*", 2}}, all};
-    strategy.ops[graph.find_op("relu")->index()].config = {{{"*", 4}}, all};
+    const graph::OpId product = *graph.find_op("mul1");
+    strategy.ops[product.index()].config = {axes_named(graph, product, {{"k", 2}, {"*", 2}}), all};
+    strategy.ops[graph.find_op("relu")->index()].config = {{Axis::replicas(4)}, all};
     const TaskGraph tasks = lower(problem, strategy);
     std::vector<std::vector<int>> groups;
     for (const Task& task : tasks.tasks) {

@@ -16,6 +16,7 @@
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -156,8 +157,9 @@ protected:
         const auto b = add_source(graph_, "b", graph::TensorRole::parameter, {10});
         graph_.add_output("y", add_compute(graph_, "fc", "Gemm", {x, w, b}, {8, 10}));
         for (const char* factor : {"d0", "*", "*", "m", "d0"}) {
-            strategy_.ops.push_back(
-                {.config = {.degrees = {{factor, 4}}, .devices = DeviceSet::progression(0, 4, 1)}});
+            const graph::OpId op(strategy_.ops.size());
+            strategy_.ops.push_back({.config = {.axes = axes_named(graph_, op, {{factor, 4}}),
+                                                .devices = DeviceSet::progression(0, 4, 1)}});
         }
     }
     [[nodiscard]] Problem problem(Fusions fusions, const cost::Machine& machine) const {

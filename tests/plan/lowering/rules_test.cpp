@@ -17,6 +17,7 @@
 #include "plan/lowering/lower.h"
 #include "tests/plan/lowering/interpreter.h"
 #include "tests/plan/lowering/op_meaning.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 
@@ -48,11 +49,17 @@ protected:
         return net_.add(type, std::move(operands), {shape}, std::move(attributes))[0];
     }
     /// The op whose result it is, on as many devices as it has parts, the first ones.
-    void split(TensorId result, std::vector<FactorDegree> degrees) {
+    void split(TensorId result, const AxisNames& axes) {
+        split_along(result, axes_named(rule_of(result), axes));
+    }
+    void split_along(TensorId result, std::vector<Axis> axes) {
         int parts = 1;
-        for (const FactorDegree& axis : degrees) parts *= axis.degree;
+        for (const Axis& axis : axes) parts *= axis.degree;
         configs_[net_.graph.tensor(result).producer.index()] = {
-            std::move(degrees), DeviceSet::progression(0, parts, 1)};
+            std::move(axes), DeviceSet::progression(0, parts, 1)};
+    }
+    [[nodiscard]] graph::OpRule rule_of(TensorId result) const {
+        return graph::rule_of(net_.graph, net_.graph.tensor(result).producer);
     }
 
     [[nodiscard]] Problem problem() const {
@@ -115,8 +122,8 @@ TEST_F(Rules, BlocksAreEqualWholeAndLargeEnough) {
     const TensorId x = input({12, 2}, Ints(24, 1));
     const TensorId y = add("MatMul", {x, parameter({2, 2}, {1, 0, 0, 1})}, {12, 2});
     net_.add_outputs();
-    const auto fault_of = [&](std::vector<FactorDegree> degrees, int micro_batches = 1) {
-        split(y, std::move(degrees));
+    const auto fault_of = [&](const AxisNames& axes, int micro_batches = 1) {
+        split(y, axes);
         return fault(micro_batches).value_or("none");
     };
     EXPECT_EQ(fault_of({{"m/3", 4}}), "none");
@@ -125,7 +132,12 @@ TEST_F(Rules, BlocksAreEqualWholeAndLargeEnough) {
     EXPECT_THAT(fault_of({{"m", 2}, {"m/3", 2}}), HasSubstr("'m/3': its blocks were cut before"));
     EXPECT_THAT(fault_of({{"m/3", 2}}, 2), HasSubstr("'m/3': its blocks were cut before"));
     for (const char* name : {"m/5", "m/1", "m/0", "m/-3", "m/", "m/3x", "m//3", "q/3"}) {
-        EXPECT_THAT(fault_of({{name, 2}}), HasSubstr("no factor of so many equal blocks")) << name;
+        EXPECT_EQ(axis_of(rule_of(y), name, 2), std::nullopt) << name;
+        EXPECT_THAT(unknown_axis(name), HasSubstr("no factor of so many equal blocks")) << name;
+    }
+    for (const std::int64_t blocks : {5, 0, -3}) {
+        split_along(y, {Axis::along(0, 2, blocks)});
+        EXPECT_THAT(fault().value_or("none"), HasSubstr("no factor of so many equal blocks"));
     }
 }
 
@@ -142,7 +154,7 @@ TEST_F(Rules, OnlySumsPassAndOnlyThroughLinearOps) {
     split(same, {{"+", 2}});
     EXPECT_THAT(fault().value_or(""), HasSubstr("is partial, but not as a sum"));
     split(same, {});
-    split(active, {{"+", 2}});
+    split_along(active, {Axis::summands(2)});
     EXPECT_THAT(fault().value_or(""), HasSubstr("linear in no such operand"));
 }
 
@@ -315,7 +327,7 @@ TEST_F(Rules, TheAccumulatorsLayoutTellsWhenGradientsAreReduced) {
     for (const bool local : {false, true}) {
         Strategy zero = strategy(/*micro_batches=*/2);
         UpdateConfig& update = zero.ops[net_.graph.tensor(w).producer.index()].update;
-        update = {.update = {{{"d0", 2}}, DeviceSet::progression(0, 2, 1)},
+        update = {.update = {axes_named(rule_of(w), {{"d0", 2}}), DeviceSet::progression(0, 2, 1)},
                   .accumulate_locally = local};
         const Problem of = problem();
         ASSERT_EQ(find_fault(of, zero), std::nullopt);

@@ -53,14 +53,16 @@ struct Program {
     Strategy strategy;
 };
 
-/// Does some op have an axis with this character in its name: '+', a partial tensor passes through;
-/// '/', blocks?
-bool has_axis(const Strategy& strategy, char mark) {
-    return std::any_of(strategy.ops.begin(), strategy.ops.end(), [&](const OpDecision& op) {
-        return std::any_of(
-            op.config.degrees.begin(), op.config.degrees.end(),
-            [&](const FactorDegree& axis) { return axis.factor.find(mark) != std::string::npos; });
+/// Does some op have such an axis?
+template <class Predicate>
+bool any_axis(const Strategy& strategy, Predicate predicate) {
+    return std::ranges::any_of(strategy.ops, [&](const OpDecision& op) {
+        return std::ranges::any_of(op.config.axes, predicate);
     });
+}
+
+bool has_blocks(const Axis& axis) {
+    return axis.blocks > 1;
 }
 
 bool has_fusion(const Program& program) {
@@ -90,8 +92,8 @@ TEST(Semantics, RandomSplitsComputeWhatOneDeviceComputes) {
         const Program program(seed, Layers::any, 1);
         expect_same_as_one_device(program, seed);
         if (HasFailure()) return;
-        passing += has_axis(program.strategy, '+') ? 1 : 0;
-        in_blocks += has_axis(program.strategy, '/') ? 1 : 0;
+        passing += any_axis(program.strategy, &Axis::is_summand) ? 1 : 0;
+        in_blocks += any_axis(program.strategy, has_blocks) ? 1 : 0;
         fused += has_fusion(program) ? 1 : 0;
     }
     EXPECT_GE(passing, 50);

@@ -89,10 +89,10 @@ TEST_F(Layers, AFusedProjectionInThirdsMovesNothing) {
     const std::vector<TensorId> parts = op.outputs;
     graph_.add_op(std::move(op));
     for (const TensorId t : parts) graph_.add_output(graph_.tensor(t).name + "_out", t);
-    std::map<std::string, std::vector<FactorDegree>> splits{{"split", {{"d1", 4}}},
-                                                            {"q_out", {{"d1", 4}}},
-                                                            {"k_out", {{"d1", 4}}},
-                                                            {"v_out", {{"d1", 4}}}};
+    std::map<std::string, AxisNames> splits{{"split", {{"d1", 4}}},
+                                            {"q_out", {{"d1", 4}}},
+                                            {"k_out", {{"d1", 4}}},
+                                            {"v_out", {{"d1", 4}}}};
     splits["mul"] = {{"n/3", 4}};
     splits["w"] = {{"d1/3", 4}};
     EXPECT_THAT(volumes(strategy(splits)), IsEmpty());
@@ -115,7 +115,7 @@ std::vector<std::string> packs(const Problem& problem, const Strategy& strategy)
 TEST_F(Layers, ColumnsArePackedAndUnpacked) {
     build({kIn, kIn});
     const Problem problem = make_problem(graph_, machine_);
-    const auto of = [&](const FactorDegree& given, const FactorDegree& wanted) {
+    const auto of = [&](const PlannedAxis& given, const PlannedAxis& wanted) {
         return packs(problem, strategy({{"mul1", {given}}, {"y", {wanted}}}));
     };
     EXPECT_THAT(of({"m", 4}, {"*", 4}), IsEmpty());
@@ -305,7 +305,7 @@ protected:
         graph_.add_output("y", compute("add2", "Add", {residual, narrow}, {kLength, kHidden}));
     }
 
-    std::map<std::string, std::vector<FactorDegree>> splits_;
+    std::map<std::string, AxisNames> splits_;
 };
 
 // Two all-reduces forward (after the projection and the second product), two backward (before the

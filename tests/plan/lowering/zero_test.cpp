@@ -25,8 +25,7 @@ using testing::UnorderedElementsAre;
 class Zero : public LayersTest {
 protected:
     /// Data parallelism with updates, and with them parameters, as given.
-    Strategy zero(const std::vector<FactorDegree>& parameter, bool accumulate_locally,
-                  bool refetch) {
+    Strategy zero(const AxisNames& parameter, bool accumulate_locally, bool refetch) {
         Strategy strategy = this->strategy({{"x", {{"d0", 4}}},
                                             {"mul1", {{"m", 4}}},
                                             {"mul2", {{"m", 4}}},
@@ -35,10 +34,10 @@ protected:
                                             {"y", {{"d0", 4}}}});
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             if (graph_.ops()[i].kind != graph::OpKind::parameter) continue;
-            strategy.ops[i].update = {
-                .update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)},
-                .accumulate_locally = accumulate_locally,
-                .refetch = refetch};
+            strategy.ops[i].update = {.update = {axes_named(graph_, graph::OpId(i), {{"d0", 4}}),
+                                                 DeviceSet::progression(0, kDevices, 1)},
+                                      .accumulate_locally = accumulate_locally,
+                                      .refetch = refetch};
         }
         return strategy;
     }
@@ -77,13 +76,16 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
     ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
     options.policy.optimizer = Optimizer::adam;
     const Problem problem = make_problem(graph_, machine_, options);
-    const auto parameters = [&](const std::vector<FactorDegree>& parameter, bool local,
-                                bool sharded) {
+    const auto parameters = [&](const AxisNames& parameter, bool local, bool sharded) {
         Strategy strategy = this->strategy(
             {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", parameter}, {"y", {{"d0", 4}}}});
         strategy.policy = options.policy;
-        UpdateConfig& update = strategy.ops[graph_.find_op("w1")->index()].update;
-        if (sharded) update.update = {{{"d0", 4}}, DeviceSet::progression(0, kDevices, 1)};
+        const graph::OpId w1 = *graph_.find_op("w1");
+        UpdateConfig& update = strategy.ops[w1.index()].update;
+        if (sharded) {
+            update.update = {axes_named(graph_, w1, {{"d0", 4}}),
+                             DeviceSet::progression(0, kDevices, 1)};
+        }
         update.accumulate_locally = local;
         const std::int64_t inputs = kBatch / kDevices * 64 * 2;
         return lower(problem, strategy).persistent[1].raw() - inputs;
@@ -101,8 +103,7 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
     build(std::vector<std::int64_t>(13, kWidth));
     const Problem problem =
         make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
-    std::map<std::string, std::vector<FactorDegree>> degrees{{"x", {{"d0", 4}}},
-                                                             {"y", {{"d0", 4}}}};
+    std::map<std::string, AxisNames> degrees{{"x", {{"d0", 4}}}, {"y", {{"d0", 4}}}};
     for (int i = 1; i <= 12; ++i) {
         degrees["mul" + std::to_string(i)] = {{"m", 4}};
         degrees["w" + std::to_string(i)] = {{"d0", 4}};

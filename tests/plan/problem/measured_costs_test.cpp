@@ -62,7 +62,7 @@ TEST(MeasuredCosts, OfAPartAreTheTimeOfItsTasks) {
     const Problem problem = support::with_profile(
         analytic, profile_of_part(analytic, rows, 4, 3, microseconds(77)), {});
     Strategy strategy = on_devices(std::vector<int>(graph.op_count(), 0));
-    strategy.ops[kProduct.index()].config = {.degrees = {{rows, 4}},
+    strategy.ops[kProduct.index()].config = {.axes = {Axis::along(0, 4)},
                                              .devices = DeviceSet::progression(0, 4, 1)};
     ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
     int parts = 0;

@@ -24,11 +24,12 @@ std::size_t position_of(const RandomStages& stages, std::size_t op) {
 /// On devices of that stage. Often on all of them, so that they are one stage.
 void move_to(Random& random, const Problem& problem, int stages, int stage, OpConfig& config) {
     const int share = problem.device_count() / stages;
-    if (share > 1 && draw(random, 3) == 0) config = {.degrees = {{"*", share}}, .devices = {}};
+    if (share > 1 && draw(random, 3) == 0)
+        config = {.axes = {Axis::replicas(share)}, .devices = {}};
     int parts = 1;
-    for (const FactorDegree& axis : config.degrees) parts *= axis.degree;
+    for (const Axis& axis : config.axes) parts *= axis.degree;
     if (parts > share) {
-        config.degrees.clear();
+        config.axes.clear();
         parts = 1;
     }
     const DeviceSet drawn = draw_devices(random, parts, share);

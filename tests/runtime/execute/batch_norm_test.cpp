@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "plan/legality/config_legality.h"
 #include "search/support/random.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
@@ -72,7 +73,8 @@ TEST(BatchNormalization, OfAWholeBatchIsSplitAlongChannelsAlone) {
     const cost::Machine machine = plan::switched_machine(kDevices);
     const plan::Problem problem = plan::make_problem(graph, machine, training(1));
     const auto fault_of = [&](const char* factor) {
-        const plan::OpConfig halves{{{factor, 2}}, plan::DeviceSet::progression(0, 2, 1)};
+        const plan::OpConfig halves{plan::axes_named(graph, normalization_of(graph), {{factor, 2}}),
+                                    plan::DeviceSet::progression(0, 2, 1)};
         return find_fault(problem, normalization_of(graph), halves, 1).value_or("");
     };
     EXPECT_EQ(fault_of("n"), "factor 'n': cannot be split");
@@ -101,7 +103,7 @@ void expect_what_one_device_computes(const OpGraph& graph, int most_micro_batche
         strategy.policy = problem.policy();
         strategy.policy.micro_batches = micro_batches;
         if (plan::find_fault(problem, strategy)) continue;
-        if (!strategy.config(normalization_of(graph)).degrees.empty()) ++split;
+        if (!strategy.config(normalization_of(graph)).axes.empty()) ++split;
         const Executed actual = executed(problem, strategy, sources, 2, 3);
         const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
         ASSERT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance) << text;

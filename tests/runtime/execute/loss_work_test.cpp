@@ -208,7 +208,7 @@ TEST_P(Losses, OfPartsAndMicroBatchesAreThoseOfTheFormula) {
         if (plan::find_fault(problem_, strategy)) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(problem_, strategy));
         expect_formula(strategy);
-        const bool whole = strategy.config(graph::OpId(graph_.op_count() - 1)).degrees.empty();
+        const bool whole = strategy.config(graph::OpId(graph_.op_count() - 1)).axes.empty();
         if (!whole || micro_batches > 1) ++split;
     }
     EXPECT_GE(split, 20);

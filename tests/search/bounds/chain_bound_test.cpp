@@ -284,9 +284,8 @@ TEST(PartCosts, HaveARowForEveryConfig) {
             if (!problem.facts().has_forward(op)) continue;
             if (plan::find_fault(problem, op, config, micro_batches)) continue;
             std::int64_t parts = 1;
-            for (const plan::FactorDegree& axis : config.degrees) {
-                const char first = axis.factor[0];
-                if (first != '*' && first != '+') parts *= axis.degree;
+            for (const plan::Axis& axis : config.axes) {
+                if (axis.is_factor()) parts *= axis.degree;
             }
             const plan::OpLayouts& found = layouts.of(op, config, micro_batches, 0);
             const std::int64_t share = largest_share(problem, op, config, micro_batches);

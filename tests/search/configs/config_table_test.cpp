@@ -9,6 +9,7 @@
 
 #include "plan/legality/config_legality.h"
 #include "search/hybrid_parallel/data_parallel.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/random_graph.h"
@@ -17,6 +18,7 @@ namespace partita::search {
 namespace {
 
 using graph::OpId;
+using plan::axes_named;
 using plan::DeviceSet;
 using plan::Problem;
 using plan::ProblemOptions;
@@ -76,15 +78,14 @@ TEST_F(TableOfLeNet, HasSplitsReplicasReductionsAndPairsOfThem) {
     ConfigTable table(problem);
     EXPECT_THAT(table.sizes(product()), ElementsAre(1, 2, 4, 8));
     const auto& degrees = table.degrees(product(), 4);
-    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"*", 4}}));
-    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"n", 4}}));
-    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"n", 2}, {"f", 2}}));
-    EXPECT_THAT(degrees, Contains(ConfigTable::Degrees{{"f", 2}, {"n", 2}}));
-    const bool reduces = std::any_of(degrees.begin(), degrees.end(), [&](const auto& d) {
-        for (const graph::Factor& factor : problem.facts().rule(product()).factors) {
-            if (factor.reduction && factor.name == d[0].factor) return true;
-        }
-        return false;
+    const graph::OpRule& rule = problem.facts().rule(product());
+    EXPECT_THAT(degrees, Contains(axes_named(rule, {{"*", 4}})));
+    EXPECT_THAT(degrees, Contains(axes_named(rule, {{"n", 4}})));
+    EXPECT_THAT(degrees, Contains(axes_named(rule, {{"n", 2}, {"f", 2}})));
+    EXPECT_THAT(degrees, Contains(axes_named(rule, {{"f", 2}, {"n", 2}})));
+    const bool reduces = std::any_of(degrees.begin(), degrees.end(), [&](const auto& axes) {
+        return axes[0].is_factor() &&
+               rule.factors[static_cast<std::size_t>(axes[0].factor)].reduction;
     });
     EXPECT_TRUE(reduces);
 }
@@ -105,10 +106,14 @@ TEST_F(TableOfLeNet, LeavesOutWhatDimsLeaveOut) {
     const Problem restricted = problem(options);
     ConfigTable table(restricted);
     for (const auto& degrees : table.degrees(product(), 4)) {
-        for (const plan::FactorDegree& degree : degrees) EXPECT_NE(degree.factor, "n");
+        for (const plan::Axis& axis : degrees) {
+            EXPECT_NE(name_of(restricted.rule(product()), axis), "n");
+        }
     }
     EXPECT_EQ(find_fault(restricted, product(),
-                         {.degrees = {{"n", 2}}, .devices = DeviceSet::progression(0, 2, 1)}, 1),
+                         {.axes = axes_named(restricted.rule(product()), {{"n", 2}}),
+                          .devices = DeviceSet::progression(0, 2, 1)},
+                         1),
               "factor 'n': stays whole here (--dims)");
     options.constraints.whole_ops = true;
     const Problem whole = problem(options);

@@ -158,8 +158,8 @@ TEST_F(MeasuredSearch, NothingRunsOnceTheTimeIsUp) {
 TEST(StrategyDigest, TellsStrategiesApart) {
     std::vector<Strategy> different(8, kApart);
     different[1].ops[0].config.devices = plan::DeviceSet::single(1);
-    different[2].ops[0].config.degrees = {{"n", 2}};
-    different[3].ops[0].config.degrees = {{"k", 2}};
+    different[2].ops[0].config.axes = {plan::Axis::along(0, 2)};
+    different[3].ops[0].config.axes = {plan::Axis::along(1, 2)};
     different[4].ops[0].config.devices = plan::DeviceSet::progression(0, 2, 1);
     different[5].policy.micro_batches = 2;
     different[6].ops[0].update.refetch = true;

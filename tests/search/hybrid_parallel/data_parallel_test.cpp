@@ -6,6 +6,7 @@
 
 #include "plan/lowering/lower.h"
 #include "search/portfolio/search_run.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/random_graph.h"
 
@@ -35,12 +36,13 @@ TEST_F(DataParallelOfTwoLayers, SplitsTheBatchAndRepeatsParameters) {
     const Problem problem = training();
     const plan::Strategy strategy =
         data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1));
-    const auto degrees = [&](const char* op) {
-        return strategy.config(*graph_.find_op(op)).degrees;
+    const auto axes = [&](const char* op) {
+        const OpId id = *graph_.find_op(op);
+        return names_of(problem.facts().rule(id), strategy.config(id).axes);
     };
-    EXPECT_EQ(degrees("x").front().factor, "d0");
-    EXPECT_EQ(degrees("w1").front().factor, "*");
-    EXPECT_EQ(degrees("mul1").front().degree, 4);
+    EXPECT_EQ(axes("x").front().factor, "d0");
+    EXPECT_EQ(axes("w1").front().factor, "*");
+    EXPECT_EQ(axes("mul1").front().degree, 4);
 }
 
 TEST_F(DataParallelOfTwoLayers, TriesAllDevicesAndHalvesOfThem) {

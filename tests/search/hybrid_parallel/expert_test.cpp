@@ -17,6 +17,7 @@
 #include "plan/lowering/lower.h"
 #include "search/core/engine.h"
 #include "search/hybrid_parallel/intra_op/group_split.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/paths.h"
@@ -161,9 +162,12 @@ TEST_F(TwoByTwoByTwo, IsStagesGroupsAndSharedOps) {
     EXPECT_EQ(find_fault(problem, strategy), std::nullopt);
     const auto config = [&](const char* op) { return strategy.config(*graph_.find_op(op)); };
     using testing::ElementsAre;
-    EXPECT_EQ(config("mul1").degrees, (std::vector<plan::FactorDegree>{{"m", 2}, {"n", 2}}));
-    EXPECT_EQ(config("mul2").degrees, (std::vector<plan::FactorDegree>{{"m", 2}, {"k", 2}}));
-    EXPECT_EQ(config("w1").degrees, (std::vector<plan::FactorDegree>{{"*", 2}, {"d1", 2}}));
+    const auto axes = [&](const char* op) {
+        return names_of(problem.facts().rule(*graph_.find_op(op)), config(op).axes);
+    };
+    EXPECT_EQ(axes("mul1"), (plan::AxisNames{{"m", 2}, {"n", 2}}));
+    EXPECT_EQ(axes("mul2"), (plan::AxisNames{{"m", 2}, {"k", 2}}));
+    EXPECT_EQ(axes("w1"), (plan::AxisNames{{"*", 2}, {"d1", 2}}));
     EXPECT_EQ(config("mul1").devices, DeviceSet::progression(0, 4, 1));
     EXPECT_EQ(config("mul3").devices, DeviceSet::progression(4, 4, 1));
     std::map<std::string, int> count;

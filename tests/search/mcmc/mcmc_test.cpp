@@ -17,6 +17,7 @@
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/portfolio/search_run.h"
 #include "search/portfolio/searcher_table.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/paths.h"
@@ -155,11 +156,9 @@ TEST(Mcmc, SplitsNoClassThatDimsLeaveOut) {
     EXPECT_THAT(plan::verify(problem, make_plan(problem, result)), IsEmpty());
     int splits = 0;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        const graph::OpRule& rule = problem.facts().rule(OpId(i));
-        for (const plan::FactorDegree& degree : result.strategy.ops[i].config.degrees) {
-            if (degree.factor == "*") continue;
-            const auto at = std::ranges::find(rule.factors, degree.factor, &graph::Factor::name);
-            const auto factor = static_cast<std::size_t>(at - rule.factors.begin());
+        for (const plan::Axis& axis : result.strategy.ops[i].config.axes) {
+            if (axis.is_replica()) continue;
+            const auto factor = static_cast<std::size_t>(axis.factor);
             EXPECT_GT(problem.facts().batch_digits(OpId(i))[factor].extent, 0)
                 << graph.ops()[i].name;
             ++splits;
@@ -301,12 +300,13 @@ TEST(Mcmc, SplitsConvolutionsOfAlexNetByBatchAndItsProductsByParameters) {
     EXPECT_LT(result.acceptance_rate, 0.5);
     for (std::size_t i = 0; i < model.graph.op_count(); ++i) {
         const graph::Op& op = model.graph.ops()[i];
-        const std::vector<plan::FactorDegree>& degrees = result.strategy.ops[i].config.degrees;
+        const auto axes =
+            names_of(problem.facts().rule(OpId(i)), result.strategy.ops[i].config.axes);
         if (op.type == "Conv") {
-            EXPECT_THAT(degrees, testing::ElementsAre(plan::FactorDegree{"n", 16})) << op.name;
+            EXPECT_THAT(axes, testing::ElementsAre(plan::PlannedAxis{"n", 16})) << op.name;
         } else if (op.type == "Gemm") {
-            EXPECT_THAT(degrees, testing::Each(testing::Field(&plan::FactorDegree::factor,
-                                                              testing::AnyOf("n", "k"))))
+            EXPECT_THAT(axes, testing::Each(testing::Field(&plan::PlannedAxis::factor,
+                                                           testing::AnyOf("n", "k"))))
                 << op.name;
         }
     }

@@ -183,8 +183,8 @@ TEST(EliminationSpace, SplitsLargeProductsByTheirParameters) {
     const Elimination best = eliminate(space.costs({}));
     const Strategy strategy = space.strategy(best.choices, {});
     const auto product = *net.graph.find_op("MatMul1");
-    ASSERT_FALSE(strategy.config(product).degrees.empty());
-    EXPECT_EQ(strategy.config(product).degrees[0].factor, "n");
+    ASSERT_FALSE(strategy.config(product).axes.empty());
+    EXPECT_EQ(name_of(problem.facts().rule(product), strategy.config(product).axes[0]), "n");
 }
 
 EngineOptions options() {
@@ -271,7 +271,7 @@ TEST(EliminationSearch, KeepsOpsWholeWhereTheyMustBe) {
     const Problem problem = plan::make_problem(graph, machine, kind);
     const SearchResult result = search(problem, options());
     for (const plan::OpDecision& op : result.strategy.ops) {
-        EXPECT_TRUE(op.config.degrees.empty());
+        EXPECT_TRUE(op.config.axes.empty());
     }
 }
 

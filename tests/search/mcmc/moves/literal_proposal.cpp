@@ -116,10 +116,10 @@ void LiteralProposal::move_partners() {
         const plan::DeviceSet devices = config(*changed).devices;
         for (const OpId op : group) {
             if (config(op).devices == devices) continue;
-            OpConfig moved{.degrees = config(op).degrees, .devices = devices};
+            OpConfig moved{.axes = config(op).axes, .devices = devices};
             if (config(op).devices.size() != devices.size()) {
-                moved.degrees.clear();
-                if (devices.size() > 1) moved.degrees = {{"*", devices.size()}};
+                moved.axes.clear();
+                if (devices.size() > 1) moved.axes = {plan::Axis::replicas(devices.size())};
             }
             set(op, std::move(moved));
         }
@@ -129,10 +129,7 @@ void LiteralProposal::move_partners() {
 /// Does the op, or one that reads it, take partial sums as they are?
 bool LiteralProposal::meets_summands(OpId op) const {
     const auto takes = [&](OpId id) {
-        const auto& degrees = config(id).degrees;
-        return std::any_of(degrees.begin(), degrees.end(), [](const plan::FactorDegree& degree) {
-            return degree.factor.starts_with('+');
-        });
+        return std::ranges::any_of(config(id).axes, &plan::Axis::is_summand);
     };
     if (takes(op)) return true;
     const std::vector<OpId> readers = problem_.graph().successors(op);

@@ -21,6 +21,7 @@
 #include "search/configs/parameter_sharding.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
+#include "tests/plan/named_axes.h"
 #include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
@@ -32,6 +33,7 @@ namespace {
 
 using graph::OpId;
 using graph::SoapClass;
+using plan::Axis;
 using plan::DeviceSet;
 using plan::OpConfig;
 using plan::Problem;
@@ -96,8 +98,9 @@ TEST_P(EveryMove, ProposesTheSameForASeed) {
                 for (const auto& [op, id] : proposal.changes.ops) {
                     const OpConfig config = space.table().config(op, id.config);
                     text += std::to_string(op.index()) + ":";
-                    for (const auto& degree : config.degrees) {
-                        text += degree.factor + std::to_string(degree.degree);
+                    for (const Axis& axis : config.axes) {
+                        text += name_of(of->problem.facts().rule(op), axis) +
+                                std::to_string(axis.degree);
                     }
                     text += "@" + std::to_string(config.devices[0]) + " ";
                 }
@@ -145,8 +148,8 @@ std::map<std::string, int> visits(Case& of, const Move& move, int steps) {
             state = applied(of, std::move(state), proposal->changes);
         }
         std::string text;
-        for (const auto& degree : state.config(op).degrees) {
-            text += degree.factor + std::to_string(degree.degree) + " ";
+        for (const Axis& axis : state.config(op).axes) {
+            text += name_of(of.problem.facts().rule(op), axis) + std::to_string(axis.degree) + " ";
         }
         const DeviceSet& devices = state.config(op).devices;
         ++visits[text + "@" + std::to_string(devices[0]) + "+" + std::to_string(devices.stride())];
@@ -226,20 +229,19 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
         state = applied(of, state, changes);
     };
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
-    const auto& factors = of.problem.facts().rule(product).factors;
-    const auto& of_weight = of.problem.facts().rule(product).operands[1].dims;
-    const std::string columns = factors[static_cast<std::size_t>(of_weight[1].factors[0])].name;
+    const int columns = of.problem.facts().rule(product).operands[1].dims[1].factors[0];
     EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::as_read);
-    give({.degrees = {{columns, 4}}, .devices = all});
-    EXPECT_THAT(state.config(weight).degrees, testing::ElementsAre(plan::FactorDegree{"d1", 4}));
+    give({.axes = {Axis::along(columns, 4)}, .devices = all});
+    EXPECT_EQ(names_of(of.problem.facts().rule(weight), state.config(weight).axes),
+              (plan::AxisNames{{"d1", 4}}));
     // Back to the batch, then ZeRO-3, then over two devices: still ZeRO-3.
     give(of.data_parallel().config(product));
     const auto zero3 = sharded(of.problem, weight, state.config(weight),
                                ParameterSharding::in_shards, /*micro_batches=*/1);
     ASSERT_TRUE(zero3);
     state.ops[weight.index()] = *zero3;
-    const std::string batch = of.data_parallel().config(product).degrees[0].factor;
-    give({.degrees = {{batch, 2}}, .devices = DeviceSet::progression(2, 2, 1)});
+    const Axis batch = of.data_parallel().config(product).axes[0];
+    give({.axes = {batch.in(2)}, .devices = DeviceSet::progression(2, 2, 1)});
     EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::in_shards);
     EXPECT_EQ(state.config(weight).devices, DeviceSet::progression(2, 2, 1));
     EXPECT_EQ(find_fault(of.problem, state), std::nullopt);
@@ -258,16 +260,12 @@ TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
     const OpId reshape = of.op("Reshape2");
     const auto link = links_of(of.problem, reshape).at(0);
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
-    const auto columns = [&](const std::string& blocks) {
-        const auto& dims = of.problem.facts().rule(product).results[0].dims;
-        const auto factor = static_cast<std::size_t>(dims[1].factors[0]);
-        return of.problem.facts().rule(product).factors[factor].name + blocks;
-    };
-    const OpConfig config{.degrees = {{columns("/3"), 4}}, .devices = all};
+    const int columns = of.problem.facts().rule(product).results[0].dims[1].factors[0];
+    const OpConfig config{.axes = {Axis::along(columns, 4, /*blocks=*/3)}, .devices = all};
     const OpConfig propagated = propagate(of.problem, link, product, config, 1);
-    ASSERT_EQ(propagated.degrees.size(), 1U);
-    EXPECT_EQ(propagated.degrees[0].degree, 4);
-    EXPECT_NE(propagated.degrees[0].factor, "*");
+    ASSERT_EQ(propagated.axes.size(), 1U);
+    EXPECT_EQ(propagated.axes[0].degree, 4);
+    EXPECT_FALSE(propagated.axes[0].is_replica());
     EXPECT_EQ(propagate(of.problem, link, reshape, propagated, 1), config);
     // Then nothing moves between the two.
     const Strategy start = of.data_parallel();
@@ -283,7 +281,7 @@ TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
     };
     const std::size_t tasks = tasks_with(propagated);
     EXPECT_GT(tasks, 0U);
-    EXPECT_LT(tasks, tasks_with({.degrees = {{"*", 4}}, .devices = all}));
+    EXPECT_LT(tasks, tasks_with({.axes = {Axis::replicas(4)}, .devices = all}));
 }
 
 TEST(Moves, ChangeOfRepeatsChangesAllBlocksAlike) {

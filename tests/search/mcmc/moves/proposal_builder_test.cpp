@@ -99,13 +99,14 @@ private:
     /// An op whose reduction is split, and a reader that takes the summands.
     void pass_partial_sums(Pair& pair, OpId op) {
         const plan::DeviceSet devices = pair.literal().config(op).devices;
-        for (const graph::Factor& factor : of_.problem.facts().rule(op).factors) {
-            if (factor.reduction) {
-                pair.set(op, {.degrees = {{factor.name, devices.size()}}, .devices = devices});
+        const auto& factors = of_.problem.facts().rule(op).factors;
+        for (std::size_t f = 0; f < factors.size(); ++f) {
+            if (factors[f].reduction) {
+                pair.set(op, {.axes = {plan::Axis::along(f, devices.size())}, .devices = devices});
             }
         }
         for (const OpId reader : of_.graph.successors(op)) {
-            pair.set(reader, {.degrees = {{"+", devices.size()}}, .devices = devices});
+            pair.set(reader, {.axes = {plan::Axis::summands(devices.size())}, .devices = devices});
         }
     }
 

@@ -2,7 +2,8 @@
 //
 // Degrees by number. Ops with the same factor names, for which an axis means the same (axis.h),
 // share a list, so that the repetitions of a block (repeated_blocks.h) use the same numbers;
-// whether degrees are legal is a question of the op. Number 0 is a whole op; others are numbered as they come.
+// whether degrees are legal is a question of the op. Number 0 is a whole op; others are numbered as
+// they come.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,8 @@
 
 namespace partita::plan {
 
-/// A sum of what blocks of this device contribute belongs to the last of these blocks; any other to none.
+/// A sum of what blocks of this device contribute belongs to the last of these blocks; any other to
+/// none.
 bool LocalWork::writes_in_block(std::span<const Location> locations, int device) const {
     return std::all_of(locations.begin(), locations.end(), [&](const Location& location) {
         if (location.task == -1 || location.device != device) return false;

@@ -14,8 +14,8 @@
 //     FusionBlocks      which of its collectives may be fused, once all tasks are there
 //     TaskTotals        what all come to together
 //
-// Each knows some of those above it and none below. A search lowers tensors by the hundred
-// thousand, so all lists are kept for their memory.
+// None knows those below it. A search lowers tensors by the hundred thousand, so all lists are kept
+// for their memory.
 #pragma once
 
 #include <cstdint>

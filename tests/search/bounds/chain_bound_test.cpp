@@ -150,8 +150,7 @@ TEST(ChainBound, CountsSlowDevicesByTheirShareOfAChain) {
     // The two quick ones alone reach it.
     plan::Strategy strategy = plan::whole_ops(std::vector<int>(build.graph.op_count(), 0), {});
     for (std::size_t i = 0; i < build.graph.op_count(); ++i) {
-        strategy.ops[i].config = {{{problem.facts().rule(OpId(i)).factors[0].name, 2}},
-                                  plan::DeviceSet::progression(0, 2, 1)};
+        strategy.ops[i].config = {{plan::Axis::along(0, 2)}, plan::DeviceSet::progression(0, 2, 1)};
     }
     ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
     const Time value =

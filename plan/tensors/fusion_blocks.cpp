@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensors/fusion_blocks.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace partita::plan {
+
+/// The one block of parts before a collective that moves a gradient, after one that moves a value.
+void FusionBlocks::find(const TensorEvents& events, TensorTasks& tasks) {
+    const std::size_t count = tasks.tasks.size();
+    tasks.fusion_blocks.assign(count, -1);
+    tasks.fusible.clear();
+    if (tasks.groups.empty()) return;  // there is no collective
+    constexpr std::int32_t kUnknown = -2;
+    before_.assign(count, kUnknown);
+    after_.assign(count, kUnknown);
+    const auto meet = [](std::int32_t& block, std::int32_t other) {
+        block = block == kUnknown || block == other ? other : -1;
+    };
+    for (std::size_t e = 0; e < tasks.steps.size(); ++e) {
+        if (!tasks.steps[e].waits) continue;
+        const std::size_t begin = tasks.steps[e].sources;
+        const std::size_t end = begin + tasks.steps[e].parts;
+        for (std::size_t i = tasks.sources.offsets[begin]; i < tasks.sources.offsets[end]; ++i) {
+            const TaskRef task = tasks.sources.items[i].task;
+            if (task >= 0) meet(after_[static_cast<std::size_t>(task)], events.events[e].block);
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        for (const TaskRef ref : tasks.predecessors[i]) {
+            meet(before_[i], is_part(ref) ? block_of(ref) : -1);
+            if (!is_part(ref)) meet(after_[static_cast<std::size_t>(ref)], -1);
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        const Task& task = tasks.tasks[i];
+        if (task.kind != TaskKind::collective || task.updated) continue;
+        tasks.fusion_blocks[i] = std::max(-1, task.gradient ? before_[i] : after_[i]);
+        if (tasks.fusion_blocks[i] >= 0) tasks.fusible.push_back(static_cast<std::uint32_t>(i));
+    }
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensors/task_emitter.h"
+
+#include <algorithm>
+
+namespace partita::plan {
+
+void TaskEmitter::clear() {
+    tasks_.tasks.clear();
+    tasks_.in_block.clear();
+    tasks_.groups.clear();
+    tasks_.buffers.clear();
+    tasks_.steps.clear();
+    tasks_.sources.offsets.assign(1, 0);
+    tasks_.sources.items.clear();
+    tasks_.persistent.clear();
+    ordinals_.clear();
+    readers_.clear();
+    edges_.clear();
+    reads_.clear();
+    is_read_.clear();
+}
+
+void TaskEmitter::begin_step() {
+    tasks_.steps.push_back({.sources = static_cast<std::uint32_t>(tasks_.sources.rows())});
+}
+
+void TaskEmitter::end_step() {
+    step().tasks = static_cast<std::uint32_t>(tasks_.tasks.size());
+    step().buffers = static_cast<std::uint32_t>(tasks_.buffers.size());
+    step().parts = static_cast<std::uint32_t>(tasks_.sources.rows()) - step().sources;
+}
+
+void TaskEmitter::add_sources(std::span<const Location> locations) {
+    Csr<Source>& sources = tasks_.sources;
+    for (const Location& location : locations) {
+        sources.items.push_back({location.task, location.buffer});
+    }
+    sources.offsets.push_back(static_cast<std::uint32_t>(sources.items.size()));
+}
+
+TaskRef TaskEmitter::add_task(const Task& task) {
+    tasks_.tasks.push_back(task);
+    tasks_.in_block.push_back(0);
+    Task& added = tasks_.tasks.back();
+    if (!is_communication(added.kind)) added.resource_set = added.device;
+    added.ordinal = ordinals_.of_last(tasks_.tasks);
+    return static_cast<TaskRef>(tasks_.tasks.size()) - 1;
+}
+
+std::int32_t TaskEmitter::ranks_of(std::span<const int> devices) {
+    auto group = std::find_if(
+        tasks_.groups.begin(), tasks_.groups.end(), [&](const std::vector<int>& known) {
+            return std::equal(known.begin(), known.end(), devices.begin(), devices.end());
+        });
+    if (group == tasks_.groups.end()) {
+        group = tasks_.groups.insert(group, {devices.begin(), devices.end()});
+    }
+    return static_cast<std::int32_t>(group - tasks_.groups.begin());
+}
+
+void TaskEmitter::add_inputs(TaskRef task, std::span<const Location> locations) {
+    for (const Location& location : locations) {
+        add_edge(location.task, task);
+        if (location.buffer < 0) continue;
+        reads_.emplace_back(task, location.buffer);
+        mark_read(location.buffer);
+        readers_.add(task, location.buffer);
+    }
+}
+
+std::int32_t TaskEmitter::add_buffer(const Buffer& buffer) {
+    tasks_.buffers.push_back(buffer);
+    is_read_.push_back(0);
+    return static_cast<std::int32_t>(tasks_.buffers.size()) - 1;
+}
+
+void TaskEmitter::wait_for_readers(TaskRef task, int device) {
+    for (std::size_t b = 0; b < readers_.watched(); ++b) {
+        if (tasks_.buffers[b].device != device) continue;
+        readers_.for_each(b, [&](TaskRef reader) {
+            if (reader != task) add_edge(reader, task);
+        });
+    }
+}
+
+TensorTasks& TaskEmitter::finish() {
+    to_csr(edges_, tasks_.tasks.size(), csr_, tasks_.predecessors);
+    to_csr(reads_, tasks_.tasks.size(), csr_, tasks_.reads);
+    return tasks_;
+}
+
+}  // namespace partita::plan

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/tensors/tensor_instances.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace partita::plan {
+
+void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
+    if (tensor_.is_resident()) return;
+    const Instance produced = values_.next_instance(layout);
+    const bool source = event.block < 0;
+    const std::span<const Piece> pieces = tensor_.pieces(layout);
+    for (std::size_t part = 0; part < pieces.size(); ++part) {
+        const Piece& piece = pieces[part];
+        Location location{.device = piece.device};
+        if (!source) location.task = part_ref(event.block, static_cast<int>(part));
+        const Bytes bytes = source ? Bytes{0} : tensor_.buffer_bytes(piece.region);
+        location.buffer = emitter_.add_buffer(
+            buffer_of({.micro_batch = tensor_.label()}, location, piece, bytes));
+        if (source) {
+            emitter_.add_persistent(piece.device, tensor_.bytes(tensor_.elements(piece.region)));
+        }
+        values_.add_piece(values_.add_location(location));
+    }
+    if (tensor_.problem().graph().op(tensor_.producer()).kind == graph::OpKind::parameter) {
+        emitter_.watch_readers();
+    }
+    instances_.push_back(produced);
+}
+
+Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
+    if (tensor_.key().refetch) {
+        const bool backward = event.kind != TensorEvent::Kind::forward_use;
+        const int epoch = 2 * event.micro_batch + (backward ? 1 : 0);
+        if (epoch_ != epoch && instances_.size() > 1) instances_.resize(1);
+        epoch_ = epoch;
+    }
+    for (const Instance& known : instances_) {
+        if (known.layout == layout) return known;
+    }
+    const Instance found = tensor_.is_resident() ? add_resident(layout) : fetch(layout);
+    instances_.push_back(found);
+    return found;
+}
+
+Instance TensorInstances::add_resident(std::int32_t layout) {
+    const Instance instance = values_.next_instance(layout);
+    for (const Piece& piece : tensor_.pieces(layout)) {
+        Location location{.device = piece.device};
+        if (piece.region >= 0) {
+            location.buffer = emitter_.add_buffer(buffer_of({}, location, piece, Bytes{0}));
+        }
+        values_.add_piece(values_.add_location(location));
+    }
+    return instance;
+}
+
+Instance TensorInstances::fetch(std::int32_t layout) {
+    assert(!instances_.empty());
+    const auto near =
+        std::find_if(instances_.begin(), instances_.end(), [&](const Instance& known) {
+            return tensor_.layouts().is_local(known.layout, layout, tensor_.regions());
+        });
+    if (near != instances_.end()) return slice(*near, layout);
+    emitter_.step().fetched = tensor_.key().refetch;
+    return reshards_.reshard(produced(), layout, {.micro_batch = tensor_.label()});
+}
+
+/// `to` must be local to the instance's layout.
+Instance TensorInstances::slice(const Instance& from, std::int32_t to) {
+    const Instance instance = values_.next_instance(to);
+    for (const Piece& piece : tensor_.pieces(to)) {
+        if (piece.region < 0) {
+            values_.add_piece({});
+            continue;
+        }
+        const std::int32_t source =
+            local_source(tensor_.layouts()[from.layout], piece, tensor_.regions());
+        values_.add_piece(values_.piece(from, static_cast<std::size_t>(source)));
+    }
+    return instance;
+}
+
+void TensorInstances::add_resident_memory() {
+    const RegionTable& regions = tensor_.regions();
+    std::map<int, std::vector<std::int32_t>> read;
+    for (const Instance& instance : instances_) {
+        for (const Piece& piece : tensor_.pieces(instance.layout)) {
+            if (piece.region >= 0) read[piece.device].push_back(piece.region);
+        }
+    }
+    for (auto& [device, read_here] : read) {
+        std::stable_sort(read_here.begin(), read_here.end(), [&](std::int32_t a, std::int32_t b) {
+            return regions.volume(a) > regions.volume(b);
+        });
+        std::vector<std::int32_t> kept;
+        for (const std::int32_t region : read_here) {
+            const bool inside = std::any_of(kept.begin(), kept.end(), [&](std::int32_t other) {
+                return regions.contains(other, region);
+            });
+            if (inside) continue;
+            kept.push_back(region);
+            emitter_.add_persistent(device, tensor_.bytes(regions.volume(region)));
+        }
+    }
+}
+
+}  // namespace partita::plan

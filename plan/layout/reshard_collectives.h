@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which collective takes a group of old pieces to a group of new ones: the table of reshard.h.
-// Private to reshard.cpp.
+// Asked by collective_choice.h.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a group of a reshard moves by a collective, and by which: looks at what its pieces have in
+// common and at what they exchange, and asks the table of reshard_collectives.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan/layout/layout.h"
+#include "plan/layout/reshard_collectives.h"
+#include "plan/layout/reshard_needs.h"
+
+namespace partita::plan {
+
+/// What a collective does for a group. Where an old piece of the group shares elements with a new
+/// one, the new piece needs them from it: no replica of the old piece takes part.
+struct GroupCollective {
+    NamedGroup named;
+    std::span<const std::int32_t> sources;  ///< old pieces, rising
+    std::span<const std::int32_t> targets;  ///< new pieces, rising
+    std::span<const int> source_devices;
+    std::span<const int> target_devices;
+};
+
+/// Keeps its memory from one group to the next.
+class CollectiveChoice {
+public:
+    /// nullopt: no collective does exactly that. Valid until the next call. O(needs + pieces * log
+    /// pieces) of the group.
+    [[nodiscard]] std::optional<GroupCollective> choose(const LayoutPair& pair,
+                                                        std::span<const std::int32_t> group,
+                                                        const ReshardNeeds& needs,
+                                                        const RegionTable& regions);
+
+private:
+    Exchange find_exchange(const LayoutPair& pair, std::span<const std::int32_t> group,
+                           const ReshardNeeds& needs, const RegionTable& regions);
+
+    std::vector<std::int32_t> sources_;
+    std::vector<Piece> source_pieces_;
+    std::vector<Piece> target_pieces_;
+    std::vector<int> source_devices_;
+    std::vector<int> target_devices_;
+    std::vector<std::int64_t> given_;  ///< elements, per old piece; 0 outside of find_exchange()
+};
+
+}  // namespace partita::plan

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/layout/reshard_groups.h"
+
+namespace partita::plan {
+
+void ReshardGroups::find(const LayoutPair& pair, const ReshardNeeds& needs) {
+    local_.clear();
+    remote_.clear();
+    needed_together_.reset(pair.from.pieces.size());
+    for (std::int32_t t = 0; t < static_cast<std::int32_t>(pair.to.pieces.size()); ++t) {
+        const std::span<const Need> of = needs[t];
+        if (of.empty()) continue;
+        if (of.size() == 1 && pair.source(of[0].source).device == pair.target(t).device) {
+            local_.push_back(t);
+            continue;
+        }
+        remote_.push_back(t);
+        for (const Need& need : of) {
+            needed_together_.unite(static_cast<std::size_t>(of[0].source),
+                                   static_cast<std::size_t>(need.source));
+        }
+    }
+    group_of_.assign(pair.from.pieces.size(), -1);
+    members_.clear();
+    count_ = 0;
+    for (const std::int32_t t : remote_) {
+        const auto source = static_cast<std::size_t>(needs[t][0].source);
+        std::int32_t& group = group_of_[needed_together_.root(source)];
+        if (group < 0) group = static_cast<std::int32_t>(count_++);
+        members_.emplace_back(group, t);
+    }
+    sort_by_row(members_, count_, grouped_);
+}
+
+}  // namespace partita::plan

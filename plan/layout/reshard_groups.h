@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The groups of a reshard: new pieces that need something from other devices, together where they
+// need the same old piece. Each group moves by a transfer of its own, or by copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/csr.h"
+#include "base/union_find.h"
+#include "plan/layout/reshard_needs.h"
+
+namespace partita::plan {
+
+/// Keeps its memory from one reshard to the next.
+class ReshardGroups {
+public:
+    /// O(needs * log pieces).
+    void find(const LayoutPair& pair, const ReshardNeeds& needs);
+
+    /// New pieces that need one old piece alone, on their own device; rising. They are in no group.
+    [[nodiscard]] std::span<const std::int32_t> local() const { return local_; }
+    /// Groups in the order of their first new pieces.
+    [[nodiscard]] std::size_t size() const { return count_; }
+    /// New pieces, rising.
+    [[nodiscard]] std::span<const std::int32_t> operator[](std::size_t group) const {
+        const std::size_t begin = group == 0 ? 0 : grouped_.ends[group - 1];
+        return {grouped_.items.data() + begin, grouped_.items.data() + grouped_.ends[group]};
+    }
+
+private:
+    using Member = std::pair<std::int32_t, std::int32_t>;  ///< group, new piece
+
+    std::size_t count_ = 0;
+    CsrScratch<std::int32_t> grouped_;  ///< remote_, group by group
+    std::vector<std::int32_t> local_;
+    std::vector<std::int32_t> remote_;    ///< new pieces that are not local
+    UnionFind needed_together_;           ///< old pieces
+    std::vector<std::int32_t> group_of_;  ///< per old piece that is a root; -1: none yet
+    std::vector<Member> members_;
+};
+
+}  // namespace partita::plan

@@ -55,13 +55,9 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
       block_order_(problem, strategy),
-      slot_order_(problem.device_count(), keys_) {
+      slot_order_(problem.device_count(), keys_),
+      pending_(tensors_.size(), finds_.size()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
-    rows_near_.has.resize(tensors_.size());
-    renewed_.has.resize(tensors_.size());
-    touched_.has.resize(tensors_.size());
-    blocks_.has.resize(finds_.size());
-    fusion_blocks_.has.resize(finds_.size());
     number_events();
     touch_all();
 }
@@ -99,8 +95,8 @@ int IncrementalLowering::parts_of(std::size_t block) const {
 }
 
 void IncrementalLowering::touch_all() {
-    least_loads_before_ = least_loads_;
-    most_bytes_before_ = most_bytes_;
+    pending_.least_loads_before = least_loads_;
+    pending_.most_bytes_before = most_bytes_;
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         add_parts(OpId(i), 1);
         change_op(OpId(i));
@@ -109,37 +105,37 @@ void IncrementalLowering::touch_all() {
 }
 
 void IncrementalLowering::begin(const StrategyChange& change) {
-    least_loads_before_ = least_loads_;
-    most_bytes_before_ = most_bytes_;
-    work_before_ = work_;
+    pending_.least_loads_before = least_loads_;
+    pending_.most_bytes_before = most_bytes_;
+    pending_.work_before = work_;
     for (const auto& [op, decision] : change.ops) {
         if (layouts_.of(op, 0).config == decision.config) continue;
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
         layouts_.set(op, decision.config);
-        if (is_staged(problem_, op) && layouts_.of(op, 0).devices != before) stages_differ_ = true;
+        const bool moved = layouts_.of(op, 0).devices != before;
+        if (moved && is_staged(problem_, op)) pending_.stages_differ = true;
         add_parts(op, 1);
         change_op(op);
     }
     for (const auto& [op, decision] : change.ops) {
         if (graph_.op(op).kind != OpKind::parameter) continue;
         if (!layouts_.set_update(op, decision.update)) continue;
-        rows_near_.add(rows().row(graph_.op(op).outputs[0], 0));
+        pending_.rows_near.add(rows().row(graph_.op(op).outputs[0], 0));
     }
-    for (const std::size_t row : rows_near_.list) {
+    for (const std::size_t row : pending_.rows_near.list) {
         if (tensors_[row].tasks != nullptr) add_tensor(*tensors_[row].tasks, -1);
     }
 }
 
 void IncrementalLowering::look_up() {
-    looked_up_.clear();
-    has_keys_ = true;
-    for (const std::size_t row : rows_near_.list) {
+    for (const std::size_t row : pending_.rows_near.list) {
         const bool any = !layouts_.events()[row].events.empty();
-        looked_up_.push_back(any ? &layouts_.tasks(row) : nullptr);
+        pending_.looked_up.push_back(any ? &layouts_.tasks(row) : nullptr);
         if (!any) continue;
-        add_tensor(*looked_up_.back(), 1);
-        has_keys_ = has_keys_ && looked_up_.back()->most_tasks < limits_.messages;
+        const TensorTasks& tasks = *pending_.looked_up.back();
+        add_tensor(tasks, 1);
+        if (tasks.most_tasks >= limits_.messages) pending_.has_keys = false;
     }
 }
 
@@ -181,45 +177,37 @@ void IncrementalLowering::change_op(OpId op) {
     const Op& of = graph_.op(op);
     for (int m = 0; m < rows().micro_batches(); ++m) {
         for (const TensorId t : of.inputs) {
-            if (t.valid()) rows_near_.add(rows().row(t, m));
+            if (t.valid()) pending_.rows_near.add(rows().row(t, m));
         }
-        for (const TensorId t : of.outputs) rows_near_.add(rows().row(t, m));
+        for (const TensorId t : of.outputs) pending_.rows_near.add(rows().row(t, m));
         if (!rows().runs_in(op, m)) continue;
-        for (const Pass pass : kAllPasses) blocks_.add(block_row({op, m, pass}));
+        for (const Pass pass : kAllPasses) pending_.blocks.add(block_row({op, m, pass}));
     }
 }
 
 std::span<const SlotTask> IncrementalLowering::slots() {
-    tasks_.clear();
-    given_schedule_keys_.clear();
-    predecessors_.clear();
-    predecessor_ends_.clear();
-    for (std::size_t i = 0; i < rows_near_.list.size(); ++i) {
-        const TensorTasks* tasks = looked_up_[i];
-        const std::size_t row = rows_near_.list[i];
+    list_.clear();
+    for (std::size_t i = 0; i < pending_.rows_near.list.size(); ++i) {
+        const TensorTasks* tasks = pending_.looked_up[i];
+        const std::size_t row = pending_.rows_near.list[i];
         if (tasks != tensors_[row].tasks) renew(row, *tasks);
     }
     // Fusions touch further tensors, but no further fusions.
-    for (std::size_t i = 0; i < fusion_blocks_.list.size(); ++i) {
-        find_fused_around(fusion_blocks_.list[i]);
+    for (std::size_t i = 0; i < pending_.fusion_blocks.list.size(); ++i) {
+        find_fused_around(pending_.fusion_blocks.list[i]);
     }
-    for (std::size_t i = 0; i < touched_.list.size(); ++i) {
-        const std::size_t row = touched_.list[i];
+    for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
+        const std::size_t row = pending_.touched.list[i];
         emit_tensor(row);
-        for (std::size_t j = tensors_[row].own.size(); j < before_[i].own.size(); ++j) {
-            emit_empty(before_[i].own[j]);
+        const std::vector<Slot>& before = pending_.touched_before[i].own;
+        for (std::size_t j = tensors_[row].own.size(); j < before.size(); ++j) {
+            emit_empty(before[j]);
         }
     }
     find_moved_blocks();
-    for (const std::size_t block : blocks_.list) emit_block(block);
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        tasks_[i].predecessors = {predecessors_.data() + begin,
-                                  predecessors_.data() + predecessor_ends_[i]};
-        begin = predecessor_ends_[i];
-    }
-    if (is_scheduled()) return slot_order_.change(tasks_, given_schedule_keys_);
-    return tasks_;
+    for (const std::size_t block : pending_.blocks.list) emit_block(block);
+    const std::span<const SlotTask> tasks = list_.tasks();
+    return is_scheduled() ? slot_order_.change(tasks, list_.schedule_keys()) : tasks;
 }
 
 /// Gives the tensor other tasks.
@@ -227,7 +215,7 @@ void IncrementalLowering::renew(std::size_t row, const TensorTasks& tasks) {
     if (tensors_[row].tasks != nullptr) touch_fused(row, *tensors_[row].tasks);
     touch_fused(row, tasks);
     Tensor& tensor = touch(row);
-    renewed_.add(row);
+    pending_.renewed.add(row);
     tensor.tasks = &tasks;
     tensor.own.resize(std::min(tensor.own.size(), tasks.tasks.size()));
     while (tensor.own.size() < tasks.tasks.size()) tensor.own.push_back(new_slot());
@@ -236,9 +224,10 @@ void IncrementalLowering::renew(std::size_t row, const TensorTasks& tasks) {
 
 /// Before its tasks, or where they are, change.
 IncrementalLowering::Tensor& IncrementalLowering::touch(std::size_t row) {
-    if (touched_.add(row)) {
-        before_.push_back(tensors_[row]);
-        for (const PartBlock& block : layouts_.events()[row].blocks) blocks_.add(block_row(block));
+    if (pending_.touched.add(row)) {
+        pending_.touched_before.push_back(tensors_[row]);
+        for (const PartBlock& block : layouts_.events()[row].blocks)
+            pending_.blocks.add(block_row(block));
     }
     return tensors_[row];
 }
@@ -250,48 +239,58 @@ Slot IncrementalLowering::new_slot() {
     return slot;
 }
 
+/// The slots that a tensor's tasks do not need where it stays `kept`.
+void IncrementalLowering::free_further(const Tensor& left, const Tensor& kept) {
+    for (std::size_t i = kept.own.size(); i < left.own.size(); ++i) free_.push_back(left.own[i]);
+}
+
 void IncrementalLowering::accept() {
-    for (std::size_t i = 0; i < before_.size(); ++i) {
-        const std::size_t kept = tensors_[touched_.list[i]].own.size();
-        for (std::size_t j = kept; j < before_[i].own.size(); ++j)
-            free_.push_back(before_[i].own[j]);
+    for (std::size_t i = 0; i < pending_.touched_before.size(); ++i) {
+        free_further(pending_.touched_before[i], tensors_[pending_.touched.list[i]]);
     }
-    for (const std::size_t block : blocks_.list) parts_[block] = parts_of(block);
+    for (const std::size_t block : pending_.blocks.list) parts_[block] = parts_of(block);
     layouts_.accept();
-    if (next_order_) block_order_ = std::move(*next_order_);
+    if (pending_.next_order) block_order_ = std::move(*pending_.next_order);
     slot_order_.accept();
-    clear_change();
+    pending_.clear();
 }
 
 void IncrementalLowering::reject() {
-    for (std::size_t i = 0; i < before_.size(); ++i) {
-        Tensor& tensor = tensors_[touched_.list[i]];
-        for (std::size_t j = before_[i].own.size(); j < tensor.own.size(); ++j) {
-            free_.push_back(tensor.own[j]);
-        }
-        std::swap(tensor, before_[i]);
+    for (std::size_t i = 0; i < pending_.touched_before.size(); ++i) {
+        Tensor& tensor = tensors_[pending_.touched.list[i]];
+        free_further(tensor, pending_.touched_before[i]);
+        std::swap(tensor, pending_.touched_before[i]);
     }
-    for (auto it = fused_before_.rbegin(); it != fused_before_.rend(); ++it) {
+    for (auto it = pending_.fused_before.rbegin(); it != pending_.fused_before.rend(); ++it) {
         fused_[it->first] = std::move(it->second);
     }
     layouts_.reject();
-    std::swap(least_loads_, least_loads_before_);
-    std::swap(most_bytes_, most_bytes_before_);
-    work_ = work_before_;
+    std::swap(least_loads_, pending_.least_loads_before);
+    std::swap(most_bytes_, pending_.most_bytes_before);
+    work_ = pending_.work_before;
     slot_order_.reject();
-    clear_change();
+    pending_.clear();
 }
 
-void IncrementalLowering::clear_change() {
-    rows_near_.clear();
-    touched_.clear();
-    blocks_.clear();
-    fusion_blocks_.clear();
-    before_.clear();
-    fused_before_.clear();
-    renewed_.clear();
-    stages_differ_ = false;
-    next_order_.reset();
+IncrementalLowering::PendingChange::PendingChange(std::size_t row_count, std::size_t block_count)
+    : rows_near(row_count),
+      renewed(row_count),
+      touched(row_count),
+      blocks(block_count),
+      fusion_blocks(block_count) {}
+
+void IncrementalLowering::PendingChange::clear() {
+    rows_near.clear();
+    looked_up.clear();
+    has_keys = true;
+    renewed.clear();
+    touched.clear();
+    touched_before.clear();
+    blocks.clear();
+    fusion_blocks.clear();
+    fused_before.clear();
+    stages_differ = false;
+    next_order.reset();
 }
 
 }  // namespace partita::plan

@@ -34,6 +34,7 @@
 #include "plan/incremental/block_order.h"
 #include "plan/incremental/slot_graph.h"
 #include "plan/incremental/slot_keys.h"
+#include "plan/incremental/slot_list.h"
 #include "plan/lowering/block_order.h"
 #include "plan/lowering/fused_collectives.h"
 #include "plan/problem/problem.h"
@@ -94,7 +95,7 @@ public:
     void reject();
 
     /// Is the strategy with the pending change, as far as it is looked up, within the limits?
-    [[nodiscard]] bool has_room() const { return work_ < limits_.work && has_keys_; }
+    [[nodiscard]] bool has_room() const { return work_ < limits_.work && pending_.has_keys; }
 
     /// Per resource: for how long it is occupied at least. After begin() without the tasks of
     /// tensors around changed ops, after look_up() with them, but never with what may be fused.
@@ -137,6 +138,7 @@ private:
     struct Marked {
         std::vector<std::size_t> list;
         std::vector<char> has;
+        explicit Marked(std::size_t size) : has(size, 0) {}
         bool add(std::size_t i) {
             if (has[i] != 0) return false;
             has[i] = 1;
@@ -148,6 +150,26 @@ private:
             list.clear();
         }
     };
+    /// What the change that is neither accepted nor rejected is about, and what it has replaced.
+    struct PendingChange {
+        Marked rows_near;                           ///< tensors around changed ops
+        std::vector<const TensorTasks*> looked_up;  ///< their tasks; null: it has none
+        bool has_keys = true;                       ///< for all messages of these
+        Marked renewed;                             ///< rows whose tasks are others
+        Marked touched;                      ///< rows whose tasks, or their slots, may differ
+        std::vector<Tensor> touched_before;  ///< of these
+        Marked blocks;                       ///< whose parts may differ
+        Marked fusion_blocks;                ///< around which fusions may differ
+        std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by block
+        std::vector<std::int64_t> least_loads_before;
+        std::vector<Bytes> most_bytes_before;
+        Int128 work_before = 0;
+        bool stages_differ = false;            ///< maybe: an op of a stage has other devices
+        std::optional<BlockOrder> next_order;  ///< nullopt: as before
+
+        PendingChange(std::size_t row_count, std::size_t block_count);
+        void clear();
+    };
 
     // lowering.cpp
     void number_events();
@@ -158,7 +180,7 @@ private:
     void change_op(graph::OpId op);
     void renew(std::size_t row, const TensorTasks& tasks);
     Tensor& touch(std::size_t row);
-    void clear_change();
+    void free_further(const Tensor& left, const Tensor& kept);
 
     // lowering_fusion.cpp
     void touch_fused(std::size_t row, const TensorTasks& tasks);
@@ -173,15 +195,14 @@ private:
     [[nodiscard]] bool is_scheduled() const { return policy_.schedule.kind != ScheduleKind::none; }
     /// With the pending change.
     [[nodiscard]] const BlockOrder& block_order() const {
-        return next_order_ ? *next_order_ : block_order_;
+        return pending_.next_order ? *pending_.next_order : block_order_;
     }
 
     // lowering_slots.cpp
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);
-    void emit(const SlotTask& task, std::int32_t schedule_key = IncrementalBlockOrder::kNone);
-    void emit_empty(Slot slot) { emit({.slot = slot, .present = false, .predecessors = {}}); }
+    void emit_empty(Slot slot);
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
@@ -218,29 +239,11 @@ private:
     std::vector<std::int64_t> least_loads_;
     std::vector<Bytes> most_bytes_;
     Int128 work_ = 0;  ///< all durations, those of tensors up to kMostWork each
-    bool has_keys_ = true;
     BlockOrder block_order_;
     IncrementalBlockOrder slot_order_;  ///< of nothing without a schedule
 
-    // The pending change.
-    Marked rows_near_;            ///< tensors around changed ops
-    Marked renewed_;              ///< rows whose tasks are others
-    Marked touched_;              ///< rows whose tasks may differ, or where they are
-    std::vector<Tensor> before_;  ///< of these
-    Marked blocks_;               ///< whose parts may differ
-    Marked fusion_blocks_;        ///< around which fusions may differ
-    std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before_;
-    std::vector<const TensorTasks*> looked_up_;  ///< of rows_near_
-    std::vector<std::int64_t> least_loads_before_;
-    std::vector<Bytes> most_bytes_before_;
-    Int128 work_before_ = 0;
-    bool stages_differ_ = false;            ///< maybe: an op of a stage has other devices
-    std::optional<BlockOrder> next_order_;  ///< nothing: as before
-    std::vector<SlotTask> tasks_;
-    std::vector<std::int32_t> given_schedule_keys_;  ///< the same
-    std::vector<std::size_t> predecessor_ends_;
-    std::vector<Slot> predecessors_;
-    std::vector<Slot> gathered_;
+    PendingChange pending_;
+    SlotList list_;  ///< what slots() gives
 };
 
 }  // namespace partita::plan

@@ -12,7 +12,7 @@ namespace partita::plan {
 
 void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks) {
     for (const std::uint32_t i : tasks.fusible)
-        fusion_blocks_.add(block_row(row, tasks.fusion_blocks[i]));
+        pending_.fusion_blocks.add(block_row(row, tasks.fusion_blocks[i]));
 }
 
 /// All that may be fused around the block, in the order in which lower() numbers it.
@@ -81,7 +81,7 @@ void IncrementalLowering::put_fused(std::size_t block, std::vector<Fused> all) {
     for (const Fused& fused : fused_[block]) {
         for (const Member& member : fused.members) {
             // Of other tasks the numbers before mean nothing.
-            if (renewed_.has[member.row] != 0) continue;
+            if (pending_.renewed.has[member.row] != 0) continue;
             Tensor& tensor = touch(member.row);
             tensor.targets[member.task] = tensor.own[member.task];
         }
@@ -92,7 +92,7 @@ void IncrementalLowering::put_fused(std::size_t block, std::vector<Fused> all) {
             touch(member.row).targets[member.task] = fused.slot;
         }
     }
-    fused_before_.emplace_back(block, std::move(fused_[block]));
+    pending_.fused_before.emplace_back(block, std::move(fused_[block]));
     fused_[block] = std::move(all);
 }
 

@@ -8,15 +8,8 @@
 
 namespace partita::plan {
 
-/// Its predecessors are those gathered.
-void IncrementalLowering::emit(const SlotTask& task, std::int32_t schedule_key) {
-    std::sort(gathered_.begin(), gathered_.end());
-    const auto end = std::unique(gathered_.begin(), gathered_.end());
-    predecessors_.insert(predecessors_.end(), gathered_.begin(), end);
-    gathered_.clear();
-    predecessor_ends_.push_back(predecessors_.size());
-    tasks_.push_back(task);
-    given_schedule_keys_.push_back(schedule_key);
+void IncrementalLowering::emit_empty(Slot slot) {
+    list_.add({.slot = slot, .present = false, .predecessors = {}}, IncrementalBlockOrder::kNone);
 }
 
 void IncrementalLowering::emit_tensor(std::size_t row) {
@@ -47,17 +40,17 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
         for (const Member& member : fused->members) add_predecessors(member.row, member.task);
     }
     const bool in_block = tensor.tasks->in_block[task] != 0;
-    emit({.slot = slot,
-          .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
-          .duration = fused != nullptr ? fused->duration : of.duration.raw(),
-          .key = key,
-          .predecessors = {}},
-         in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
+    list_.add({.slot = slot,
+               .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
+               .duration = fused != nullptr ? fused->duration : of.duration.raw(),
+               .key = key,
+               .predecessors = {}},
+              in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
     for (const TaskRef ref : tensors_[row].tasks->predecessors[task]) {
-        gathered_.push_back(resolved(row, ref));
+        list_.add_predecessor(resolved(row, ref));
     }
 }
 
@@ -82,19 +75,19 @@ void IncrementalLowering::emit_block(std::size_t block) {
             const TensorStep& step = tasks.steps[find.event];
             if (!step.waits) continue;
             for (const Source& source : sources_of(tasks, step, static_cast<std::size_t>(part))) {
-                if (source.task != -1) gathered_.push_back(resolved(find.row, source.task));
+                if (source.task != -1) list_.add_predecessor(resolved(find.row, source.task));
             }
         }
         if (after_forward) {
-            gathered_.push_back(first_slot(block_row({of.op, of.micro_batch, Pass::forward})) +
-                                part);
+            list_.add_predecessor(first_slot(block_row({of.op, of.micro_batch, Pass::forward})) +
+                                  part);
         }
-        emit({.slot = first + part,
-              .resource_set = device,
-              .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
-              .key = key_of_part(of, part),
-              .predecessors = {}},
-             schedule_key);
+        list_.add({.slot = first + part,
+                   .resource_set = device,
+                   .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
+                   .key = key_of_part(of, part),
+                   .predecessors = {}},
+                  schedule_key);
     }
     for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
 }

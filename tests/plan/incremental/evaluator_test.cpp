@@ -152,6 +152,38 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
     EXPECT_GT(counts.accepted, 100);
 }
 
+// What a rejected change had no room for does not concern the changes after it.
+TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimits) {
+    int beyond = 0;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const graph::OpGraph graph = random_network(random, 2 + draw(random, 5), Layers::any);
+        const cost::Machine machine = switched_machine(2 + draw(random, 4));
+        const Problem problem = make_problem(
+            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
+        const Strategy start = without_refetch(random_strategy(random, problem, 1));
+        IncrementalEvaluator evaluator(problem, {.messages = 3});
+        const Score limit = evaluator.start(start);
+        const auto is_whole = [&](const StrategyChange& change) {
+            const std::int64_t before = evaluator.effort().whole;
+            if (evaluator.evaluate(change, limit)) evaluator.reject();
+            return evaluator.effort().whole > before;
+        };
+        if (is_whole({})) continue;  // the start is beyond them, too
+        for (int i = 0; i < 10; ++i) {
+            std::vector<OpChange> drawn = random_change(random, problem, start);
+            for (OpChange& of : drawn) of.decision.update.refetch = false;
+            Strategy next = start;
+            apply(next, {.ops = drawn});
+            if (find_fault(problem, next) || !is_whole({.ops = drawn})) continue;
+            ++beyond;
+            EXPECT_FALSE(is_whole({}));
+        }
+    }
+    EXPECT_GT(beyond, 20);
+}
+
 TEST(IncrementalEvaluator, EqualsTheEvaluator) {
     Counts counts;
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {

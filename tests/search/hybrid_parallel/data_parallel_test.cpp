@@ -37,8 +37,8 @@ TEST_F(DataParallelOfTwoLayers, SplitsTheBatchAndRepeatsParameters) {
     const plan::Strategy strategy =
         data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1));
     const auto axes = [&](const char* op) {
-        const OpId id = *graph_.find_op(op);
-        return names_of(problem.facts().rule(id), strategy.config(id).axes);
+        const graph::OpId id = *graph_.find_op(op);
+        return plan::names_of(problem.facts().rule(id), strategy.config(id).axes);
     };
     EXPECT_EQ(axes("x").front().factor, "d0");
     EXPECT_EQ(axes("w1").front().factor, "*");

@@ -51,16 +51,14 @@ std::string kinds_of_products(const Problem& problem, const GroupSplit& split) {
         const bool has_weight = op.inputs.size() > 1 && problem.graph().tensor(op.inputs[1]).role ==
                                                             graph::TensorRole::parameter;
         if (!has_weight) continue;
-        const std::string name = split.axes[i].factor.substr(0, split.axes[i].factor.find('/'));
-        const auto factor = std::ranges::find(rule.factors, name, &graph::Factor::name);
-        if (factor == rule.factors.end()) {
+        if (!split.axes[i].is_factor()) {
             kinds += '*';
             continue;
         }
-        const auto at = static_cast<std::size_t>(factor - rule.factors.begin());
+        const auto at = static_cast<std::size_t>(split.axes[i].factor);
         const bool batch =
             problem.facts().is_batched(id) && problem.facts().batch_digits(id)[at].extent > 0;
-        kinds += factor->reduction ? 'r' : batch ? 'b' : 'c';
+        kinds += rule.factors[at].reduction ? 'r' : batch ? 'b' : 'c';
     }
     return kinds;
 }
@@ -81,7 +79,7 @@ TEST(GroupSplit, OfATransformerIsThatOfMegatron) {
     const auto attention = std::ranges::find(llama.graph.ops(), "Attention", &graph::Op::type);
     ASSERT_NE(attention, llama.graph.ops().end());
     const auto at = static_cast<std::size_t>(attention - llama.graph.ops().begin());
-    EXPECT_EQ(split.axes[at].factor, "h");
+    EXPECT_EQ(name_of(problem.facts().rule(OpId(at)), split.axes[at]), "h");
 }
 
 // GPT-2 has query, key and value in one product: each device takes its heads of all three.
@@ -95,12 +93,12 @@ TEST(GroupSplit, OfAFusedProjectionTakesAPartOfEachThird) {
     for (std::size_t i = 0; i < gpt2.graph.op_count(); ++i) {
         const graph::Op& op = gpt2.graph.ops()[i];
         if (op.type == "Split") {
-            EXPECT_EQ(split.axes[i].factor, "d2") << op.name;
+            EXPECT_EQ(name_of(problem.facts().rule(OpId(i)), split.axes[i]), "d2") << op.name;
         }
         const bool wide =
             op.type == "Gemm" && gpt2.graph.tensor(op.outputs[0]).shape.back() == 3 * 768;
         if (!wide) continue;
-        EXPECT_EQ(split.axes[i].factor, "n/3") << op.name;
+        EXPECT_EQ(name_of(problem.facts().rule(OpId(i)), split.axes[i]), "n/3") << op.name;
         ++fused;
     }
     EXPECT_EQ(fused, 12);

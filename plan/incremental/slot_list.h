@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A list of slots with their tasks, while it is written: predecessors first, then their task.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/incremental/slot_graph.h"
+
+namespace partita::plan {
+
+/// Keeps its memory from one list to the next.
+class SlotList {
+public:
+    void clear();
+
+    /// Of the task that is added next; may be said more than once.
+    void add_predecessor(Slot slot) { of_next_.push_back(slot); }
+    /// `schedule_key`: as IncrementalBlockOrder takes it.
+    void add(const SlotTask& task, std::int32_t schedule_key);
+
+    /// All that were added, predecessors rising. Valid until the next addition.
+    std::span<const SlotTask> tasks();
+    [[nodiscard]] std::span<const std::int32_t> schedule_keys() const { return schedule_keys_; }
+
+private:
+    std::vector<SlotTask> tasks_;
+    std::vector<std::int32_t> schedule_keys_;    ///< per task
+    std::vector<std::size_t> predecessor_ends_;  ///< per task, in predecessors_
+    std::vector<Slot> predecessors_;
+    std::vector<Slot> of_next_;  ///< predecessors
+};
+
+}  // namespace partita::plan

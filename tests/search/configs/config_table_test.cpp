@@ -107,11 +107,11 @@ TEST_F(TableOfLeNet, LeavesOutWhatDimsLeaveOut) {
     ConfigTable table(restricted);
     for (const auto& degrees : table.degrees(product(), 4)) {
         for (const plan::Axis& axis : degrees) {
-            EXPECT_NE(name_of(restricted.rule(product()), axis), "n");
+            EXPECT_NE(name_of(restricted.facts().rule(product()), axis), "n");
         }
     }
     EXPECT_EQ(find_fault(restricted, product(),
-                         {.axes = axes_named(restricted.rule(product()), {{"n", 2}}),
+                         {.axes = axes_named(restricted.facts().rule(product()), {{"n", 2}}),
                           .devices = DeviceSet::progression(0, 2, 1)},
                          1),
               "factor 'n': stays whole here (--dims)");

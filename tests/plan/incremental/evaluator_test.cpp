@@ -155,7 +155,7 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
 // What a rejected change had no room for does not concern the changes after it.
 TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimits) {
     int beyond = 0;
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
         const graph::OpGraph graph = random_network(random, 2 + draw(random, 5), Layers::any);

@@ -55,8 +55,9 @@ bool has_summands(const OpRule& rule, const Axis& axis) {
 template <class Number>
 std::optional<Number> number_of(std::string_view text) {
     Number number{};
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const char* begin = text.data();
+    const char* end = begin + text.size();
+    const auto [rest, error] = std::from_chars(begin, end, number);
     if (error != std::errc() || rest != end) return std::nullopt;
     return number;
 }

@@ -20,6 +20,18 @@ struct Csr {
     [[nodiscard]] std::span<const T> operator[](std::size_t row) const {
         return {items.data() + offsets[row], items.data() + offsets[row + 1]};
     }
+
+    void clear() {
+        offsets.assign(1, 0);
+        items.clear();
+    }
+    /// The items since the row before are one more row.
+    void end_row() { offsets.push_back(static_cast<std::uint32_t>(items.size())); }
+    template <class Range>
+    void add_row(const Range& row) {
+        items.insert(items.end(), row.begin(), row.end());
+        end_row();
+    }
 };
 
 /// What to_csr() needs besides; kept for its memory.
@@ -48,9 +60,8 @@ template <class T>
 void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
             CsrScratch<T>& scratch, Csr<T>& csr) {
     sort_by_row(pairs, rows, scratch);
-    csr.offsets.assign(1, 0);
+    csr.clear();
     csr.offsets.reserve(rows + 1);
-    csr.items.clear();
     csr.items.reserve(pairs.size());
     auto begin = scratch.items.begin();
     for (std::size_t i = 0; i < rows; ++i) {
@@ -61,7 +72,7 @@ void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t ro
                 csr.items.size() == csr.offsets.back() || csr.items.back() != *begin;
             if (is_new) csr.items.push_back(*begin);
         }
-        csr.offsets.push_back(static_cast<std::uint32_t>(csr.items.size()));
+        csr.end_row();
     }
 }
 

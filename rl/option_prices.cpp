@@ -88,7 +88,7 @@ void OptionPrices::find_edges() {
                      .number = static_cast<std::uint32_t>(incoming_.items.size())});
             }
         }
-        incoming_.offsets.push_back(static_cast<std::uint32_t>(incoming_.items.size()));
+        incoming_.end_row();
     }
 }
 

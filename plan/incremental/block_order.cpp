@@ -18,17 +18,9 @@ std::span<const SlotTask> IncrementalBlockOrder::change(
     move_in_blocks();
     find_keys_before();
     find_schedule_keys();
-    tasks_.clear();
-    predecessors_.clear();
-    predecessor_ends_.clear();
+    list_.clear();
     for (const Slot slot : given_back_.list) emit(slot);
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        tasks_[i].predecessors = {predecessors_.data() + begin,
-                                  predecessors_.data() + predecessor_ends_[i]};
-        begin = predecessor_ends_[i];
-    }
-    return tasks_;
+    return list_.tasks();
 }
 
 IncrementalBlockOrder::State& IncrementalBlockOrder::change(Slot slot) {
@@ -260,25 +252,19 @@ void IncrementalBlockOrder::emit(Slot slot) {
     const SlotGraph::Node& node = graph_[slot];
     const State& of = state(slot);
     const bool present = node.resource_set >= 0;
-    const auto begin = static_cast<std::ptrdiff_t>(predecessors_.size());
-    predecessors_.insert(predecessors_.end(), node.predecessors.begin(), node.predecessors.end());
+    for (const Slot before : node.predecessors) list_.add_predecessor(before);
     if (of.is_first) {
         const BlockEnds::Number previous = blocks_.previous(block_of(of));
         if (previous != BlockEnds::kNone) {
-            const auto lasts = blocks_.lasts(previous);
-            predecessors_.insert(predecessors_.end(), lasts.begin(), lasts.end());
-            std::sort(predecessors_.begin() + begin, predecessors_.end());
-            predecessors_.erase(std::unique(predecessors_.begin() + begin, predecessors_.end()),
-                                predecessors_.end());
+            for (const Slot last : blocks_.lasts(previous)) list_.add_predecessor(last);
         }
     }
-    predecessor_ends_.push_back(predecessors_.size());
-    tasks_.push_back({.slot = slot,
-                      .present = present,
-                      .resource_set = present ? node.resource_set : 0,
-                      .duration = node.duration,
-                      .key = keys_.with_schedule_key(node.key, of.schedule_key),
-                      .predecessors = {}});
+    list_.add({.slot = slot,
+               .present = present,
+               .resource_set = present ? node.resource_set : 0,
+               .duration = node.duration,
+               .key = keys_.with_schedule_key(node.key, of.schedule_key),
+               .predecessors = {}});
 }
 
 void IncrementalBlockOrder::accept() {

@@ -25,6 +25,7 @@
 #include "plan/incremental/block_ends.h"
 #include "plan/incremental/slot_graph.h"
 #include "plan/incremental/slot_keys.h"
+#include "plan/incremental/slot_list.h"
 
 namespace partita::plan {
 
@@ -118,9 +119,7 @@ private:
     Slots queue_;
     Slots schedule_key_queue_;
     Slots given_back_;  ///< that may be others than before
-    std::vector<SlotTask> tasks_;
-    std::vector<std::size_t> predecessor_ends_;
-    std::vector<Slot> predecessors_;
+    SlotList list_;     ///< what change() gives
 };
 
 }  // namespace partita::plan

@@ -187,6 +187,7 @@ void IncrementalLowering::change_op(OpId op) {
 
 std::span<const SlotTask> IncrementalLowering::slots() {
     list_.clear();
+    schedule_keys_.clear();
     for (std::size_t i = 0; i < pending_.rows_near.list.size(); ++i) {
         const TensorTasks* tasks = pending_.looked_up[i];
         const std::size_t row = pending_.rows_near.list[i];
@@ -207,7 +208,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     find_moved_blocks();
     for (const std::size_t block : pending_.blocks.list) emit_block(block);
     const std::span<const SlotTask> tasks = list_.tasks();
-    return is_scheduled() ? slot_order_.change(tasks, list_.schedule_keys()) : tasks;
+    return is_scheduled() ? slot_order_.change(tasks, schedule_keys_) : tasks;
 }
 
 /// Gives the tensor other tasks.

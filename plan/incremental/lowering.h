@@ -202,7 +202,13 @@ private:
     void emit_tensor(std::size_t row);
     void emit_task(std::size_t row, std::size_t task, std::uint64_t key);
     void emit_block(std::size_t block);
-    void emit_empty(Slot slot);
+    void emit(const SlotTask& task, std::int32_t schedule_key) {
+        list_.add(task);
+        schedule_keys_.push_back(schedule_key);
+    }
+    void emit_empty(Slot slot) {
+        emit({.slot = slot, .present = false, .predecessors = {}}, IncrementalBlockOrder::kNone);
+    }
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
@@ -243,7 +249,9 @@ private:
     IncrementalBlockOrder slot_order_;  ///< of nothing without a schedule
 
     PendingChange pending_;
-    SlotList list_;  ///< what slots() gives
+    SlotList list_;  ///< what slots() gives, but for control edges
+    std::vector<std::int32_t>
+        schedule_keys_;  ///< of its tasks, as IncrementalBlockOrder takes them
 };
 
 }  // namespace partita::plan

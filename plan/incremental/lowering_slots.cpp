@@ -8,10 +8,6 @@
 
 namespace partita::plan {
 
-void IncrementalLowering::emit_empty(Slot slot) {
-    list_.add({.slot = slot, .present = false, .predecessors = {}}, IncrementalBlockOrder::kNone);
-}
-
 void IncrementalLowering::emit_tensor(std::size_t row) {
     const TensorTasks& tasks = *tensors_[row].tasks;
     std::size_t begin = 0;
@@ -40,12 +36,12 @@ void IncrementalLowering::emit_task(std::size_t row, std::size_t task, std::uint
         for (const Member& member : fused->members) add_predecessors(member.row, member.task);
     }
     const bool in_block = tensor.tasks->in_block[task] != 0;
-    list_.add({.slot = slot,
-               .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
-               .duration = fused != nullptr ? fused->duration : of.duration.raw(),
-               .key = key,
-               .predecessors = {}},
-              in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
+    emit({.slot = slot,
+          .resource_set = fused != nullptr ? fused->resource_set : of.resource_set,
+          .duration = fused != nullptr ? fused->duration : of.duration.raw(),
+          .key = key,
+          .predecessors = {}},
+         in_block ? IncrementalBlockOrder::kOfPredecessors : IncrementalBlockOrder::kNone);
 }
 
 void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
@@ -82,12 +78,12 @@ void IncrementalLowering::emit_block(std::size_t block) {
             list_.add_predecessor(first_slot(block_row({of.op, of.micro_batch, Pass::forward})) +
                                   part);
         }
-        list_.add({.slot = first + part,
-                   .resource_set = device,
-                   .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
-                   .key = key_of_part(of, part),
-                   .predecessors = {}},
-                  schedule_key);
+        emit({.slot = first + part,
+              .resource_set = device,
+              .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
+              .key = key_of_part(of, part),
+              .predecessors = {}},
+             schedule_key);
     }
     for (int part = parts; part < parts_[block]; ++part) emit_empty(first + part);
 }

@@ -12,8 +12,7 @@ SlotGraph::SlotGraph(int resource_count, Csr<std::int32_t> resource_sets)
       loads_(static_cast<std::size_t>(resource_count), 0) {}
 
 std::int32_t SlotGraph::add_resource_set(std::span<const std::int32_t> resources) {
-    resource_sets_.items.insert(resource_sets_.items.end(), resources.begin(), resources.end());
-    resource_sets_.offsets.push_back(static_cast<std::uint32_t>(resource_sets_.items.size()));
+    resource_sets_.add_row(resources);
     return static_cast<std::int32_t>(resource_sets_.rows()) - 1;
 }
 

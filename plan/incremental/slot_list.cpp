@@ -7,20 +7,18 @@ namespace partita::plan {
 
 void SlotList::clear() {
     tasks_.clear();
-    schedule_keys_.clear();
     predecessor_ends_.clear();
     predecessors_.clear();
     of_next_.clear();
 }
 
-void SlotList::add(const SlotTask& task, std::int32_t schedule_key) {
+void SlotList::add(const SlotTask& task) {
     std::sort(of_next_.begin(), of_next_.end());
     const auto end = std::unique(of_next_.begin(), of_next_.end());
     predecessors_.insert(predecessors_.end(), of_next_.begin(), end);
     of_next_.clear();
     predecessor_ends_.push_back(predecessors_.size());
     tasks_.push_back(task);
-    schedule_keys_.push_back(schedule_key);
 }
 
 std::span<const SlotTask> SlotList::tasks() {

@@ -19,16 +19,13 @@ public:
 
     /// Of the task that is added next; may be said more than once.
     void add_predecessor(Slot slot) { of_next_.push_back(slot); }
-    /// `schedule_key`: as IncrementalBlockOrder takes it.
-    void add(const SlotTask& task, std::int32_t schedule_key);
+    void add(const SlotTask& task);
 
     /// All that were added, predecessors rising. Valid until the next addition.
     std::span<const SlotTask> tasks();
-    [[nodiscard]] std::span<const std::int32_t> schedule_keys() const { return schedule_keys_; }
 
 private:
     std::vector<SlotTask> tasks_;
-    std::vector<std::int32_t> schedule_keys_;    ///< per task
     std::vector<std::size_t> predecessor_ends_;  ///< per task, in predecessors_
     std::vector<Slot> predecessors_;
     std::vector<Slot> of_next_;  ///< predecessors

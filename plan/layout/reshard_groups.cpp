@@ -22,14 +22,14 @@ void ReshardGroups::find(const LayoutPair& pair, const ReshardNeeds& needs) {
     }
     group_of_.assign(pair.from.pieces.size(), -1);
     members_.clear();
-    count_ = 0;
+    std::int32_t count = 0;
     for (const std::int32_t t : remote_) {
         const auto source = static_cast<std::size_t>(needs[t][0].source);
         std::int32_t& group = group_of_[needed_together_.root(source)];
-        if (group < 0) group = static_cast<std::int32_t>(count_++);
+        if (group < 0) group = count++;
         members_.emplace_back(group, t);
     }
-    sort_by_row(members_, count_, grouped_);
+    to_csr(members_, static_cast<std::size_t>(count), scratch_, groups_);
 }
 
 }  // namespace partita::plan

@@ -25,23 +25,22 @@ public:
     /// New pieces that need one old piece alone, on their own device; rising. They are in no group.
     [[nodiscard]] std::span<const std::int32_t> local() const { return local_; }
     /// Groups in the order of their first new pieces.
-    [[nodiscard]] std::size_t size() const { return count_; }
+    [[nodiscard]] std::size_t size() const { return groups_.rows(); }
     /// New pieces, rising.
     [[nodiscard]] std::span<const std::int32_t> operator[](std::size_t group) const {
-        const std::size_t begin = group == 0 ? 0 : grouped_.ends[group - 1];
-        return {grouped_.items.data() + begin, grouped_.items.data() + grouped_.ends[group]};
+        return groups_[group];
     }
 
 private:
     using Member = std::pair<std::int32_t, std::int32_t>;  ///< group, new piece
 
-    std::size_t count_ = 0;
-    CsrScratch<std::int32_t> grouped_;  ///< remote_, group by group
+    Csr<std::int32_t> groups_;
     std::vector<std::int32_t> local_;
     std::vector<std::int32_t> remote_;    ///< new pieces that are not local
     UnionFind needed_together_;           ///< old pieces
     std::vector<std::int32_t> group_of_;  ///< per old piece that is a root; -1: none yet
     std::vector<Member> members_;
+    CsrScratch<std::int32_t> scratch_;
 };
 
 }  // namespace partita::plan

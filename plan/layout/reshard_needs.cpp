@@ -16,8 +16,7 @@ void ReshardNeeds::find_commons(const LayoutPair& pair, const Shards& old, Regio
     list_regions(old, old_regions_);
     list_regions(new_, new_regions_);
     index_.build(old_regions_, new_regions_, regions);
-    commons_.offsets.assign(1, 0);
-    commons_.items.clear();
+    commons_.clear();
     for (std::size_t i = 0; i < new_.size(); ++i) {
         const Shard& needed = new_[i];
         std::int32_t region = -1;  // of the old shard before, which often is an addend beside this
@@ -31,7 +30,7 @@ void ReshardNeeds::find_commons(const LayoutPair& pair, const Shards& old, Regio
             }
             if (common >= 0) commons_.items.push_back({shard, common});
         }
-        commons_.offsets.push_back(static_cast<std::uint32_t>(commons_.items.size()));
+        commons_.end_row();
     }
 }
 
@@ -40,8 +39,7 @@ void ReshardNeeds::find(const LayoutPair& pair, const Shards& old, bool same_ran
     new_.find(pair.to, regions);
     find_commons(pair, old, regions);
     choice_.prepare(pair.from, old, machine);
-    needs_.offsets.assign(1, 0);
-    needs_.items.clear();
+    needs_.clear();
     for (std::size_t t = 0; t < pair.to.pieces.size(); ++t) {
         const std::int32_t needed = new_.shard_of(t);
         if (needed >= 0) {
@@ -53,7 +51,7 @@ void ReshardNeeds::find(const LayoutPair& pair, const Shards& old, bool same_ran
                 needs_.items.push_back({source, common.region});
             }
         }
-        needs_.offsets.push_back(static_cast<std::uint32_t>(needs_.items.size()));
+        needs_.end_row();
     }
 }
 

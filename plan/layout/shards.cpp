@@ -25,8 +25,7 @@ void Shards::find(const Layout& layout, const RegionTable& regions) {
     std::ranges::sort(runs_, {}, &Run::first_piece);
 
     shards_.clear();
-    replicas_.offsets.assign(1, 0);
-    replicas_.items.clear();
+    replicas_.clear();
     shard_of_.assign(layout.pieces.size(), -1);
     rank_of_.assign(layout.pieces.size(), 0);
     for (const Run& run : runs_) {
@@ -41,7 +40,7 @@ void Shards::find(const Layout& layout, const RegionTable& regions) {
         }
         if (!is_shard) continue;
         shards_.push_back({first.region, first.summand});
-        replicas_.offsets.push_back(static_cast<std::uint32_t>(replicas_.items.size()));
+        replicas_.end_row();
     }
 }
 

@@ -12,6 +12,7 @@
 #include "cost/profile/profile.h"
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
+#include "plan/problem/shortest_task.h"
 
 namespace partita::plan {
 
@@ -45,7 +46,7 @@ void Prices::classify_devices() {
 }
 
 void Prices::price_op(OpId op, int device) {
-    const std::size_t at = cost_index(op, device);
+    const std::size_t at = index(op, device);
     const PartSize size = whole_size(op);
     if (facts_.has_forward(op)) forward_[at] = forward_price(op, size, device);
     if (facts_.has_backward(op)) backward_[at] = backward_price(op, size, device);

@@ -20,10 +20,6 @@
 
 namespace partita::plan {
 
-/// Aliases and given costs may take no time. A task does, so that no two things happen in sequence
-/// at one moment: what is ready then is known before anything starts (simulate.h).
-inline constexpr Time kShortestTask{1};
-
 class Prices {
 public:
     /// Facts and machine must outlive it. Throws InputError when the cost model knows no price of
@@ -41,37 +37,41 @@ public:
         return device_class_[static_cast<std::size_t>(device)];
     }
     [[nodiscard]] int device_class_count() const { return static_cast<int>(class_device_.size()); }
+    /// The place of an op on a device in a list by ops and classes of devices.
+    [[nodiscard]] std::size_t index(graph::OpId op, int device) const {
+        return op.index() * class_device_.size() + static_cast<std::size_t>(device_class(device));
+    }
     /// The first device of each class.
     [[nodiscard]] const std::vector<int>& class_devices() const { return class_device_; }
 
     /// Time of one phase of an op on a device; Time{0} when the op has no such phase.
     [[nodiscard]] Time forward_time(graph::OpId op, int device) const {
-        return forward_[cost_index(op, device)].time;
+        return forward_[index(op, device)].time;
     }
     [[nodiscard]] Time backward_time(graph::OpId op, int device) const {
-        return backward_[cost_index(op, device)].time;
+        return backward_[index(op, device)].time;
     }
     /// Of the parameter that a Parameter op holds; Time{0} for other ops.
     [[nodiscard]] Time update_time(graph::OpId op, int device) const {
-        return update_[cost_index(op, device)].time;
+        return update_[index(op, device)].time;
     }
     /// Everything an op makes a device compute in one iteration.
     [[nodiscard]] Time total_time(graph::OpId op, int device) const {
         return forward_time(op, device) + backward_time(op, device) + update_time(op, device);
     }
     [[nodiscard]] cost::CostSource cost_source(graph::OpId op, int device) const {
-        return forward_[cost_index(op, device)].source;
+        return forward_[index(op, device)].source;
     }
 
     /// Of one phase of a whole op.
     [[nodiscard]] cost::Price forward_price(graph::OpId op, int device) const {
-        return forward_[cost_index(op, device)];
+        return forward_[index(op, device)];
     }
     [[nodiscard]] cost::Price backward_price(graph::OpId op, int device) const {
-        return backward_[cost_index(op, device)];
+        return backward_[index(op, device)];
     }
     [[nodiscard]] cost::Price update_price(graph::OpId op, int device) const {
-        return update_[cost_index(op, device)];
+        return update_[index(op, device)];
     }
     /// Of one phase of a part of that size.
     [[nodiscard]] cost::Price forward_price(graph::OpId op, const PartSize& size, int device) const;
@@ -91,9 +91,6 @@ public:
     [[nodiscard]] std::string digest(const cost::CollectiveModel& collectives) const;
 
 private:
-    [[nodiscard]] std::size_t cost_index(graph::OpId op, int device) const {
-        return op.index() * class_device_.size() + static_cast<std::size_t>(device_class(device));
-    }
     void classify_devices();
     void price_op(graph::OpId op, int device);
     [[nodiscard]] cost::Price price(const cost::Work& work, int device) const;
@@ -105,7 +102,7 @@ private:
     bool uses_signatures_;
     std::vector<int> device_class_;
     std::vector<int> class_device_;
-    std::vector<cost::Price> forward_;  ///< by cost_index()
+    std::vector<cost::Price> forward_;  ///< by index()
     std::vector<cost::Price> backward_;
     std::vector<cost::Price> update_;
 };

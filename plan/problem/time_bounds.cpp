@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/problem/op_costs.h"
+#include "plan/problem/shortest_task.h"
 
 namespace partita::plan {
 

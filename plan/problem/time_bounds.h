@@ -50,18 +50,14 @@ private:
         Time update;
         Time task;
     };
-    [[nodiscard]] std::size_t index_of(graph::OpId op, int device) const {
-        return op.index() * prices_.class_devices().size() +
-               static_cast<std::size_t>(prices_.device_class(device));
-    }
     [[nodiscard]] const Least& least(graph::OpId op, int device) const {
-        return least_[index_of(op, device)];
+        return least_[prices_.index(op, device)];
     }
     [[nodiscard]] Least least_of_parts(graph::OpId op, int device) const;
 
     const GraphFacts& facts_;
     const Prices& prices_;
-    std::vector<Least> least_;     ///< by index_of(); empty: prices of whole ops are the least
+    std::vector<Least> least_;     ///< by Prices::index(); empty: prices of whole ops are the least
     std::vector<Time> best_time_;  ///< per op
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/problem/prices.h"
+#include "plan/problem/shortest_task.h"
 
 namespace partita::plan {
 

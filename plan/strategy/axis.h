@@ -47,10 +47,9 @@ struct Axis {
     [[nodiscard]] constexpr bool is_factor() const { return kind == Kind::factor; }
     [[nodiscard]] constexpr bool is_replica() const { return kind == Kind::replica; }
     [[nodiscard]] constexpr bool is_summand() const { return kind == Kind::summand; }
-    /// The axis with another number of parts.
-    [[nodiscard]] constexpr Axis in(std::int32_t parts) const {
+    [[nodiscard]] constexpr Axis with_degree(std::int32_t other) const {
         Axis axis = *this;
-        axis.degree = parts;
+        axis.degree = other;
         return axis;
     }
 };

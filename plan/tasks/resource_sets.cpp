@@ -26,8 +26,7 @@ ResourceSets::ResourceSets(const Problem& problem) : problem_(problem) {
 std::int32_t ResourceSets::add(std::vector<std::int32_t> resources) {
     std::sort(resources.begin(), resources.end());
     resources.erase(std::unique(resources.begin(), resources.end()), resources.end());
-    resource_sets_.items.insert(resource_sets_.items.end(), resources.begin(), resources.end());
-    resource_sets_.offsets.push_back(static_cast<std::uint32_t>(resource_sets_.items.size()));
+    resource_sets_.add_row(resources);
     return static_cast<std::int32_t>(resource_sets_.rows()) - 1;
 }
 
@@ -78,8 +77,7 @@ ResourceSets::Group ResourceSets::of_ranks(std::span<const int> devices) {
     }
     const auto row = static_cast<std::int32_t>(ranks_.rows());
     groups_.add(hash.value(), row);
-    ranks_.items.insert(ranks_.items.end(), devices.begin(), devices.end());
-    ranks_.offsets.push_back(static_cast<std::uint32_t>(ranks_.items.size()));
+    ranks_.add_row(devices);
     group_sets_.push_back(add(std::move(resources)));
     return {row, group_sets_.back()};
 }

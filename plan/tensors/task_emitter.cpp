@@ -11,8 +11,7 @@ void TaskEmitter::clear() {
     tasks_.groups.clear();
     tasks_.buffers.clear();
     tasks_.steps.clear();
-    tasks_.sources.offsets.assign(1, 0);
-    tasks_.sources.items.clear();
+    tasks_.sources.clear();
     tasks_.persistent.clear();
     ordinals_.clear();
     readers_.clear();
@@ -36,7 +35,7 @@ void TaskEmitter::add_sources(std::span<const Location> locations) {
     for (const Location& location : locations) {
         sources.items.push_back({location.task, location.buffer});
     }
-    sources.offsets.push_back(static_cast<std::uint32_t>(sources.items.size()));
+    sources.end_row();
 }
 
 TaskRef TaskEmitter::add_task(const Task& task) {

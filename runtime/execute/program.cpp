@@ -120,9 +120,7 @@ private:
             }
         }
         for (const auto& list : before) {
-            auto& csr = program_.predecessors;
-            csr.items.insert(csr.items.end(), list.begin(), list.end());
-            csr.offsets.push_back(static_cast<std::uint32_t>(csr.items.size()));
+            program_.predecessors.add_row(list);
         }
     }
 

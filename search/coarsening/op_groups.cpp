@@ -221,14 +221,10 @@ Csr<std::int32_t> Grouper::successors(const std::vector<std::int32_t>& of,
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     Csr<std::int32_t> lists;
     for (const auto& [from, to] : edges) {
-        while (lists.rows() < static_cast<std::size_t>(from)) {
-            lists.offsets.push_back(static_cast<std::uint32_t>(lists.items.size()));
-        }
+        while (lists.rows() < static_cast<std::size_t>(from)) lists.end_row();
         lists.items.push_back(to);
     }
-    while (lists.rows() < count) {
-        lists.offsets.push_back(static_cast<std::uint32_t>(lists.items.size()));
-    }
+    while (lists.rows() < count) lists.end_row();
     return lists;
 }
 

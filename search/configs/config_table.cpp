@@ -253,15 +253,15 @@ std::vector<ConfigTable::Degrees> ConfigTable::find_degrees(OpId op, int size) c
     const auto add = [&](Degrees degrees) {
         if (find_legal(op, degrees, size, micro_batches)) legal.push_back(std::move(degrees));
     };
-    for (const Axis& axis : axes) add({axis.in(size)});
+    for (const Axis& axis : axes) add({axis.with_degree(size)});
     if (options_.most_axes < 2) return legal;
     for (int major = 2; major <= size / 2; ++major) {
         if (size % major != 0) continue;
         for (const Axis& a : axes) {
             // What is illegal alone is illegal beside another.
-            if (!find_legal(op, {a.in(major)}, major, micro_batches)) continue;
+            if (!find_legal(op, {a.with_degree(major)}, major, micro_batches)) continue;
             for (const Axis& b : axes) {
-                if (a != b) add({a.in(major), b.in(size / major)});
+                if (a != b) add({a.with_degree(major), b.with_degree(size / major)});
             }
         }
     }

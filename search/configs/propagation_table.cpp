@@ -17,11 +17,6 @@ bool is_source(const graph::Op& op) {
     return op.kind != OpKind::compute && op.kind != OpKind::output;
 }
 
-template <class T>
-void end_row(Csr<T>& rows) {
-    rows.offsets.push_back(static_cast<std::uint32_t>(rows.items.size()));
-}
-
 }  // namespace
 
 PropagationTable::PropagationTable(const plan::Problem& problem, const OpGroups& groups,
@@ -46,7 +41,7 @@ void PropagationTable::find_ends() {
             ends_.push_back({op, to, forward, problem_.facts().has_forward(to)});
             links_.push_back(link);
         }
-        end_row(outputs_);
+        outputs_.end_row();
     }
     first_.push_back(static_cast<std::uint32_t>(ends_.size()));
 }
@@ -68,7 +63,7 @@ void PropagationTable::find_sources() {
             leading_ends_[source.index()] = end;
             if (problem_.facts().has_forward(reader)) sources_.items.push_back(end);
         }
-        end_row(sources_);
+        sources_.end_row();
     }
 }
 
@@ -77,7 +72,7 @@ void PropagationTable::find_predecessors() {
         for (const OpId op : problem_.graph().predecessors(OpId(i))) {
             if (problem_.facts().has_forward(op)) predecessors_.items.push_back(op);
         }
-        end_row(predecessors_);
+        predecessors_.end_row();
     }
 }
 

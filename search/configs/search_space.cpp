@@ -51,8 +51,7 @@ void SearchSpace::find_partners() {
         for (const OpId op : together[g]) of[op.index()].push_back(static_cast<std::uint32_t>(g));
     }
     for (const auto& groups : of) {
-        partners_.items.insert(partners_.items.end(), groups.begin(), groups.end());
-        partners_.offsets.push_back(static_cast<std::uint32_t>(partners_.items.size()));
+        partners_.add_row(groups);
     }
 }
 

@@ -17,8 +17,8 @@ using plan::Problem;
 namespace {
 
 std::vector<Axis> joined(const Axis& group, const Axis& inside) {
-    if (group.in(inside.degree) == inside && group.degree > 1 && inside.degree > 1) {
-        return {group.in(group.degree * inside.degree)};
+    if (group.with_degree(inside.degree) == inside && group.degree > 1 && inside.degree > 1) {
+        return {group.with_degree(group.degree * inside.degree)};
     }
     std::vector<Axis> axes;
     if (group.degree > 1) axes.push_back(group);

@@ -182,7 +182,7 @@ OpConfig random_config(Random& random, const Problem& problem, OpId op, int micr
         // In blocks, where they divide the factor.
         if (!replica && draw(random, 4) == 0) axis.blocks = 2 + draw(random, 2);
         OpConfig longer = config;
-        longer.axes.push_back(axis.in(2 + draw(random, 3)));
+        longer.axes.push_back(axis.with_degree(2 + draw(random, 3)));
         const int more = parts * longer.axes.back().degree;
         if (more > problem.device_count()) continue;
         longer.devices = DeviceSet::progression(0, more, 1);

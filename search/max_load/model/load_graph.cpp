@@ -48,8 +48,7 @@ void set_nets(LoadGraph& graph, std::vector<LoadNet> nets) {
             graph.costs.back() += cost;
             continue;
         }
-        graph.pins.items.insert(graph.pins.items.end(), pins.begin(), pins.end());
-        graph.pins.offsets.push_back(static_cast<std::uint32_t>(graph.pins.items.size()));
+        graph.pins.add_row(pins);
         graph.costs.push_back(cost);
     }
     set_incidence(graph);

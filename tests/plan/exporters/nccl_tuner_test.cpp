@@ -66,8 +66,7 @@ protected:
     void add(Collective kind, const std::vector<std::int32_t>& devices, std::int64_t bytes,
              Algorithm algorithm, Protocol protocol, Time duration = microseconds(1)) {
         const auto row = static_cast<std::int32_t>(tasks_.ranks.rows());
-        tasks_.ranks.items.insert(tasks_.ranks.items.end(), devices.begin(), devices.end());
-        tasks_.ranks.offsets.push_back(static_cast<std::uint32_t>(tasks_.ranks.items.size()));
+        tasks_.ranks.add_row(devices);
         tasks_.tasks.push_back({.kind = TaskKind::collective,
                                 .device = devices[0],
                                 .duration = duration,

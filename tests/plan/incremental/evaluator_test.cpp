@@ -120,6 +120,28 @@ private:
     Strategy strategy_;
 };
 
+/// A network on a machine, and a strategy that fetches no parameter again.
+struct RandomTraining {
+    explicit RandomTraining(Random& random)
+        : graph(random_network(random, 2 + draw(random, 5), Layers::any)),
+          machine(switched_machine(2 + draw(random, 4))),
+          problem(make_problem(graph, machine,
+                               {.mode = Mode::training, .objective = Objective::step_time})),
+          start(without_refetch(random_strategy(random, problem, 1))) {}
+
+    graph::OpGraph graph;
+    cost::Machine machine;
+    Problem problem;
+    Strategy start;
+};
+
+std::vector<OpChange> change_without_refetch(Random& random, const Problem& problem,
+                                             const Strategy& strategy) {
+    std::vector<OpChange> change = random_change(random, problem, strategy);
+    for (OpChange& of : change) of.decision.update.refetch = false;
+    return change;
+}
+
 // A change beyond what the increments can number, in messages or in time, is no fault of the
 // user's.
 TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
@@ -127,23 +149,19 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
-        const graph::OpGraph graph = random_network(random, 2 + draw(random, 5), Layers::any);
-        const cost::Machine machine = switched_machine(2 + draw(random, 4));
-        const Problem problem = make_problem(
-            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
-        const Strategy start = without_refetch(random_strategy(random, problem, 1));
-        const Evaluation first = make_evaluator(problem, Scheduler::rank)->evaluate(start);
+        const RandomTraining training(random);
+        const Evaluation first =
+            make_evaluator(training.problem, Scheduler::rank)->evaluate(training.start);
         IncrementalLimits limits;
         if (seed % 2 == 0) {
             limits.messages = 3;
         } else {
             limits.work = 4 * first.value.raw();
         }
-        Comparison comparison(random, problem, start, limits);
+        Comparison comparison(random, training.problem, training.start, limits);
         for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
-            std::vector<OpChange> drawn = random_change(random, problem, comparison.strategy());
-            for (OpChange& of : drawn) of.decision.update.refetch = false;
-            comparison.step(drawn, counts);
+            comparison.step(change_without_refetch(random, training.problem, comparison.strategy()),
+                            counts);
         }
         comparison.count(counts);
     }
@@ -158,13 +176,9 @@ TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimit
     for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
-        const graph::OpGraph graph = random_network(random, 2 + draw(random, 5), Layers::any);
-        const cost::Machine machine = switched_machine(2 + draw(random, 4));
-        const Problem problem = make_problem(
-            graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
-        const Strategy start = without_refetch(random_strategy(random, problem, 1));
-        IncrementalEvaluator evaluator(problem, {.messages = 3});
-        const Score limit = evaluator.start(start);
+        const RandomTraining training(random);
+        IncrementalEvaluator evaluator(training.problem, {.messages = 3});
+        const Score limit = evaluator.start(training.start);
         const auto is_whole = [&](const StrategyChange& change) {
             const std::int64_t before = evaluator.effort().whole;
             if (evaluator.evaluate(change, limit)) evaluator.reject();
@@ -172,11 +186,11 @@ TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimit
         };
         if (is_whole({})) continue;  // the start is beyond them, too
         for (int i = 0; i < 10; ++i) {
-            std::vector<OpChange> drawn = random_change(random, problem, start);
-            for (OpChange& of : drawn) of.decision.update.refetch = false;
-            Strategy next = start;
+            const std::vector<OpChange> drawn =
+                change_without_refetch(random, training.problem, training.start);
+            Strategy next = training.start;
             apply(next, {.ops = drawn});
-            if (find_fault(problem, next) || !is_whole({.ops = drawn})) continue;
+            if (find_fault(training.problem, next) || !is_whole({.ops = drawn})) continue;
             ++beyond;
             EXPECT_FALSE(is_whole({}));
         }

@@ -38,8 +38,7 @@ using PlainGraph = std::map<Slot, PlainTask>;
 Csr<std::int32_t> random_resource_sets(Random& random, int devices) {
     Csr<std::int32_t> resource_sets;
     const auto add = [&](const std::set<std::int32_t>& resources) {
-        resource_sets.items.insert(resource_sets.items.end(), resources.begin(), resources.end());
-        resource_sets.offsets.push_back(static_cast<std::uint32_t>(resource_sets.items.size()));
+        resource_sets.add_row(resources);
     };
     for (int d = 0; d < devices; ++d) add({compute_row(d)});
     for (int i = 0; i < 3 * devices; ++i) {

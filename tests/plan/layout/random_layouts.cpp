@@ -106,7 +106,7 @@ OpConfig draw_config(Random& random, const OpRule& rule, const std::vector<Axis>
         OpConfig longer = config;
         const auto at =
             longer.axes.begin() + draw(random, static_cast<int>(longer.axes.size()) + 1);
-        longer.axes.insert(at, all[pick].in(degree));
+        longer.axes.insert(at, all[pick].with_degree(degree));
         if (leaves_part_empty(rule, longer)) continue;
         config = std::move(longer);
         parts *= degree;

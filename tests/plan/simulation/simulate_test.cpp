@@ -23,8 +23,7 @@ TaskGraph random_task_graph() {
     graph.resource_count = 3 * devices + 2;
     for (int d = 0; d < devices; ++d) {
         graph.resource_sets.items.push_back(compute_row(d));
-        graph.resource_sets.offsets.push_back(
-            static_cast<std::uint32_t>(graph.resource_sets.items.size()));
+        graph.resource_sets.end_row();
     }
     for (int a = 0; a < devices; ++a) {
         for (int b = 0; b < devices; ++b) {
@@ -32,10 +31,7 @@ TaskGraph random_task_graph() {
             std::vector<std::int32_t> resources{send_row(a), receive_row(b)};
             resources.push_back(3 * devices + (a + b) % 2);
             std::sort(resources.begin(), resources.end());
-            graph.resource_sets.items.insert(graph.resource_sets.items.end(), resources.begin(),
-                                             resources.end());
-            graph.resource_sets.offsets.push_back(
-                static_cast<std::uint32_t>(graph.resource_sets.items.size()));
+            graph.resource_sets.add_row(resources);
         }
     }
     const int resource_sets = static_cast<int>(graph.resource_sets.rows());
@@ -53,8 +49,7 @@ TaskGraph random_task_graph() {
             graph.successors.items.push_back(next);
             ++graph.predecessor_counts[static_cast<std::size_t>(next)];
         }
-        graph.successors.offsets.push_back(
-            static_cast<std::uint32_t>(graph.successors.items.size()));
+        graph.successors.end_row();
     }
     return graph;
 }

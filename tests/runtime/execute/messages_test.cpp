@@ -84,12 +84,12 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
             for (const TaskId after : tasks.successors[t]) successors.items.push_back(after);
         }
         if (t == 0) successors.items.push_back(last);
-        successors.offsets.push_back(static_cast<std::uint32_t>(successors.items.size()));
+        successors.end_row();
         if (t + 1 == tasks.size()) break;
     }
     tasks.successors = successors;
-    tasks.reads.offsets.push_back(tasks.reads.offsets.back());
-    tasks.writes.offsets.push_back(tasks.writes.offsets.back());
+    tasks.reads.end_row();
+    tasks.writes.end_row();
 
     const Messages first = messages(tasks, {0, 0, 1, 1}, 0);
     const Messages second = messages(tasks, {0, 0, 1, 1}, 1);

@@ -241,7 +241,7 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     ASSERT_TRUE(zero3);
     state.ops[weight.index()] = *zero3;
     const Axis batch = of.data_parallel().config(product).axes[0];
-    give({.axes = {batch.in(2)}, .devices = DeviceSet::progression(2, 2, 1)});
+    give({.axes = {batch.with_degree(2)}, .devices = DeviceSet::progression(2, 2, 1)});
     EXPECT_EQ(sharding_of(of.problem, weight, state), ParameterSharding::in_shards);
     EXPECT_EQ(state.config(weight).devices, DeviceSet::progression(2, 2, 1));
     EXPECT_EQ(find_fault(of.problem, state), std::nullopt);

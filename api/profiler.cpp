@@ -80,7 +80,6 @@ bool Profiler::is_wanted(const plan::Problem& problem, const plan::Strategy& str
 
 void Profiler::run(std::size_t number, const plan::Problem& problem, const plan::Strategy& strategy,
                    const Priced& priced) {
-    if (options_.pace != nullptr) options_.pace->wait();
     const runtime::ExecuteResult result = runtime_.execute({.problem = &problem,
                                                             .strategy = &strategy,
                                                             .tasks = &priced.tasks,

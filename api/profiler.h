@@ -12,7 +12,7 @@
 //
 // Other programs, and other guests of a host, slow runs down for seconds at a time. So all runs can
 // be repeated in rounds: of the same run the quickest round counts, of a part that several runs
-// have the median of these. Before each run it waits for such a spell to end (pace.h).
+// have the median of these.
 //
 // Threads: one. Errors: what Runtime::execute() and ProfileDatabase throw.
 #pragma once
@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "api/measured_rows.h"
-#include "api/pace.h"
 #include "api/pricing.h"
 #include "cost/profile/profile_database.h"
 #include "plan/problem/problem.h"
@@ -41,9 +40,8 @@ struct ProfilerOptions {
     runtime::SourceOptions sources;
     bool repeat = false;  ///< what is known too
     int warmup = 2;
-    int iterations = 20;   ///< of a run, at most
-    int rounds = 1;        ///< in which all runs are repeated
-    Pace* pace = nullptr;  ///< null: nothing is waited for; must outlive the profiler
+    int iterations = 20;  ///< of a run, at most
+    int rounds = 1;       ///< in which all runs are repeated
     const std::atomic<bool>* cancelled = nullptr;
     /// How much is done, 0 to 1, and what is known by now.
     std::function<void(double, const std::string&)> progress;

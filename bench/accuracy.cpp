@@ -12,8 +12,7 @@
 // training, optimizers too.
 //
 // Profile and strategies are measured in rounds, all of them in turn, and the quickest round
-// counts: other guests of the host slow a machine down for seconds at a time. Runs wait while that
-// is so (api/pace.h).
+// counts: other guests of the host slow a machine down for seconds at a time.
 //
 // Per model it prints the median and the 90th percentile of |predicted / measured - 1|, Spearman's
 // rank correlation, and the noise: the median over the strategies of half of what their rounds
@@ -36,7 +35,6 @@
 #include <vector>
 
 #include "api/loaded_model.h"
-#include "api/pace.h"
 #include "api/pricing.h"
 #include "api/profiler.h"
 #include "api/request.h"
@@ -145,10 +143,9 @@ double spearman(const std::vector<Row>& rows) {
 /// All for one model, mode and number of cores.
 class Trial {
 public:
-    Trial(const Case& which, int cores, api::Pace& pace, const Options& options)
+    Trial(const Case& which, int cores, const Options& options)
         : case_(which),
           options_(options),
-          pace_(pace),
           cores_(cores),
           model_(api::load_model(repository() / "examples" / which.file, which.import)),
           machine_(cost::load_machine(fmt::format("cpu:{}", cores))) {}
@@ -207,7 +204,6 @@ private:
         options.sources = sources();
         options.iterations = options_.iterations;
         options.rounds = options_.rounds;
-        options.pace = &pace_;
         api::Profiler profiler(api::load_runtime(), database, options);
         if (cores_ > 1) api::measure_transfers(profiler, machine_);
         for_each_policy([&](const plan::Problem& problem) {
@@ -238,7 +234,6 @@ private:
     }
 
     void measure(Candidate& which) {
-        pace_.wait();
         runtime::ExecuteResult result =
             api::load_runtime().execute({.problem = which.problem,
                                          .strategy = &which.strategy,
@@ -345,7 +340,6 @@ private:
 
     const Case& case_;
     const Options& options_;
-    api::Pace& pace_;
     int cores_;
     api::LoadedModel model_;
     cost::Machine machine_;
@@ -398,13 +392,12 @@ int run(int argc, char** argv) {
     fmt::print("{:14} {:9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>7} {:>8} {:>9}\n", "model", "mode",
                "cores", "strategies", "fastest", "slowest", "median err", "p90", "Spearman",
                "noise");
-    api::Pace pace(2);
     for (const Case& each : cases()) {
         if (each.name.find(options.only) == std::string::npos) continue;
         if (!options.mode.empty() && options.mode != name_of(each.mode)) continue;
         for (const int cores : {1, 2}) {
             if (options.cores != 0 && options.cores != cores) continue;
-            const std::vector<Row> rows = Trial(each, cores, pace, options).run();
+            const std::vector<Row> rows = Trial(each, cores, options).run();
             print_row(each, cores, rows);
             if (!options.csv.empty()) write_rows(options.csv, each, cores, rows);
         }

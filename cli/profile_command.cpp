@@ -73,7 +73,6 @@ public:
 
         const Interrupt interrupt;
         ProgressLine line(console);
-        api::Pace pace(hardware.threads * problem.device_count());
         api::ProfilerOptions options{.devices = device_,
                                      .sources = {.model = subject.loaded->model.source.get(),
                                                  .random_weights = 1,
@@ -81,7 +80,6 @@ public:
                                      .repeat = repeat_,
                                      .iterations = iterations_,
                                      .rounds = rounds_,
-                                     .pace = rounds_ > 1 ? &pace : nullptr,
                                      .cancelled = &interrupt.flag()};
         std::string what;
         options.progress = [&](double share, const std::string& text) {

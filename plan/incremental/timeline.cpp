@@ -48,7 +48,7 @@ void IncrementalTimeline::reject() {
 }
 
 void IncrementalTimeline::forget_change() {
-    for (const Slot slot : graph_.changed()) marks_[at(slot)].changed = -1;
+    for (const Slot slot : graph_.changed()) marks_[at(slot)].change = -1;
     graph_.reject();
 }
 
@@ -57,7 +57,7 @@ void IncrementalTimeline::accept() {
     pending_ = false;
     makespan_ = new_makespan_;
     for (const Slot slot : graph_.changed()) {
-        marks_[at(slot)].changed = -1;
+        marks_[at(slot)].change = -1;
         marks_[at(slot)].position = -1;
     }
     sort_log();
@@ -111,7 +111,7 @@ void IncrementalTimeline::collect_placed(std::int32_t from) {
             const auto [slot, start] = log_[at(i)];
             const SlotGraph::Node& node = graph_[slot];
             marks_[at(slot)].position = from + static_cast<std::int32_t>(placed_.size());
-            placed_.push_back({start, start + node.duration, slot, node.resource_set, kNotKnown});
+            placed_.push_back({start, start + node.duration, slot, node.resource_set, {}});
         }
     }
 }
@@ -120,8 +120,9 @@ void IncrementalTimeline::collect_placed(std::int32_t from) {
 void IncrementalTimeline::follow(const Segment& segment, std::int32_t from) {
     const std::int32_t further = from + static_cast<std::int32_t>(placed_.size()) - segment.begin;
     // What was ready after a task of this piece, or of the one that stays, still is.
-    const auto ready_at = [&](std::int32_t before) {
-        return before > segment.begin ? before + further : before <= from ? before : kNotKnown;
+    const auto ready_at = [&](std::int32_t before) -> std::optional<std::int32_t> {
+        if (before > segment.begin) return before + further;
+        return before <= from ? std::optional(before) : std::nullopt;
     };
     for (std::int32_t i = segment.begin; i < segment.end; ++i) {
         placed_.push_back({starts_[at(i)] + segment.shift, ends_[at(i)] + segment.shift,
@@ -146,24 +147,25 @@ void IncrementalTimeline::put_placed(std::int32_t from) {
         starts_[at(from) + i] = task.start;
         ends_[at(from) + i] = task.end;
         resource_sets_[at(from) + i] = task.resource_set;
-        ready_at_[at(from) + i] = task.ready_at;
+        ready_at_[at(from) + i] = task.ready_at ? *task.ready_at : find_ready_at(task.slot);
     }
 }
 
-/// From which position on tasks are ready, where that may be another one than before.
-void IncrementalTimeline::keep_ready(std::int32_t from) {
-    const auto find = [&](Slot slot) {
-        std::int32_t ready_at = 0;
-        for (const Slot p : graph_[slot].predecessors) {
-            ready_at = std::max(ready_at, mark(p).position + 1);
-        }
-        ready_at_[at(mark(slot).position)] = ready_at;
-    };
-    for (std::int32_t i = from; i < size(); ++i) {
-        if (ready_at_[at(i)] == kNotKnown) find(order_[at(i)]);
+/// The position from which on an accepted task is ready.
+std::int32_t IncrementalTimeline::find_ready_at(Slot slot) const {
+    std::int32_t ready_at = 0;
+    for (const Slot p : graph_[slot].predecessors) {
+        ready_at = std::max(ready_at, mark(p).position + 1);
     }
+    return ready_at;
+}
+
+/// Where tasks that are where they were may be ready elsewhere than before.
+void IncrementalTimeline::keep_ready(std::int32_t from) {
     for (const Slot slot : graph_.changed()) {
-        for (const Slot next : graph_.successors(slot)) find(next);
+        for (const Slot next : graph_.successors(slot)) {
+            ready_at_[at(mark(next).position)] = find_ready_at(next);
+        }
     }
     least_ready_at_.resize(blocks());
     for (std::int32_t block = from / kStride; at(block) < blocks(); ++block) {

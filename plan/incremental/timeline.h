@@ -86,21 +86,41 @@ private:
     static constexpr std::int32_t kWorthAJump = 64;  ///< positions
     static constexpr std::int32_t kPause = 8;        ///< positions between attempts to splice
 
-    /// One slot.
-    struct alignas(16) Mark {
-        std::int32_t position = -1;  ///< -1: of no accepted task
-        std::uint32_t restart = 0;   ///< since which `waits` is known
-        std::int32_t waits = 0;      ///< for so many tasks that have not ended; or as follows
-        std::int32_t changed = -1;   ///< index of the change, or -1
-    };
-    static constexpr std::int32_t kRuns = -1;
-    static constexpr std::int32_t kEnded = -2;
+    /// A task waits for others, runs, or has ended. Small.
+    class Progress {
+    public:
+        static constexpr Progress waits_for(std::int32_t tasks) { return Progress(tasks); }
+        static constexpr Progress runs() { return Progress(-1); }
+        static constexpr Progress ended() { return Progress(-2); }
 
-    /// One changed slot, in times of the accepted timeline.
+        [[nodiscard]] bool is_ready() const { return state_ == 0; }
+        [[nodiscard]] bool has_ended() const { return *this == ended(); }
+        /// One of those it waits for has ended.
+        void count_down() { --state_; }
+
+        friend bool operator==(Progress, Progress) = default;
+
+    private:
+        constexpr explicit Progress(std::int32_t state) : state_(state) {}
+
+        std::int32_t state_;
+    };
+    /// One slot. Small, because it is needed wherever in memory the next task is.
+    struct alignas(16) Mark {
+        std::int32_t position = -1;  ///< in the accepted timeline, if it is there
+        std::int32_t change = -1;    ///< in the order of the graph's changes, if it changes
+        std::uint32_t restart = 0;   ///< since which `progress` is known
+        Progress progress = Progress::waits_for(0);
+
+        [[nodiscard]] bool is_accepted() const { return position >= 0; }
+        [[nodiscard]] bool is_changed() const { return change >= 0; }
+    };
+
+    /// One changed slot.
     struct Window {
-        std::int64_t old_start = kNever;  ///< kNever: there was no task
-        bool has_started = false;         ///< the new task
-        bool waits_alike = false;         ///< it matters only when it starts
+        std::optional<std::int64_t> old_start;  ///< in the accepted timeline, if it was there
+        bool has_started = false;               ///< the new task
+        bool waits_alike = false;               ///< it matters only when it starts
     };
     /// A piece of the new timeline: tasks of the log, or positions of the old one, shifted.
     struct Segment {
@@ -119,9 +139,8 @@ private:
         std::int64_t end = 0;
         Slot slot = -1;
         std::int32_t resource_set = -1;
-        std::int32_t ready_at = kNotKnown;
+        std::optional<std::int32_t> ready_at;  ///< nullopt: to be found
     };
-    static constexpr std::int32_t kNotKnown = -1;
     struct Running {
         std::int64_t end = 0;
         Slot slot = -1;
@@ -141,6 +160,7 @@ private:
     void collect_placed(std::int32_t from);
     void follow(const Segment& segment, std::int32_t from);
     void put_placed(std::int32_t from);
+    [[nodiscard]] std::int32_t find_ready_at(Slot slot) const;
     void keep_ready(std::int32_t from);
     void keep_occupied(std::int32_t from);
     void keep_ends_after();
@@ -169,7 +189,7 @@ private:
     void run(Slot slot, std::int64_t end);
     void end_tasks();
     [[nodiscard]] bool has_ended(Slot slot) const;
-    [[nodiscard]] std::int32_t unfinished(Slot slot) const;
+    [[nodiscard]] std::int32_t count_unfinished(Slot slot) const;
     [[nodiscard]] bool rest_fits() const;
     void close_log();
     void check_all_started() const;

@@ -100,8 +100,9 @@ void IncrementalTimeline::find_rest() {
 void IncrementalTimeline::find_ready() {
     const auto changed = graph_.changed();
     for (std::size_t i = 0; i < changed.size(); ++i) {
-        marks_[at(changed[i])].restart = restart_;
-        marks_[at(changed[i])].waits = windows_[i].has_started ? kEnded : 1;
+        Mark& of = marks_[at(changed[i])];
+        of.restart = restart_;
+        of.progress = windows_[i].has_started ? Progress::ended() : Progress::waits_for(1);
     }
     for (std::size_t i = 0; i < changed.size(); ++i) {
         if (!graph_.has(changed[i])) continue;
@@ -111,7 +112,7 @@ void IncrementalTimeline::find_ready() {
         }
         for (const Slot next : graph_.successors(changed[i])) {
             const Mark& of = mark(next);
-            const bool waits = of.changed < 0 && of.position >= restart_position_;
+            const bool waits = !of.is_changed() && of.position >= restart_position_;
             if (waits && of.restart != restart_) enter(next);
         }
     }
@@ -131,17 +132,17 @@ void IncrementalTimeline::find_ready() {
 void IncrementalTimeline::enter(Slot slot) {
     Mark& of = marks_[at(slot)];
     of.restart = restart_;
-    of.waits = unfinished(slot);
-    if (of.waits == 0) ready_.add(slot);
+    of.progress = Progress::waits_for(count_unfinished(slot));
+    if (of.progress.is_ready()) ready_.add(slot);
 }
 
 bool IncrementalTimeline::has_ended(Slot slot) const {
     const Mark& of = mark(slot);
-    if (of.restart == restart_) return of.waits == kEnded;
-    return of.position >= 0 && of.position < restart_position_;
+    if (of.restart == restart_) return of.progress.has_ended();
+    return of.is_accepted() && of.position < restart_position_;
 }
 
-std::int32_t IncrementalTimeline::unfinished(Slot slot) const {
+std::int32_t IncrementalTimeline::count_unfinished(Slot slot) const {
     std::int32_t count = 0;
     for (const Slot p : graph_[slot].predecessors) count += has_ended(p) ? 0 : 1;
     return count;
@@ -157,11 +158,11 @@ bool IncrementalTimeline::begin(Slot slot) {
     }
     ++effort_.replayed;
     const Mark& of = mark(slot);
-    if (of.changed < 0) {
+    if (!of.is_changed()) {
         ++unchanged_;
         last_position_ = std::max(last_position_, of.position);
     } else {
-        windows_[at(of.changed)].has_started = true;
+        windows_[at(of.change)].has_started = true;
     }
     log_.push_back({slot, now_});
     __builtin_prefetch(&graph_.successors(slot));
@@ -174,7 +175,7 @@ bool IncrementalTimeline::begin(Slot slot) {
 void IncrementalTimeline::run(Slot slot, std::int64_t end) {
     Mark& of = marks_[at(slot)];
     of.restart = restart_;
-    of.waits = kRuns;
+    of.progress = Progress::runs();
     std::size_t i = running_.size();
     running_.push_back({end, slot});
     for (; i > 0 && running_[i - 1].end < end; --i) running_[i] = running_[i - 1];
@@ -195,15 +196,16 @@ void IncrementalTimeline::end_tasks() {
         }
     }
     for (const Slot slot : ended_) {
-        marks_[at(slot)].waits = kEnded;
+        marks_[at(slot)].progress = Progress::ended();
         ready_.release(graph_[slot].resource_set);
         for (const Slot next : graph_.successors(slot)) {
             Mark& of = marks_[at(next)];
             if (of.restart != restart_) {
                 enter(next);
-            } else if (--of.waits == 0) {
-                ready_.add(next);
+                continue;
             }
+            of.progress.count_down();
+            if (of.progress.is_ready()) ready_.add(next);
         }
     }
 }

@@ -55,7 +55,7 @@ bool IncrementalTimeline::has_started_the_same(std::int32_t position) {
 bool IncrementalTimeline::runs_the_same(std::int32_t position, std::int64_t shift) {
     for (const Running& task : running_) {
         const Mark& of = mark(task.slot);
-        if (of.changed >= 0 || ends_[at(of.position)] + shift != task.end) return false;
+        if (of.is_changed() || ends_[at(of.position)] + shift != task.end) return false;
     }
     find_running(position, starts_[at(position)]);
     return found_running_.size() == running_.size();
@@ -69,15 +69,15 @@ std::int64_t IncrementalTimeline::next_relevant(std::int32_t position) const {
     for (std::size_t i = 0; i < windows_.size() && first > now; ++i) {
         const Slot slot = graph_.changed()[i];
         const Window& window = windows_[i];
-        const bool starts_later = window.old_start != kNever && window.old_start >= now;
-        if (starts_later) first = std::min(first, window.old_start);
+        const bool starts_later = window.old_start && *window.old_start >= now;
+        if (starts_later) first = std::min(first, *window.old_start);
         if (!graph_.has(slot)) continue;
         if (!window.has_started && !(starts_later && window.waits_alike)) {
             first = std::min(first, ready_before(slot, now));
         }
         for (const Slot next : graph_.successors(slot)) {
             const Mark& of = mark(next);
-            if (of.changed >= 0 || of.position < position) continue;
+            if (of.is_changed() || of.position < position) continue;
             if (!window.has_started) {
                 first = std::min(first, starts_[at(of.position)]);
             } else if (starts_later) {  // it may be ready before it was
@@ -94,7 +94,7 @@ std::int64_t IncrementalTimeline::ready_before(Slot slot, std::int64_t now) cons
     std::int64_t ready = now;
     for (const Slot p : graph_[slot].predecessors) {
         if (has_ended(p)) continue;
-        if (mark(p).changed >= 0) return kNever;
+        if (mark(p).is_changed()) return kNever;
         ready = std::max(ready, end_of(p));
     }
     return ready;

@@ -14,8 +14,8 @@ std::int64_t IncrementalTimeline::find_windows() {
     changed_positions_.clear();
     for (std::size_t i = 0; i < changed.size(); ++i) {
         Mark& mark = marks_[at(changed[i])];
-        mark.changed = static_cast<std::int32_t>(i);
-        if (mark.position < 0) continue;
+        mark.change = static_cast<std::int32_t>(i);
+        if (!mark.is_accepted()) continue;
         changed_positions_.push_back(mark.position);
         windows_[i].old_start = starts_[at(mark.position)];
     }
@@ -23,11 +23,11 @@ std::int64_t IncrementalTimeline::find_windows() {
     std::int64_t first = kNever;
     for (std::size_t i = 0; i < changed.size(); ++i) {
         windows_[i].waits_alike = waits_alike(i);
-        first = std::min(first, windows_[i].old_start);
+        first = std::min(first, windows_[i].old_start.value_or(kNever));
         if (!graph_.has(changed[i]) || windows_[i].waits_alike) continue;
         std::int64_t ready = 0;
         for (const Slot p : graph_[changed[i]].predecessors) {
-            ready = std::max(ready, mark(p).changed >= 0 ? kNever : end_of(p));
+            ready = std::max(ready, mark(p).is_changed() ? kNever : end_of(p));
         }
         first = std::min(first, ready);
     }
@@ -42,7 +42,7 @@ bool IncrementalTimeline::waits_alike(std::size_t index) const {
     return before.resource_set == now.resource_set && before.key == now.key &&
            before.predecessors == now.predecessors &&
            std::none_of(now.predecessors.begin(), now.predecessors.end(),
-                        [&](Slot p) { return mark(p).changed >= 0; });
+                        [&](Slot p) { return mark(p).is_changed(); });
 }
 
 /// The first that starts then or later.

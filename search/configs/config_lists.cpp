@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/configs/config_lists.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "graph/op_graph.h"
@@ -47,27 +49,25 @@ std::vector<OpConfig> ConfigLists::of(OpId op) const {
 }
 
 void ConfigLists::add_degrees(OpId op, const DeviceSet& set, std::vector<OpConfig>& configs) const {
-    const std::vector<graph::Factor>& factors = problem_.facts().rule(op).factors;
+    const graph::OpRule& rule = problem_.facts().rule(op);
+    const std::vector<Axis> all = axes_to_split(rule, blocks_[op.index()]);
     const auto add = [&](std::vector<Axis> axes) {
         OpConfig config{.axes = std::move(axes), .devices = set};
         if (is_legal(op, config)) configs.push_back(std::move(config));
     };
-    add({Axis::replicas(set.size())});
-    for (std::size_t f = 0; f < factors.size(); ++f) {
-        if (factors[f].splittable && factors[f].extent > 1) add({Axis::along(f, set.size())});
-    }
-    for (const FactorBlocks& blocks : blocks_[op.index()]) {
-        add({Axis::along(blocks.factor, set.size(), blocks.blocks)});
-    }
+    for (const Axis& axis : all) add({axis.with_degree(set.size())});
     if (detail_ != Detail::two_axes) return;
+    const auto is_of_results = [&](const Axis& axis) {
+        return axis.is_factor() && axis.blocks == 1 &&
+               !rule.factors[static_cast<std::size_t>(axis.factor)].reduction;
+    };
+    std::vector<Axis> of_results;
+    std::ranges::copy_if(all, std::back_inserter(of_results), is_of_results);
     for (int major = 2; major <= set.size() / 2; ++major) {
         if (set.size() % major != 0) continue;
-        for (std::size_t a = 0; a < factors.size(); ++a) {
-            for (std::size_t b = a + 1; b < factors.size(); ++b) {
-                const bool results = !factors[a].reduction && !factors[b].reduction;
-                const bool splittable = factors[a].splittable && factors[b].splittable;
-                if (!results || !splittable) continue;
-                add({Axis::along(a, major), Axis::along(b, set.size() / major)});
+        for (auto a = of_results.begin(); a != of_results.end(); ++a) {
+            for (auto b = a + 1; b != of_results.end(); ++b) {
+                add({a->with_degree(major), b->with_degree(set.size() / major)});
             }
         }
     }

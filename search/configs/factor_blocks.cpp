@@ -102,4 +102,17 @@ std::vector<std::vector<FactorBlocks>> blocks_of_factors(const Problem& problem)
     return Finder(problem).run();
 }
 
+std::vector<plan::Axis> axes_to_split(const graph::OpRule& rule,
+                                      const std::vector<FactorBlocks>& blocks) {
+    std::vector<plan::Axis> axes{plan::Axis::replicas(1)};
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        const bool may_split = rule.factors[f].splittable && rule.factors[f].extent > 1;
+        if (may_split) axes.push_back(plan::Axis::along(f, 1));
+    }
+    for (const FactorBlocks& of : blocks) {
+        axes.push_back(plan::Axis::along(of.factor, 1, of.blocks));
+    }
+    return axes;
+}
+
 }  // namespace partita::search

@@ -27,4 +27,9 @@ struct FactorBlocks {
 /// Per op, sorted. Blocks divide the factor.
 std::vector<std::vector<FactorBlocks>> blocks_of_factors(const plan::Problem& problem);
 
+/// Along what an op may be split, legal or not, degrees left open (1): over replicas, along each
+/// factor of several positions, and along factors in these blocks.
+std::vector<plan::Axis> axes_to_split(const graph::OpRule& rule,
+                                      const std::vector<FactorBlocks>& blocks);
+
 }  // namespace partita::search

@@ -30,29 +30,24 @@ std::optional<DecisionId> ParameterShardingTable::sharded(OpId source, ConfigId 
         return DecisionId{table_.on_one_device(source, DeviceSets::single(device)),
                           {.accumulate_locally = several}};
     }
-    if (micro_batches_id >= shards_.size()) shards_.resize(micro_batches_id + 1);
-    if (shards_[micro_batches_id].empty()) shards_[micro_batches_id].resize(trained_.size());
-    std::vector<DegreesId>& known = shards_[micro_batches_id][source.index()];
-    const auto at = static_cast<std::size_t>(read.degrees);
-    if (at >= known.size()) known.resize(at + 1, kUnknown);
-    if (known[at] == kUnknown) known[at] = find_shards(source, read, micro_batches_id);
-    if (known[at] == kNone || !table_.may_use(source, read.devices)) return std::nullopt;
-    const ConfigId shards{known[at], read.devices};
+    const auto degrees = shards_.find_once(micro_batches_id, source.index(), read.degrees, [&] {
+        return find_shards(source, read.degrees, micro_batches_id);
+    });
+    if (!degrees || !table_.may_use(source, read.devices)) return std::nullopt;
+    const ConfigId shards{*degrees, read.devices};
     if (sharding == ParameterSharding::updates_in_shards)
         return DecisionId{read, {.update = shards}};
     return DecisionId{shards, {.refetch = true}};
 }
 
-/// Of the degrees; the devices do not matter.
-DegreesId ParameterShardingTable::find_shards(OpId source, ConfigId read,
-                                              MicroBatchesId micro_batches_id) {
+std::optional<DegreesId> ParameterShardingTable::find_shards(OpId source, DegreesId read,
+                                                             MicroBatchesId micro_batches_id) {
     DegreeLists& lists = table_.degree_lists();
-    for (const auto& candidate :
-         axes_in_shards(problem_, source, lists.degrees(source, read.degrees))) {
+    for (const auto& candidate : axes_in_shards(problem_, source, lists.degrees(source, read))) {
         const DegreesId id = lists.id(source, candidate);
         if (table_.is_legal_split(source, id, micro_batches_id)) return id;
     }
-    return kNone;
+    return std::nullopt;
 }
 
 std::optional<ParameterSharding> ParameterShardingTable::sharding_of(EndId leading,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "search/configs/degrees_memo.h"
 #include "search/configs/parameter_sharding.h"
 #include "search/configs/propagation_table.h"
 #include "search/configs/state.h"
@@ -27,18 +28,14 @@ public:
     std::optional<ParameterSharding> sharding_of(EndId leading, const State& state);
 
 private:
-    static constexpr DegreesId kUnknown = -1;
-    static constexpr DegreesId kNone = -2;
-
-    [[nodiscard]] DegreesId find_shards(graph::OpId source, ConfigId read,
-                                        MicroBatchesId micro_batches_id);
+    [[nodiscard]] std::optional<DegreesId> find_shards(graph::OpId source, DegreesId read,
+                                                       MicroBatchesId micro_batches_id);
 
     const plan::Problem& problem_;
     ConfigTable& table_;
     PropagationTable& propagation_;
     std::vector<char> trained_;  ///< per op
-    /// By number of micro-batches, source and degrees as read: with shards in place of replicas.
-    std::vector<std::vector<std::vector<DegreesId>>> shards_;
+    DegreesMemo shards_;  ///< by source and degrees as read: with shards in place of replicas
 };
 
 }  // namespace partita::search

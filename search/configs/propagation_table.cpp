@@ -99,23 +99,16 @@ std::vector<EndId> PropagationTable::find_way(OpId op) const {
     return way;
 }
 
-DegreesId PropagationTable::find_propagated(EndId end, DegreesId degrees,
-                                            MicroBatchesId micro_batches_id) {
-    if (micro_batches_id >= propagated_.size()) {
-        propagated_.resize(micro_batches_id + 1, std::vector<std::vector<DegreesId>>(ends_.size()));
-    }
+std::optional<DegreesId> PropagationTable::find_propagated(EndId end, DegreesId degrees,
+                                                           MicroBatchesId micro_batches_id) {
     const auto& [from, to, forward, computes] = ends_[end];
     DegreeLists& lists = table_.degree_lists();
-    DegreesId found =
+    const DegreesId found =
         lists.id(to, propagated_axes(problem_, links_[end], from, lists.degrees(from, degrees)));
-    if (!table_.is_legal_split(to, found, micro_batches_id)) {
-        found = lists.id(to, {plan::Axis::replicas(lists.size(from, degrees))});
-        if (!table_.is_legal_split(to, found, micro_batches_id)) found = kWhole;
-    }
-    std::vector<DegreesId>& known = propagated_[micro_batches_id][end];
-    const auto at = static_cast<std::size_t>(degrees);
-    if (at >= known.size()) known.resize(at + 1, kUnknown);
-    return known[at] = found;
+    if (table_.is_legal_split(to, found, micro_batches_id)) return found;
+    const DegreesId repeated = lists.id(to, {plan::Axis::replicas(lists.size(from, degrees))});
+    if (table_.is_legal_split(to, repeated, micro_batches_id)) return repeated;
+    return std::nullopt;
 }
 
 }  // namespace partita::search

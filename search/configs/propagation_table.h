@@ -18,6 +18,7 @@
 #include "base/csr.h"
 #include "search/coarsening/op_groups.h"
 #include "search/configs/config_table.h"
+#include "search/configs/degrees_memo.h"
 #include "search/configs/layout_propagation.h"
 
 namespace partita::search {
@@ -50,11 +51,11 @@ public:
         if (table_.sets().size(config.devices) == 1) {
             return table_.on_one_device(to, config.devices);
         }
-        const DegreesId degrees = propagated(end, config.degrees, micro_batches_id);
-        if (degrees == kWhole || !table_.may_use(to, config.devices)) {
+        const auto degrees = propagated(end, config.degrees, micro_batches_id);
+        if (!degrees || !table_.may_use(to, config.devices)) {
             return table_.on_one_device(to, config.devices);
         }
-        return {degrees, config.devices};
+        return {*degrees, config.devices};
     }
 
     /// The ends by which the op leads to outputs of the network.
@@ -81,22 +82,20 @@ public:
 
 private:
     static constexpr EndId kNoEnd = std::numeric_limits<EndId>::max();
-    static constexpr DegreesId kUnknown = -1;
-    static constexpr DegreesId kWhole = -2;  ///< on one device
 
     void find_ends();
     void find_sources();
     void find_predecessors();
     [[nodiscard]] std::vector<EndId> find_way(graph::OpId op) const;
-    DegreesId propagated(EndId end, DegreesId degrees, MicroBatchesId micro_batches_id) {
-        const auto at = static_cast<std::size_t>(degrees);
-        if (micro_batches_id < propagated_.size()) {
-            const std::vector<DegreesId>& known = propagated_[micro_batches_id][end];
-            if (at < known.size() && known[at] != kUnknown) return known[at];
-        }
-        return find_propagated(end, degrees, micro_batches_id);
+    /// Nullopt: whole, on one device.
+    std::optional<DegreesId> propagated(EndId end, DegreesId degrees,
+                                        MicroBatchesId micro_batches_id) {
+        return propagated_.find_once(micro_batches_id, end, degrees, [&] {
+            return find_propagated(end, degrees, micro_batches_id);
+        });
     }
-    DegreesId find_propagated(EndId end, DegreesId degrees, MicroBatchesId micro_batches_id);
+    std::optional<DegreesId> find_propagated(EndId end, DegreesId degrees,
+                                             MicroBatchesId micro_batches_id);
 
     const plan::Problem& problem_;
     const OpGroups& groups_;
@@ -109,8 +108,7 @@ private:
     std::vector<EndId> leading_ends_;  ///< per op
     Csr<graph::OpId> predecessors_;
     std::vector<std::optional<std::vector<EndId>>> ways_;
-    /// By number of micro-batches, end and degrees at this end: those at the other one.
-    std::vector<std::vector<std::vector<DegreesId>>> propagated_;
+    DegreesMemo propagated_;  ///< by end and degrees at this end: those at the other one
 };
 
 }  // namespace partita::search

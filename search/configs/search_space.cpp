@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/configs/search_space.h"
 
-#include <utility>
-
 namespace partita::search {
 
 using graph::OpId;
 
-SearchSpace::SearchSpace(const GroupGraph& groups, ConfigTableOptions options)
+SearchSpace::SearchSpace(const GroupGraph& groups)
     : groups_(groups),
       repeats_(groups.problem()),
-      table_(groups.problem(), std::move(options)),
+      table_(groups.problem()),
       propagation_(groups.problem(), groups.groups(), table_),
       parameter_shardings_(groups.problem(), table_, propagation_),
       is_parameter_(groups.problem().graph().op_count(), 0),

@@ -23,7 +23,7 @@ namespace partita::search {
 class SearchSpace {
 public:
     /// `groups` must outlive it.
-    explicit SearchSpace(const GroupGraph& groups, ConfigTableOptions options = {});
+    explicit SearchSpace(const GroupGraph& groups);
     SearchSpace(const SearchSpace&) = delete;
     SearchSpace& operator=(const SearchSpace&) = delete;
 

@@ -5,9 +5,8 @@
 
 namespace partita::search {
 
-ChainRunner::ChainRunner(const GroupGraph& groups, const ConfigTableOptions& table,
-                         const plan::Strategy& start, Random random)
-    : space_(groups, table),
+ChainRunner::ChainRunner(const GroupGraph& groups, const plan::Strategy& start, Random random)
+    : space_(groups),
       evaluator_(groups.problem()),
       chain_(space_, start, evaluator_.start(start), random),
       best_(evaluator_.score()) {}

@@ -33,8 +33,7 @@ public:
     };
 
     /// `groups` must outlive it. `start` must be legal.
-    ChainRunner(const GroupGraph& groups, const ConfigTableOptions& table,
-                const plan::Strategy& start, Random random);
+    ChainRunner(const GroupGraph& groups, const plan::Strategy& start, Random random);
 
     void restart(const plan::Strategy& strategy);
 

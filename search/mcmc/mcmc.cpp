@@ -52,9 +52,8 @@ void Mcmc::start(Engine& engine) {
     chains_.resize(static_cast<std::size_t>(options_.chains));
     engine.parallel(chains_.size(), [&](std::size_t i) {
         const std::size_t back = std::min(i, starts.size() - 1);
-        chains_[i] = std::make_unique<ChainRunner>(engine.groups(), options_.table,
-                                                   starts[starts.size() - 1 - back],
-                                                   Random::stream(seed, i));
+        chains_[i] = std::make_unique<ChainRunner>(
+            engine.groups(), starts[starts.size() - 1 - back], Random::stream(seed, i));
     });
     next_restarts_.assign(chains_.size(), 0);
     engine.forget_starts();

@@ -60,8 +60,7 @@ struct McmcOptions {
     std::int64_t proposals = 20'000;  ///< at most, without a budget
     bool own_budget = false;          ///< ends after `proposals`; the engine's budget only limits
     int shakes = 0;                   ///< > 0: iterated descent, shaken so often; see above
-    ConfigTableOptions table;
-    std::vector<std::string> moves;  ///< names; empty: all
+    std::vector<std::string> moves;   ///< names; empty: all
 };
 
 class Mcmc final : public Searcher {

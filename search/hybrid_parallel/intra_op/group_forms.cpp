@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "plan/legality/config_legality.h"
+#include "search/configs/factor_blocks.h"
 
 namespace partita::search {
 
 using graph::OpId;
 using graph::TensorId;
+using plan::Axis;
 using plan::Problem;
 
 namespace {
@@ -26,8 +28,12 @@ GroupForms::GroupForms(const Problem& problem, const GroupSplitOptions& options)
       known_forms_(problem.graph().tensor_count(), std::vector<Form>(kFirstShards)) {
     const auto blocks = blocks_of_factors(problem);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
-        find_choices(OpId(i), blocks[i]);
-        find_forms(OpId(i));
+        const OpId op(i);
+        for (const Axis& axis : axes_to_split(problem.facts().rule(op), blocks[i])) {
+            const Axis choice = axis.with_degree(degree_);
+            if (is_choice(op, choice)) choices_[i].push_back(choice);
+        }
+        find_forms(op);
     }
 }
 
@@ -36,46 +42,25 @@ FormNumber GroupForms::form(OpId id, std::size_t choice, std::size_t i) const {
     return forms_[id.index()][choice * (op.inputs.size() + op.outputs.size()) + i];
 }
 
-plan::Axis GroupForms::axis(OpId op, std::size_t choice) const {
-    return axis_of(choices_[op.index()][choice]);
-}
-
-plan::Axis GroupForms::axis_of(Choice choice) const {
-    return choice.factor < 0 ? plan::Axis::replicas(degree_)
-                             : plan::Axis::along(choice.factor, degree_, choice.blocks);
-}
-
-/// "*", and the factors that the op may be split by beside the split of the batch over the groups.
-void GroupForms::find_choices(OpId op, const std::vector<FactorBlocks>& in_blocks) {
-    choices_[op.index()].push_back({});
-    for (std::size_t f = 0; f < problem_.facts().rule(op).factors.size(); ++f) {
-        add_choice(op, {.factor = static_cast<int>(f)});
-    }
-    for (const FactorBlocks& of : in_blocks) {
-        add_choice(op, {.factor = of.factor, .blocks = of.blocks});
-    }
-}
-
-void GroupForms::add_choice(OpId op, Choice choice) {
-    const auto f = static_cast<std::size_t>(choice.factor);
+/// May the op be shared like this, beside the split of the batch over the groups?
+bool GroupForms::is_choice(OpId op, const Axis& axis) const {
+    if (axis.is_replica()) return true;
+    const auto f = static_cast<std::size_t>(axis.factor);
     const graph::Factor& factor = problem_.facts().rule(op).factors[f];
-    if (!factor.splittable || !graph::is_legal_degree(factor.extent / choice.blocks, degree_)) {
-        return;
-    }
+    if (!graph::is_legal_degree(factor.extent / axis.blocks, degree_)) return false;
     const bool is_batch =
         problem_.facts().is_batched(op) && problem_.facts().batch_digits(op)[f].extent > 0;
-    if (is_batch && !options_.whole_batch) return;
-    const plan::OpConfig config{.axes = {axis_of(choice)}, .devices = options_.group};
-    if (find_fault(problem_, op, config, options_.micro_batches)) return;
-    choices_[op.index()].push_back(choice);
+    if (is_batch && !options_.whole_batch) return false;
+    const plan::OpConfig config{.axes = {axis}, .devices = options_.group};
+    return !find_fault(problem_, op, config, options_.micro_batches);
 }
 
 /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
 void GroupForms::find_forms(OpId id) {
     const graph::Op& op = problem_.graph().op(id);
     const graph::OpRule& rule = problem_.facts().rule(id);
-    std::vector<Choice> kept;
-    for (const Choice choice : choices_[id.index()]) {
+    std::vector<Axis> kept;
+    for (const Axis& choice : choices_[id.index()]) {
         std::vector<FormNumber> forms;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             forms.push_back(number(op.inputs[i], rule, rule.operands[i], choice, false));
@@ -93,7 +78,7 @@ void GroupForms::find_forms(OpId id) {
 
 /// Shards of the dim that the choice's factor belongs to; of none: not of shards.
 GroupForms::Form GroupForms::form_of(const graph::TensorRule& tensor, const graph::OpRule& rule,
-                                     Choice choice) const {
+                                     const Axis& choice) const {
     for (std::size_t d = 0; d < tensor.dims.size(); ++d) {
         std::int64_t minor = tensor.dims[d].window ? tensor.dims[d].window->stride : 1;
         const std::vector<int>& factors = tensor.dims[d].factors;
@@ -113,8 +98,8 @@ GroupForms::Form GroupForms::form_of(const graph::TensorRule& tensor, const grap
 }
 
 FormNumber GroupForms::number(TensorId t, const graph::OpRule& rule,
-                              const graph::TensorRule& tensor, Choice choice, bool is_result) {
-    if (choice.factor < 0 || !t.valid()) return kWholeForm;
+                              const graph::TensorRule& tensor, const Axis& choice, bool is_result) {
+    if (choice.is_replica() || !t.valid()) return kWholeForm;
     const Form own = form_of(tensor, rule, choice);
     if (!own.shards) return is_result ? kPartialForm : kWholeForm;
     std::vector<Form>& known = known_forms_[t.index()];

@@ -12,16 +12,9 @@
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
-#include "search/configs/factor_blocks.h"
 #include "search/hybrid_parallel/intra_op/group_split.h"
 
 namespace partita::search {
-
-/// How an op is shared: along a factor, perhaps in blocks, or not at all.
-struct Choice {
-    int factor = -1;  ///< -1: repeated
-    std::int64_t blocks = 1;
-};
 
 using FormNumber = std::uint8_t;
 inline constexpr FormNumber kWholeForm = 0;
@@ -38,7 +31,9 @@ public:
     }
     /// Of operand i under a choice, or of result i - operands.
     [[nodiscard]] FormNumber form(graph::OpId op, std::size_t choice, std::size_t i) const;
-    [[nodiscard]] plan::Axis axis(graph::OpId op, std::size_t choice) const;
+    [[nodiscard]] const plan::Axis& axis(graph::OpId op, std::size_t choice) const {
+        return choices_[op.index()][choice];
+    }
 
 private:
     struct Form {
@@ -49,21 +44,19 @@ private:
         friend bool operator==(const Form&, const Form&) = default;
     };
 
-    void find_choices(graph::OpId op, const std::vector<FactorBlocks>& in_blocks);
-    void add_choice(graph::OpId op, Choice choice);
+    [[nodiscard]] bool is_choice(graph::OpId op, const plan::Axis& axis) const;
     void find_forms(graph::OpId op);
     [[nodiscard]] Form form_of(const graph::TensorRule& tensor, const graph::OpRule& rule,
-                               Choice choice) const;
+                               const plan::Axis& choice) const;
     FormNumber number(graph::TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
-                      Choice choice, bool is_result);
-    [[nodiscard]] plan::Axis axis_of(Choice choice) const;
+                      const plan::Axis& choice, bool is_result);
 
     const plan::Problem& problem_;
     const GroupSplitOptions& options_;
     int degree_;
-    std::vector<std::vector<Choice>> choices_;    ///< per op
-    std::vector<std::vector<FormNumber>> forms_;  ///< per op: choice x (operands, results)
-    std::vector<std::vector<Form>> known_forms_;  ///< per tensor, by number
+    std::vector<std::vector<plan::Axis>> choices_;  ///< per op: how it is shared
+    std::vector<std::vector<FormNumber>> forms_;    ///< per op: choice x (operands, results)
+    std::vector<std::vector<Form>> known_forms_;    ///< per tensor, by number
 };
 
 }  // namespace partita::search

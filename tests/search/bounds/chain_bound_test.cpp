@@ -201,7 +201,7 @@ TEST(ChainBound, IsBelowAllStrategiesOfTinyNetworks) {
         const Problem problem = plan::make_problem(build.graph, machine);
         const LowerBound bound = lower_bound(problem);
         const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-        SearchSpace space(groups, {});
+        SearchSpace space(groups);
         const Enumerated all = enumerate(space);
         ASSERT_LE(bound.value, all.best.value) << "seed " << seed;
         const Time others =

@@ -78,7 +78,7 @@ void expect_bound_below_the_optimum(const graph::OpGraph& graph) {
     for (const ProblemOptions& options : {ProblemOptions{}, training}) {
         const Problem problem = plan::make_problem(graph, machine, options);
         const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-        SearchSpace space(groups, {});
+        SearchSpace space(groups);
         const Enumerated all = enumerate(space);
         EXPECT_GT(all.strategies, 10);
         const Time bound = lower_bound(problem).value;

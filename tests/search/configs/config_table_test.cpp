@@ -62,6 +62,36 @@ TEST_F(TableOfLeNet, HoldsLegalConfigsOnlyEachOnce) {
     EXPECT_GT(configs, 1'000U);
 }
 
+// What is found for one op of a class is given to all of it.
+TEST(ConfigTable, HasForEveryOpTheDegreesThatAreLegalForIt) {
+    std::size_t shared = 0;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const graph::OpGraph graph = support::random_network(random, 12);
+        const cost::Machine machine = plan::switched_machine(4);
+        ProblemOptions options;
+        options.constraints.allowed.resize(graph.op_count());
+        for (auto& allowed : options.constraints.allowed) {
+            if (random.below(4) == 0) allowed = {0, static_cast<int>(1 + random.below(3))};
+        }
+        const Problem problem = plan::make_problem(graph, machine, options);
+        const auto blocks = blocks_of_factors(problem);
+        const ConfigClasses classes(problem, blocks);
+        ConfigTable table(problem);
+        DegreeLists lists(problem);
+        for (std::size_t i = 0; i < graph.op_count(); ++i) {
+            const OpId op(i);
+            if (classes.example(classes.of(op)) != op) ++shared;
+            for (const int size : {1, 2, 4}) {
+                const DegreeChoices own(problem, op, size, blocks[i], lists);
+                EXPECT_EQ(table.degrees(op, size), own.degrees());
+            }
+        }
+    }
+    EXPECT_GT(shared, 100U);
+}
+
 // Three of eight devices, which no size of the machine divides.
 TEST_F(TableOfLeNet, HasStretchesOfTheDevicesThatConstraintsLeave) {
     ProblemOptions options;

@@ -146,7 +146,7 @@ plan::Evaluation best_of_all(const graph::OpGraph& graph, const cost::Machine& m
     options.policy.schedule = {.kind = schedule};
     const Problem problem = plan::make_problem(graph, machine, options);
     const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-    SearchSpace space(groups, {.most_axes = 1, .sizes = {1}, .firsts = {}});
+    SearchSpace space(groups);
     return enumerate(space).best;
 }
 

@@ -36,7 +36,7 @@ protected:
         return plan::on_devices(devices);
     }
 
-    ChainRunner runner() const { return {groups_, {}, start_, Random(3)}; }
+    ChainRunner runner() const { return {groups_, start_, Random(3)}; }
     ChainRunner::Steps walk(ChainRunner& runner, int proposals) const {
         return runner.walk(moves_, 1e-3, proposals, [] { return false; });
     }

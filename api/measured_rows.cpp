@@ -76,7 +76,7 @@ std::vector<cost::DeviceProfile> measured_rows(const MeasuredRun& run, const std
     time.date = cost::utc_date(seconds);
     std::map<cost::DeviceKey, Pools> pools;
     for (std::size_t t = 0; t < run.tasks.size(); ++t) {
-        const auto task = static_cast<plan::TaskId>(t);
+        const plan::TaskId task(t);
         const runtime::TaskTime& taken = run.result.times[t];
         const Time least = picoseconds(1);
         time.median = std::max(least, taken.median);

@@ -101,7 +101,7 @@ bool Profiler::is_known(const plan::Problem& problem, const plan::Strategy& stra
     const runtime::Hardware hardware = runtime_.hardware(options_.devices, problem.machine());
     const plan::TaskMeasurements works(problem, strategy, tasks);
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-        const auto task = static_cast<plan::TaskId>(t);
+        const plan::TaskId task(t);
         std::string text;
         if (const auto work = works.work(task, {})) {
             text = work->signature.text;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/id.h"
+
 namespace partita {
 
 /// Lists of T for each of n rows, in one array.
@@ -34,6 +36,15 @@ struct Csr {
     }
 };
 
+/// Rows of pairs are numbers or ids.
+constexpr std::size_t csr_row(std::int32_t row) {
+    return static_cast<std::size_t>(row);
+}
+template <class Tag>
+constexpr std::size_t csr_row(Id<Tag> row) {
+    return row.index();
+}
+
 /// What to_csr() needs besides; kept for its memory.
 template <class T>
 struct CsrScratch {
@@ -42,23 +53,23 @@ struct CsrScratch {
 };
 
 /// Afterwards the items of row i end at ends[i].
-template <class T>
-void sort_by_row(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
+template <class Row, class T>
+void sort_by_row(const std::vector<std::pair<Row, T>>& pairs, std::size_t rows,
                  CsrScratch<T>& scratch) {
     scratch.ends.assign(rows + 1, 0);
-    for (const auto& pair : pairs) ++scratch.ends[static_cast<std::size_t>(pair.first) + 1];
+    for (const auto& pair : pairs) ++scratch.ends[csr_row(pair.first) + 1];
     for (std::size_t i = 0; i < rows; ++i) scratch.ends[i + 1] += scratch.ends[i];
     scratch.items.resize(pairs.size());
     for (const auto& [row, item] : pairs) {
-        scratch.items[scratch.ends[static_cast<std::size_t>(row)]++] = item;
+        scratch.items[scratch.ends[csr_row(row)]++] = item;
     }
 }
 
 /// Rows 0..rows-1 of (row, item) pairs, each sorted and without repetitions. Rows are short, so
 /// counting into rows and sorting these is quicker than sorting all pairs.
-template <class T>
-void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows,
-            CsrScratch<T>& scratch, Csr<T>& csr) {
+template <class Row, class T>
+void to_csr(const std::vector<std::pair<Row, T>>& pairs, std::size_t rows, CsrScratch<T>& scratch,
+            Csr<T>& csr) {
     sort_by_row(pairs, rows, scratch);
     csr.clear();
     csr.offsets.reserve(rows + 1);
@@ -76,8 +87,8 @@ void to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t ro
     }
 }
 
-template <class T>
-Csr<T> to_csr(const std::vector<std::pair<std::int32_t, T>>& pairs, std::size_t rows) {
+template <class Row, class T>
+Csr<T> to_csr(const std::vector<std::pair<Row, T>>& pairs, std::size_t rows) {
     CsrScratch<T> scratch;
     Csr<T> csr;
     to_csr(pairs, rows, scratch, csr);

@@ -139,7 +139,7 @@ Decisions make_decisions(SearchSpace& space, std::size_t most) {
     share_out(space, most, decisions);
     decisions.whole.assign(decisions.size(), 0);
     std::vector<std::int32_t> of_op;
-    std::vector<std::pair<plan::TaskId, OpId>> placed;
+    std::vector<std::pair<std::int32_t, OpId>> placed;
     for (std::size_t i = 0; i < ops; ++i) {
         const std::int32_t decision = decision_of(space, decisions, OpId(i));
         of_op.push_back(decision);

@@ -50,14 +50,14 @@ void Episodes::assign(std::int64_t episode, const std::vector<std::int64_t>& gro
     for (std::size_t step = 0; step < groups; ++step) {
         step_of[sorted[step]] = static_cast<std::int64_t>(step);
     }
-    std::vector<std::pair<plan::TaskId, std::uint32_t>> placed;
+    std::vector<std::pair<std::int32_t, std::uint32_t>> placed;
     for (std::size_t d = 0; d < groups_of.size(); ++d) {
         const std::size_t at =
             d * static_cast<std::size_t>(count) + static_cast<std::size_t>(episode);
         const std::int64_t step = step_of[static_cast<std::size_t>(groups_of[d])];
         assignment[at] = groups_of[d];
         order[at] = step;
-        placed.emplace_back(static_cast<plan::TaskId>(step), static_cast<std::uint32_t>(d));
+        placed.emplace_back(static_cast<std::int32_t>(step), static_cast<std::uint32_t>(d));
     }
     members[static_cast<std::size_t>(episode)] = to_csr(placed, groups);
 }

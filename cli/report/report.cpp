@@ -135,7 +135,7 @@ std::string edges(const graph::OpGraph& graph) {
 std::string tasks(const ReportInput& input) {
     if (input.tasks == nullptr) return "[]";
     return json_array(input.timeline->commit_order, [&](plan::TaskId id) {
-        const auto index = static_cast<std::size_t>(id);
+        const std::size_t index = id.index();
         const plan::Task& task = input.tasks->tasks[index];
         std::string to = std::to_string(task.to);
         std::string name;
@@ -155,9 +155,8 @@ std::string memory(const ReportInput& input) {
     std::vector<std::string> courses(static_cast<std::size_t>(input.problem.device_count()));
     if (input.tasks != nullptr) {
         for (const auto& step : plan::memory_course(*input.tasks, input.timeline->commit_order)) {
-            const Time time = step.task < 0
-                                  ? Time{0}
-                                  : input.timeline->start[static_cast<std::size_t>(step.task)];
+            const Time time =
+                step.task.valid() ? input.timeline->start[step.task.index()] : Time{0};
             std::string& course = courses[static_cast<std::size_t>(step.device)];
             fmt::format_to(std::back_inserter(course), "{}{},{}", course.empty() ? "" : ",",
                            time.raw(), step.bytes.raw());

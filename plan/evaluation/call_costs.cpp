@@ -15,7 +15,7 @@ using graph::TensorId;
 
 namespace {
 
-using Pairs = std::vector<std::pair<TaskId, std::int32_t>>;
+using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
 void connect(const graph::OpGraph& graph, CallCosts& costs) {
     Pairs forth;

@@ -59,12 +59,8 @@ private:
         fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     }
 
-    [[nodiscard]] const Task& at(TaskId task) const {
-        return tasks_.tasks[static_cast<std::size_t>(task)];
-    }
-    [[nodiscard]] Time start(TaskId task) const {
-        return timeline_.start[static_cast<std::size_t>(task)];
-    }
+    [[nodiscard]] const Task& at(TaskId task) const { return tasks_.tasks[task.index()]; }
+    [[nodiscard]] Time start(TaskId task) const { return timeline_.start[task.index()]; }
     [[nodiscard]] std::span<const std::int32_t> resources(TaskId task) const {
         return tasks_.resource_sets[static_cast<std::size_t>(at(task).resource_set)];
     }
@@ -107,8 +103,9 @@ private:
     /// Per communication, and per rank of a collective, the predecessor that ends last and the
     /// successor that starts first; ties by id.
     void find_neighbours() {
-        for (TaskId task = 0; task < static_cast<TaskId>(tasks_.size()); ++task) {
-            for (const TaskId next : tasks_.successors[static_cast<std::size_t>(task)]) {
+        for (std::size_t t = 0; t < tasks_.size(); ++t) {
+            const TaskId task(t);
+            for (const TaskId next : tasks_.successors[t]) {
                 // The devices of both: a collective may have thousands, each with a task after it.
                 const auto leaving = devices_of(task, true);
                 const auto arriving = devices_of(next, false);
@@ -118,8 +115,8 @@ private:
                     const bool both = rank_of(task, device, leaving) < leaving.size() &&
                                       rank_of(next, device, arriving) < arriving.size();
                     if (!both) continue;
-                    if (last != nullptr && (*last < 0 || end(task) > end(*last))) *last = task;
-                    if (first != nullptr && (*first < 0 || start(next) < start(*first))) {
+                    if (last != nullptr && (!last->valid() || end(task) > end(*last))) *last = task;
+                    if (first != nullptr && (!first->valid() || start(next) < start(*first))) {
                         *first = next;
                     }
                 }
@@ -136,7 +133,7 @@ private:
         const std::size_t rank = rank_of(task, device, devices);
         if (rank == devices.size()) return nullptr;
         std::vector<TaskId>& tasks = of[task];
-        tasks.resize(devices.size(), -1);
+        tasks.resize(devices.size());
         return &tasks[rank];
     }
 
@@ -161,7 +158,7 @@ private:
 
     [[nodiscard]] static TaskId neighbour_of(const Neighbours& of, TaskId task, std::size_t rank) {
         const auto found = of.find(task);
-        return found == of.end() ? -1 : found->second[rank];
+        return found == of.end() ? TaskId() : found->second[rank];
     }
 
     void add_slices(TaskId id) {
@@ -171,7 +168,7 @@ private:
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
                   resource, name, name_of(task.kind), to_microseconds(start(id)),
-                  to_microseconds(task.duration), id);
+                  to_microseconds(task.duration), id.value);
         }
     }
 
@@ -180,10 +177,11 @@ private:
         const TaskId from = neighbour_of(producers_, copy, 0);
         const TaskId to = neighbour_of(consumers_, copy, 0);
         const Task& task = at(copy);
-        if (from >= 0) add_flow("s", "copy", copy, row_on(from, task.device), last_moment(from));
-        add_flow(from >= 0 ? (to >= 0 ? "t" : "f") : "s", "copy", copy,
-                 row_on(copy, from >= 0 ? task.device : task.to), start(copy));
-        if (to >= 0) add_flow("f", "copy", copy, row_on(to, task.to), start(to));
+        const std::int64_t id = copy.value;
+        if (from.valid()) add_flow("s", "copy", id, row_on(from, task.device), last_moment(from));
+        add_flow(from.valid() ? (to.valid() ? "t" : "f") : "s", "copy", id,
+                 row_on(copy, from.valid() ? task.device : task.to), start(copy));
+        if (to.valid()) add_flow("f", "copy", id, row_on(to, task.to), start(to));
     }
 
     /// Per rank from its producer to the collective, and from there to its consumer: as many arrows
@@ -192,12 +190,12 @@ private:
         const auto ranks = devices_of(collective, true);
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
             const std::int32_t row = row_on(collective, ranks[rank]);
-            if (const TaskId from = neighbour_of(producers_, collective, rank); from >= 0) {
+            if (const TaskId from = neighbour_of(producers_, collective, rank); from.valid()) {
                 const std::int64_t id = next_flow_++;
                 add_flow("s", "collective", id, row_on(from, ranks[rank]), last_moment(from));
                 add_flow("f", "collective", id, row, start(collective));
             }
-            if (const TaskId to = neighbour_of(consumers_, collective, rank); to >= 0) {
+            if (const TaskId to = neighbour_of(consumers_, collective, rank); to.valid()) {
                 const std::int64_t id = next_flow_++;
                 add_flow("s", "collective", id, row, last_moment(collective));
                 add_flow("f", "collective", id, row_on(to, ranks[rank]), start(to));
@@ -218,7 +216,7 @@ private:
 
     void add_memory() {
         for (const MemoryStep& step : memory_course(tasks_, timeline_.commit_order)) {
-            const Time time = step.task < 0 ? Time{0} : start(step.task);
+            const Time time = step.task.valid() ? start(step.task) : Time{0};
             event(R"("ph":"C","name":{},"ts":{},"args":{{"bytes":{}}}}})",
                   json_quoted("memory " + problem_.machine().device(step.device).name),
                   to_microseconds(time), step.bytes.raw());
@@ -239,7 +237,7 @@ private:
             event(R"("tid":{},"ph":"X","name":{},"cat":"{}","ts":{},"dur":{},)"
                   R"("args":{{"task":{}}}}})",
                   run.device, json_quoted(task_name(problem_, task)), name_of(task.kind),
-                  to_microseconds(run.start), to_microseconds(run.end - run.start), run.task);
+                  to_microseconds(run.start), to_microseconds(run.end - run.start), run.task.value);
         }
     }
 

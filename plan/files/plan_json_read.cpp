@@ -205,8 +205,9 @@ void read_order(const JsonField& field, Plan& plan) {
     const JsonField commit = field["commit"];
     if (!commit.present()) return;
     for (const JsonField& task : commit.items()) {
-        plan.commit_order.push_back(static_cast<TaskId>(
-            task.integer(0, std::numeric_limits<TaskId>::max(), {.what = "the number of a task"})));
+        const std::int64_t number = task.integer(0, std::numeric_limits<std::int32_t>::max(),
+                                                 {.what = "the number of a task"});
+        plan.commit_order.emplace_back(static_cast<std::size_t>(number));
     }
 }
 

@@ -99,7 +99,8 @@ std::string order_json(const Plan& plan) {
     const std::string commit =
         plan.commit_order.empty()
             ? ""
-            : fmt::format(R"(, "commit": [{}])", joined(plan.commit_order, number));
+            : fmt::format(R"(, "commit": [{}])",
+                          joined(plan.commit_order, [](TaskId id) { return number(id.value); }));
     return fmt::format(R"({{"task_graph": {}{}}})", json_quoted(plan.task_graph_digest), commit);
 }
 

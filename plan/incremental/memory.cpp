@@ -119,7 +119,7 @@ void IncrementalMemory::add_values(std::size_t row, const TensorTasks& tasks) {
     Row& of = rows_[row];
     const std::size_t produced = tasks.steps[0].buffers;
     for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
-        const Buffer& buffer = tasks.buffers[b];
+        const TensorBuffer& buffer = tasks.buffers[b];
         std::int32_t value = -1;
         if (buffer.root >= 0) {
             value = of.value_of[at(buffer.root)];
@@ -143,7 +143,7 @@ void IncrementalMemory::add_users(std::size_t row, const TensorTasks& tasks) {
         if (value >= 0) uses_.emplace_back(value, user);
     };
     for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
-        const Buffer& buffer = tasks.buffers[b];
+        const TensorBuffer& buffer = tasks.buffers[b];
         if (buffer.root < 0) add(static_cast<std::int32_t>(b), user_of(buffer.writer));
     }
     for (std::size_t i = 0; i < tasks.tasks.size(); ++i) {

@@ -70,7 +70,7 @@ struct Inside {
 
 Inside find_inside(const std::vector<Task>& tasks,
                    const std::vector<std::pair<TaskId, TaskId>>& edges) {
-    const auto task = [&](TaskId id) -> const Task& { return tasks[static_cast<std::size_t>(id)]; };
+    const auto task = [&](TaskId id) -> const Task& { return tasks[id.index()]; };
     Inside inside{std::vector<char>(tasks.size()), std::vector<char>(tasks.size())};
     std::vector<std::pair<TaskId, TaskId>> into;    // (task of no block, of a block)
     std::vector<std::pair<TaskId, TaskId>> out_of;  // the same
@@ -78,8 +78,8 @@ Inside find_inside(const std::vector<Task>& tasks,
         const bool from_block = task(before).schedule_key >= 0;
         const bool to_block = task(after).schedule_key >= 0;
         if (from_block && to_block && block_of(task(before)) == block_of(task(after))) {
-            inside.has_after[static_cast<std::size_t>(before)] = 1;
-            inside.has_before[static_cast<std::size_t>(after)] = 1;
+            inside.has_after[before.index()] = 1;
+            inside.has_before[after.index()] = 1;
         }
         if (from_block && !to_block) into.emplace_back(after, before);
         if (!from_block && to_block) out_of.emplace_back(before, after);
@@ -93,7 +93,7 @@ Inside find_inside(const std::vector<Task>& tasks,
     const auto mark = [&](const auto& links, const auto& others, std::vector<char>& of) {
         for (const auto& link : links) {
             const bool both = std::binary_search(others.begin(), others.end(), link, by_block);
-            if (both) of[static_cast<std::size_t>(link.second)] = 1;
+            if (both) of[link.second.index()] = 1;
         }
     };
     mark(into, out_of, inside.has_after);
@@ -114,8 +114,8 @@ void add_control_edges(const std::vector<Task>& tasks,
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         if (tasks[i].schedule_key < 0) continue;
         Ends& ends = blocks[block_of(tasks[i])];
-        if (inside.has_before[i] == 0) ends.first.push_back(static_cast<TaskId>(i));
-        if (inside.has_after[i] == 0) ends.last.push_back(static_cast<TaskId>(i));
+        if (inside.has_before[i] == 0) ends.first.push_back(TaskId(i));
+        if (inside.has_after[i] == 0) ends.last.push_back(TaskId(i));
     }
     for (auto block = blocks.begin(); block != blocks.end(); ++block) {
         const auto next = std::next(block);
@@ -133,18 +133,18 @@ void spread_schedule_keys(TaskGraph& graph) {
     for (const Task& task : graph.tasks) schedule_keys.push_back(task.schedule_key);
     const auto is_free = [&](std::size_t i) { return graph.tasks[i].schedule_key < 0; };
     for (const TaskId id : order) {
-        const auto i = static_cast<std::size_t>(id);
+        const std::size_t i = id.index();
         for (const TaskId next : graph.successors[i]) {
-            const auto n = static_cast<std::size_t>(next);
+            const std::size_t n = next.index();
             if (is_free(n)) schedule_keys[n] = std::max(schedule_keys[n], schedule_keys[i]);
         }
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
-        const auto i = static_cast<std::size_t>(*it);
+        const std::size_t i = it->index();
         if (schedule_keys[i] >= 0) continue;
         std::int32_t earliest = std::numeric_limits<std::int32_t>::max();
         for (const TaskId next : graph.successors[i]) {
-            earliest = std::min(earliest, schedule_keys[static_cast<std::size_t>(next)]);
+            earliest = std::min(earliest, schedule_keys[next.index()]);
         }
         schedule_keys[i] = graph.successors[i].empty() ? 0 : earliest;
     }

@@ -58,7 +58,8 @@ std::map<int, std::vector<Lowering::FetchStep>> Lowering::fetch_steps() const {
 /// Each task of a range under every device that takes part in it.
 Lowering::ByDevice Lowering::by_device(TaskRange range) const {
     ByDevice found;
-    for (TaskId id = range.begin; id < range.end; ++id) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+        const TaskId id(i);
         const Task& task = build_.task(id);
         const auto add = [&](int device) {
             if (device >= 0) found.emplace_back(device, id);

@@ -29,7 +29,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
-      first_parts_(rows_.blocks(graph_), -1) {
+      first_parts_(rows_.blocks(graph_)) {
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         if (layouts_.events()[row].events.empty()) continue;
         tensors_[row].events = &layouts_.events()[row];
@@ -74,7 +74,8 @@ void Lowering::make_views(const Found& viewed, const Found& result) {
         if (sources.size() != 1 || sources[0].buffer < 0) continue;
         const std::int32_t root =
             viewed.tensor->buffers[static_cast<std::size_t>(sources[0].buffer)];
-        if (build_.buffer(root).writer >= 0) build_.make_view(result.tensor->buffers[part], root);
+        if (build_.buffer(root).writer.valid())
+            build_.make_view(result.tensor->buffers[part], root);
     }
 }
 
@@ -92,7 +93,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     const TaskKind kind = kind_of(op, block.pass);
     const bool backward = block.pass == Pass::backward;
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
-    first_parts_[rows_.row(block)] = build_.task_count();
+    first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     std::vector<TaskId> tasks;
     for (int part = 0; part < layouts.parts; ++part) {
         const int device = layouts.devices[static_cast<std::size_t>(part)];
@@ -111,7 +112,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .priority = problem_.priority(block.op, block.pass),
              .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
         if (kind == TaskKind::backward) {
-            build_.add_edge(first_part({block.op, block.micro_batch, Pass::forward}) + part, task);
+            build_.add_edge(task_of({block.op, block.micro_batch, Pass::forward}, part), task);
         }
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
         if (op.given && !backward) build_.add_persistent(device, op.given->memory);
@@ -179,24 +180,24 @@ std::int32_t Lowering::schedule_key_of(const Tensor& tensor, std::size_t index) 
 }
 
 void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
-    Buffer buffer = tensor.tasks->buffers[index];
+    const TensorBuffer& local = tensor.tasks->buffers[index];
+    Buffer buffer{local, resolved(tensor, local.writer)};
     buffer.tensor = tensor.events->tensor;
-    if (buffer.writer != -1) buffer.writer = resolved(tensor, buffer.writer);
-    if (buffer.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(buffer.root)];
+    if (local.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(local.root)];
     tensor.buffers.push_back(build_.add_buffer(buffer));
 }
 
 TaskId Lowering::resolved(const Tensor& tensor, TaskRef ref) const {
-    if (ref == -1) return -1;
+    if (ref == -1) return {};
     if (!is_part(ref)) return tensor.ids[static_cast<std::size_t>(ref)];
-    return first_part(tensor.events->blocks[static_cast<std::size_t>(block_of(ref))]) +
-           part_of(ref);
+    return task_of(tensor.events->blocks[static_cast<std::size_t>(block_of(ref))], part_of(ref));
 }
 
-TaskId Lowering::first_part(const PartBlock& block) const {
+/// Those of a block follow each other.
+TaskId Lowering::task_of(const PartBlock& block, int part) const {
     const TaskId first = first_parts_[rows_.row(block)];
-    assert(first >= 0);
-    return first;
+    assert(first.valid());
+    return TaskId(first.index() + static_cast<std::size_t>(part));
 }
 
 void Lowering::fuse_collectives() {

@@ -22,13 +22,13 @@ TaskId TaskGraphBuilder::add_task(Task task) {
     task.resource_set =
         task.kind == TaskKind::copy ? resource_sets_.of_copy(task.device, task.to) : task.device;
     graph_.tasks.push_back(task);
-    return static_cast<TaskId>(graph_.tasks.size() - 1);
+    return TaskId(graph_.tasks.size() - 1);
 }
 
 TaskId TaskGraphBuilder::add_collective(Task task, const std::vector<int>& devices) {
     set_group(task, devices);
     graph_.tasks.push_back(task);
-    return static_cast<TaskId>(graph_.tasks.size() - 1);
+    return TaskId(graph_.tasks.size() - 1);
 }
 
 void TaskGraphBuilder::set_group(Task& task, const std::vector<int>& devices) {
@@ -45,13 +45,13 @@ bool TaskGraphBuilder::has_rank(TaskId collective, int device) const {
 }
 
 void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
-    if (before >= 0) edges_.emplace_back(before, after);
+    if (before.valid()) edges_.emplace_back(before, after);
 }
 
 std::int32_t TaskGraphBuilder::add_buffer(const Buffer& buffer) {
     graph_.buffers.push_back(buffer);
     const auto id = static_cast<std::int32_t>(graph_.buffers.size() - 1);
-    if (buffer.writer >= 0) writes_.emplace_back(buffer.writer, id);
+    if (buffer.writer.valid()) writes_.emplace_back(buffer.writer, id);
     return id;
 }
 
@@ -71,14 +71,14 @@ void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {
 }
 
 void TaskGraphBuilder::add_fused(const std::vector<TaskId>& members, const FusedCollective& fused) {
-    in_place_of_.resize(graph_.size(), -1);
+    in_place_of_.resize(graph_.size());
     const TaskId first_id = members[fused.members[0]];
-    Task& first = graph_.tasks[static_cast<std::size_t>(first_id)];
+    Task& first = graph_.tasks[first_id.index()];
     const bool renamed = first.collective != fused.kind || first.device != fused.devices[0];
     become(first, fused);
     set_group(first, fused.devices);
     for (std::size_t i = 1; i < fused.members.size(); ++i) {
-        in_place_of_[static_cast<std::size_t>(members[fused.members[i]])] = first_id;
+        in_place_of_[members[fused.members[i]].index()] = first_id;
     }
     if (!renamed) return;
     first.ordinal = 0;
@@ -93,15 +93,15 @@ void TaskGraphBuilder::add_fused(const std::vector<TaskId>& members, const Fused
 void TaskGraphBuilder::remove_fused() {
     if (in_place_of_.empty()) return;
     std::vector<TaskId> id(graph_.size());  // now, by what it was
-    TaskId kept = 0;
+    std::size_t kept = 0;
     for (std::size_t i = 0; i < id.size(); ++i) {
         const TaskId first = in_place_of_[i];
-        id[i] = first < 0 ? kept : id[static_cast<std::size_t>(first)];
-        if (first >= 0) continue;
-        graph_.tasks[static_cast<std::size_t>(kept++)] = graph_.tasks[i];
+        id[i] = first.valid() ? id[first.index()] : TaskId(kept);
+        if (first.valid()) continue;
+        graph_.tasks[kept++] = graph_.tasks[i];
     }
-    graph_.tasks.resize(static_cast<std::size_t>(kept));
-    const auto renumber = [&id](TaskId& task) { task = id[static_cast<std::size_t>(task)]; };
+    graph_.tasks.resize(kept);
+    const auto renumber = [&id](TaskId& task) { task = id[task.index()]; };
     for (auto& [before, after] : edges_) {
         renumber(before);
         renumber(after);
@@ -109,7 +109,7 @@ void TaskGraphBuilder::remove_fused() {
     for (auto& [task, buffer] : reads_) renumber(task);
     for (auto& [task, buffer] : writes_) renumber(task);
     for (Buffer& buffer : graph_.buffers) {
-        if (buffer.writer >= 0) renumber(buffer.writer);
+        if (buffer.writer.valid()) renumber(buffer.writer);
     }
 }
 
@@ -130,7 +130,7 @@ TaskGraph TaskGraphBuilder::finish() {
     graph_.successors = to_csr(edges_, graph_.size());
     graph_.predecessor_counts.assign(graph_.size(), 0);
     for (const TaskId next : graph_.successors.items) {
-        ++graph_.predecessor_counts[static_cast<std::size_t>(next)];
+        ++graph_.predecessor_counts[next.index()];
     }
     graph_.reads = to_csr(reads_, graph_.size());
     graph_.writes = to_csr(writes_, graph_.size());

@@ -26,7 +26,7 @@ public:
     TaskId add_task(Task task);
     /// A task of kind collective among `devices`, in order of rank.
     TaskId add_collective(Task task, const std::vector<int>& devices);
-    /// `before` may be -1: nothing to wait for. Repeated edges count once.
+    /// `before` may be invalid: nothing to wait for. Repeated edges count once.
     void add_edge(TaskId before, TaskId after);
     std::int32_t add_buffer(const Buffer& buffer);
     /// `buffer` may be -1: nothing is read. Reading a view keeps its root alive.
@@ -37,10 +37,8 @@ public:
     /// One collective in place of its members, by id; `fused` numbers them as `members` does.
     void add_fused(const std::vector<TaskId>& members, const FusedCollective& fused);
 
-    [[nodiscard]] const Task& task(TaskId id) const {
-        return graph_.tasks[static_cast<std::size_t>(id)];
-    }
-    [[nodiscard]] TaskId task_count() const { return static_cast<TaskId>(graph_.tasks.size()); }
+    [[nodiscard]] const Task& task(TaskId id) const { return graph_.tasks[id.index()]; }
+    [[nodiscard]] std::size_t task_count() const { return graph_.tasks.size(); }
     /// Of a collective, in order of rank.
     [[nodiscard]] std::span<const std::int32_t> ranks(TaskId collective) const {
         return resource_sets_.ranks()[static_cast<std::size_t>(task(collective).ranks)];
@@ -65,7 +63,7 @@ private:
     std::vector<std::pair<TaskId, TaskId>> edges_;
     std::vector<std::pair<TaskId, std::int32_t>> reads_;
     std::vector<std::pair<TaskId, std::int32_t>> writes_;
-    /// Per task: the first member of its fusion, or -1; empty: nothing is fused.
+    /// Per task: the first member of its fusion, or none; empty: nothing is fused.
     std::vector<TaskId> in_place_of_;
 };
 

@@ -30,8 +30,8 @@ public:
 private:
     /// Tasks from `begin` to `end`.
     struct TaskRange {
-        TaskId begin = 0;
-        TaskId end = 0;
+        std::size_t begin = 0;
+        std::size_t end = 0;
     };
 
     /// A tensor in one micro-batch, as far as it is lowered.
@@ -75,7 +75,7 @@ private:
     void add_local_buffer(Tensor& tensor, std::size_t index);
     [[nodiscard]] std::int32_t schedule_key_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
-    [[nodiscard]] TaskId first_part(const PartBlock& block) const;
+    [[nodiscard]] TaskId task_of(const PartBlock& block, int part) const;
     void fuse_collectives();
 
     // fetch_limits.cpp: parameters that are fetched for each use
@@ -95,7 +95,7 @@ private:
     StrategyTensors layouts_;
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
-    std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block; -1: not lowered
+    std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block
     std::vector<Fetch> fetches_;       ///< in order of lowering
     std::size_t fetches_read_ = 0;     ///< those whose readers are known
 };

@@ -12,7 +12,7 @@ public:
     explicit MemoryWalk(const TaskGraph& graph)
         : graph_(graph),
           users_left_(graph.buffers.size(), 1),  // the writer counts as a user
-          last_on_(static_cast<std::size_t>(graph.resource_count), -1),
+          last_on_(static_cast<std::size_t>(graph.resource_count)),
           ended_(graph.size(), 0),
           bytes_(graph.persistent) {
         for (const std::int32_t buffer : graph.reads.items) {
@@ -24,12 +24,12 @@ public:
     template <class Visit>
     void run(std::span<const TaskId> order, Visit visit) {
         for (const TaskId id : order) {
-            const auto i = static_cast<std::size_t>(id);
+            const std::size_t i = id.index();
             const auto resource_set =
                 graph_.resource_sets[static_cast<std::size_t>(graph_.tasks[i].resource_set)];
             for (const std::int32_t r : resource_set) {
                 TaskId& last = last_on_[static_cast<std::size_t>(r)];
-                if (last >= 0) end(last, id, visit);
+                if (last.valid()) end(last, id, visit);
                 last = id;
             }
             for (const std::int32_t buffer : graph_.writes[i]) {
@@ -46,7 +46,7 @@ private:
     /// `task` has certainly ended when `now` starts: what it alone still used is given back.
     template <class Visit>
     void end(TaskId task, TaskId now, Visit visit) {
-        const auto i = static_cast<std::size_t>(task);
+        const std::size_t i = task.index();
         if (ended_[i] != 0) return;
         ended_[i] = 1;
         const auto release = [&](std::int32_t buffer) {

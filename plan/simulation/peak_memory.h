@@ -22,7 +22,7 @@ std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> o
 
 /// One step of the memory of a device: from the commit of `task` on it holds `bytes`.
 struct MemoryStep {
-    TaskId task = -1;
+    TaskId task;
     std::int32_t device = 0;
     Bytes bytes;
 };

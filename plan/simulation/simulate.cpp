@@ -81,7 +81,7 @@ public:
         timeline_.start.resize(graph_.size());
         timeline_.commit_order.reserve(graph_.size());
         for (std::size_t i = 0; i < graph_.size(); ++i) {
-            if (waiting_[i] == 0) enqueue(static_cast<TaskId>(i));
+            if (waiting_[i] == 0) enqueue(TaskId(i));
         }
         for (std::size_t queue = 0; queue < queues_.size(); ++queue) refresh(queue);
         while (!candidates_.empty()) {
@@ -121,7 +121,7 @@ private:
 
     /// Puts a task whose predecessors are all committed into its queue.
     void enqueue(TaskId id) {
-        const auto i = static_cast<std::size_t>(id);
+        const std::size_t i = id.index();
         push_min(queues_[static_cast<std::size_t>(graph_.tasks[i].resource_set)].future,
                  Future{ready_time_[i], graph_.tasks[i].schedule_key, key_of(i), id});
     }
@@ -160,15 +160,15 @@ private:
         } else {
             pop_min(queue.ready);
         }
-        const Task& task = graph_.tasks[static_cast<std::size_t>(id)];
+        const Task& task = graph_.tasks[id.index()];
         const std::int64_t end = candidate.start + task.duration.raw();
         for (const std::int32_t r : graph_.resource_sets[at])
             free_[static_cast<std::size_t>(r)] = end;
-        timeline_.start[static_cast<std::size_t>(id)] = Time(candidate.start);
+        timeline_.start[id.index()] = Time(candidate.start);
         timeline_.commit_order.push_back(id);
         touched_.assign(1, at);
-        for (const TaskId next : graph_.successors[static_cast<std::size_t>(id)]) {
-            const auto i = static_cast<std::size_t>(next);
+        for (const TaskId next : graph_.successors[id.index()]) {
+            const std::size_t i = next.index();
             ready_time_[i] = std::max(ready_time_[i], end);
             if (--waiting_[i] != 0) continue;
             enqueue(next);
@@ -183,8 +183,8 @@ private:
     TaskId take_most_unlocking(Queue& queue, std::int64_t now) {
         const auto unlocked = [&](const Ready& task) {
             std::int64_t count = 0;
-            for (const TaskId next : graph_.successors[static_cast<std::size_t>(task.id)]) {
-                const auto i = static_cast<std::size_t>(next);
+            for (const TaskId next : graph_.successors[task.id.index()]) {
+                const std::size_t i = next.index();
                 if (waiting_[i] != 1) continue;
                 if (queue_free(static_cast<std::size_t>(graph_.tasks[i].resource_set)) <= now)
                     ++count;
@@ -238,10 +238,10 @@ std::vector<Time> path_to_sink(const TaskGraph& graph) {
     std::vector<Time> path(graph.size());
     const std::vector<TaskId> order = topological_order(graph);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
-        const auto i = static_cast<std::size_t>(*it);
+        const std::size_t i = it->index();
         std::int64_t longest = 0;
         for (const TaskId next : graph.successors[i]) {
-            longest = std::max(longest, path[static_cast<std::size_t>(next)].raw());
+            longest = std::max(longest, path[next.index()].raw());
         }
         path[i] = Time(longest + graph.tasks[i].duration.raw());
     }
@@ -262,9 +262,9 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
     Timeline timeline;
     timeline.start.resize(graph.size());
     for (const TaskId id : order) {
-        const auto i = static_cast<std::size_t>(id);
+        const std::size_t i = id.index();
         // A repeated task has -1 here, one before its predecessors more than 0.
-        if (id < 0 || i >= graph.size() || waiting[i] != 0) return std::nullopt;
+        if (i >= graph.size() || waiting[i] != 0) return std::nullopt;
         waiting[i] = -1;
         const auto resources =
             graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
@@ -275,7 +275,7 @@ std::optional<Timeline> replay(const TaskGraph& graph, const std::vector<TaskId>
         const std::int64_t end = start + graph.tasks[i].duration.raw();
         for (const std::int32_t r : resources) free[static_cast<std::size_t>(r)] = end;
         for (const TaskId next : graph.successors[i]) {
-            const auto n = static_cast<std::size_t>(next);
+            const std::size_t n = next.index();
             ready[n] = std::max(ready[n], end);
             --waiting[n];
         }

@@ -46,11 +46,11 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
     std::vector<TaskId> order;
     order.reserve(graph.size());
     for (std::size_t i = 0; i < graph.size(); ++i) {
-        if (waiting[i] == 0) order.push_back(static_cast<TaskId>(i));
+        if (waiting[i] == 0) order.push_back(TaskId(i));
     }
     for (std::size_t at = 0; at < order.size(); ++at) {
-        for (const TaskId next : graph.successors[static_cast<std::size_t>(order[at])]) {
-            if (--waiting[static_cast<std::size_t>(next)] == 0) order.push_back(next);
+        for (const TaskId next : graph.successors[order[at].index()]) {
+            if (--waiting[next.index()] == 0) order.push_back(next);
         }
     }
     return order;
@@ -81,7 +81,7 @@ std::string digest(const TaskGraph& graph) {
     }
     for (std::size_t i = 0; i < graph.size(); ++i) {
         sha.add(static_cast<std::int64_t>(graph.successors[i].size()));
-        for (const TaskId next : graph.successors[i]) sha.add(std::int64_t{next});
+        for (const TaskId next : graph.successors[i]) sha.add(std::int64_t{next.value});
     }
     return "sha256:" + sha.finish();
 }

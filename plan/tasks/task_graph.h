@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "base/csr.h"
+#include "base/id.h"
 #include "base/units.h"
 #include "cost/collectives/collective.h"
 #include "graph/ids.h"
@@ -65,7 +66,7 @@ constexpr bool is_local_move(TaskKind kind) {
     return kind == TaskKind::accumulate || kind == TaskKind::pack;
 }
 
-using TaskId = std::int32_t;
+using TaskId = Id<struct TaskTag>;
 
 /// Picoseconds (53 days). The durations of all tasks of an iteration are less together, so that
 /// inner loops may add them unchecked.
@@ -108,11 +109,10 @@ inline void set_price(Task& task, cost::Price price) {
 /// Tasks by the source of their durations; indexed by CostSource.
 using CostCounts = std::array<std::int64_t, cost::kCostSourceCount>;
 
-struct Buffer {
+/// What a buffer holds, and where.
+struct BufferValue {
     std::int32_t device = 0;
-    TaskId writer = -1;  ///< task whose commit allocates it; -1: there from the start
-    Bytes bytes;         ///< 0: it lies in `root`'s bytes, or in persistent ones
-    // what it holds
+    Bytes bytes;  ///< 0: they are those of another buffer, or persistent ones
     graph::TensorId tensor;
     bool gradient = false;
     bool message = false;  ///< in the order in which it is sent or arrives, not that of the tensor
@@ -120,7 +120,11 @@ struct Buffer {
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int32_t summand = 0;
     std::int32_t operand = -1;  ///< a gradient as a backward task gives it: of which operand
-    std::int32_t root = -1;     ///< buffer whose memory this value uses: views, sums in place
+};
+
+struct Buffer : BufferValue {
+    TaskId writer;           ///< task whose commit allocates it; invalid: there from the start
+    std::int32_t root = -1;  ///< buffer whose memory this value uses: views, sums in place
 };
 
 struct TaskGraph {

@@ -15,7 +15,7 @@ namespace partita::plan {
 namespace {
 
 const Task& at(const TaskGraph& tasks, TaskId task) {
-    return tasks.tasks[static_cast<std::size_t>(task)];
+    return tasks.tasks[task.index()];
 }
 
 /// Of `count` equal times in a row, one.
@@ -32,8 +32,8 @@ TaskMeasurements::TaskMeasurements(const Problem& problem, const Strategy& strat
                                    const TaskGraph& tasks)
     : problem_(problem), strategy_(strategy), tasks_(tasks), elements_(tasks.size(), 0) {
     for (const Buffer& buffer : tasks.buffers) {
-        if (buffer.writer < 0 || buffer.region < 0) continue;
-        elements_[static_cast<std::size_t>(buffer.writer)] = tasks.regions->volume(buffer.region);
+        if (!buffer.writer.valid() || buffer.region < 0) continue;
+        elements_[buffer.writer.index()] = tasks.regions->volume(buffer.region);
     }
 }
 
@@ -70,7 +70,7 @@ cost::MeasuredWork TaskMeasurements::part(const Task& task, cost::Measurement ti
 
 std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measurement time) const {
     const Task& task = at(tasks_, id);
-    const std::int64_t elements = elements_[static_cast<std::size_t>(id)];
+    const std::int64_t elements = elements_[id.index()];
     switch (task.kind) {
     case TaskKind::forward:
     case TaskKind::loss:
@@ -78,8 +78,7 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
         if (problem_.graph().op(task.op).given) return std::nullopt;
         return part(task, std::move(time));
     case TaskKind::accumulate: {
-        const auto added =
-            static_cast<std::int64_t>(tasks_.reads[static_cast<std::size_t>(id)].size()) - 1;
+        const auto added = static_cast<std::int64_t>(tasks_.reads[id.index()].size()) - 1;
         return cost::measured_work(accumulate_work(problem_.graph().tensor(task.tensor), elements),
                                    divided(std::move(time), std::max<std::int64_t>(added, 1)));
     }

@@ -9,7 +9,7 @@ namespace partita::plan {
 /// When a task ran on a device, since the start of its iteration: measured, where a Timeline is
 /// predicted. A collective runs on each of its devices, for as long as that one takes.
 struct TaskRun {
-    TaskId task = -1;
+    TaskId task;
     int device = 0;
     Time start;
     Time end;

@@ -35,7 +35,7 @@ Locations LocalWork::packed(Locations locations, const Subject& subject, const P
     const TaskRef id = add_pack(values_[locations], subject, piece);
     emitter_.set_in_block(id, writes_in_block(values_[locations], piece.device));
     Location location{.device = piece.device, .task = id};
-    Buffer buffer = buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region));
+    TensorBuffer buffer = buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region));
     buffer.message = true;
     location.buffer = emitter_.add_buffer(buffer);
     return values_.add_location(location);
@@ -75,7 +75,7 @@ Locations LocalWork::sum(Locations locations, const Subject& subject, const Piec
     emitter_.add_inputs(id, summands);
     Location sum{.device = piece.device, .task = id};
     const bool allocates = !persistent && !in_place;
-    Buffer buffer =
+    TensorBuffer buffer =
         buffer_of(subject, sum, piece, allocates ? tensor_.buffer_bytes(piece.region) : Bytes{0});
     if (in_place && !persistent) buffer.root = first.buffer;
     sum.buffer = emitter_.add_buffer(buffer);

@@ -68,7 +68,7 @@ void TaskEmitter::add_inputs(TaskRef task, std::span<const Location> locations) 
     }
 }
 
-std::int32_t TaskEmitter::add_buffer(const Buffer& buffer) {
+std::int32_t TaskEmitter::add_buffer(const TensorBuffer& buffer) {
     tasks_.buffers.push_back(buffer);
     is_read_.push_back(0);
     return static_cast<std::int32_t>(tasks_.buffers.size()) - 1;

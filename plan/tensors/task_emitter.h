@@ -40,17 +40,17 @@ inline Task task_of(TaskKind kind, const Subject& subject) {
 }
 
 /// The buffer at a location, which holds that piece of the subject.
-inline Buffer buffer_of(const Subject& subject, const Location& location, const Piece& piece,
-                        Bytes bytes) {
-    return {.device = location.device,
-            .writer = location.task,
-            .bytes = bytes,
-            .tensor = {},
-            .gradient = subject.gradient,
-            .micro_batch = subject.micro_batch,
-            .region = piece.region,
-            .summand = piece.summand,
-            .operand = subject.operand};
+inline TensorBuffer buffer_of(const Subject& subject, const Location& location, const Piece& piece,
+                              Bytes bytes) {
+    return {{.device = location.device,
+             .bytes = bytes,
+             .tensor = {},
+             .gradient = subject.gradient,
+             .micro_batch = subject.micro_batch,
+             .region = piece.region,
+             .summand = piece.summand,
+             .operand = subject.operand},
+            location.task};
 }
 
 class TaskEmitter {
@@ -83,8 +83,8 @@ public:
     void add_inputs(TaskRef task, std::span<const Location> locations);
 
     // Buffers
-    std::int32_t add_buffer(const Buffer& buffer);
-    [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
+    std::int32_t add_buffer(const TensorBuffer& buffer);
+    [[nodiscard]] const TensorBuffer& buffer(std::int32_t id) const {
         return tasks_.buffers[static_cast<std::size_t>(id)];
     }
     void add_persistent(int device, Bytes bytes) { tasks_.persistent.emplace_back(device, bytes); }

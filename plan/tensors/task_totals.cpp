@@ -63,7 +63,7 @@ void TaskTotals::add_loads(TensorTasks& tasks) {
 
 void TaskTotals::add_most_bytes(TensorTasks& tasks) {
     tasks.most_bytes.clear();
-    for (const Buffer& buffer : tasks.buffers) {
+    for (const TensorBuffer& buffer : tasks.buffers) {
         if (buffer.bytes != Bytes{0}) add_to(tasks.most_bytes, rows_, buffer.device, buffer.bytes);
     }
     for (const auto& [device, bytes] : tasks.persistent) {

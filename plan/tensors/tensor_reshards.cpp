@@ -91,8 +91,8 @@ Location TensorReshards::delivered(const Delivery& delivery, TaskRef transfer,
     Location location{.device = delivery.device, .task = transfer};
     // A new value of a parameter is written where the old one lies.
     const bool in_place = subject.updated && !delivery.unpack;
-    Buffer buffer = buffer_of(subject, location, piece,
-                              in_place ? Bytes{0} : tensor_.buffer_bytes(delivery.region));
+    TensorBuffer buffer = buffer_of(subject, location, piece,
+                                    in_place ? Bytes{0} : tensor_.buffer_bytes(delivery.region));
     buffer.message = delivery.unpack;
     location.buffer = emitter_.add_buffer(buffer);
     return delivery.unpack ? local_work_.unpacked(location, subject, piece) : location;

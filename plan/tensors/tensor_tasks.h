@@ -46,6 +46,12 @@ struct Source {
     std::int32_t buffer = -1;
 };
 
+/// A buffer, without tensor.
+struct TensorBuffer : BufferValue {
+    TaskRef writer = -1;
+    std::int32_t root = -1;  ///< number of the buffer whose memory it uses
+};
+
 /// What an event adds.
 struct TensorStep {
     std::uint32_t tasks = 0;    ///< end: those of events before, and of this one
@@ -70,7 +76,7 @@ struct TensorTasks {
     std::vector<std::int32_t> fusion_blocks;
     std::vector<std::uint32_t> fusible;    ///< those that may be fused
     std::vector<std::vector<int>> groups;  ///< devices in order of rank
-    std::vector<Buffer> buffers;    ///< without tensor; writers are references, roots numbers
+    std::vector<TensorBuffer> buffers;
     std::vector<TensorStep> steps;  ///< per event
     /// Per event and part that finds any of the tensor or of its gradient: what it finds.
     Csr<Source> sources;

@@ -41,7 +41,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
                          const std::vector<std::int32_t>& results,
                          std::vector<std::vector<Resident>> residents, at::Device device,
                          const Exchange* exchange)
-    : combine_(tasks.tasks[static_cast<std::size_t>(task)].combine) {
+    : combine_(tasks.tasks[task.index()].combine) {
     static const Ownership kAlone;
     const Ownership& ownership = exchange == nullptr ? kAlone : exchange->peers().ownership;
     for (std::size_t i = 0; i < results.size(); ++i) {

@@ -97,7 +97,7 @@ void Exchange::stop(const std::exception_ptr& why) {
 
 void Exchange::finish(std::size_t task, Store& store) {
     for (const std::int32_t token : messages_.released[task]) send(token, {});
-    const auto [first, last] = messages_.messages_for(static_cast<plan::TaskId>(task));
+    const auto [first, last] = messages_.messages_for(plan::TaskId(task));
     for (std::int32_t message = first; message < last; ++message) {
         store[slot_of(message)] = at::Tensor();
     }

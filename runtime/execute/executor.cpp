@@ -105,7 +105,7 @@ Executor::Executor(const plan::Problem& problem, const plan::TaskGraph& tasks, P
     if (exchange() == nullptr) return;
     for (const auto& steps : program_.steps) met_.emplace_back(steps.size());
     exchange()->stay_awake(options_.spin);
-    const auto named = [&](TaskId task) { return task < 0 ? "no task" : text_of(task); };
+    const auto named = [&](TaskId task) { return task.valid() ? text_of(task) : "no task"; };
     exchange()->name_ends(named(program_.first), named(program_.last));
 }
 
@@ -249,7 +249,7 @@ void Executor::run_step(std::size_t worker, std::size_t index, Shared& shared) {
         throw DeviceError(name_of(step.task) + ": " + error.what());
     }
     if (exchange() != nullptr) met_[worker][index] = std::max(met, step.work->met());
-    const auto task = static_cast<std::size_t>(step.task);
+    const std::size_t task = step.task.index();
     if (shared.board.finish(task)) release(task, shared);
 }
 
@@ -259,8 +259,8 @@ std::string Executor::name_of(TaskId task) const {
 }
 
 std::string Executor::text_of(TaskId task) const {
-    return "task " + std::to_string(task) + " '" +
-           task_name(problem_, tasks_.tasks[static_cast<std::size_t>(task)]) + "'";
+    return "task " + std::to_string(task.value) + " '" +
+           task_name(problem_, tasks_.tasks[task.index()]) + "'";
 }
 
 /// "worker 1", of several processes "rank 0 of 2, worker 1".
@@ -280,9 +280,9 @@ void Executor::wait_for_predecessors(std::size_t worker, TaskId task, Shared& sh
     const auto patience = exchange() == nullptr ? options_.timeout : 2 * options_.timeout;
     auto until = Clock::now() + patience;
     if (options_.limit) until = std::min(until, shared.start + *options_.limit);
-    for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
-        if (shared.board.is_done(static_cast<std::size_t>(before))) continue;
-        if (shared.board.wait(static_cast<std::size_t>(before), until)) continue;
+    for (const TaskId before : program_.predecessors[task.index()]) {
+        if (shared.board.is_done(before.index())) continue;
+        if (shared.board.wait(before.index(), until)) continue;
         check_limit(task, shared);
         throw DeviceError(worker_name(worker) + ", " + text_of(task) + ": waited longer than " +
                           std::to_string(patience.count()) + " ms for " + text_of(before) +

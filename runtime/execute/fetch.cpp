@@ -24,7 +24,7 @@ bool is_overwritten(const TaskGraph& tasks, std::span<const std::int32_t> listed
 
 std::vector<std::int32_t> buffers_of(const TaskGraph& tasks, plan::TaskId task,
                                      graph::TensorId tensor, bool gradient) {
-    const auto listed = tasks.reads[static_cast<std::size_t>(task)];
+    const auto listed = tasks.reads[task.index()];
     std::vector<std::int32_t> found;
     for (const std::int32_t id : listed) {
         const Buffer& buffer = buffer_of(tasks, id);

@@ -19,7 +19,7 @@ std::vector<Time> ends_of_tasks(const Program& program, const Iteration& iterati
     std::size_t place = 0;
     for (const auto& steps : program.steps) {
         for (const Step& step : steps) {
-            Time& last = ends[static_cast<std::size_t>(step.task)];
+            Time& last = ends[step.task.index()];
             last = std::max(last, iteration.ends[place++]);
         }
     }
@@ -44,9 +44,8 @@ std::vector<plan::TaskRun> task_runs(const Program& program,
                               .start = last,
                               .end = iteration.ends[place]};
             if (!iteration.met.empty()) run.start = std::max(run.start, iteration.met[place]);
-            for (const plan::TaskId task :
-                 program.predecessors[static_cast<std::size_t>(step.task)]) {
-                run.start = std::max(run.start, done[static_cast<std::size_t>(task)]);
+            for (const plan::TaskId task : program.predecessors[step.task.index()]) {
+                run.start = std::max(run.start, done[task.index()]);
             }
             run.start = std::min(run.start, run.end);  // clocks of two devices may differ
             last = run.end;
@@ -59,7 +58,7 @@ std::vector<plan::TaskRun> task_runs(const Program& program,
 std::vector<Time> durations(std::span<const plan::TaskRun> runs, std::size_t tasks) {
     std::vector<Time> durations(tasks);
     for (const plan::TaskRun& run : runs) {
-        Time& longest = durations[static_cast<std::size_t>(run.task)];
+        Time& longest = durations[run.task.index()];
         longest = std::max(longest, run.end - run.start);
     }
     return durations;

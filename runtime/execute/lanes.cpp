@@ -15,7 +15,7 @@ public:
         : program_(program), tasks_(tasks), places_(tasks.size()) {
         for (std::uint32_t w = 0; w < program.steps.size(); ++w) {
             for (std::uint32_t s = 0; s < program.steps[w].size(); ++s) {
-                places_[static_cast<std::size_t>(program.steps[w][s].task)].push_back({w, s});
+                places_[program.steps[w][s].task.index()].push_back({w, s});
             }
         }
     }
@@ -33,15 +33,14 @@ public:
 private:
     [[nodiscard]] Lane lane_at(StepPlace place) const {
         const Step& step = program_.steps[place.worker][place.step];
-        return lane_of(tasks_.tasks[static_cast<std::size_t>(step.task)].kind);
+        return lane_of(tasks_.tasks[step.task.index()].kind);
     }
 
     LanedStep laned(std::uint32_t worker, TaskId task) {
-        LanedStep laned{.lane = lane_of(tasks_.tasks[static_cast<std::size_t>(task)].kind),
-                        .awaits = {}};
+        LanedStep laned{.lane = lane_of(tasks_.tasks[task.index()].kind), .awaits = {}};
         const auto own = static_cast<std::size_t>(laned.lane);
-        for (const TaskId before : program_.predecessors[static_cast<std::size_t>(task)]) {
-            for (const StepPlace place : places_[static_cast<std::size_t>(before)]) {
+        for (const TaskId before : program_.predecessors[task.index()]) {
+            for (const StepPlace place : places_[before.index()]) {
                 const Lane lane = lane_at(place);
                 if (place.worker == worker && lane == laned.lane) continue;
                 auto& latest =

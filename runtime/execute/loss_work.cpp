@@ -38,12 +38,12 @@ LossWork::LossWork(const plan::Problem& problem, const plan::TaskGraph& tasks, p
                    const graph::Region& region, at::Device device, const LossOptions& options)
     : options_(options) {
     const graph::OpGraph& graph = problem.graph();
-    const graph::TensorId t = graph.op(tasks.tasks[static_cast<std::size_t>(task)].op).inputs[0];
+    const graph::TensorId t = graph.op(tasks.tasks[task.index()].op).inputs[0];
     const graph::Tensor& output = graph.tensor(t);
     const auto as =
         at::TensorOptions().dtype(scalar_type_of(output.dtype).value_or(at::kFloat)).device(device);
     seen_ = Fetch(tasks, buffers_of(tasks, task, t, false), region, as);
-    const auto writes = tasks.writes[static_cast<std::size_t>(task)];
+    const auto writes = tasks.writes[task.index()];
     if (!writes.empty()) gradient_ = writes[0];
     const auto elements = std::max<std::int64_t>(1, output.elements());
     const LossKind kind = options.kind;

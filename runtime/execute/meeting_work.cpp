@@ -37,7 +37,7 @@ at::Tensor joined(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 MeetingWork::MeetingWork(const plan::TaskGraph& tasks, const Meeting& meeting, int device)
-    : combine_(tasks.tasks[static_cast<std::size_t>(meeting.task)].combine) {
+    : combine_(tasks.tasks[meeting.task.index()].combine) {
     const auto devices = devices_of(tasks, meeting.task);
     rank_ = static_cast<int>(std::ranges::find(devices, device) - devices.begin());
     buffers_ = meeting.buffers[static_cast<std::size_t>(rank_)];
@@ -68,7 +68,7 @@ MessageMeeting::MessageMeeting(Exchange& exchange, const plan::TaskGraph& tasks,
                                const Meeting& meeting, int device)
     : MeetingWork(tasks, meeting, device),
       exchange_(exchange),
-      algorithm_(tasks.tasks[static_cast<std::size_t>(meeting.task)].algorithm),
+      algorithm_(tasks.tasks[meeting.task.index()].algorithm),
       communicator_(
           communicator_of(exchange.peers(), meeting, devices_of(tasks, meeting.task), rank())) {}
 

@@ -28,7 +28,7 @@ bool in_one_order(const TaskGraph& tasks, Meeting& meeting) {
 
 /// Every rank gives one tensor of a region for each that it gets of that region.
 bool find_equal_tensors(const TaskGraph& tasks, std::span<const int> devices, Meeting& meeting) {
-    for (const std::int32_t r : tasks.writes[static_cast<std::size_t>(meeting.task)]) {
+    for (const std::int32_t r : tasks.writes[meeting.task.index()]) {
         const Buffer& made = buffer_of(tasks, r);
         if (made.region < 0) return false;
         const auto rank = std::ranges::find(devices, made.device) - devices.begin();
@@ -51,11 +51,11 @@ bool find_equal_tensors(const TaskGraph& tasks, std::span<const int> devices, Me
 }  // namespace
 
 std::span<const int> devices_of(const TaskGraph& tasks, plan::TaskId task) {
-    return tasks.ranks[static_cast<std::size_t>(tasks.tasks[static_cast<std::size_t>(task)].ranks)];
+    return tasks.ranks[static_cast<std::size_t>(tasks.tasks[task.index()].ranks)];
 }
 
 std::optional<Meeting> find_meeting(const TaskGraph& tasks, plan::TaskId id) {
-    const plan::Task& task = tasks.tasks[static_cast<std::size_t>(id)];
+    const plan::Task& task = tasks.tasks[id.index()];
     if (task.kind != plan::TaskKind::collective || task.updated ||
         task.collective != cost::Collective::all_reduce || task.combine == graph::Combine::none) {
         return std::nullopt;

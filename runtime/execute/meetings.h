@@ -16,7 +16,7 @@
 namespace partita::runtime {
 
 struct Meeting {
-    plan::TaskId task = -1;
+    plan::TaskId task;
     std::int32_t first_number =
         0;  ///< of messages (messages.h): the square of so many as there are ranks
     /// Per rank: what it gives and what it gets, tensor by tensor in one order.

@@ -58,7 +58,7 @@ public:
         : tasks_(tasks), own_(ownership), shares_(tasks.size()) {}
 
     Messages run() {
-        for (std::size_t t = 0; t < tasks_.size(); ++t) add_task(static_cast<TaskId>(t));
+        for (std::size_t t = 0; t < tasks_.size(); ++t) add_task(TaskId(t));
         messages_.messages_out = messages_.out.size();
         messages_.messages_in = messages_.in.size();
         add_tokens();
@@ -67,20 +67,20 @@ public:
 
 private:
     void add_share(TaskId task, int process) {
-        auto& processes = shares_[static_cast<std::size_t>(task)];
+        auto& processes = shares_[task.index()];
         if (std::ranges::find(processes, process) == processes.end()) processes.push_back(process);
     }
     [[nodiscard]] bool has_share(TaskId task, int process) const {
-        const auto& processes = shares_[static_cast<std::size_t>(task)];
+        const auto& processes = shares_[task.index()];
         return std::ranges::find(processes, process) != processes.end();
     }
 
     void add_task(TaskId id) {
-        const plan::Task& task = tasks_.tasks[static_cast<std::size_t>(id)];
+        const plan::Task& task = tasks_.tasks[id.index()];
         if (is_combination(task.kind)) {
             if (!add_meeting(id)) add_messages(id);
         }
-        if (shares_[static_cast<std::size_t>(id)].empty()) {
+        if (shares_[id.index()].empty()) {
             add_share(id, own_.process_of(task.device));
         }
     }
@@ -88,7 +88,7 @@ private:
     void add_messages(TaskId id) {
         std::set<std::pair<std::int32_t, int>> wanted;  // buffer and process, for most tasks enough
         std::vector<std::pair<int, Ingredient>> sent;
-        for (const std::int32_t r : tasks_.writes[static_cast<std::size_t>(id)]) {
+        for (const std::int32_t r : tasks_.writes[id.index()]) {
             const Buffer& made = buffer_of(tasks_, r);
             if (made.region < 0) continue;
             const int to = own_.process_of(made.device);
@@ -152,7 +152,7 @@ private:
         std::vector<std::pair<TaskId, std::int32_t>> awaited;   // task, place of its token
         std::vector<std::pair<TaskId, std::int32_t>> released;  // the same
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
-            const auto before = static_cast<TaskId>(t);
+            const TaskId before(t);
             std::map<std::pair<int, int>, std::int32_t> places;  // of its tokens, by from and to
             for_each_wait(before, [&](TaskId after, int from, int to) {
                 const auto [place, is_new] = places.try_emplace({from, to}, -1);
@@ -169,10 +169,10 @@ private:
     /// one that has a share of the other alone.
     template <class Wait>
     void for_each_wait(TaskId before, Wait wait) const {
-        for (const TaskId after : tasks_.successors[static_cast<std::size_t>(before)]) {
-            for (const int to : shares_[static_cast<std::size_t>(after)]) {
+        for (const TaskId after : tasks_.successors[before.index()]) {
+            for (const int to : shares_[after.index()]) {
                 if (has_share(before, to)) continue;
-                for (const int from : shares_[static_cast<std::size_t>(before)]) {
+                for (const int from : shares_[before.index()]) {
                     if (!has_share(after, from)) wait(after, from, to);
                 }
             }
@@ -183,7 +183,7 @@ private:
     std::int32_t add_token(TaskId task, int from, int to) {
         TaskMessage token{.task = task,
                           .region = {},
-                          .device = tasks_.tasks[static_cast<std::size_t>(task)].device,
+                          .device = tasks_.tasks[task.index()].device,
                           .peer = to == own_.self ? from : to,
                           .number = static_cast<std::int32_t>(messages_.numbers++)};
         if (to != own_.self && from != own_.self) return -1;
@@ -212,7 +212,7 @@ std::vector<Ingredient> ingredients_of(const TaskGraph& tasks, TaskId task, cons
             ownership.process_of(buffer.device) != ownership.process_of(made.device);
         all.push_back({b, is_message ? graph::intersection(held, region) : held, is_message});
     }
-    const auto how = tasks.tasks[static_cast<std::size_t>(task)].combine;
+    const auto how = tasks.tasks[task.index()].combine;
     if (how == graph::Combine::none) drop_copies(tasks, made.device, all);
     return all;
 }

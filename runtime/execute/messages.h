@@ -55,7 +55,7 @@ std::vector<Ingredient> ingredients_of(const plan::TaskGraph& tasks, plan::TaskI
                                        const plan::Buffer& made, const Ownership& ownership);
 
 struct TaskMessage {
-    plan::TaskId task = -1;    ///< for which; of a token the one that is done
+    plan::TaskId task;         ///< for which; of a token the one that is done
     std::int32_t buffer = -1;  ///< of which it is a piece; -1: a token
     graph::Region region;      ///< that piece
     int device = -1;           ///< of the sender

@@ -54,7 +54,7 @@ NcclGroups::NcclGroups(const NcclLibrary& nccl, const plan::TaskGraph& tasks,
     std::vector<Group> groups;
     std::set<Group> known;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-        std::optional<Meeting> meeting = find_meeting(tasks, static_cast<TaskId>(t));
+        std::optional<Meeting> meeting = find_meeting(tasks, TaskId(t));
         if (!meeting) continue;
         Group group = group_of(meeting->task);
         meetings_.push_back(*std::move(meeting));

@@ -47,7 +47,7 @@ private:
     /// When its value is there.
     [[nodiscard]] std::int64_t time_of(std::int32_t id) const {
         const plan::TaskId writer = buffer_of(id).writer;
-        return writer < 0 ? -1 : position_[static_cast<std::size_t>(writer)];
+        return writer.valid() ? position_[writer.index()] : -1;
     }
 
     /// The latest value on the device of each part that holds all of it: what lies there before may

@@ -29,7 +29,7 @@ at::TensorOptions options_of(const graph::Tensor& tensor, at::Device device) {
 /// What a task finds of operand `index`, of the region that the part reads.
 Fetch operand_of(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
                  const graph::PartOp& part, std::size_t index, at::Device device) {
-    const graph::Op& op = problem.graph().op(tasks.tasks[static_cast<std::size_t>(task)].op);
+    const graph::Op& op = problem.graph().op(tasks.tasks[task.index()].op);
     const PartOperand& operand = part.operands[index];
     if (operand.source != PartOperand::Source::region) return {};
     const TensorId t = op.inputs[index];
@@ -50,13 +50,13 @@ graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
 ForwardWork::ForwardWork(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
                          std::shared_ptr<PartState> state, at::Device device)
     : state_(std::move(state)) {
-    const graph::Op& op = problem.graph().op(tasks.tasks[static_cast<std::size_t>(task)].op);
+    const graph::Op& op = problem.graph().op(tasks.tasks[task.index()].op);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         operands_.push_back(operand_of(problem, tasks, task, state_->kernel.op(), i, device));
     }
     leaves_tape_ = state_->kernel.needs_tape() &&
                    std::ranges::any_of(state_->wanted, [](char wanted) { return wanted != 0; });
-    for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
+    for (const std::int32_t b : tasks.writes[task.index()]) {
         const TensorId t = tasks.buffers[static_cast<std::size_t>(b)].tensor;
         const auto found = std::ranges::find(op.outputs, t);
         const auto index = static_cast<std::size_t>(found - op.outputs.begin());
@@ -82,7 +82,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
                            std::shared_ptr<PartState> state, at::Device device)
     : state_(std::move(state)) {
     const graph::OpGraph& graph = problem.graph();
-    const graph::OpId id = tasks.tasks[static_cast<std::size_t>(task)].op;
+    const graph::OpId id = tasks.tasks[task.index()].op;
     const graph::Op& op = graph.op(id);
     const graph::OpRule& rule = problem.facts().rule(id);
     const graph::PartOp& part = state_->kernel.op();
@@ -100,7 +100,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
         results_.push_back(saved ? fetch(false) : Fetch());
         gradients_.push_back(t.valid() && problem.facts().has_gradient(t) ? fetch(true) : Fetch());
     }
-    for (const std::int32_t b : tasks.writes[static_cast<std::size_t>(task)]) {
+    for (const std::int32_t b : tasks.writes[task.index()]) {
         const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(b)];
         if (buffer.region < 0) continue;
         gradient_outputs_.push_back({.operand = static_cast<std::size_t>(buffer.operand),

@@ -57,7 +57,7 @@ public:
     Program run(std::span<const TaskId> order) {
         position_.assign(tasks_.size(), -1);
         for (std::size_t i = 0; i < order.size(); ++i) {
-            position_[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+            position_[order[i].index()] = static_cast<std::int64_t>(i);
         }
         program_.steps.resize(static_cast<std::size_t>(placement_.workers()));
         program_.shares.assign(tasks_.size(), 0);
@@ -84,14 +84,12 @@ public:
     }
 
 private:
-    [[nodiscard]] const Task& task_of(TaskId id) const {
-        return tasks_.tasks[static_cast<std::size_t>(id)];
-    }
+    [[nodiscard]] const Task& task_of(TaskId id) const { return tasks_.tasks[id.index()]; }
     [[nodiscard]] const Buffer& buffer_of(std::int32_t id) const {
         return tasks_.buffers[static_cast<std::size_t>(id)];
     }
     [[nodiscard]] std::span<const std::int32_t> writes(TaskId task) const {
-        return tasks_.writes[static_cast<std::size_t>(task)];
+        return tasks_.writes[task.index()];
     }
     [[nodiscard]] const graph::Region& region_of(const Buffer& buffer) const {
         return (*tasks_.regions)[buffer.region];
@@ -116,7 +114,7 @@ private:
         std::vector<std::vector<TaskId>> before(tasks_.size());
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
             for (const TaskId after : tasks_.successors[t]) {
-                before[static_cast<std::size_t>(after)].push_back(static_cast<TaskId>(t));
+                before[after.index()].emplace_back(t);
             }
         }
         for (const auto& list : before) {
@@ -129,13 +127,12 @@ private:
     void add_step(TaskId task, int device, std::unique_ptr<Work> work,
                   std::vector<std::int32_t> messages = {}) {
         if (program_.exchange) {
-            const auto tokens =
-                program_.exchange->messages().awaited[static_cast<std::size_t>(task)];
+            const auto tokens = program_.exchange->messages().awaited[task.index()];
             messages.insert(messages.end(), tokens.begin(), tokens.end());
         }
-        if (program_.first < 0) program_.first = task;
+        if (!program_.first.valid()) program_.first = task;
         program_.last = task;
-        ++program_.shares[static_cast<std::size_t>(task)];
+        ++program_.shares[task.index()];
         const int worker = placement_.worker[static_cast<std::size_t>(device)];
         program_.steps[static_cast<std::size_t>(worker)].push_back(
             {task, device, std::move(work), std::move(messages)});

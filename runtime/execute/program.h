@@ -60,7 +60,7 @@ struct ProgramOptions {
 };
 
 struct Step {
-    plan::TaskId task = -1;
+    plan::TaskId task;
     int device = 0;  ///< plan device on whose behalf
     std::unique_ptr<Work> work;
     std::vector<std::int32_t> messages;  ///< messages and tokens that must be there (Messages::in)
@@ -81,8 +81,8 @@ struct FoundGradient {
 
 struct Program {
     std::vector<std::vector<Step>> steps;  ///< per worker, in commit order
-    plan::TaskId first = -1;               ///< of those that have steps here, in commit order
-    plan::TaskId last = -1;
+    plan::TaskId first;                    ///< of those that have steps here, in commit order
+    plan::TaskId last;
     std::vector<int> shares;         ///< per task: of how many steps it is made here
     Csr<plan::TaskId> predecessors;  ///< per task
     // per buffer, and per message behind them

@@ -130,7 +130,7 @@ std::vector<plan::TaskRun> all_runs(Communicator& world, const std::vector<plan:
         out += sizeof number;
     };
     for (const plan::TaskRun& run : mine) {
-        write(run.task);
+        write(run.task.value);
         write(run.device);
         write(run.start.raw());
         write(run.end.raw());
@@ -146,7 +146,7 @@ std::vector<plan::TaskRun> all_runs(Communicator& world, const std::vector<plan:
         };
         for (std::size_t i = 0; i < of_rank.size() / (kNumbers * sizeof(std::int64_t)); ++i) {
             plan::TaskRun run;
-            run.task = static_cast<plan::TaskId>(read());
+            run.task = plan::TaskId(static_cast<std::size_t>(read()));
             run.device = static_cast<int>(read());
             run.start = Time(read());
             run.end = Time(read());

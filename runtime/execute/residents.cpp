@@ -22,7 +22,7 @@ std::vector<std::int32_t> Residents::largest_first() const {
     for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
         const Buffer& buffer = tasks_.buffers[b];
         const bool is_here = placement_.worker[static_cast<std::size_t>(buffer.device)] >= 0;
-        if (buffer.writer < 0 && buffer.region >= 0 && is_here) {
+        if (!buffer.writer.valid() && buffer.region >= 0 && is_here) {
             there.push_back(static_cast<std::int32_t>(b));
         }
     }

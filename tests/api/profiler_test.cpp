@@ -55,7 +55,7 @@ public:
         plan::TaskGraph tasks = *request.tasks;
         const plan::TaskMeasurements works(*request.problem, *request.strategy, tasks);
         for (std::size_t t = 0; t < tasks.size(); ++t) {
-            tasks.tasks[t].duration = time_of(works, tasks, static_cast<plan::TaskId>(t));
+            tasks.tasks[t].duration = time_of(works, tasks, plan::TaskId(t));
         }
         const auto timeline = plan::replay(tasks, {request.order.begin(), request.order.end()});
         runtime::ExecuteResult result;
@@ -84,7 +84,7 @@ public:
 private:
     static Time time_of(const plan::TaskMeasurements& works, const plan::TaskGraph& tasks,
                         plan::TaskId task) {
-        const plan::Task& of = tasks.tasks[static_cast<std::size_t>(task)];
+        const plan::Task& of = tasks.tasks[task.index()];
         std::int64_t base = 100'000 + 100 * of.bytes.raw();
         std::string text = std::to_string(of.bytes.raw()) + name_of(of.collective).data();
         std::int64_t times = 1;
@@ -93,7 +93,7 @@ private:
             base = 100'000 + 100 * work->bytes.raw() +
                    20 * static_cast<std::int64_t>(work->flops.raw());
             if (of.kind == plan::TaskKind::accumulate) {  // as often as it adds
-                const auto reads = std::ssize(tasks.reads[static_cast<std::size_t>(task)]);
+                const auto reads = std::ssize(tasks.reads[task.index()]);
                 times = std::max<std::int64_t>(1, reads - 1);
             }
         }
@@ -136,7 +136,7 @@ std::set<std::string> texts_of(const plan::Problem& problem,
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             const auto kind = tasks.tasks[t].kind;
             if (kind != plan::TaskKind::forward && kind != plan::TaskKind::backward) continue;
-            texts.insert(works.work(static_cast<plan::TaskId>(t), {})->signature.text);
+            texts.insert(works.work(plan::TaskId(t), {})->signature.text);
         }
     }
     return texts;

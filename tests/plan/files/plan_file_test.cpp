@@ -233,7 +233,7 @@ TEST_F(PlanFile, OfAWorkloadNamesItsSchedulerAndListsNoOrder) {
     EXPECT_EQ(to_json(plan).find("\"commit\""), std::string::npos);
     EXPECT_EQ(plan.value, microseconds(2 + 1 + 1 + 3));
     EXPECT_THAT(verify(problem, parse_plan(to_json(plan), "plan.json")), IsEmpty());
-    plan.commit_order = {0, 1, 2};
+    plan.commit_order = {TaskId(0U), TaskId(1U), TaskId(2U)};
     EXPECT_THAT(verify(problem, plan).front(), HasSubstr("lists no order"));
 }
 

@@ -186,16 +186,18 @@ private:
                     if (graph.tasks[at(p)].schedule_key < 0) task.schedule_key = -1;
                 }
             }
-            for (const Slot p : given.predecessors) edges.emplace_back(p, slot);
+            for (const Slot p : given.predecessors) {
+                edges.emplace_back(TaskId(at(p)), TaskId(at(slot)));
+            }
         }
         add_control_edges(graph.tasks, edges);
         graph.successors = to_csr(edges, kSlots);
         graph.predecessor_counts.assign(kSlots, 0);
         std::vector<Found> found(kSlots);
         for (Slot slot = 0; slot < kSlots; ++slot) {
-            for (const Slot next : graph.successors[at(slot)]) {
-                ++graph.predecessor_counts[at(next)];
-                found[at(next)].predecessors.push_back(slot);
+            for (const TaskId next : graph.successors[at(slot)]) {
+                ++graph.predecessor_counts[next.index()];
+                found[next.index()].predecessors.push_back(slot);
             }
         }
         spread_schedule_keys(graph);

@@ -136,7 +136,7 @@ private:
         const Timeline timeline = simulate(graph, Scheduler::rank);
         std::vector<Row> rows;
         for (const TaskId id : timeline.commit_order) {
-            const auto i = static_cast<std::size_t>(id);
+            const std::size_t i = id.index();
             const auto resource_set =
                 graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
             const Task& task = graph.tasks[i];

@@ -20,7 +20,7 @@ public:
             const std::size_t task = ready.back();
             ready.pop_back();
             for (const TaskId next : tasks.successors[task]) {
-                const auto n = static_cast<std::size_t>(next);
+                const std::size_t n = next.index();
                 for (std::size_t i = 0; i < tasks.size(); ++i) {
                     if (before_[task][i]) before_[n][i] = true;
                 }
@@ -46,11 +46,11 @@ bool reads_itself(const TaskGraph& tasks, std::size_t task, std::int32_t buffer)
 
 /// Does the task, or the transfer of a new parameter, write where that buffer lies?
 bool overwrites(const TaskGraph& tasks, const Buffer& written, std::size_t old) {
-    const Task& writer = tasks.tasks[static_cast<std::size_t>(written.writer)];
+    const Task& writer = tasks.tasks[written.writer.index()];
     if (writer.kind == TaskKind::accumulate) return written.root == static_cast<std::int32_t>(old);
     if ((writer.kind != TaskKind::update && !writer.updated) || written.message) return false;
     const Buffer& parameter = tasks.buffers[old];
-    return parameter.writer < 0 && !parameter.gradient && parameter.region >= 0 &&
+    return !parameter.writer.valid() && !parameter.gradient && parameter.region >= 0 &&
            parameter.tensor == written.tensor && parameter.device == written.device &&
            !intersection((*tasks.regions)[parameter.region], (*tasks.regions)[written.region])
                 .empty();
@@ -61,8 +61,8 @@ bool overwrites(const TaskGraph& tasks, const Buffer& written, std::size_t old) 
 std::optional<std::string> find_hasty_write(const Problem& problem, const TaskGraph& tasks) {
     const Ancestors ancestors(tasks);
     for (const Buffer& written : tasks.buffers) {
-        if (written.writer < 0 || written.region < 0) continue;
-        const auto writer = static_cast<std::size_t>(written.writer);
+        if (!written.writer.valid() || written.region < 0) continue;
+        const std::size_t writer = written.writer.index();
         for (std::size_t old = 0; old < tasks.buffers.size(); ++old) {
             if (!overwrites(tasks, written, old)) continue;
             for (std::size_t task = 0; task < tasks.size(); ++task) {

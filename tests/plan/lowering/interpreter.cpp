@@ -87,17 +87,16 @@ public:
     Interpretation run(const std::vector<TaskId>& order) {
         for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
             const Buffer& buffer = tasks_.buffers[b];
-            if (buffer.writer >= 0 || buffer.region < 0) continue;
+            if (buffer.writer.valid() || buffer.region < 0) continue;
             write(b, [&](std::size_t i) { return source(buffer.tensor, i); });
         }
         for (const TaskId id : order) {
             at_ = id;
             try {
-                run_task(tasks_.tasks[static_cast<std::size_t>(id)]);
+                run_task(tasks_.tasks[id.index()]);
             } catch (const std::logic_error& error) {
-                throw std::logic_error(
-                    task_name(problem_, tasks_.tasks[static_cast<std::size_t>(id)]) + ": " +
-                    error.what());
+                throw std::logic_error(task_name(problem_, tasks_.tasks[id.index()]) + ": " +
+                                       error.what());
             }
         }
         collect_parameters();
@@ -125,13 +124,13 @@ private:
     }
 
     [[nodiscard]] std::span<const std::int32_t> writes() const {
-        return tasks_.writes[static_cast<std::size_t>(at_)];
+        return tasks_.writes[at_.index()];
     }
 
     /// The buffers whose values a task reads: those that only keep a view's memory are left out.
     [[nodiscard]] std::vector<std::size_t> reads(TaskId task) const {
         std::vector<std::size_t> all;
-        const auto listed = tasks_.reads[static_cast<std::size_t>(task)];
+        const auto listed = tasks_.reads[task.index()];
         for (const std::int32_t b : listed) {
             const bool is_root = std::any_of(listed.begin(), listed.end(), [&](std::int32_t v) {
                 return tasks_.buffers[static_cast<std::size_t>(v)].root == b;
@@ -300,8 +299,9 @@ private:
             const Buffer& buffer = tasks_.buffers[b];
             const bool of_parameter =
                 graph_.tensor(buffer.tensor).role == graph::TensorRole::parameter;
-            if (!of_parameter || buffer.gradient || buffer.message || buffer.writer < 0) continue;
-            const Task& writer = tasks_.tasks[static_cast<std::size_t>(buffer.writer)];
+            if (!of_parameter || buffer.gradient || buffer.message || !buffer.writer.valid())
+                continue;
+            const Task& writer = tasks_.tasks[buffer.writer.index()];
             if (writer.kind != TaskKind::update && !writer.updated) continue;
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
             auto& devices = written[buffer.tensor.value];
@@ -322,7 +322,7 @@ private:
         }
         for (const Buffer& buffer : tasks_.buffers) {
             const auto devices = written.find(buffer.tensor.value);
-            if (buffer.writer >= 0 || buffer.region < 0 || devices == written.end()) continue;
+            if (buffer.writer.valid() || buffer.region < 0 || devices == written.end()) continue;
             const auto& here = devices->second[static_cast<std::size_t>(buffer.device)];
             const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
             for_each_element((*tasks_.regions)[buffer.region], tensor.shape, [&](std::size_t i) {
@@ -342,7 +342,7 @@ private:
     std::vector<SparseValue> values_;
     std::map<std::vector<std::int64_t>, TaskId> forward_;
     Interpretation result_;
-    TaskId at_ = 0;
+    TaskId at_;
 };
 
 }  // namespace

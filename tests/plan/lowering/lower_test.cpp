@@ -33,7 +33,7 @@ bool has_edge(const TaskGraph& graph, const std::vector<std::string>& task_names
                                         task_names.begin());
     };
     const auto successors = graph.successors[index(before)];
-    return std::find(successors.begin(), successors.end(), static_cast<TaskId>(index(after))) !=
+    return std::find(successors.begin(), successors.end(), TaskId(index(after))) !=
            successors.end();
 }
 

@@ -192,7 +192,8 @@ cost::Profile profile_of_tasks(const Problem& problem, const Strategy& strategy)
     const TaskMeasurements works(problem, strategy, tasks);
     std::map<std::string, cost::MeasuredWork> rows;
     cost::DeviceProfile device{.device = {}, .works = {}, .transfers = {}};
-    for (TaskId task = 0; task < static_cast<TaskId>(tasks.size()); ++task) {
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+        const TaskId task(t);
         device.device = works.device(task, 1);
         if (auto row = works.work(task, time_of(""))) {
             row->time = time_of(row->signature.text);

@@ -81,8 +81,8 @@ std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
         std::vector<Bytes> live = graph.persistent;
         for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
             const Buffer& buffer = graph.buffers[b];
-            if (buffer.writer < 0) continue;  // in what is persistent
-            const Time from = timeline.start[static_cast<std::size_t>(buffer.writer)];
+            if (!buffer.writer.valid()) continue;  // in what is persistent
+            const Time from = timeline.start[buffer.writer.index()];
             if (from > now || now >= end[b]) continue;
             live[static_cast<std::size_t>(buffer.device)] += buffer.bytes;
         }
@@ -99,7 +99,7 @@ Timeline issued_in_order(const TaskGraph& graph, const std::vector<TaskId>& orde
     timeline.start.resize(graph.size());
     Time issued;
     for (const TaskId id : order) {
-        const auto i = static_cast<std::size_t>(id);
+        const std::size_t i = id.index();
         issued = std::max(issued, ready[i]);
         const auto resource_set =
             graph.resource_sets[static_cast<std::size_t>(graph.tasks[i].resource_set)];
@@ -109,7 +109,7 @@ Timeline issued_in_order(const TaskGraph& graph, const std::vector<TaskId>& orde
         const Time end = issued + graph.tasks[i].duration;
         for (const auto r : resource_set) free[static_cast<std::size_t>(r)] = end;
         for (const TaskId next : graph.successors[i]) {
-            auto& time = ready[static_cast<std::size_t>(next)];
+            auto& time = ready[next.index()];
             time = std::max(time, end);
         }
     }

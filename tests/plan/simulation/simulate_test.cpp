@@ -46,7 +46,7 @@ TaskGraph random_task_graph() {
         graph.tasks.push_back(task);
         const int first = *rc::gen::inRange(i + 1, i + 12);
         for (int next = first; next < tasks; next += *rc::gen::inRange(1, 15)) {
-            graph.successors.items.push_back(next);
+            graph.successors.items.emplace_back(static_cast<std::size_t>(next));
             ++graph.predecessor_counts[static_cast<std::size_t>(next)];
         }
         graph.successors.end_row();
@@ -83,13 +83,13 @@ Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
             free[static_cast<std::size_t>(r)] = end;
         }
         for (const TaskId next : graph.successors[id]) {
-            const auto n = static_cast<std::size_t>(next);
+            const std::size_t n = next.index();
             ready[n] = std::max(ready[n], end);
             --waiting[n];
         }
         done[id] = 1;
         timeline.start[id] = Time(start);
-        timeline.commit_order.push_back(static_cast<TaskId>(id));
+        timeline.commit_order.emplace_back(id);
     }
     return timeline;
 }
@@ -141,8 +141,8 @@ TEST(Simulate, MsrPrefersTheTaskThatUnlocksIdleDevices) {
     const cost::Machine machine = switched_machine(2);
     const Problem problem = make_problem(graph, machine);
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 1}));
-    EXPECT_EQ(simulate(tasks, Scheduler::msr).commit_order.front(), 1);
-    EXPECT_EQ(simulate(tasks, Scheduler::pct).commit_order.front(), 0);
+    EXPECT_EQ(simulate(tasks, Scheduler::msr).commit_order.front(), TaskId(1U));
+    EXPECT_EQ(simulate(tasks, Scheduler::pct).commit_order.front(), TaskId(0U));
 }
 
 // Two copies leave gpu0 for different devices at the same time: they share its send row.
@@ -171,7 +171,7 @@ RC_GTEST_PROP(Simulate, CommitsHaveMonotoneStarts, ()) {
     RC_ASSERT(timeline.commit_order.size() == graph.size());
     Time last;
     for (const TaskId id : timeline.commit_order) {
-        const Time start = timeline.start[static_cast<std::size_t>(id)];
+        const Time start = timeline.start[id.index()];
         RC_ASSERT(start >= last);
         last = start;
     }
@@ -203,12 +203,14 @@ TEST(Replay, RefusesWhatIsNoOrder) {
     const cost::Machine machine = switched_machine(1);
     const Problem problem = make_problem(graph, machine);
     const TaskGraph tasks = lower(problem, on_devices({0, 0}));
-    EXPECT_TRUE(replay(tasks, {0, 1}).has_value());
-    EXPECT_FALSE(replay(tasks, {1, 0}).has_value()) << "before its predecessor";
-    EXPECT_FALSE(replay(tasks, {0, 0}).has_value()) << "twice";
-    EXPECT_FALSE(replay(tasks, {0}).has_value()) << "one is missing";
-    EXPECT_FALSE(replay(tasks, {0, 2}).has_value()) << "no such task";
-    EXPECT_FALSE(replay(tasks, {0, -1}).has_value()) << "no such task";
+    const TaskId a(0U);
+    const TaskId b(1U);
+    EXPECT_TRUE(replay(tasks, {a, b}).has_value());
+    EXPECT_FALSE(replay(tasks, {b, a}).has_value()) << "before its predecessor";
+    EXPECT_FALSE(replay(tasks, {a, a}).has_value()) << "twice";
+    EXPECT_FALSE(replay(tasks, {a}).has_value()) << "one is missing";
+    EXPECT_FALSE(replay(tasks, {a, TaskId(2U)}).has_value()) << "no such task";
+    EXPECT_FALSE(replay(tasks, {a, TaskId()}).has_value()) << "no such task";
 }
 
 }  // namespace

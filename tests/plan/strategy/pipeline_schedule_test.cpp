@@ -152,7 +152,7 @@ public:
         int most = 0;
         int now = 0;
         for (const TaskId id : timeline_.commit_order) {
-            const Task& task = tasks_.tasks[static_cast<std::size_t>(id)];
+            const Task& task = tasks_.tasks[id.index()];
             if (task.device != device || graph_.op(task.op).type != "Relu") continue;
             if (task.kind == TaskKind::forward) most = std::max(most, ++now);
             if (task.kind == TaskKind::backward) --now;
@@ -166,7 +166,7 @@ public:
         const Pipeline pipeline = pipeline_of(problem_, strategy());
         std::vector<Block> blocks;
         for (const TaskId id : timeline_.commit_order) {
-            const Task& task = tasks_.tasks[static_cast<std::size_t>(id)];
+            const Task& task = tasks_.tasks[id.index()];
             if (task.device != device || graph_.op(task.op).type != "Relu") continue;
             if (task.kind != TaskKind::forward && task.kind != TaskKind::backward) continue;
             blocks.push_back({.backward = task.kind == TaskKind::backward,

@@ -165,8 +165,8 @@ protected:
     /// Buffers in which the device keeps the part that a task updates; none: it has a copy for the
     /// update, or others send it new values, too.
     static std::vector<std::int32_t> copies(const plan::TaskGraph& tasks, plan::TaskId id) {
-        const plan::Task& task = tasks.tasks[static_cast<std::size_t>(id)];
-        const std::int32_t updated = tasks.writes[static_cast<std::size_t>(id)][0];
+        const plan::Task& task = tasks.tasks[id.index()];
+        const std::int32_t updated = tasks.writes[id.index()][0];
         const graph::Region& region = (*tasks.regions)[buffer_of(tasks, updated).region];
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             if (!tasks.tasks[t].updated || tasks.tasks[t].tensor != task.tensor) continue;
@@ -177,7 +177,7 @@ protected:
         std::vector<std::int32_t> found;
         for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
             const plan::Buffer& buffer = tasks.buffers[b];
-            if (buffer.writer >= 0 || buffer.tensor != task.tensor) continue;
+            if (buffer.writer.valid() || buffer.tensor != task.tensor) continue;
             if (buffer.device != task.device || buffer.region < 0) continue;
             if (contains((*tasks.regions)[buffer.region], region)) {
                 found.push_back(static_cast<std::int32_t>(b));
@@ -190,7 +190,7 @@ protected:
             const auto step = std::ranges::find(steps, task, &Step::task);
             if (step != steps.end()) return *step;
         }
-        throw std::logic_error("no step of task " + std::to_string(task));
+        throw std::logic_error("no step of task " + std::to_string(task.value));
     }
 
     plan::Policy policy_{.optimizer = GetParam(), .loss = plan::LossKind::mse};
@@ -212,7 +212,7 @@ TEST_P(CheckOfUpdates, FindsOneThatOneDeviceLeavesOut) {
         EXPECT_EQ(failures(strategy, [](const auto&, const auto&) {}), std::vector<std::string>());
         const plan::TaskGraph tasks = plan::lower(problem_, strategy);
         for (std::size_t t = 0; t < tasks.size(); ++t) {
-            const auto id = static_cast<plan::TaskId>(t);
+            const plan::TaskId id(t);
             if (tasks.tasks[t].kind != plan::TaskKind::update) continue;
             const std::vector<std::int32_t> copies = CheckOfUpdates::copies(tasks, id);
             if (copies.empty()) continue;

@@ -78,10 +78,10 @@ protected:
         throw std::logic_error("no task " + task);
     }
     [[nodiscard]] std::string name_of(plan::TaskId task) const {
-        return task_name(problem_, tasks_.tasks[static_cast<std::size_t>(task)]);
+        return task_name(problem_, tasks_.tasks[task.index()]);
     }
     [[nodiscard]] std::string quoted(const std::string& task) {
-        return "task " + std::to_string(step(task).task) + " '" + task + "'";
+        return "task " + std::to_string(step(task).task.value) + " '" + task + "'";
     }
     static void before(Step& step, std::function<void()> act) {
         step.work = std::make_unique<TestWork>(std::move(act), std::move(step.work));

@@ -55,7 +55,7 @@ TEST_F(TwoLayers, CopiesOverProcessesAreMessages) {
     EXPECT_THAT(first.in, SizeIs(0));
     EXPECT_THAT(second.out, SizeIs(0));
     const TaskMessage& message = first.out[0];
-    EXPECT_EQ(tasks.tasks[message.task].kind, TaskKind::copy);
+    EXPECT_EQ(tasks.tasks[message.task.index()].kind, TaskKind::copy);
     EXPECT_EQ(message.region.volume(), 8 * 16);
     EXPECT_EQ(message.peer, 1);
     EXPECT_EQ(message.number, second.in[0].number);
@@ -78,7 +78,7 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
     other.device = 3;
     tasks.tasks.push_back(other);  // mul1 -> relu -> mul2, and now mul1 -> other
     Csr<TaskId> successors;
-    const auto last = static_cast<TaskId>(tasks.size() - 1);
+    const TaskId last(tasks.size() - 1);
     for (std::size_t t = 0; t < tasks.size(); ++t) {
         if (t + 1 < tasks.size()) {
             for (const TaskId after : tasks.successors[t]) successors.items.push_back(after);
@@ -97,7 +97,7 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
     EXPECT_EQ(first.out[0].buffer, -1);
     EXPECT_EQ(first.messages_out, 0);
     EXPECT_THAT(first.released[0], ElementsAre(0));
-    EXPECT_THAT(second.awaited[last], ElementsAre(0));
+    EXPECT_THAT(second.awaited[last.index()], ElementsAre(0));
     EXPECT_EQ(second.in[0].number, first.out[0].number);
 }
 
@@ -117,7 +117,7 @@ TEST_F(TwoLayers, EqualGradientsMeet) {
     EXPECT_THAT(apart.in, SizeIs(0));
     std::int64_t numbers = 0;
     for (const Meeting& meeting : apart.meetings) {
-        EXPECT_EQ(tasks.tasks[meeting.task].kind, TaskKind::collective);
+        EXPECT_EQ(tasks.tasks[meeting.task.index()].kind, TaskKind::collective);
         EXPECT_EQ(apart.meeting_of(meeting.task), &meeting);
         EXPECT_EQ(meeting.first_number, numbers);
         numbers += 4 * 4;

@@ -23,8 +23,10 @@ ExecuteResult measured(int rank) {
                      .lower = picoseconds(more + 1),
                      .upper = picoseconds(more + 3)}};
     result.memory = {Bytes{rank == 0 ? 500 : 0}, Bytes{rank == 0 ? 0 : 800}};
-    result.runs = {
-        {.task = rank, .device = rank, .start = picoseconds(rank), .end = picoseconds(10 + rank)}};
+    result.runs = {{.task = plan::TaskId(static_cast<std::size_t>(rank)),
+                    .device = rank,
+                    .start = picoseconds(rank),
+                    .end = picoseconds(10 + rank)}};
     return result;
 }
 
@@ -45,7 +47,7 @@ TEST(Merge, TakesTheLargestOfWhatRanksMeasured) {
     EXPECT_EQ(merged.memory, (std::vector<Bytes>{Bytes{500}, Bytes{800}}));
     ASSERT_EQ(merged.runs.size(), 2);
     for (const int rank : {0, 1}) {
-        EXPECT_EQ(merged.runs[rank].task, rank);
+        EXPECT_EQ(merged.runs[rank].task.value, rank);
         EXPECT_EQ(merged.runs[rank].device, rank);
         EXPECT_EQ(merged.runs[rank].start, picoseconds(rank));
         EXPECT_EQ(merged.runs[rank].end, picoseconds(10 + rank));

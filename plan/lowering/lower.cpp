@@ -72,8 +72,7 @@ void Lowering::make_views(const Found& viewed, const Found& result) {
     for (std::size_t part = 0; part < viewed.step->parts; ++part) {
         const auto sources = sources_of(*viewed.tensor->tasks, *viewed.step, part);
         if (sources.size() != 1 || sources[0].buffer < 0) continue;
-        const std::int32_t root =
-            viewed.tensor->buffers[static_cast<std::size_t>(sources[0].buffer)];
+        const BufferId root = viewed.tensor->buffers[static_cast<std::size_t>(sources[0].buffer)];
         if (build_.buffer(root).writer.valid())
             build_.make_view(result.tensor->buffers[part], root);
     }

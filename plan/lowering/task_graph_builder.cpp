@@ -48,22 +48,22 @@ void TaskGraphBuilder::add_edge(TaskId before, TaskId after) {
     if (before.valid()) edges_.emplace_back(before, after);
 }
 
-std::int32_t TaskGraphBuilder::add_buffer(const Buffer& buffer) {
+BufferId TaskGraphBuilder::add_buffer(const Buffer& buffer) {
     graph_.buffers.push_back(buffer);
-    const auto id = static_cast<std::int32_t>(graph_.buffers.size() - 1);
+    const BufferId id(graph_.buffers.size() - 1);
     if (buffer.writer.valid()) writes_.emplace_back(buffer.writer, id);
     return id;
 }
 
-void TaskGraphBuilder::add_read(TaskId task, std::int32_t buffer) {
-    for (; buffer >= 0; buffer = this->buffer(buffer).root) reads_.emplace_back(task, buffer);
+void TaskGraphBuilder::add_read(TaskId task, BufferId buffer) {
+    for (; buffer.valid(); buffer = this->buffer(buffer).root) reads_.emplace_back(task, buffer);
 }
 
-void TaskGraphBuilder::make_view(std::int32_t buffer, std::int32_t root) {
+void TaskGraphBuilder::make_view(BufferId buffer, BufferId root) {
     // The memory itself: who reads the last of a chain of views need not read them all.
-    const std::int32_t memory = this->buffer(root).root;
-    graph_.buffers[static_cast<std::size_t>(buffer)].root = memory >= 0 ? memory : root;
-    graph_.buffers[static_cast<std::size_t>(buffer)].bytes = Bytes{0};
+    const BufferId memory = this->buffer(root).root;
+    graph_.buffers[buffer.index()].root = memory.valid() ? memory : root;
+    graph_.buffers[buffer.index()].bytes = Bytes{0};
 }
 
 void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {

@@ -28,11 +28,11 @@ public:
     TaskId add_collective(Task task, const std::vector<int>& devices);
     /// `before` may be invalid: nothing to wait for. Repeated edges count once.
     void add_edge(TaskId before, TaskId after);
-    std::int32_t add_buffer(const Buffer& buffer);
-    /// `buffer` may be -1: nothing is read. Reading a view keeps its root alive.
-    void add_read(TaskId task, std::int32_t buffer);
+    BufferId add_buffer(const Buffer& buffer);
+    /// `buffer` may be invalid: nothing is read. Reading a view keeps its root alive.
+    void add_read(TaskId task, BufferId buffer);
     /// The buffer lies in the bytes of another.
-    void make_view(std::int32_t buffer, std::int32_t root);
+    void make_view(BufferId buffer, BufferId root);
     void add_persistent(int device, Bytes bytes);
     /// One collective in place of its members, by id; `fused` numbers them as `members` does.
     void add_fused(const std::vector<TaskId>& members, const FusedCollective& fused);
@@ -45,9 +45,7 @@ public:
     }
     /// Does the collective have the device among its ranks?
     [[nodiscard]] bool has_rank(TaskId collective, int device) const;
-    [[nodiscard]] const Buffer& buffer(std::int32_t id) const {
-        return graph_.buffers[static_cast<std::size_t>(id)];
-    }
+    [[nodiscard]] const Buffer& buffer(BufferId id) const { return graph_.buffers[id.index()]; }
 
     /// Leaves no gaps where collectives were fused, so that the ids given before change, and adds
     /// the schedule's edges between tasks that have schedule keys (block_order.h).
@@ -61,8 +59,8 @@ private:
     ResourceSets resource_sets_;
     TaskGraph graph_;
     std::vector<std::pair<TaskId, TaskId>> edges_;
-    std::vector<std::pair<TaskId, std::int32_t>> reads_;
-    std::vector<std::pair<TaskId, std::int32_t>> writes_;
+    std::vector<std::pair<TaskId, BufferId>> reads_;
+    std::vector<std::pair<TaskId, BufferId>> writes_;
     /// Per task: the first member of its fusion, or none; empty: nothing is fused.
     std::vector<TaskId> in_place_of_;
 };

@@ -38,9 +38,9 @@ private:
     struct Tensor {
         const TensorEvents* events = nullptr;
         const TensorTasks* tasks = nullptr;
-        TaskRange latest;         ///< tasks of the event before
-        std::vector<TaskId> ids;  ///< of its tasks
-        std::vector<std::int32_t> buffers;
+        TaskRange latest;               ///< tasks of the event before
+        std::vector<TaskId> ids;        ///< of its tasks
+        std::vector<BufferId> buffers;  ///< ids of its buffers
     };
 
     /// What an event left for the parts of an op.

@@ -15,8 +15,8 @@ public:
           last_on_(static_cast<std::size_t>(graph.resource_count)),
           ended_(graph.size(), 0),
           bytes_(graph.persistent) {
-        for (const std::int32_t buffer : graph.reads.items) {
-            ++users_left_[static_cast<std::size_t>(buffer)];
+        for (const BufferId buffer : graph.reads.items) {
+            ++users_left_[buffer.index()];
         }
     }
 
@@ -32,8 +32,8 @@ public:
                 if (last.valid()) end(last, id, visit);
                 last = id;
             }
-            for (const std::int32_t buffer : graph_.writes[i]) {
-                const Buffer& b = graph_.buffers[static_cast<std::size_t>(buffer)];
+            for (const BufferId buffer : graph_.writes[i]) {
+                const Buffer& b = graph_.buffers[buffer.index()];
                 bytes_[static_cast<std::size_t>(b.device)] += b.bytes;
                 visit(id, b.device);
             }
@@ -49,14 +49,14 @@ private:
         const std::size_t i = task.index();
         if (ended_[i] != 0) return;
         ended_[i] = 1;
-        const auto release = [&](std::int32_t buffer) {
-            if (--users_left_[static_cast<std::size_t>(buffer)] != 0) return;
-            const Buffer& b = graph_.buffers[static_cast<std::size_t>(buffer)];
+        const auto release = [&](BufferId buffer) {
+            if (--users_left_[buffer.index()] != 0) return;
+            const Buffer& b = graph_.buffers[buffer.index()];
             bytes_[static_cast<std::size_t>(b.device)] -= b.bytes;
             visit(now, b.device);
         };
-        for (const std::int32_t buffer : graph_.reads[i]) release(buffer);
-        for (const std::int32_t buffer : graph_.writes[i]) release(buffer);
+        for (const BufferId buffer : graph_.reads[i]) release(buffer);
+        for (const BufferId buffer : graph_.writes[i]) release(buffer);
     }
 
     const TaskGraph& graph_;

@@ -67,6 +67,7 @@ constexpr bool is_local_move(TaskKind kind) {
 }
 
 using TaskId = Id<struct TaskTag>;
+using BufferId = Id<struct BufferTag>;
 
 /// Picoseconds (53 days). The durations of all tasks of an iteration are less together, so that
 /// inner loops may add them unchecked.
@@ -123,8 +124,8 @@ struct BufferValue {
 };
 
 struct Buffer : BufferValue {
-    TaskId writer;           ///< task whose commit allocates it; invalid: there from the start
-    std::int32_t root = -1;  ///< buffer whose memory this value uses: views, sums in place
+    TaskId writer;  ///< task whose commit allocates it; invalid: there from the start
+    BufferId root;  ///< buffer whose memory this value uses: views, sums in place
 };
 
 struct TaskGraph {
@@ -140,8 +141,8 @@ struct TaskGraph {
     Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
 
     std::vector<Buffer> buffers;
-    Csr<std::int32_t> reads;        ///< buffers each task reads
-    Csr<std::int32_t> writes;       ///< buffers each task allocates
+    Csr<BufferId> reads;            ///< buffers each task reads
+    Csr<BufferId> writes;           ///< buffers each task allocates
     std::vector<Bytes> persistent;  ///< per device
 
     [[nodiscard]] std::size_t size() const { return tasks.size(); }

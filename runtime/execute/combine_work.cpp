@@ -38,14 +38,14 @@ bool is_alone(const at::Tensor& tensor) {
 }  // namespace
 
 CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, plan::TaskId task,
-                         const std::vector<std::int32_t>& results,
+                         const std::vector<plan::BufferId>& results,
                          std::vector<std::vector<Resident>> residents, at::Device device,
                          const Exchange* exchange)
     : combine_(tasks.tasks[task.index()].combine) {
     static const Ownership kAlone;
     const Ownership& ownership = exchange == nullptr ? kAlone : exchange->peers().ownership;
     for (std::size_t i = 0; i < results.size(); ++i) {
-        const plan::Buffer& made = tasks.buffers[static_cast<std::size_t>(results[i])];
+        const plan::Buffer& made = tasks.buffers[results[i].index()];
         const graph::Region& region = (*tasks.regions)[made.region];
         const auto type = scalar_type_of(graph.tensor(made.tensor).dtype).value_or(at::kFloat);
         Result result{.buffer = results[i],
@@ -57,7 +57,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
         for (const Ingredient& each : ingredients_of(tasks, task, made, ownership)) {
             Patch patch(each.region, region);
             found += patch.volume();
-            std::int32_t at = each.buffer;
+            plan::BufferId at = each.buffer;
             if (each.is_message) {
                 messages_.push_back(exchange->messages().find_in(task, each));
                 at = exchange->slot_of(messages_.back());
@@ -67,7 +67,7 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
             if (combine_ != Combine::none) continue;
             result.into_residents.resize(result.residents.size());
             for (std::size_t h = 0; h < result.residents.size(); ++h) {
-                const auto resident = static_cast<std::size_t>(result.residents[h].buffer);
+                const std::size_t resident = result.residents[h].buffer.index();
                 result.into_residents[h].emplace_back(
                     each.region, (*tasks.regions)[tasks.buffers[resident].region]);
             }
@@ -94,7 +94,7 @@ at::Tensor CombineWork::copied(const Result& result, const Store& store) const {
 
 at::Tensor CombineWork::combined(const Result& result, const Store& store) const {
     const auto& sources = result.sources;
-    if (sources.size() == 2 && sources[0].same && sources[1].same && result.root < 0 &&
+    if (sources.size() == 2 && sources[0].same && sources[1].same && !result.root.valid() &&
         combine_ == Combine::sum) {
         const at::Tensor& a = store[sources[0].buffer];
         const bool is_here = a.device() == result.as.device();

@@ -28,7 +28,7 @@ class Exchange;
 
 /// Where the old value of a parameter lies that a new one replaces.
 struct Resident {
-    std::int32_t buffer = -1;
+    plan::BufferId buffer;
     Patch patch;  ///< from the new value into the buffer
 };
 
@@ -37,7 +37,7 @@ public:
     /// `results`: those of the task's buffers that this worker makes. `residents`: per result.
     /// `exchange`: with other processes, or null.
     CombineWork(const graph::OpGraph& graph, const plan::TaskGraph& tasks, plan::TaskId task,
-                const std::vector<std::int32_t>& results,
+                const std::vector<plan::BufferId>& results,
                 std::vector<std::vector<Resident>> residents, at::Device device,
                 const Exchange* exchange = nullptr);
     void run(Store& store) override;
@@ -46,14 +46,14 @@ public:
 
 private:
     struct Source {
-        std::int32_t buffer = -1;
+        plan::BufferId buffer;
         bool same = false;  ///< it holds exactly the result's region
         bool is_message = false;
         Patch patch;
     };
     struct Result {
-        std::int32_t buffer = -1;
-        std::int32_t root = -1;
+        plan::BufferId buffer;
+        plan::BufferId root;
         bool has_gaps = false;
         std::vector<Source> sources;
         std::vector<Resident> residents;

@@ -41,7 +41,7 @@ Exchange::Exchange(const Peers& peers, Messages messages, const graph::OpGraph& 
 }
 
 Exchange::Format Exchange::format_of(const TaskMessage& message) const {
-    const plan::Buffer& buffer = tasks_.buffers[static_cast<std::size_t>(message.buffer)];
+    const plan::Buffer& buffer = tasks_.buffers[message.buffer.index()];
     const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
     return {.type = scalar_type_of(tensor.dtype).value_or(at::kFloat),
             .has_shape = tensor.upper_bound_dims != 0};
@@ -110,7 +110,7 @@ std::int64_t Exchange::now() const {
 void Exchange::send(std::int32_t place, const at::Tensor& piece) {
     const TaskMessage& message = messages_.out[static_cast<std::size_t>(place)];
     const Address to = address_of(message);
-    if (message.buffer < 0) {
+    if (!message.buffer.valid()) {
         peers_.mailbox->send(to, at::empty({0}, at::kByte), now());
         return;
     }
@@ -143,7 +143,7 @@ Time Exchange::receive(std::span<const std::int32_t> messages, at::Device device
 void Exchange::fetch(std::int32_t place, at::Device device, Store& store) {
     const TaskMessage& message = messages_.in[static_cast<std::size_t>(place)];
     Inbox& inbox = inboxes_[static_cast<std::size_t>(place)];
-    if (message.buffer < 0) {
+    if (!message.buffer.valid()) {
         inbox.note = receive_one(message, at::empty({0}, at::kByte));
     } else {
         const Format format = format_of(message);
@@ -187,7 +187,8 @@ void Exchange::wait_for_other(const Inbox& inbox, const TaskMessage& message) {
 }
 
 void Exchange::time_out(const TaskMessage& message) const {
-    const std::string what = message.buffer < 0 ? "did not say that it is done" : "sent nothing";
+    const std::string what =
+        message.buffer.valid() ? "sent nothing" : "did not say that it is done";
     throw DeviceError(peers_.name_of(message.peer) + " " + what + " within " +
                       text_of(peers_.timeout) +
                       ". See what it reported, or allow more time with --timeout.");

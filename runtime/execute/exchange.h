@@ -94,8 +94,9 @@ public:
     /// Puts them into the store, on that device; returns when the last of them was sent.
     Time receive(std::span<const std::int32_t> messages, at::Device device, Store& store);
 
-    [[nodiscard]] std::int32_t slot_of(std::int32_t message) const {
-        return static_cast<std::int32_t>(tasks_.buffers.size()) + message;
+    /// In the Store, as if it were a buffer.
+    [[nodiscard]] plan::BufferId slot_of(std::int32_t message) const {
+        return plan::BufferId(tasks_.buffers.size() + static_cast<std::size_t>(message));
     }
     [[nodiscard]] std::int64_t now() const;  ///< as notes say it
 

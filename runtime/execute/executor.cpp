@@ -298,15 +298,15 @@ void Executor::check_limit(TaskId task, const Shared& shared) const {
 
 /// What only this task still needed, and what it made for nobody.
 void Executor::release(std::size_t task, Shared& shared) {
-    for (const std::int32_t b : tasks_.reads[task]) {
-        const auto at = static_cast<std::size_t>(b);
+    for (const plan::BufferId b : tasks_.reads[task]) {
+        const std::size_t at = b.index();
         if (shared.uses[at].fetch_sub(1, std::memory_order_acq_rel) == 1 &&
             program_.lasting[at] == 0) {
             program_.store[b] = at::Tensor();
         }
     }
-    for (const std::int32_t b : tasks_.writes[task]) {
-        if (program_.uses[static_cast<std::size_t>(b)] == 0) program_.store[b] = at::Tensor();
+    for (const plan::BufferId b : tasks_.writes[task]) {
+        if (program_.uses[b.index()] == 0) program_.store[b] = at::Tensor();
     }
     if (exchange() != nullptr) exchange()->finish(task, program_.store);
 }

@@ -8,13 +8,14 @@
 namespace partita::runtime {
 
 using plan::Buffer;
+using plan::BufferId;
 using plan::TaskGraph;
 
 namespace {
 
 /// Another one that is listed is a sum that uses its memory.
-bool is_overwritten(const TaskGraph& tasks, std::span<const std::int32_t> listed, std::int32_t id) {
-    return std::ranges::any_of(listed, [&](std::int32_t other) {
+bool is_overwritten(const TaskGraph& tasks, std::span<const BufferId> listed, BufferId id) {
+    return std::ranges::any_of(listed, [&](BufferId other) {
         const Buffer& view = buffer_of(tasks, other);
         return view.root == id && view.tensor == buffer_of(tasks, id).tensor;
     });
@@ -22,11 +23,11 @@ bool is_overwritten(const TaskGraph& tasks, std::span<const std::int32_t> listed
 
 }  // namespace
 
-std::vector<std::int32_t> buffers_of(const TaskGraph& tasks, plan::TaskId task,
-                                     graph::TensorId tensor, bool gradient) {
+std::vector<BufferId> buffers_of(const TaskGraph& tasks, plan::TaskId task, graph::TensorId tensor,
+                                 bool gradient) {
     const auto listed = tasks.reads[task.index()];
-    std::vector<std::int32_t> found;
-    for (const std::int32_t id : listed) {
+    std::vector<BufferId> found;
+    for (const BufferId id : listed) {
         const Buffer& buffer = buffer_of(tasks, id);
         if (buffer.tensor != tensor || buffer.gradient != gradient || buffer.region < 0) continue;
         if (!is_overwritten(tasks, listed, id)) found.push_back(id);
@@ -34,11 +35,11 @@ std::vector<std::int32_t> buffers_of(const TaskGraph& tasks, plan::TaskId task,
     return found;
 }
 
-Fetch::Fetch(const TaskGraph& tasks, std::span<const std::int32_t> buffers,
-             const graph::Region& region, at::TensorOptions as)
+Fetch::Fetch(const TaskGraph& tasks, std::span<const BufferId> buffers, const graph::Region& region,
+             at::TensorOptions as)
     : kind_(Kind::zeros), extents_(extents_of(region)), as_(as) {
     std::int64_t found = 0;
-    for (const std::int32_t id : buffers) {
+    for (const BufferId id : buffers) {
         const graph::Region& held = (*tasks.regions)[buffer_of(tasks, id).region];
         if (held == region) {
             kind_ = Kind::same;

@@ -24,21 +24,21 @@
 
 namespace partita::runtime {
 
-inline const plan::Buffer& buffer_of(const plan::TaskGraph& tasks, std::int32_t id) {
-    return tasks.buffers[static_cast<std::size_t>(id)];
+inline const plan::Buffer& buffer_of(const plan::TaskGraph& tasks, plan::BufferId id) {
+    return tasks.buffers[id.index()];
 }
 
 /// Buffers of a task that hold something of a tensor (or of its gradient) that counts: not those
 /// that are read only because a sum in place uses their memory.
-std::vector<std::int32_t> buffers_of(const plan::TaskGraph& tasks, plan::TaskId task,
-                                     graph::TensorId tensor, bool gradient);
+std::vector<plan::BufferId> buffers_of(const plan::TaskGraph& tasks, plan::TaskId task,
+                                       graph::TensorId tensor, bool gradient);
 
 class Fetch {
 public:
     Fetch() = default;  ///< of an operand that is left out: get() is undefined
     /// `as`: dtype and device of zeros and of what is put together. All buffers hold the same
     /// tensor.
-    Fetch(const plan::TaskGraph& tasks, std::span<const std::int32_t> buffers,
+    Fetch(const plan::TaskGraph& tasks, std::span<const plan::BufferId> buffers,
           const graph::Region& region, at::TensorOptions as);
 
     [[nodiscard]] at::Tensor get(const Store& store) const;
@@ -47,7 +47,7 @@ public:
 private:
     enum class Kind : std::uint8_t { none, same, view, pieces, zeros };
     struct Source {
-        std::int32_t buffer = -1;
+        plan::BufferId buffer;
         Patch patch;
     };
     Kind kind_ = Kind::none;

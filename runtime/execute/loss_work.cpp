@@ -80,7 +80,7 @@ at::Tensor LossWork::gradient_of(const at::Tensor& output) {
 
 void LossWork::run(Store& store) {
     at::Tensor gradient = gradient_of(seen_.get(store));
-    if (gradient_ >= 0) store[gradient_] = std::move(gradient);
+    if (gradient_.valid()) store[gradient_] = std::move(gradient);
 }
 
 }  // namespace partita::runtime

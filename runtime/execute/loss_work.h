@@ -48,9 +48,9 @@ private:
 
     LossOptions options_;
     Fetch seen_;
-    std::int32_t gradient_ = -1;  ///< buffer
-    double share_ = 1.0;          ///< of an element or row in a mean
-    at::Tensor target_;           ///< or the weights of a sum; undefined: not weighed
+    plan::BufferId gradient_;  ///< invalid: nobody wants it
+    double share_ = 1.0;       ///< of an element or row in a mean
+    at::Tensor target_;        ///< or the weights of a sum; undefined: not weighed
     at::Tensor value_;
 };
 

@@ -41,7 +41,7 @@ private:
 
     graph::Combine combine_ = graph::Combine::none;
     int rank_ = 0;
-    std::vector<std::pair<std::int32_t, std::int32_t>> buffers_;  ///< given, made
+    std::vector<std::pair<plan::BufferId, plan::BufferId>> buffers_;  ///< given, made
 };
 
 class MessageMeeting final : public MeetingWork {

@@ -8,12 +8,13 @@
 namespace partita::runtime {
 
 using plan::Buffer;
+using plan::BufferId;
 using plan::TaskGraph;
 
 namespace {
 
 bool in_one_order(const TaskGraph& tasks, Meeting& meeting) {
-    const auto key = [&](const std::pair<std::int32_t, std::int32_t>& pair) {
+    const auto key = [&](const std::pair<BufferId, BufferId>& pair) {
         const Buffer& made = buffer_of(tasks, pair.second);
         return std::pair(made.tensor.value, made.region);
     };
@@ -28,20 +29,20 @@ bool in_one_order(const TaskGraph& tasks, Meeting& meeting) {
 
 /// Every rank gives one tensor of a region for each that it gets of that region.
 bool find_equal_tensors(const TaskGraph& tasks, std::span<const int> devices, Meeting& meeting) {
-    for (const std::int32_t r : tasks.writes[meeting.task.index()]) {
+    for (const BufferId r : tasks.writes[meeting.task.index()]) {
         const Buffer& made = buffer_of(tasks, r);
         if (made.region < 0) return false;
         const auto rank = std::ranges::find(devices, made.device) - devices.begin();
         if (rank == std::ssize(devices)) return false;
-        std::vector<std::int32_t> given(devices.size(), -1);
-        for (const std::int32_t b : buffers_of(tasks, meeting.task, made.tensor, made.gradient)) {
+        std::vector<BufferId> given(devices.size());
+        for (const BufferId b : buffers_of(tasks, meeting.task, made.tensor, made.gradient)) {
             const Buffer& buffer = buffer_of(tasks, b);
             if (!tasks.regions->overlap(buffer.region, made.region)) continue;
             const auto from = std::ranges::find(devices, buffer.device) - devices.begin();
             if (buffer.region != made.region || from == std::ssize(devices)) return false;
-            if (std::exchange(given[static_cast<std::size_t>(from)], b) >= 0) return false;
+            if (std::exchange(given[static_cast<std::size_t>(from)], b).valid()) return false;
         }
-        if (std::ranges::find(given, -1) != given.end()) return false;
+        if (std::ranges::find(given, BufferId()) != given.end()) return false;
         meeting.buffers[static_cast<std::size_t>(rank)].emplace_back(
             given[static_cast<std::size_t>(rank)], r);
     }
@@ -63,7 +64,7 @@ std::optional<Meeting> find_meeting(const TaskGraph& tasks, plan::TaskId id) {
     const auto devices = devices_of(tasks, id);
     Meeting meeting{
         .task = id,
-        .buffers = std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>>(devices.size())};
+        .buffers = std::vector<std::vector<std::pair<BufferId, BufferId>>>(devices.size())};
     if (!find_equal_tensors(tasks, devices, meeting)) return std::nullopt;
     return meeting;
 }

@@ -20,7 +20,7 @@ struct Meeting {
     std::int32_t first_number =
         0;  ///< of messages (messages.h): the square of so many as there are ranks
     /// Per rank: what it gives and what it gets, tensor by tensor in one order.
-    std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> buffers;
+    std::vector<std::vector<std::pair<plan::BufferId, plan::BufferId>>> buffers;
 };
 
 /// The devices of a collective, in order of ranks.

@@ -14,6 +14,7 @@
 namespace partita::runtime {
 
 using plan::Buffer;
+using plan::BufferId;
 using plan::TaskGraph;
 using plan::TaskId;
 using plan::TaskKind;
@@ -86,9 +87,9 @@ private:
     }
 
     void add_messages(TaskId id) {
-        std::set<std::pair<std::int32_t, int>> wanted;  // buffer and process, for most tasks enough
+        std::set<std::pair<BufferId, int>> wanted;  // buffer and process, for most tasks enough
         std::vector<std::pair<int, Ingredient>> sent;
-        for (const std::int32_t r : tasks_.writes[id.index()]) {
+        for (const BufferId r : tasks_.writes[id.index()]) {
             const Buffer& made = buffer_of(tasks_, r);
             if (made.region < 0) continue;
             const int to = own_.process_of(made.device);
@@ -204,7 +205,7 @@ std::vector<Ingredient> ingredients_of(const TaskGraph& tasks, TaskId task, cons
                                        const Ownership& ownership) {
     const graph::Region& region = (*tasks.regions)[made.region];
     std::vector<Ingredient> all;
-    for (const std::int32_t b : buffers_of(tasks, task, made.tensor, made.gradient)) {
+    for (const BufferId b : buffers_of(tasks, task, made.tensor, made.gradient)) {
         const Buffer& buffer = buffer_of(tasks, b);
         if (!tasks.regions->overlap(buffer.region, made.region)) continue;
         const graph::Region& held = (*tasks.regions)[buffer.region];

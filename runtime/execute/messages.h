@@ -45,7 +45,7 @@ struct Ownership {
 
 /// Of what a result of an accumulation, pack, copy or collective is made.
 struct Ingredient {
-    std::int32_t buffer = -1;
+    plan::BufferId buffer;
     graph::Region region;     ///< what of it is there: all that it holds, or a message's piece
     bool is_message = false;  ///< it lies in another process
 };
@@ -55,11 +55,11 @@ std::vector<Ingredient> ingredients_of(const plan::TaskGraph& tasks, plan::TaskI
                                        const plan::Buffer& made, const Ownership& ownership);
 
 struct TaskMessage {
-    plan::TaskId task;         ///< for which; of a token the one that is done
-    std::int32_t buffer = -1;  ///< of which it is a piece; -1: a token
-    graph::Region region;      ///< that piece
-    int device = -1;           ///< of the sender
-    int peer = -1;             ///< the process that it goes to or comes from
+    plan::TaskId task;      ///< for which; of a token the one that is done
+    plan::BufferId buffer;  ///< of which it is a piece; invalid: a token
+    graph::Region region;   ///< that piece
+    int device = -1;        ///< of the sender
+    int peer = -1;          ///< the process that it goes to or comes from
     std::int32_t number = 0;
 };
 

@@ -12,6 +12,7 @@ namespace partita::runtime {
 using graph::OpId;
 using graph::TensorId;
 using plan::Buffer;
+using plan::BufferId;
 
 namespace {
 
@@ -22,11 +23,11 @@ public:
         : problem_(problem), strategy_(strategy), tasks_(tasks), position_(position) {}
 
     std::vector<OutputPiece> run() {
-        std::map<std::uint32_t, std::vector<std::int32_t>> buffers;
+        std::map<std::uint32_t, std::vector<BufferId>> buffers;
         for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
             const Buffer& buffer = tasks_.buffers[b];
             if (buffer.region < 0 || buffer.gradient || buffer.message) continue;
-            buffers[buffer.tensor.value].push_back(static_cast<std::int32_t>(b));
+            buffers[buffer.tensor.value].emplace_back(b);
         }
         const graph::OpGraph& graph = problem_.graph();
         const int micro_batches = strategy_.policy.micro_batches;
@@ -41,18 +42,16 @@ public:
     }
 
 private:
-    [[nodiscard]] const Buffer& buffer_of(std::int32_t id) const {
-        return tasks_.buffers[static_cast<std::size_t>(id)];
-    }
+    [[nodiscard]] const Buffer& buffer_of(BufferId id) const { return tasks_.buffers[id.index()]; }
     /// When its value is there.
-    [[nodiscard]] std::int64_t time_of(std::int32_t id) const {
+    [[nodiscard]] std::int64_t time_of(BufferId id) const {
         const plan::TaskId writer = buffer_of(id).writer;
         return writer.valid() ? position_[writer.index()] : -1;
     }
 
     /// The latest value on the device of each part that holds all of it: what lies there before may
     /// be a summand.
-    void add(OpId id, int micro_batch, int label, const std::vector<std::int32_t>& buffers) {
+    void add(OpId id, int micro_batch, int label, const std::vector<BufferId>& buffers) {
         const graph::OpRule& rule = problem_.facts().rule(id);
         const plan::OpConfig& config = strategy_.config(id);
         const TensorId t = problem_.graph().op(id).inputs[0];
@@ -64,20 +63,20 @@ private:
             const graph::Region region =
                 graph::region_of(rule, rule.operands[0], shape, parts.box(p));
             const int device = config.devices[p];
-            std::vector<std::int32_t> here;
-            for (const std::int32_t b : buffers) {
+            std::vector<BufferId> here;
+            for (const BufferId b : buffers) {
                 const Buffer& buffer = buffer_of(b);
                 const bool mine = buffer.device == device &&
                                   (buffer.micro_batch == label || buffer.micro_batch < 0);
                 const graph::Region& held = (*tasks_.regions)[buffer.region];
                 if (mine && !graph::intersection(held, region).empty()) here.push_back(b);
             }
-            std::ranges::stable_sort(here, {}, [&](std::int32_t b) { return time_of(b); });
-            const auto whole = std::find_if(here.rbegin(), here.rend(), [&](std::int32_t b) {
+            std::ranges::stable_sort(here, {}, [&](BufferId b) { return time_of(b); });
+            const auto whole = std::find_if(here.rbegin(), here.rend(), [&](BufferId b) {
                 return graph::contains((*tasks_.regions)[buffer_of(b).region], region);
             });
             if (whole != here.rend()) here = {*whole};
-            for (const std::int32_t b : here) pieces_.push_back({b, t, device});
+            for (const BufferId b : here) pieces_.push_back({b, t, device});
         }
     }
 

@@ -14,7 +14,7 @@
 namespace partita::runtime {
 
 struct OutputPiece {
-    std::int32_t buffer = -1;
+    plan::BufferId buffer;
     graph::TensorId tensor;
     int device = 0;
 };

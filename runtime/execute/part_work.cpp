@@ -56,8 +56,8 @@ ForwardWork::ForwardWork(const plan::Problem& problem, const TaskGraph& tasks, p
     }
     leaves_tape_ = state_->kernel.needs_tape() &&
                    std::ranges::any_of(state_->wanted, [](char wanted) { return wanted != 0; });
-    for (const std::int32_t b : tasks.writes[task.index()]) {
-        const TensorId t = tasks.buffers[static_cast<std::size_t>(b)].tensor;
+    for (const plan::BufferId b : tasks.writes[task.index()]) {
+        const TensorId t = tasks.buffers[b.index()].tensor;
         const auto found = std::ranges::find(op.outputs, t);
         const auto index = static_cast<std::size_t>(found - op.outputs.begin());
         results_.push_back({.index = index,
@@ -100,8 +100,8 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
         results_.push_back(saved ? fetch(false) : Fetch());
         gradients_.push_back(t.valid() && problem.facts().has_gradient(t) ? fetch(true) : Fetch());
     }
-    for (const std::int32_t b : tasks.writes[task.index()]) {
-        const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(b)];
+    for (const plan::BufferId b : tasks.writes[task.index()]) {
+        const plan::Buffer& buffer = tasks.buffers[b.index()];
         if (buffer.region < 0) continue;
         gradient_outputs_.push_back({.operand = static_cast<std::size_t>(buffer.operand),
                                      .buffer = b,

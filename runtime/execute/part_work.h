@@ -39,7 +39,7 @@ private:
     bool leaves_tape_ = false;
     struct Result {
         std::size_t index = 0;  ///< of the op's
-        std::int32_t buffer = 0;
+        plan::BufferId buffer;
         graph::Shape declared;           ///< of the part
         std::uint64_t upper_bounds = 0;  ///< bit i: there may be less of dim i
     };
@@ -59,7 +59,7 @@ private:
     std::vector<Fetch> gradients_;      ///< of the results
     struct GradientOutput {
         std::size_t operand = 0;
-        std::int32_t buffer = -1;
+        plan::BufferId buffer;
         graph::Shape extents;
         at::TensorOptions as;
     };

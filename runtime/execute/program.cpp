@@ -25,6 +25,7 @@ using graph::OpId;
 using graph::TensorId;
 using graph::TensorRole;
 using plan::Buffer;
+using plan::BufferId;
 using plan::Task;
 using plan::TaskGraph;
 using plan::TaskId;
@@ -85,10 +86,8 @@ public:
 
 private:
     [[nodiscard]] const Task& task_of(TaskId id) const { return tasks_.tasks[id.index()]; }
-    [[nodiscard]] const Buffer& buffer_of(std::int32_t id) const {
-        return tasks_.buffers[static_cast<std::size_t>(id)];
-    }
-    [[nodiscard]] std::span<const std::int32_t> writes(TaskId task) const {
+    [[nodiscard]] const Buffer& buffer_of(BufferId id) const { return tasks_.buffers[id.index()]; }
+    [[nodiscard]] std::span<const BufferId> writes(TaskId task) const {
         return tasks_.writes[task.index()];
     }
     [[nodiscard]] const graph::Region& region_of(const Buffer& buffer) const {
@@ -203,7 +202,7 @@ private:
     }
 
     void add_update(TaskId id, const Task& task, at::Device device) {
-        for (const std::int32_t b : writes(id)) {
+        for (const BufferId b : writes(id)) {
             const Buffer& buffer = buffer_of(b);
             if (buffer.gradient) continue;
             const graph::Region& region = region_of(buffer);
@@ -251,8 +250,8 @@ private:
             }
             add_sends(id);
         }
-        std::map<int, std::vector<std::int32_t>> by_device;
-        for (const std::int32_t b : writes(id)) {
+        std::map<int, std::vector<BufferId>> by_device;
+        for (const BufferId b : writes(id)) {
             if (buffer_of(b).region >= 0) by_device[buffer_of(b).device].push_back(b);
         }
         if (by_device.empty())
@@ -263,7 +262,7 @@ private:
     }
 
     void add_combination_on(int device, TaskId id, const Task& task,
-                            const std::vector<std::int32_t>& results) {
+                            const std::vector<BufferId>& results) {
         std::vector<std::vector<Resident>> residents(results.size());
         for (std::size_t i = 0; i < results.size(); ++i) {
             const Buffer& buffer = buffer_of(results[i]);
@@ -298,8 +297,7 @@ private:
     void count_uses() {
         for (std::size_t t = 0; t < tasks_.size(); ++t) {
             if (program_.shares[t] == 0) continue;
-            for (const std::int32_t b : tasks_.reads[t])
-                ++program_.uses[static_cast<std::size_t>(b)];
+            for (const BufferId b : tasks_.reads[t]) ++program_.uses[b.index()];
         }
     }
 
@@ -310,7 +308,7 @@ private:
         for (std::size_t i = 0; i < pieces.size(); ++i) {
             const OutputPiece& piece = pieces[i];
             if (!is_here(piece.device)) continue;
-            ++program_.uses[static_cast<std::size_t>(piece.buffer)];
+            ++program_.uses[piece.buffer.index()];
             program_.outputs.push_back({piece.buffer, piece.tensor, buffer_of(piece.buffer).region,
                                         static_cast<std::int64_t>(i)});
         }

@@ -68,7 +68,7 @@ struct Step {
 
 /// A piece of a tensor and where it is found.
 struct Found {
-    std::int32_t buffer = -1;
+    plan::BufferId buffer;
     graph::TensorId tensor;
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int64_t place = 0;    ///< among the pieces of all processes

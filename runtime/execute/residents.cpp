@@ -10,6 +10,7 @@ namespace partita::runtime {
 
 using graph::TensorId;
 using plan::Buffer;
+using plan::BufferId;
 
 bool Residents::is_trained(TensorId t) const {
     return problem_.graph().tensor(t).role == graph::TensorRole::parameter &&
@@ -17,16 +18,16 @@ bool Residents::is_trained(TensorId t) const {
 }
 
 /// So that what never changes is loaded once per device.
-std::vector<std::int32_t> Residents::largest_first() const {
-    std::vector<std::int32_t> there;
+std::vector<BufferId> Residents::largest_first() const {
+    std::vector<BufferId> there;
     for (std::size_t b = 0; b < tasks_.buffers.size(); ++b) {
         const Buffer& buffer = tasks_.buffers[b];
         const bool is_here = placement_.worker[static_cast<std::size_t>(buffer.device)] >= 0;
         if (!buffer.writer.valid() && buffer.region >= 0 && is_here) {
-            there.push_back(static_cast<std::int32_t>(b));
+            there.emplace_back(b);
         }
     }
-    std::ranges::stable_sort(there, [&](std::int32_t a, std::int32_t b) {
+    std::ranges::stable_sort(there, [&](BufferId a, BufferId b) {
         return tasks_.regions->volume(buffer_of(a).region) >
                tasks_.regions->volume(buffer_of(b).region);
     });
@@ -34,9 +35,9 @@ std::vector<std::int32_t> Residents::largest_first() const {
 }
 
 void Residents::load(Program& program) {
-    for (const std::int32_t b : largest_first()) {
+    for (const BufferId b : largest_first()) {
         const Buffer& buffer = buffer_of(b);
-        program.lasting[static_cast<std::size_t>(b)] = 1;
+        program.lasting[b.index()] = 1;
         auto& known = pieces_[{buffer.tensor.value, buffer.device}];
         meter_device(buffer.device);
         program.store[b] = loaded(buffer, known, program.store);
@@ -47,10 +48,10 @@ void Residents::load(Program& program) {
     }
 }
 
-at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<std::int32_t>& known,
+at::Tensor Residents::loaded(const Buffer& buffer, const std::vector<BufferId>& known,
                              const Store& store) const {
     if (problem_.facts().is_resident(buffer.tensor)) {
-        for (const std::int32_t other : known) {
+        for (const BufferId other : known) {
             const Patch patch(region_of(buffer_of(other)), region_of(buffer));
             if (patch.volume() != tasks_.regions->volume(buffer.region)) continue;
             if (patch.is_box()) return patch.view_of(store[other]);
@@ -69,7 +70,7 @@ std::vector<Resident> Residents::residents_of(TensorId tensor, int device,
     std::vector<Resident> residents;
     const auto known = pieces_.find({tensor.value, device});
     if (known == pieces_.end()) return residents;
-    for (const std::int32_t b : known->second) {
+    for (const BufferId b : known->second) {
         Patch patch(region, region_of(buffer_of(b)));
         if (!patch.empty()) residents.push_back({b, std::move(patch)});
     }
@@ -81,7 +82,7 @@ std::vector<Found> Residents::parameters() const {
     for (const auto& [key, buffers] : pieces_) {
         const TensorId t{key.first};
         if (!is_trained(t)) continue;
-        for (const std::int32_t b : buffers) found.push_back({b, t, buffer_of(b).region});
+        for (const BufferId b : buffers) found.push_back({b, t, buffer_of(b).region});
     }
     return found;
 }

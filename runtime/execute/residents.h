@@ -35,23 +35,23 @@ public:
     [[nodiscard]] std::vector<Found> parameters() const;
 
 private:
-    [[nodiscard]] const plan::Buffer& buffer_of(std::int32_t id) const {
-        return tasks_.buffers[static_cast<std::size_t>(id)];
+    [[nodiscard]] const plan::Buffer& buffer_of(plan::BufferId id) const {
+        return tasks_.buffers[id.index()];
     }
     [[nodiscard]] const graph::Region& region_of(const plan::Buffer& buffer) const {
         return (*tasks_.regions)[buffer.region];
     }
     [[nodiscard]] bool is_trained(graph::TensorId t) const;
-    [[nodiscard]] std::vector<std::int32_t> largest_first() const;
+    [[nodiscard]] std::vector<plan::BufferId> largest_first() const;
     [[nodiscard]] at::Tensor loaded(const plan::Buffer& buffer,
-                                    const std::vector<std::int32_t>& known,
+                                    const std::vector<plan::BufferId>& known,
                                     const Store& store) const;
 
     const plan::Problem& problem_;
     const plan::TaskGraph& tasks_;
     const Sources& sources_;
     const Placement& placement_;
-    std::map<std::pair<std::uint32_t, int>, std::vector<std::int32_t>>
+    std::map<std::pair<std::uint32_t, int>, std::vector<plan::BufferId>>
         pieces_;  ///< (tensor, device)
 };
 

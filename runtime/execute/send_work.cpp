@@ -12,7 +12,7 @@ SendWork::SendWork(Exchange& exchange, const plan::TaskGraph& tasks,
     : exchange_(exchange) {
     for (const std::int32_t place : messages) {
         const TaskMessage& message = exchange.messages().out[static_cast<std::size_t>(place)];
-        const plan::Buffer& buffer = tasks.buffers[static_cast<std::size_t>(message.buffer)];
+        const plan::Buffer& buffer = tasks.buffers[message.buffer.index()];
         const graph::Region& held = (*tasks.regions)[buffer.region];
         Piece piece{.message = place, .buffer = message.buffer, .whole = held == message.region};
         if (!piece.whole) {

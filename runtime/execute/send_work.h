@@ -27,7 +27,7 @@ public:
 private:
     struct Piece {
         std::int32_t message = -1;
-        std::int32_t buffer = -1;
+        plan::BufferId buffer;
         bool whole = false;  ///< all of the buffer
         graph::Shape extents;
         Patch patch;  ///< from the buffer

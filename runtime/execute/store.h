@@ -14,17 +14,16 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/units.h"
+#include "plan/tasks/task_graph.h"
 
 namespace partita::runtime {
 
 struct Store {
     std::vector<at::Tensor> values;  ///< per buffer; undefined: not written, or given back
 
-    [[nodiscard]] at::Tensor& operator[](std::int32_t buffer) {
-        return values[static_cast<std::size_t>(buffer)];
-    }
-    [[nodiscard]] const at::Tensor& operator[](std::int32_t buffer) const {
-        return values[static_cast<std::size_t>(buffer)];
+    [[nodiscard]] at::Tensor& operator[](plan::BufferId buffer) { return values[buffer.index()]; }
+    [[nodiscard]] const at::Tensor& operator[](plan::BufferId buffer) const {
+        return values[buffer.index()];
     }
 };
 

@@ -74,8 +74,8 @@ public:
 
     void leave(std::size_t step, const Store& store) override {
         const Step& its = program_.steps[worker_][step];
-        for (const std::int32_t b : tasks_.reads[its.task.index()]) {
-            if (program_.lasting[static_cast<std::size_t>(b)] == 0) mark(store[b]);
+        for (const plan::BufferId b : tasks_.reads[its.task.index()]) {
+            if (program_.lasting[b.index()] == 0) mark(store[b]);
         }
         if (program_.exchange != nullptr) {
             const auto [first, last] = program_.exchange->messages().messages_for(its.task);

@@ -36,7 +36,7 @@ struct OptimizerOptions {
 class UpdateWork final : public Work {
 public:
     struct Target {
-        std::int32_t buffer = -1;  ///< the new value
+        plan::BufferId buffer;  ///< the new value
         /// A resident that holds the whole part: updated there (from resident to part).
         std::optional<Resident> kept;
         std::vector<Resident> residents;  ///< others on the device

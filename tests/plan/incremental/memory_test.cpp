@@ -138,9 +138,8 @@ private:
         }
         EXPECT_EQ(memory_.overflow(), overflow);
         for (const Buffer& buffer : graph.buffers) {
-            const bool is_view =
-                buffer.root >= 0 && !buffer.gradient &&
-                graph.buffers[static_cast<std::size_t>(buffer.root)].tensor != buffer.tensor;
+            const bool is_view = buffer.root.valid() && !buffer.gradient &&
+                                 graph.buffers[buffer.root.index()].tensor != buffer.tensor;
             if (is_view) ++views_;
         }
     }

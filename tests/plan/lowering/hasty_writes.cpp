@@ -36,20 +36,19 @@ private:
 };
 
 /// Does the task read the buffer itself, and not only a value that lies in its memory?
-bool reads_itself(const TaskGraph& tasks, std::size_t task, std::int32_t buffer) {
+bool reads_itself(const TaskGraph& tasks, std::size_t task, BufferId buffer) {
     const auto listed = tasks.reads[task];
     if (std::find(listed.begin(), listed.end(), buffer) == listed.end()) return false;
-    return std::none_of(listed.begin(), listed.end(), [&](std::int32_t b) {
-        return tasks.buffers[static_cast<std::size_t>(b)].root == buffer;
-    });
+    return std::none_of(listed.begin(), listed.end(),
+                        [&](BufferId b) { return tasks.buffers[b.index()].root == buffer; });
 }
 
 /// Does the task, or the transfer of a new parameter, write where that buffer lies?
-bool overwrites(const TaskGraph& tasks, const Buffer& written, std::size_t old) {
+bool overwrites(const TaskGraph& tasks, const Buffer& written, BufferId old) {
     const Task& writer = tasks.tasks[written.writer.index()];
-    if (writer.kind == TaskKind::accumulate) return written.root == static_cast<std::int32_t>(old);
+    if (writer.kind == TaskKind::accumulate) return written.root == old;
     if ((writer.kind != TaskKind::update && !writer.updated) || written.message) return false;
-    const Buffer& parameter = tasks.buffers[old];
+    const Buffer& parameter = tasks.buffers[old.index()];
     return !parameter.writer.valid() && !parameter.gradient && parameter.region >= 0 &&
            parameter.tensor == written.tensor && parameter.device == written.device &&
            !intersection((*tasks.regions)[parameter.region], (*tasks.regions)[written.region])
@@ -63,11 +62,12 @@ std::optional<std::string> find_hasty_write(const Problem& problem, const TaskGr
     for (const Buffer& written : tasks.buffers) {
         if (!written.writer.valid() || written.region < 0) continue;
         const std::size_t writer = written.writer.index();
-        for (std::size_t old = 0; old < tasks.buffers.size(); ++old) {
+        for (std::size_t i = 0; i < tasks.buffers.size(); ++i) {
+            const BufferId old(i);
             if (!overwrites(tasks, written, old)) continue;
             for (std::size_t task = 0; task < tasks.size(); ++task) {
                 if (task == writer || ancestors.is_before(task, writer)) continue;
-                if (!reads_itself(tasks, task, static_cast<std::int32_t>(old))) continue;
+                if (!reads_itself(tasks, task, old)) continue;
                 return task_name(problem, tasks.tasks[writer]) + " overwrites what " +
                        task_name(problem, tasks.tasks[task]) + " reads";
             }

@@ -123,19 +123,17 @@ private:
                          [&](std::size_t i) { values_[buffer].set(i, modulo(value(i))); });
     }
 
-    [[nodiscard]] std::span<const std::int32_t> writes() const {
-        return tasks_.writes[at_.index()];
-    }
+    [[nodiscard]] std::span<const BufferId> writes() const { return tasks_.writes[at_.index()]; }
 
     /// The buffers whose values a task reads: those that only keep a view's memory are left out.
     [[nodiscard]] std::vector<std::size_t> reads(TaskId task) const {
         std::vector<std::size_t> all;
         const auto listed = tasks_.reads[task.index()];
-        for (const std::int32_t b : listed) {
-            const bool is_root = std::any_of(listed.begin(), listed.end(), [&](std::int32_t v) {
-                return tasks_.buffers[static_cast<std::size_t>(v)].root == b;
+        for (const BufferId b : listed) {
+            const bool is_root = std::any_of(listed.begin(), listed.end(), [&](BufferId v) {
+                return tasks_.buffers[v.index()].root == b;
             });
-            if (!is_root) all.push_back(static_cast<std::size_t>(b));
+            if (!is_root) all.push_back(b.index());
         }
         return all;
     }
@@ -198,8 +196,8 @@ private:
         std::vector<SparseValue> operands;
         for (const TensorId t : op.inputs) operands.push_back(find(at_, t, false));
         const auto results = meaning_of(task).forward(box_of(task), operands);
-        for (const std::int32_t b : writes()) {
-            const auto buffer = static_cast<std::size_t>(b);
+        for (const BufferId b : writes()) {
+            const std::size_t buffer = b.index();
             for (std::size_t r = 0; r < results.size(); ++r) {
                 if (tasks_.buffers[buffer].tensor != op.outputs[r]) continue;
                 write(buffer, [&](std::size_t i) { return results[r].data[i]; });
@@ -227,8 +225,8 @@ private:
                                                                 : SparseValue{});
         }
         const auto gradients = meaning.backward(box_of(task), operands, results, upstream);
-        for (const std::int32_t b : writes()) {
-            const auto buffer = static_cast<std::size_t>(b);
+        for (const BufferId b : writes()) {
+            const std::size_t buffer = b.index();
             const auto operand = static_cast<std::size_t>(tasks_.buffers[buffer].operand);
             write(buffer, [&](std::size_t i) { return gradients[operand].data[i]; });
         }
@@ -245,8 +243,8 @@ private:
             }
             output.set(i, seen.data[i]);
         }
-        for (const std::int32_t b : writes()) {
-            write(static_cast<std::size_t>(b), [&](std::size_t i) -> std::int64_t {
+        for (const BufferId b : writes()) {
+            write(b.index(), [&](std::size_t i) -> std::int64_t {
                 if (!seen.knows(i)) fail("gives the gradient of an output it has not seen");
                 if (options_.plain) return 1;
                 return noise_of_loss(t, i) * (options_.constant_loss_gradient ? 1 : seen.data[i]);
@@ -256,8 +254,8 @@ private:
 
     void run_update(const Task& task) {
         const SparseValue gradient = find(at_, task.tensor, true);
-        for (const std::int32_t b : writes()) {
-            const auto buffer = static_cast<std::size_t>(b);
+        for (const BufferId b : writes()) {
+            const std::size_t buffer = b.index();
             if (tasks_.buffers[buffer].gradient) continue;
             write(buffer, [&](std::size_t i) {
                 if (!gradient.knows(i)) fail("lacks a gradient");
@@ -276,9 +274,9 @@ private:
     /// place.
     void combine(const Task& task) {
         const std::vector<std::size_t> from = reads(at_);
-        for (const std::int32_t b : writes()) {
-            const TensorId t = tasks_.buffers[static_cast<std::size_t>(b)].tensor;
-            write(static_cast<std::size_t>(b), [&](std::size_t i) {
+        for (const BufferId b : writes()) {
+            const TensorId t = tasks_.buffers[b.index()].tensor;
+            write(b.index(), [&](std::size_t i) {
                 std::optional<std::int64_t> sum;
                 for (const std::size_t r : from) {
                     if (tasks_.buffers[r].tensor != t || !values_[r].knows(i)) continue;

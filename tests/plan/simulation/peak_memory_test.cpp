@@ -70,8 +70,8 @@ std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
     };
     for (std::size_t i = 0; i < graph.size(); ++i) {
         for (const auto* lists : {&graph.reads, &graph.writes}) {
-            for (const std::int32_t b : (*lists)[i]) {
-                auto& last = end[static_cast<std::size_t>(b)];
+            for (const BufferId b : (*lists)[i]) {
+                auto& last = end[b.index()];
                 last = std::max(last, task_end(i));
             }
         }

@@ -103,11 +103,11 @@ TEST(Check, OfASumOverASoftmaxPasses) {
 class LeftOut final : public Work {
 public:
     /// Says in `changes` whether there was anything to put back.
-    LeftOut(std::unique_ptr<Work> update, std::vector<std::int32_t> copies, bool& changes)
+    LeftOut(std::unique_ptr<Work> update, std::vector<plan::BufferId> copies, bool& changes)
         : update_(std::move(update)), copies_(std::move(copies)), changes_(changes) {}
     void run(Store& store) override {
         std::vector<at::Tensor> old;
-        for (const std::int32_t copy : copies_) old.push_back(store[copy].clone());
+        for (const plan::BufferId copy : copies_) old.push_back(store[copy].clone());
         update_->run(store);
         for (std::size_t i = 0; i < copies_.size(); ++i) {
             changes_ = changes_ || !store[copies_[i]].equal(old[i]);
@@ -117,7 +117,7 @@ public:
 
 private:
     std::unique_ptr<Work> update_;
-    std::vector<std::int32_t> copies_;
+    std::vector<plan::BufferId> copies_;
     bool& changes_;
 };
 
@@ -164,23 +164,23 @@ protected:
 
     /// Buffers in which the device keeps the part that a task updates; none: it has a copy for the
     /// update, or others send it new values, too.
-    static std::vector<std::int32_t> copies(const plan::TaskGraph& tasks, plan::TaskId id) {
+    static std::vector<plan::BufferId> copies(const plan::TaskGraph& tasks, plan::TaskId id) {
         const plan::Task& task = tasks.tasks[id.index()];
-        const std::int32_t updated = tasks.writes[id.index()][0];
+        const plan::BufferId updated = tasks.writes[id.index()][0];
         const graph::Region& region = (*tasks.regions)[buffer_of(tasks, updated).region];
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             if (!tasks.tasks[t].updated || tasks.tasks[t].tensor != task.tensor) continue;
-            for (const std::int32_t b : tasks.writes[t]) {
+            for (const plan::BufferId b : tasks.writes[t]) {
                 if (buffer_of(tasks, b).device == task.device) return {};
             }
         }
-        std::vector<std::int32_t> found;
+        std::vector<plan::BufferId> found;
         for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
             const plan::Buffer& buffer = tasks.buffers[b];
             if (buffer.writer.valid() || buffer.tensor != task.tensor) continue;
             if (buffer.device != task.device || buffer.region < 0) continue;
             if (contains((*tasks.regions)[buffer.region], region)) {
-                found.push_back(static_cast<std::int32_t>(b));
+                found.emplace_back(b);
             }
         }
         return found;
@@ -214,7 +214,7 @@ TEST_P(CheckOfUpdates, FindsOneThatOneDeviceLeavesOut) {
         for (std::size_t t = 0; t < tasks.size(); ++t) {
             const plan::TaskId id(t);
             if (tasks.tasks[t].kind != plan::TaskKind::update) continue;
-            const std::vector<std::int32_t> copies = CheckOfUpdates::copies(tasks, id);
+            const std::vector<plan::BufferId> copies = CheckOfUpdates::copies(tasks, id);
             if (copies.empty()) continue;
             bool changes = false;  // or all units behind it are off
             const std::string expected =

@@ -94,7 +94,7 @@ TEST_F(TwoLayers, ControlEdgesOverProcessesAreTokens) {
     const Messages first = messages(tasks, {0, 0, 1, 1}, 0);
     const Messages second = messages(tasks, {0, 0, 1, 1}, 1);
     ASSERT_THAT(first.out, SizeIs(1));
-    EXPECT_EQ(first.out[0].buffer, -1);
+    EXPECT_FALSE(first.out[0].buffer.valid());
     EXPECT_EQ(first.messages_out, 0);
     EXPECT_THAT(first.released[0], ElementsAre(0));
     EXPECT_THAT(second.awaited[last.index()], ElementsAre(0));
@@ -124,9 +124,9 @@ TEST_F(TwoLayers, EqualGradientsMeet) {
         ASSERT_THAT(meeting.buffers, SizeIs(4));
         for (std::size_t rank = 0; rank < 4; ++rank) {
             for (const auto& [given, made] : meeting.buffers[rank]) {
-                EXPECT_EQ(tasks.buffers[given].device, static_cast<int>(rank));
-                EXPECT_EQ(tasks.buffers[made].device, static_cast<int>(rank));
-                EXPECT_EQ(tasks.buffers[given].region, tasks.buffers[made].region);
+                EXPECT_EQ(tasks.buffers[given.index()].device, static_cast<int>(rank));
+                EXPECT_EQ(tasks.buffers[made.index()].device, static_cast<int>(rank));
+                EXPECT_EQ(tasks.buffers[given.index()].region, tasks.buffers[made.index()].region);
             }
         }
     }

@@ -21,6 +21,7 @@
 namespace partita::runtime {
 namespace {
 
+using plan::BufferId;
 using plan::Optimizer;
 
 constexpr int kSteps = 5;
@@ -68,8 +69,10 @@ at::Tensor tensor_of(const Range& numbers, at::ScalarType type) {
     return tensor.to(type);
 }
 
-/// A gradient in buffer 0, the new value in 1, and the device's own copy of the parameter, if any,
-/// in 2.
+constexpr BufferId kGradient(0U);
+constexpr BufferId kNew(1U);   ///< the new value
+constexpr BufferId kCopy(2U);  ///< of the parameter on the device, if it has one
+
 class Updates : public testing::TestWithParam<Optimizer> {
 protected:
     Updates() {
@@ -86,26 +89,27 @@ protected:
     }
 
     [[nodiscard]] UpdateWork work(UpdateWork::Target target, at::ScalarType type) const {
-        const std::vector<std::int32_t> gradient = {0};
+        const std::vector gradient = {kGradient};
         return {GetParam(), kOptions,
                 Fetch(tasks_, gradient, region_, at::TensorOptions().dtype(type)),
                 std::move(target)};
     }
 
     /// After every step the new value, and the copy on the device, are those of the formula.
-    void expect_formula(UpdateWork& work, at::ScalarType type, std::optional<std::int32_t> copy,
+    void expect_formula(UpdateWork& work, at::ScalarType type, std::optional<BufferId> copy,
                         double tolerance) {
         std::array<Element, kElements> elements;
         for (std::size_t i = 0; i < elements.size(); ++i) elements[i].w = kStart[i];
         for (int t = 1; t <= kSteps; ++t) {
             const Numbers& gradient = kGradients[t - 1];
-            store_[0] = tensor_of(gradient, type);
+            store_[kGradient] = tensor_of(gradient, type);
             work.run(store_);
             for (std::size_t i = 0; i < elements.size(); ++i) {
                 // What a narrow gradient holds of it.
-                const double held = store_[0].to(at::kDouble)[i].item<double>();
+                const double held = store_[kGradient].to(at::kDouble)[i].item<double>();
                 elements[i].update(GetParam(), held, t);
-                EXPECT_NEAR(store_[1].to(at::kDouble)[i].item<double>(), elements[i].w, tolerance)
+                EXPECT_NEAR(store_[kNew].to(at::kDouble)[i].item<double>(), elements[i].w,
+                            tolerance)
                     << "step " << t << ", element " << i;
                 if (!copy) continue;
                 EXPECT_NEAR(store_[*copy].to(at::kDouble)[i].item<double>(), elements[i].w,
@@ -121,47 +125,53 @@ protected:
 };
 
 TEST_P(Updates, OfAParameterOnItsDeviceAreThoseOfTheFormula) {
-    store_[2] = tensor_of(kStart, at::kDouble);
-    UpdateWork work = this->work(
-        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
-        at::kDouble);
-    expect_formula(work, at::kDouble, 2, 1e-6);  // moments are float32
+    store_[kCopy] = tensor_of(kStart, at::kDouble);
+    UpdateWork work = this->work({.buffer = kNew,
+                                  .kept = Resident{kCopy, Patch(region_, region_)},
+                                  .residents = {},
+                                  .own = {}},
+                                 at::kDouble);
+    expect_formula(work, at::kDouble, kCopy, 1e-6);  // moments are float32
 }
 
 TEST_P(Updates, OfAParameterElsewhereAreThoseOfTheFormula) {
-    UpdateWork work =
-        this->work({.buffer = 1, .kept = {}, .residents = {}, .own = tensor_of(kStart, at::kFloat)},
-                   at::kFloat);
+    UpdateWork work = this->work(
+        {.buffer = kNew, .kept = {}, .residents = {}, .own = tensor_of(kStart, at::kFloat)},
+        at::kFloat);
     expect_formula(work, at::kFloat, {}, 2e-6);
 }
 
 // In 16 bits the sum of small steps would stay where it began: a copy in float32 keeps it.
 TEST_P(Updates, OfANarrowParameterAreThoseOfTheFormulaRoundedOnce) {
-    store_[2] = tensor_of(kStart, at::kBFloat16);
-    UpdateWork work = this->work(
-        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
-        at::kBFloat16);
-    expect_formula(work, at::kBFloat16, 2, 0x1p-7 + 1e-5);
+    store_[kCopy] = tensor_of(kStart, at::kBFloat16);
+    UpdateWork work = this->work({.buffer = kNew,
+                                  .kept = Resident{kCopy, Patch(region_, region_)},
+                                  .residents = {},
+                                  .own = {}},
+                                 at::kBFloat16);
+    expect_formula(work, at::kBFloat16, kCopy, 0x1p-7 + 1e-5);
 }
 
 // The next step is made at another rate; moments do not know of it.
 TEST_P(Updates, ScaleWithTheRateOfTheirStep) {
-    store_[2] = tensor_of(kStart, at::kDouble);
-    UpdateWork work = this->work(
-        {.buffer = 1, .kept = Resident{2, Patch(region_, region_)}, .residents = {}, .own = {}},
-        at::kDouble);
+    store_[kCopy] = tensor_of(kStart, at::kDouble);
+    UpdateWork work = this->work({.buffer = kNew,
+                                  .kept = Resident{kCopy, Patch(region_, region_)},
+                                  .residents = {},
+                                  .own = {}},
+                                 at::kDouble);
     Element element{.w = kStart[0]};
     double before = element.w;
     for (int t = 1; t <= 3; ++t) {
         const double rate = t == 3 ? 512.0 : kOptions.rate;
         work.set_rate(rate);
-        store_[0] = tensor_of(kGradients[t - 1], at::kDouble);
-        before = store_[2][0].item<double>();
+        store_[kGradient] = tensor_of(kGradients[t - 1], at::kDouble);
+        before = store_[kCopy][0].item<double>();
         work.run(store_);
         const double unscaled = element.w;
         element.update(GetParam(), kGradients[t - 1][0], t);
         const double step = (unscaled - element.w) / kOptions.rate;
-        EXPECT_NEAR((before - store_[2][0].item<double>()) / rate, step, 1e-6) << "step " << t;
+        EXPECT_NEAR((before - store_[kCopy][0].item<double>()) / rate, step, 1e-6) << "step " << t;
     }
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/dtype.h"
 #include "importers/onnx/literal.h"
 #include "importers/onnx/model_error.h"
 
@@ -126,6 +127,13 @@ constexpr std::array kCounts = {
     CountLimit{"strides", 1},
 };
 
+/// Numbers of element types. 0 says "not given" where there is a default.
+constexpr std::array kElementTypes = {
+    CountLimit{"dtype", 1},
+    CountLimit{"output_dtype", 0},
+    CountLimit{"to", 1},
+};
+
 /// Attributes that name dims, and how far they may lie outside of operand 0's rank. The first row
 /// that matches counts. An operator without a row of its own may name the dims that there are.
 struct AxisLimit {
@@ -193,6 +201,14 @@ std::string count_fault(const AttributeProto& attribute) {
     return range_fault(attribute, limit->minimum, kMaxCount);
 }
 
+std::string element_type_fault(const AttributeProto& attribute) {
+    for (const CountLimit& limit : kElementTypes) {
+        if (limit.name != attribute.name()) continue;
+        return range_fault(attribute, limit.minimum, graph::kDTypeCount - 1);
+    }
+    return {};
+}
+
 std::string axis_fault(const onnx::NodeProto& node, int version, const AttributeProto& attribute,
                        std::span<const std::optional<int>> ranks) {
     const auto limit = std::find_if(kAxes.begin(), kAxes.end(), [&](const AxisLimit& row) {
@@ -224,6 +240,7 @@ std::string attribute_value_faults(const onnx::NodeProto& node, int version,
                 return fault;
         }
         if (std::string fault = count_fault(attribute); !fault.empty()) return fault;
+        if (std::string fault = element_type_fault(attribute); !fault.empty()) return fault;
         if (std::string fault = axis_fault(node, version, attribute, ranks); !fault.empty())
             return fault;
     }

@@ -114,8 +114,8 @@ void add_control_edges(const std::vector<Task>& tasks,
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         if (tasks[i].schedule_key < 0) continue;
         Ends& ends = blocks[block_of(tasks[i])];
-        if (inside.has_before[i] == 0) ends.first.push_back(TaskId(i));
-        if (inside.has_after[i] == 0) ends.last.push_back(TaskId(i));
+        if (inside.has_before[i] == 0) ends.first.emplace_back(i);
+        if (inside.has_after[i] == 0) ends.last.emplace_back(i);
     }
     for (auto block = blocks.begin(); block != blocks.end(); ++block) {
         const auto next = std::next(block);

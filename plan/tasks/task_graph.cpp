@@ -46,7 +46,7 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
     std::vector<TaskId> order;
     order.reserve(graph.size());
     for (std::size_t i = 0; i < graph.size(); ++i) {
-        if (waiting[i] == 0) order.push_back(TaskId(i));
+        if (waiting[i] == 0) order.emplace_back(i);
     }
     for (std::size_t at = 0; at < order.size(); ++at) {
         for (const TaskId next : graph.successors[order[at].index()]) {

@@ -4,7 +4,6 @@
 // number, 0 gives the type's infinity or NaN, as ATen's own conversion does.
 #include <array>
 #include <cmath>
-#include <stdexcept>
 #include <string>
 
 #include <ATen/Functions.h>
@@ -22,13 +21,7 @@ using graph::DType;
 namespace {
 
 at::ScalarType type_of_result(const KernelCall& call) {
-    const DType dtype = call.op.results[0].dtype;
-    const auto type = scalar_type_of(dtype);
-    if (!type) {
-        throw std::runtime_error("elements of type " + std::string(graph::name_of(dtype)) +
-                                 " cannot be computed with");
-    }
-    return *type;
+    return held_type(call.op.results[0].dtype);
 }
 
 /// Integers of 2 or 4 bits, which lie in 8: the low bits of the number, the sign extended.

@@ -42,6 +42,15 @@ double highest_float(DType dtype) {
 
 }  // namespace
 
+at::ScalarType held_type(DType dtype) {
+    const auto type = scalar_type_of(dtype);
+    if (!type) {
+        throw std::runtime_error("elements of type " + std::string(graph::name_of(dtype)) +
+                                 " cannot be computed with");
+    }
+    return *type;
+}
+
 at::ScalarType computable_type(at::ScalarType type) {
     if (type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64) return at::kLong;
     return at::isFloat8Type(type) ? at::kFloat : type;
@@ -110,15 +119,11 @@ double highest_of(DType dtype) {
 }
 
 at::Tensor saturated(const at::Tensor& numbers, DType dtype) {
-    const auto type = scalar_type_of(dtype);
-    if (!type) {
-        throw std::runtime_error("elements of type " + std::string(graph::name_of(dtype)) +
-                                 " cannot be computed with");
-    }
+    const at::ScalarType type = held_type(dtype);
     if (graph::is_floating_point(dtype)) {
-        return numbers.clamp(lowest_of(dtype), highest_of(dtype)).to(*type);
+        return numbers.clamp(lowest_of(dtype), highest_of(dtype)).to(type);
     }
-    return at::round(numbers).clamp(lowest_of(dtype), highest_of(dtype)).to(*type);
+    return at::round(numbers).clamp(lowest_of(dtype), highest_of(dtype)).to(type);
 }
 
 }  // namespace partita::runtime

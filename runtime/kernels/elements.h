@@ -15,6 +15,9 @@
 
 namespace partita::runtime {
 
+/// As what ATen holds such elements. Throws std::runtime_error when it does not hold them.
+at::ScalarType held_type(graph::DType dtype);
+
 at::ScalarType computable_type(at::ScalarType type);
 /// The tensor itself when ATen computes with its type.
 at::Tensor computable(const at::Tensor& tensor);

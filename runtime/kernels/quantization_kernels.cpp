@@ -49,7 +49,7 @@ Tensors quantize(const KernelCall& call) {
         at::Tensor numbers = quotient.to(at::kFloat);
         if (call.has(2)) numbers = numbers + laid_out(call, call.operand(2));
         if (call.integer("saturate", 1) != 0) return {saturated(numbers, dtype)};
-        return {numbers.to(*scalar_type_of(dtype))};
+        return {numbers.to(held_type(dtype))};
     }
     at::Tensor rounded = at::round(quotient.to(at::kDouble));
     if (call.has(2)) rounded = rounded + laid_out(call, call.operand(2));
@@ -57,11 +57,11 @@ Tensors quantize(const KernelCall& call) {
 }
 
 Tensors dequantize(const KernelCall& call) {
-    const auto type = scalar_type_of(call.op.results[0].dtype);
+    const at::ScalarType type = held_type(call.op.results[0].dtype);
     at::Tensor x = computable(call.operand(0));
     if (!x.is_floating_point()) x = x.to(at::kLong);
     if (call.has(2)) x = x - laid_out(call, call.operand(2));
-    return {(x.to(at::kFloat) * laid_out(call, call.operand(1)).to(at::kFloat)).to(*type)};
+    return {(x.to(at::kFloat) * laid_out(call, call.operand(1)).to(at::kFloat)).to(type)};
 }
 
 // To uint8, with the range of x and 0.

@@ -81,7 +81,7 @@ at::Tensor normal(const KernelCall& call) {
 }
 
 at::ScalarType type_of(const KernelCall& call, std::size_t result) {
-    return *scalar_type_of(call.op.results[result].dtype);
+    return held_type(call.op.results[result].dtype);
 }
 
 Tensors bernoulli(const KernelCall& call) {

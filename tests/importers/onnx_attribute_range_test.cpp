@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "graph/dtype.h"
 #include "graph/operators/op_rule.h"
 #include "importers/onnx/onnx_importer.h"
 #include "tests/importers/hostile_models.h"
@@ -59,17 +60,20 @@ TEST_P(AttributeRange, IsCheckedBeforeTheAttributeIsUsed) {
     }
 }
 
+const Ints kWrongTypes = {0, -1, graph::kDTypeCount, std::int64_t{1} << 32, kLowest, kHighest};
 const Ints kWrongAxes = {4, -5, kMinusOneInDisguise, kLowest, kHighest};
 
 INSTANTIATE_TEST_SUITE_P(
     Onnx, AttributeRange,
     testing::Values(Attribute{"ArgMax", "axis", {{2, 3}}, kWrongAxes},
+                    Attribute{"Cast", "to", {{2, 3}}, kWrongTypes},
                     Attribute{"Flatten", "axis", {{2, 3}}, kWrongAxes},
                     Attribute{
                         "GatherND", "batch_dims", {{2, 3}, {2, 1}}, {-1, -5, 2, kLowest, kHighest}},
                     Attribute{"LRN", "size", {{1, 8, 2, 2}}, {0, kHighest}},
                     Attribute{"LayerNormalization", "axis", {{2, 3}, {3}}, kWrongAxes},
                     Attribute{"RMSNormalization", "axis", {{2, 3}, {3}}, kWrongAxes},
+                    Attribute{"RandomUniformLike", "dtype", {{2, 3}}, kWrongTypes},
                     Attribute{"ReverseSequence", "time_axis", {{2, 3}, {2}}, kWrongAxes},
                     Attribute{"Softmax", "axis", {{2, 3}}, kWrongAxes},
                     Attribute{"SpaceToDepth", "blocksize", {{1, 1, 4, 4}}, {0, kHighest}}));

@@ -3,6 +3,7 @@
 // What the conformance node tests do not show: parts of random tensors, unsigned numbers above
 // 2^63, and operators that they leave out.
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,17 @@ TEST(Kernel, RandomNumbersAreSpreadAsAsked) {
     EXPECT_NEAR(normal.var().item<double>(), 1.0, 0.05);
     const at::Tensor kept = result_of({"Dropout", {x + 1}, {100, 100}, DType::float32, {}, 6});
     EXPECT_NEAR(kept.mean().item<double>(), 1.0, 0.05);
+}
+
+TEST(Kernel, RefusesResultsOfElementsThatCannotBeComputedWith) {
+    const at::Tensor x = at::ones({4});
+    for (const DType dtype : {DType::undefined, DType::string}) {
+        for (const char* type : {"Bernoulli", "Cast", "RandomNormalLike", "RandomUniformLike"}) {
+            EXPECT_THROW(result_of({type, {x}, {4}, dtype}), std::runtime_error) << type;
+        }
+        const OneOp quantized{"DequantizeLinear", {x.to(at::kChar), at::ones({})}, {4}, dtype};
+        EXPECT_THROW(result_of(quantized), std::runtime_error);
+    }
 }
 
 TEST(Kernel, UnsignedNumbersAbove63BitsKeepTheirOrder) {

@@ -94,44 +94,47 @@ constexpr std::array<std::string_view, 9> kWindowed = {
     "AveragePool", "Conv",    "ConvInteger", "ConvTranspose", "DeformConv",
     "LpPool",      "MaxPool", "MaxUnpool",   "QLinearConv"};
 
-/// Counts and sizes, integers or lists of them. Some exporters write 0 for "not given".
-struct CountLimit {
+/// Counts and sizes, integers or lists of them, and numbers of element types. Some exporters write 0
+/// for "not given".
+struct IntegerLimit {
     std::string_view name;
     std::int64_t minimum;
+    std::int64_t maximum = kMaxCount;
 };
-constexpr std::array kCounts = {
-    CountLimit{"block_size", 0},
-    CountLimit{"blocksize", 1},
-    CountLimit{"dilations", 1},
-    CountLimit{"group", 1},
-    CountLimit{"hidden_size", 1},
-    CountLimit{"kernel_shape", 1},
-    CountLimit{"kv_num_heads", 0},
-    CountLimit{"num_groups", 1},
-    CountLimit{"num_heads", 0},
-    CountLimit{"num_outputs", 1},
-    CountLimit{"num_scan_inputs", 0},
-    CountLimit{"offset_group", 1},
-    CountLimit{"output_height", 0},
-    CountLimit{"output_padding", 0},
-    CountLimit{"output_shape", 0},
-    CountLimit{"output_width", 0},
-    CountLimit{"paddings", -kMaxCount},
-    CountLimit{"pads", -kMaxCount},
-    CountLimit{"pooled_shape", 1},
-    CountLimit{"q_num_heads", 0},
-    CountLimit{"rotary_embedding_dim", 0},
-    CountLimit{"sample_size", 0},
-    CountLimit{"sampling_ratio", 0},
-    CountLimit{"size", 1},
-    CountLimit{"strides", 1},
-};
-
-/// Numbers of element types. 0 says "not given" where there is a default.
-constexpr std::array kElementTypes = {
-    CountLimit{"dtype", 1},
-    CountLimit{"output_dtype", 0},
-    CountLimit{"to", 1},
+constexpr std::int64_t kLastType = graph::kDTypeCount - 1;
+constexpr std::array kIntegers = {
+    IntegerLimit{"block_size", 0},
+    IntegerLimit{"blocksize", 1},
+    IntegerLimit{"dilations", 1},
+    IntegerLimit{"dtype", 1, kLastType},
+    IntegerLimit{"group", 1},
+    IntegerLimit{"hidden_size", 1},
+    IntegerLimit{"kernel_shape", 1},
+    IntegerLimit{"kv_num_heads", 0},
+    IntegerLimit{"num_groups", 1},
+    IntegerLimit{"num_heads", 0},
+    IntegerLimit{"num_outputs", 1},
+    IntegerLimit{"num_scan_inputs", 0},
+    IntegerLimit{"offset_group", 1},
+    IntegerLimit{"output_datatype", 1, kLastType},
+    IntegerLimit{"output_dtype", 0, kLastType},
+    IntegerLimit{"output_height", 0},
+    IntegerLimit{"output_padding", 0},
+    IntegerLimit{"output_shape", 0},
+    IntegerLimit{"output_width", 0},
+    IntegerLimit{"paddings", -kMaxCount},
+    IntegerLimit{"pads", -kMaxCount},
+    IntegerLimit{"pooled_shape", 1},
+    IntegerLimit{"precision", 0, kLastType},
+    IntegerLimit{"q_num_heads", 0},
+    IntegerLimit{"rotary_embedding_dim", 0},
+    IntegerLimit{"sample_size", 0},
+    IntegerLimit{"sampling_ratio", 0},
+    IntegerLimit{"size", 1},
+    IntegerLimit{"softmax_precision", 0, kLastType},
+    IntegerLimit{"stash_type", 1, kLastType},
+    IntegerLimit{"strides", 1},
+    IntegerLimit{"to", 1, kLastType},
 };
 
 /// Attributes that name dims, and how far they may lie outside of operand 0's rank. The first row
@@ -189,24 +192,15 @@ std::string list_fault(const AttributeProto& attribute, const ListLimit& limit,
                        limit.minimum, fmt::join(attribute.ints(), ", "));
 }
 
-std::string count_fault(const AttributeProto& attribute) {
-    const auto limit = std::find_if(kCounts.begin(), kCounts.end(), [&](const CountLimit& row) {
-        return row.name == attribute.name();
-    });
-    if (limit == kCounts.end()) return {};
-    if (attribute.type() == AttributeProto::INT && attribute.i() < limit->minimum) {
+std::string integer_fault(const AttributeProto& attribute) {
+    const auto* const limit = std::ranges::find(kIntegers, attribute.name(), &IntegerLimit::name);
+    if (limit == kIntegers.end()) return {};
+    const bool is_open = limit->maximum == kMaxCount;
+    if (is_open && attribute.type() == AttributeProto::INT && attribute.i() < limit->minimum) {
         return fmt::format("attribute '{}': expected an integer >= {}, got {}", attribute.name(),
                            limit->minimum, attribute.i());
     }
-    return range_fault(attribute, limit->minimum, kMaxCount);
-}
-
-std::string element_type_fault(const AttributeProto& attribute) {
-    for (const CountLimit& limit : kElementTypes) {
-        if (limit.name != attribute.name()) continue;
-        return range_fault(attribute, limit.minimum, graph::kDTypeCount - 1);
-    }
-    return {};
+    return range_fault(attribute, limit->minimum, limit->maximum);
 }
 
 std::string axis_fault(const onnx::NodeProto& node, int version, const AttributeProto& attribute,
@@ -239,8 +233,7 @@ std::string attribute_value_faults(const onnx::NodeProto& node, int version,
             if (std::string fault = list_fault(attribute, limit, rank); !fault.empty())
                 return fault;
         }
-        if (std::string fault = count_fault(attribute); !fault.empty()) return fault;
-        if (std::string fault = element_type_fault(attribute); !fault.empty()) return fault;
+        if (std::string fault = integer_fault(attribute); !fault.empty()) return fault;
         if (std::string fault = axis_fault(node, version, attribute, ranks); !fault.empty())
             return fault;
     }

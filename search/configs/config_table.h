@@ -44,7 +44,7 @@ public:
     const std::vector<plan::DeviceSet>& device_sets(graph::OpId op, int size) {
         return sets_of(class_of(op), size).sets;
     }
-    /// Legal degrees that make that many parts, those of one axis first. For one part: none.
+    /// Legal degrees that make that many parts, those of one axis first. For one part: no axes.
     const std::vector<Degrees>& degrees(graph::OpId op, int size) {
         return degrees_of(class_of(op), size).degrees();
     }

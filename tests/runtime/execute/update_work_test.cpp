@@ -95,6 +95,16 @@ protected:
                 std::move(target)};
     }
 
+    /// The parameter begins in kCopy.
+    UpdateWork work_on_device(at::ScalarType type) {
+        store_[kCopy] = tensor_of(kStart, type);
+        return work({.buffer = kNew,
+                     .kept = Resident{kCopy, Patch(region_, region_)},
+                     .residents = {},
+                     .own = {}},
+                    type);
+    }
+
     /// After every step the new value, and the copy on the device, are those of the formula.
     void expect_formula(UpdateWork& work, at::ScalarType type, std::optional<BufferId> copy,
                         double tolerance) {
@@ -125,12 +135,7 @@ protected:
 };
 
 TEST_P(Updates, OfAParameterOnItsDeviceAreThoseOfTheFormula) {
-    store_[kCopy] = tensor_of(kStart, at::kDouble);
-    UpdateWork work = this->work({.buffer = kNew,
-                                  .kept = Resident{kCopy, Patch(region_, region_)},
-                                  .residents = {},
-                                  .own = {}},
-                                 at::kDouble);
+    UpdateWork work = work_on_device(at::kDouble);
     expect_formula(work, at::kDouble, kCopy, 1e-6);  // moments are float32
 }
 
@@ -143,23 +148,13 @@ TEST_P(Updates, OfAParameterElsewhereAreThoseOfTheFormula) {
 
 // In 16 bits the sum of small steps would stay where it began: a copy in float32 keeps it.
 TEST_P(Updates, OfANarrowParameterAreThoseOfTheFormulaRoundedOnce) {
-    store_[kCopy] = tensor_of(kStart, at::kBFloat16);
-    UpdateWork work = this->work({.buffer = kNew,
-                                  .kept = Resident{kCopy, Patch(region_, region_)},
-                                  .residents = {},
-                                  .own = {}},
-                                 at::kBFloat16);
+    UpdateWork work = work_on_device(at::kBFloat16);
     expect_formula(work, at::kBFloat16, kCopy, 0x1p-7 + 1e-5);
 }
 
 // The next step is made at another rate; moments do not know of it.
 TEST_P(Updates, ScaleWithTheRateOfTheirStep) {
-    store_[kCopy] = tensor_of(kStart, at::kDouble);
-    UpdateWork work = this->work({.buffer = kNew,
-                                  .kept = Resident{kCopy, Patch(region_, region_)},
-                                  .residents = {},
-                                  .own = {}},
-                                 at::kDouble);
+    UpdateWork work = work_on_device(at::kDouble);
     Element element{.w = kStart[0]};
     double before = element.w;
     for (int t = 1; t <= 3; ++t) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "plan/strategy/pipeline_schedule.h"
+#include "search/core/parallel_config.h"
 #include "search/portfolio/searcher_table.h"
 
 namespace partita::api {
@@ -204,6 +205,18 @@ OptionField loss_field() {
 
 OptionField schedule_field() {
     return {.read = read_schedule, .write = write_schedule, .example = "interleaved:2"};
+}
+
+OptionField strategy_field() {
+    return {.read =
+                [](PlanOptions& options, std::string_view option, std::string_view text) {
+                    options.strategy = search::parse_parallel_config(text, option).text();
+                },
+            .write = [](const PlanOptions& options) -> std::optional<std::string> {
+                if (options.strategy.empty()) return std::nullopt;
+                return options.strategy;
+            },
+            .example = "dp=2,tp=4,sp"};
 }
 
 OptionField splits_field() {

@@ -40,6 +40,7 @@ std::int64_t read_number(std::string_view option, std::string_view text, std::in
 
 OptionField loss_field();          ///< loss and loss_output: "mse:y"
 OptionField schedule_field();      ///< schedule and chunks: "interleaved:2"
+OptionField strategy_field();      ///< "dp=2,tp=4"
 OptionField splits_field();        ///< letters of S, O, A, P and R: "S,O"
 OptionField memory_limit_field();  ///< "8GiB"
 OptionField searchers_field();     ///< "heft,mcmc"

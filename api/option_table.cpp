@@ -102,6 +102,13 @@ std::span<const OptionRow> option_table() {
                   .help = "measured costs, a database that `partita profile` wrote; what it lacks "
                           "is priced by the analytic model",
                   .field = path<&P::profile>()},
+        OptionRow{.option = "--strategy",
+                  .value = "DEGREES",
+                  .set = OptionSet::searchers,
+                  .help = "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
+                          "(pipeline), vpp=N (chunks per stage), zero=0..3, sp (sequence), "
+                          "order=tp-dp-pp (innermost first); the rest is searched",
+                  .field = strategy_field()},
         OptionRow{.option = "--searcher",
                   .value = "S",
                   .set = OptionSet::searchers,

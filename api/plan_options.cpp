@@ -60,6 +60,39 @@ void add_placements(const PlanOptions& options, const LoadedModel& model,
     }
 }
 
+/// What --strategy says must go with the rest.
+void check_strategy(const PlanOptions& options, bool starts) {
+    const search::ParallelConfig config = search::parse_parallel_config(options.strategy);
+    const std::string asked = "--strategy " + options.strategy;
+    for (const std::string& name : options.searchers) {
+        if (name == "auto" || name == "grids") continue;
+        throw UsageError(
+            fmt::format("{}: searcher {} proposes other plans too. Leave --searcher "
+                        "out.",
+                        asked, name));
+    }
+    if (starts) {
+        throw UsageError(asked +
+                         ": a plan to start from may be of another form. Leave "
+                         "--import-plan out.");
+    }
+    if (config.chunks && options.schedule && options.chunks != *config.chunks) {
+        throw UsageError(
+            fmt::format("{}: vpp={} is --schedule interleaved:{}. Leave one of them "
+                        "out.",
+                        asked, *config.chunks, *config.chunks));
+    }
+    if (config.zero.value_or(0) == 0) return;
+    if (options.mode != Mode::training) {
+        throw UsageError(asked + ": zero is for training. Add --mode training.");
+    }
+    if (options.gradient_sync == GradientSync::parameter_server) {
+        throw UsageError(asked +
+                         ": zero shares what a parameter server keeps alone. Leave "
+                         "--gradient-sync out.");
+    }
+}
+
 }  // namespace
 
 void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& policy) {
@@ -144,6 +177,10 @@ search::EngineOptions engine_options(const PlanOptions& options) {
         }
     }
     if (options.contiguous) engine.searchers = {"contiguous"};
+    if (!options.strategy.empty()) {
+        engine.parallel = search::parse_parallel_config(options.strategy);
+        engine.searchers = {"grids"};
+    }
     engine.scheduler = to_internal(options.scheduler);
     if (options.time_limit) {
         engine.time_limit = std::chrono::duration_cast<search::Duration>(*options.time_limit);
@@ -158,7 +195,8 @@ search::EngineOptions engine_options(const PlanOptions& options) {
     return engine;
 }
 
-void check_contiguous(const PlanOptions& options, bool starts) {
+void check_form(const PlanOptions& options, bool starts) {
+    if (!options.strategy.empty()) check_strategy(options, starts);
     if (!options.contiguous) return;
     const std::string names = fmt::format("{}", fmt::join(options.searchers, ","));
     if (names != "auto" && names != "contiguous") {

@@ -43,8 +43,9 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
 /// Everything but start, progress, stop and the searchers that learn.
 search::EngineOptions engine_options(const PlanOptions& options);
 
-/// `starts`: from a plan that is given, whether or not as PlanOptions::start.
-void check_contiguous(const PlanOptions& options, bool starts);
+/// --contiguous and --strategy are not for all searches. `starts`: from a plan that is given,
+/// whether or not as PlanOptions::start.
+void check_form(const PlanOptions& options, bool starts);
 
 rl::LearnOptions learn_options(const PlanOptions& options);
 

@@ -83,7 +83,7 @@ const Plan& SearchResult::plan() const {
 
 SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
     api::check_options(options);
-    api::check_contiguous(options, options.start.has_value());
+    api::check_form(options, options.start.has_value());
     search::EngineOptions engine = api::engine_options(options);
     api::check_learning(options, engine.searchers);
     const rl::LearnOptions learn = api::learn_options(options);

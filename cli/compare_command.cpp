@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,11 +28,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Row {
-    std::string searcher;
-    search::SearchResult result;
+/// A searcher, or degrees of parallelism (--strategies).
+struct Contender {
+    std::string name;
+    PlanOptions asked;
+};
 
-    [[nodiscard]] bool feasible() const { return result.has_plan(); }
+struct Row {
+    std::string name;
+    search::SearchResult result;
+    std::string refused = {};  ///< why there is no plan of that form; "": there is a result
+
+    [[nodiscard]] bool feasible() const { return refused.empty() && result.has_plan(); }
+    [[nodiscard]] std::string status() const {
+        return refused.empty() ? std::string(name_of(result.status)) : "refused";
+    }
+    /// Of the device that holds most.
+    [[nodiscard]] Bytes memory() const {
+        Bytes most;
+        for (const plan::DeviceUse& use : result.evaluation.devices) {
+            most = std::max(most, use.memory);
+        }
+        return most;
+    }
     [[nodiscard]] double seconds() const {
         return std::chrono::duration<double>(result.elapsed).count();
     }
@@ -56,37 +75,78 @@ public:
         add_plan_options(
             app, asked_,
             {OptionSet::training, OptionSet::objective, OptionSet::constraints, OptionSet::costs});
-        app.add_option("--searchers", searchers_, "default: all that are cheap")
-            ->type_name("A,B,...")
+        auto* const searchers =
+            app.add_option("--searchers", searchers_, "default: all that are cheap")
+                ->type_name("A,B,...")
+                ->group("Search");
+        app.add_option(
+               "--strategies", strategies_,
+               "instead: degrees of parallelism, each as `plan --strategy` takes them, or a "
+               "searcher")
+            ->type_name("DEGREES ...")
+            ->excludes(searchers)
             ->group("Search");
         add_plan_options(app, asked_, {OptionSet::budget});
     }
 
     ExitCode run(Console& console) override {
-        const auto names =
-            searchers_.empty() ? cheap_searchers() : search::parse_searchers(searchers_);
+        const std::vector<Contender> contenders = this->contenders();
         const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
         const Interrupt interrupt;
         std::vector<Row> rows;
-        for (const std::string& name : names) {
+        for (const Contender& contender : contenders) {
             if (interrupt.flag()) break;
-            search::EngineOptions options = api::engine_options(asked_);
-            options.searchers = {name};
-            const auto learned = api::load_learned({}, options.searchers);
-            options.learned = learned.get();
-            options.cancelled = &interrupt.flag();
-            ProgressBar bar(console, options);
-            options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
-            rows.push_back({name, search::search(*loaded->problem, std::move(options))});
+            rows.push_back(run(contender, *loaded->problem, interrupt, console));
         }
         console.json(json(*loaded->problem, rows));
         console.print(text(*loaded, rows));
+        for (const Row& row : rows) {
+            if (!row.refused.empty()) console.note(row.refused);
+        }
         const bool any = std::ranges::any_of(rows, &Row::feasible);
         if (any || rows.empty()) return ExitCode::done;
-        return report_no_plan(rows.front().result, interrupt.flag(), console);
+        const auto tried = std::ranges::find(rows, std::string(), &Row::refused);
+        if (tried == rows.end()) throw UsageError("--strategies: all are refused, as said above.");
+        return report_no_plan(tried->result, interrupt.flag(), console);
     }
 
 private:
+    [[nodiscard]] std::vector<Contender> contenders() const {
+        std::vector<std::string> names = strategies_;
+        if (names.empty()) {
+            names = searchers_.empty() ? cheap_searchers() : search::parse_searchers(searchers_);
+        }
+        std::vector<Contender> contenders;
+        for (const std::string& name : names) {
+            Contender contender{name, asked_};
+            if (search::find_searcher(name) != nullptr) {
+                contender.asked.searchers = {name};
+            } else {
+                contender.asked.set("strategy", name);
+            }
+            api::check_form(contender.asked, false);
+            contenders.push_back(std::move(contender));
+        }
+        return contenders;
+    }
+
+    /// A form that the model cannot have is a row too.
+    static Row run(const Contender& contender, const plan::Problem& problem,
+                   const Interrupt& interrupt, Console& console) {
+        search::EngineOptions options = api::engine_options(contender.asked);
+        const auto learned = api::load_learned({}, options.searchers);
+        options.learned = learned.get();
+        options.cancelled = &interrupt.flag();
+        ProgressBar bar(console, options);
+        options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
+        try {
+            return {contender.name, search::search(problem, std::move(options))};
+        } catch (const UsageError& error) {
+            if (contender.asked.strategy.empty()) throw;
+            return {.name = contender.name, .result = {}, .refused = error.what()};
+        }
+    }
+
     /// Searchers may prove more than is known to all; it holds for all.
     static Time best_bound(const std::vector<Row>& rows) {
         Time bound;
@@ -104,21 +164,24 @@ private:
         return value ? percent(*value) : "-";
     }
 
-    static std::string text(const Loaded& loaded, const std::vector<Row>& rows) {
+    [[nodiscard]] std::string text(const Loaded& loaded, const std::vector<Row>& rows) const {
         const plan::Problem& problem = *loaded.problem;
         const ModelFacts facts = facts_of(loaded.model.graph, rules_of(problem));
         const Time bound = best_bound(rows);
-        Table table({{.title = "searcher"},
+        Table table({{.title = strategies_.empty() ? "searcher" : "strategy"},
                      {.title = std::string(name_of(problem.objective())), .align = Align::right},
                      {.title = "gap", .align = Align::right},
+                     {.title = "memory", .align = Align::right},
                      {.title = "seconds", .align = Align::right},
                      {.title = "evaluations", .align = Align::right},
-                     {.title = "status"}});
+                     {.title = "status"},
+                     {.title = strategies_.empty() ? "" : "configuration"}});
         for (const Row& row : rows) {
-            table.add_row(
-                {row.searcher, row.feasible() ? to_text(row.result.evaluation.value) : "-",
-                 gap_text(row, bound), fmt::format("{:.3f}", row.seconds()),
-                 with_commas(row.result.evaluations), std::string(name_of(row.result.status))});
+            table.add_row({row.name, row.feasible() ? to_text(row.result.evaluation.value) : "-",
+                           gap_text(row, bound), row.feasible() ? to_text(row.memory()) : "-",
+                           fmt::format("{:.3f}", row.seconds()),
+                           with_commas(row.result.evaluations), row.status(),
+                           row.result.configuration});
         }
         std::string result = fact_line("model", model_line(loaded.model, facts));
         result += fact_line("machine", machine_line(loaded.machine));
@@ -134,8 +197,11 @@ private:
         for (const Row& row : rows) {
             const search::SearchResult& result = row.result;
             searchers.push_back(
-                {{"searcher", row.searcher},
-                 {"status", name_of(result.status)},
+                {{"searcher", row.name},
+                 {"status", row.status()},
+                 {"configuration",
+                  result.configuration.empty() ? Json(nullptr) : Json(result.configuration)},
+                 {"memory_bytes", row.feasible() ? Json(row.memory().raw()) : Json(nullptr)},
                  {"value_ps", row.feasible() ? Json(result.evaluation.value.raw()) : Json(nullptr)},
                  {"gap", gap(row, bound) ? Json(*gap(row, bound)) : Json(nullptr)},
                  {"elapsed_s", row.seconds()},
@@ -152,6 +218,7 @@ private:
     cost::WhatIf what_if_;
     PlanOptions asked_;
     std::string searchers_;
+    std::vector<std::string> strategies_;
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ public:
     }
 
     ExitCode run(Console& console) override {
-        api::check_contiguous(asked_, !start_.empty());
+        api::check_form(asked_, !start_.empty());
         search::EngineOptions options = api::engine_options(asked_);
         api::check_learning(asked_, options.searchers);
         const rl::LearnOptions learn = api::learn_options(asked_);

@@ -153,6 +153,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
     text += fact_line("machine", machine_line(loaded_.machine));
     text += fact_line("objective", goal_line(problem, result_.strategy.policy));
+    if (!result_.configuration.empty()) text += fact_line("strategy", result_.configuration);
     text += fact_line("plan", result_line() + "\n" + search_line());
     if (result_.measured) text += fact_line("measured", measured_line());
     if (result_.status != search::Status::optimal && !result_.limited_by.empty()) {
@@ -194,6 +195,8 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"limited_by", result_.limited_by},
                  {"numerical_bound", numerical_json(result_.numerical_bound)},
                  {"searcher", result_.searcher},
+                 {"configuration",
+                  result_.configuration.empty() ? Json(nullptr) : Json(result_.configuration)},
                  {"scheduler", name_of(result_.scheduler)},
                  {"seed", result_.seed},
                  {"micro_batches", found ? Json(policy.micro_batches) : Json(nullptr)},
@@ -232,6 +235,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"limited by", result_.limited_by},
                    {"status", std::string(name_of(result_.status))},
                    {"searcher", result_.searcher},
+                   {"strategy", result_.configuration.empty() ? "-" : result_.configuration},
                    {"scheduler", std::string(name_of(result_.scheduler))},
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},

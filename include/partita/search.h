@@ -103,6 +103,10 @@ struct PlanOptions {
     std::optional<Schedule> schedule;  ///< empty: the search chooses in the same case; else none
     int chunks = 1;  ///< of the model per device, 2 to 64 with Schedule::interleaved, otherwise 1
 
+    /// Degrees of parallelism, "dp=2,tp=4,pp=2,zero=1,sp" (docs/search.md); what is not said is
+    /// searched. With no other searchers than "auto" or "grids". Empty: any plan.
+    std::string strategy;
+
     // What the plan must keep.
     Splits splits;
     std::optional<Bytes> memory_limit;  ///< per device, > 0, if tighter than its own

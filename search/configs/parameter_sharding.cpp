@@ -39,10 +39,18 @@ std::vector<std::vector<Axis>> axes_in_shards(const Problem& problem, OpId sourc
                                               const std::vector<Axis>& read) {
     std::vector<std::vector<Axis>> all;
     if (std::ranges::none_of(read, &Axis::is_replica)) return all;
-    for (std::size_t f = 0; f < problem.facts().rule(source).factors.size(); ++f) {
-        all.push_back(read);
-        for (Axis& axis : all.back()) {
-            if (axis.is_replica()) axis = Axis::along(f, axis.degree);
+    const auto splits = [&](std::size_t f) {
+        return std::ranges::any_of(read, [&](const Axis& axis) {
+            return axis.is_factor() && static_cast<std::size_t>(axis.factor) == f;
+        });
+    };
+    for (const bool split : {false, true}) {
+        for (std::size_t f = 0; f < problem.facts().rule(source).factors.size(); ++f) {
+            if (splits(f) != split) continue;
+            all.push_back(read);
+            for (Axis& axis : all.back()) {
+                if (axis.is_replica()) axis = Axis::along(f, axis.degree);
+            }
         }
     }
     return all;

@@ -36,7 +36,8 @@ inline constexpr std::array kParameterShardings = {
 bool is_trained(const plan::Problem& problem, graph::OpId op);
 
 /// Axes as read with shards of a dim in place of the replicas, dim by dim, legal or not; none
-/// where nothing is repeated.
+/// where nothing is repeated. Dims that are split already come last: shards of what a replica has
+/// would lie on devices that have other parts of it.
 std::vector<std::vector<plan::Axis>> axes_in_shards(const plan::Problem& problem,
                                                     graph::OpId source,
                                                     const std::vector<plan::Axis>& read);

@@ -43,6 +43,7 @@
 #include "search/coarsening/group_graph.h"
 #include "search/core/evaluator_pool.h"
 #include "search/core/measurements.h"
+#include "search/core/parallel_config.h"
 #include "search/core/searcher.h"
 #include "search/support/clock.h"
 #include "search/support/random.h"
@@ -79,6 +80,7 @@ struct EngineOptions {
     bool contiguous = false;  ///< the searchers propose contiguous plans only, bounds are of these
     ExactEngine exact_engine = ExactEngine::both;  ///< without HiGHS: as `own`
     bool group = true;                    ///< false: only what must share a device moves together
+    ParallelConfig parallel;              ///< what the searcher `grids` keeps to
     std::optional<plan::Strategy> start;  ///< --import-plan
     std::function<void(const Progress&)> progress;  ///< after each batch, from the calling thread
     const std::atomic<bool>* cancelled = nullptr;   ///< set it (e.g. on Ctrl-C) to stop early
@@ -101,6 +103,7 @@ struct Candidate {
     plan::Evaluation evaluation;
     std::string searcher;
     std::optional<Time> measured = std::nullopt;  ///< it took that long, if it ran
+    std::string configuration = {};  ///< what its searcher calls it, "dp=2,tp=4"; "": nothing
 };
 
 /// No plan is below, by what `limited_by` names.
@@ -222,6 +225,10 @@ public:
     void state_numerical_bound(Time bound, std::string_view by);
     /// What is left of the time limit for this searcher; nullopt: there is none.
     [[nodiscard]] std::optional<Duration> time_left() const;
+    /// What people call the best so far, until another one is better.
+    void describe_best(std::string configuration) {
+        best_->configuration = std::move(configuration);
+    }
     /// For the result's notes.
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 

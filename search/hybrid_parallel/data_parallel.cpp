@@ -54,32 +54,6 @@ void serve_parameters(const Problem& problem, const DeviceSet& devices, Strategy
     }
 }
 
-/// The first dim of a parameter that the devices can share; nothing when there is none.
-std::optional<OpConfig> shards_of(const Problem& problem, OpId op, const DeviceSet& devices) {
-    for (std::size_t f = 0; f < problem.facts().rule(op).factors.size(); ++f) {
-        OpConfig config{.axes = {plan::Axis::along(f, devices.size())}, .devices = devices};
-        if (!find_fault(problem, op, config, 1)) return config;
-    }
-    return std::nullopt;
-}
-
-void shard_parameters(const Problem& problem, const DeviceSet& devices, Sharding sharding,
-                      Strategy& strategy) {
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        const OpId op(i);
-        const graph::Op& source = problem.graph().ops()[i];
-        if (source.kind != OpKind::parameter || !problem.facts().has_gradient(source.outputs[0]))
-            continue;
-        const auto shards = shards_of(problem, op, devices);
-        if (!shards) continue;
-        if (sharding == Sharding::parameters) {
-            strategy.ops[i] = {*shards, {.refetch = true}};
-        } else {
-            strategy.ops[i].update = {.update = *shards};
-        }
-    }
-}
-
 void add_halves(const DeviceSet& devices, std::vector<DeviceSet>& sets) {
     for (int count = devices.size(); count >= 2; count /= 2) {
         std::vector<int> first;
@@ -102,12 +76,11 @@ std::vector<plan::Policy> policies_to_try(const Problem& problem, const DeviceSe
 
 }  // namespace
 
-Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices,
-                                Sharding sharding) {
-    return data_parallel_strategy(problem, devices, sharding, problem.policy());
+Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices, ZeroLevel zero) {
+    return data_parallel_strategy(problem, devices, zero, problem.policy());
 }
 
-Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices, Sharding sharding,
+Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices, ZeroLevel zero,
                                 const plan::Policy& policy) {
     Strategy strategy;
     strategy.policy = policy;
@@ -118,8 +91,8 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
     accumulate_locally(problem, strategy);
     if (policy.gradient_sync == plan::GradientSync::parameter_server) {
         serve_parameters(problem, devices, strategy);
-    } else if (sharding != Sharding::none) {
-        shard_parameters(problem, devices, sharding, strategy);
+    } else {
+        apply_zero(problem, zero, strategy);
     }
     join_groups(problem, devices[0], strategy);
     return strategy;
@@ -159,12 +132,12 @@ Status DataParallel::step(Engine& engine) {
     const bool shards = problem.mode() == plan::Mode::training && devices.size() > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
-    for (const Sharding sharding : {Sharding::none, Sharding::updates, Sharding::parameters}) {
+    for (const ZeroLevel zero : {ZeroLevel::none, ZeroLevel::gradients, ZeroLevel::parameters}) {
         std::optional<plan::Evaluation> evaluation;
         std::size_t tried = 0;
         do {
-            evaluation = engine.evaluate(
-                data_parallel_strategy(problem, devices, sharding, policies[tried++]));
+            evaluation =
+                engine.evaluate(data_parallel_strategy(problem, devices, zero, policies[tried++]));
             if (!evaluation) return Status::found;
         } while (!evaluation->feasible() && tried < policies.size());
         // Shards may be quicker than more micro-batches.

@@ -18,24 +18,21 @@
 // ZeRO, SC 2020.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/core/searcher.h"
+#include "search/hybrid_parallel/zero.h"
 
 namespace partita::search {
-
-/// What is kept in shards instead of whole on every device.
-enum class Sharding : std::uint8_t { none, updates, parameters };
 
 /// The strategy over these devices (at least one). Ops that the batch cannot be cut for, and those
 /// that may not use all of the devices, lie as far as they may on the first.
 plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices,
-                                      Sharding sharding = Sharding::none);
+                                      ZeroLevel zero = ZeroLevel::none);
 plan::Strategy data_parallel_strategy(const plan::Problem& problem, const plan::DeviceSet& devices,
-                                      Sharding sharding, const plan::Policy& policy);
+                                      ZeroLevel zero, const plan::Policy& policy);
 
 /// Device sets worth trying, most devices first, each once.
 std::vector<plan::DeviceSet> data_parallel_devices(const plan::Problem& problem);

@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <set>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "plan/evaluation/max_load.h"
+#include "plan/problem/micro_batches.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/layer_cut.h"
 #include "search/hybrid_parallel/stages.h"
@@ -43,23 +48,63 @@ std::vector<Grid> all_grids(const Problem& problem, const plan::Policy& policy, 
 
 Grids::Grids(const GroupGraph& graph) : Grids(graph, graph.problem().policy()) {}
 
-Grids::Grids(const GroupGraph& graph, plan::Policy policy)
+Grids::Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style)
     : graph_(graph),
       problem_(graph.problem()),
       policy_(std::move(policy)),
+      style_(style),
       devices_(equal_devices(graph.problem())) {}
 
+Grids::Strides Grids::strides(const Grid& grid) const {
+    Strides strides;
+    int next = 1;
+    for (const GridDim dim : style_.order) {
+        switch (dim) {
+        case GridDim::tensor: strides.tensor = std::exchange(next, next * grid.group_size); break;
+        case GridDim::data: strides.data = std::exchange(next, next * grid.groups); break;
+        case GridDim::pipeline: strides.pipeline = std::exchange(next, next * grid.stages); break;
+        }
+    }
+    return strides;
+}
+
+plan::DeviceSet Grids::stage_devices(const Grid& grid, int stage) const {
+    const Strides strides = this->strides(grid);
+    std::vector<int> devices;
+    for (int group = 0; group < grid.groups; ++group) {
+        for (int i = 0; i < grid.group_size; ++i) {
+            const int at = stage * strides.pipeline + group * strides.data + i * strides.tensor;
+            devices.push_back(devices_[static_cast<std::size_t>(at)]);
+        }
+    }
+    return plan::DeviceSet::list(std::move(devices));
+}
+
 const GroupSplit& Grids::split(const Grid& grid) {
-    const auto [known, is_new] =
-        splits_.try_emplace(std::pair(grid.groups, grid.group_size), GroupSplit{});
+    const Strides strides = this->strides(grid);
+    const auto [known, is_new] = splits_.try_emplace(
+        std::tuple(grid.groups, grid.group_size, strides.data, strides.tensor), GroupSplit{});
     if (is_new) {
         known->second = split_over_group(
-            problem_, {.group = some_of(devices_, 0, grid.group_size),
-                       .replicas = some_of(devices_, 0, grid.groups, grid.group_size),
-                       .whole_batch = grid.groups == 1,
-                       .micro_batches = policy_.micro_batches});
+            problem_, {.group = some_of(devices_, 0, grid.group_size, strides.tensor),
+                       .replicas = some_of(devices_, 0, grid.groups, strides.data),
+                       .whole_batch = grid.groups == 1 && !style_.share_weights,
+                       .micro_batches = policy_.micro_batches,
+                       .share_weights = style_.share_weights && grid.group_size > 1,
+                       .between = style_.between});
     }
     return known->second;
+}
+
+std::string Grids::fault(const Grid& grid) {
+    const std::int64_t batch = plan::batch_extent(problem_.facts());
+    const std::int64_t samples = batch / policy_.micro_batches;
+    if (style_.share_weights && grid.groups > std::max<std::int64_t>(samples, 1)) {
+        return fmt::format(
+            "dp={}: a micro-batch has {} samples (a batch of {} in {}), and each of dp needs one.",
+            grid.groups, samples, batch, policy_.micro_batches);
+    }
+    return split(grid).fault;
 }
 
 /// What each stage computes and exchanges among its devices, and after that what each sends on.
@@ -71,7 +116,7 @@ std::vector<Time> Grids::loads(const Grid& grid) {
         return static_cast<std::size_t>(slots[op.index()]) % stages;
     };
     const auto device = [&](std::size_t stage) {
-        return devices_[stage * static_cast<std::size_t>(grid.groups * grid.group_size)];
+        return devices_[stage * static_cast<std::size_t>(strides(grid).pipeline)];
     };
     std::vector<Time> loads(2 * stages);
     for (std::size_t i = 0; i < times.size(); ++i) loads[stage_of(OpId(i))] += times[i];
@@ -148,8 +193,7 @@ Strategy Grids::strategy(const Grid& grid) {
     const std::vector<int>& slot = slots(grid);
     std::vector<StageBlock> blocks;
     for (int stage = 0; stage < grid.stages; ++stage) {
-        const int size = grid.groups * grid.group_size;
-        blocks.push_back({.devices = some_of(devices_, stage * size, size),
+        blocks.push_back({.devices = stage_devices(grid, stage),
                           .groups = grid.groups,
                           .group_size = grid.group_size,
                           .micro_batches = policy_.micro_batches});

@@ -17,7 +17,10 @@
 // Megatron-LM, SC 2021.
 #pragma once
 
+#include <array>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +28,7 @@
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "search/coarsening/group_graph.h"
+#include "search/core/parallel_config.h"
 #include "search/hybrid_parallel/intra_op/group_split.h"
 
 namespace partita::search {
@@ -37,13 +41,22 @@ struct Grid {
     friend bool operator==(const Grid&, const Grid&) = default;
 };
 
+/// How all grids are made, beyond their degrees. Otherwise than here, people said so.
+struct GridStyle {
+    bool share_weights = false;  ///< GroupSplitOptions
+    BetweenProducts between = BetweenProducts::free;
+    std::array<GridDim, 3> order = kMegatronOrder;
+};
+
 /// The grids of a problem, over the equal devices of the fastest kind.
 class Grids {
 public:
     /// `graph` must outlive it.
     explicit Grids(const GroupGraph& graph);
     /// With these micro-batches and this schedule instead of the problem's.
-    Grids(const GroupGraph& graph, plan::Policy policy);
+    Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style = {});
+
+    [[nodiscard]] const plan::Policy& policy() const { return policy_; }
 
     /// Over all of these devices, or over one node of them. Empty where ops must stay whole, and on
     /// one device.
@@ -51,12 +64,23 @@ public:
     /// The same, best estimate first.
     std::vector<Grid> by_estimate();
     plan::Strategy strategy(const Grid& grid);
+    /// Why the model cannot be cut like that, naming the op; "" where it can.
+    std::string fault(const Grid& grid);
     /// In picoseconds. With other micro-batches: if they cost nothing but the waiting that they
     /// save.
     double estimate(const Grid& grid);
     double estimate(const Grid& grid, int micro_batches);
 
 private:
+    /// How far apart in `devices_` the neighbours of each dim are.
+    struct Strides {
+        int tensor = 1;
+        int data = 1;
+        int pipeline = 1;
+    };
+    [[nodiscard]] Strides strides(const Grid& grid) const;
+    /// Groups major, devices of a group minor.
+    [[nodiscard]] plan::DeviceSet stage_devices(const Grid& grid, int stage) const;
     const GroupSplit& split(const Grid& grid);
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
@@ -65,8 +89,10 @@ private:
     const GroupGraph& graph_;
     const plan::Problem& problem_;
     plan::Policy policy_;
+    GridStyle style_;
     std::vector<int> devices_;
-    std::map<std::pair<int, int>, GroupSplit> splits_;       ///< by groups and devices of a group
+    /// By groups, devices of a group, and their strides.
+    std::map<std::tuple<int, int, int, int>, GroupSplit> splits_;
     std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/hybrid_parallel/pipeline_search.h"
 
-#include <algorithm>
 #include <limits>
-#include <tuple>
+#include <memory>
 #include <utility>
 
 #include "search/configs/standard_configs.h"
@@ -17,12 +16,6 @@ using plan::Strategy;
 
 namespace {
 
-/// Equal estimates: fewer micro-batches first, then fewer stages, then fewer groups.
-constexpr auto kIsWorse = [](const auto& a, const auto& b) {
-    return std::tie(a.estimate, a.more, a.grid.stages, a.grid.groups, a.grid.group_size) >
-           std::tie(b.estimate, b.more, b.grid.stages, b.grid.groups, b.grid.group_size);
-};
-
 std::vector<int> more_micro_batches(const Problem& problem) {
     std::vector<int> more;
     for (const int micro_batches : problem.batch().micro_batch_choices()) {
@@ -35,10 +28,15 @@ std::vector<int> more_micro_batches(const Problem& problem) {
 
 PipelineSearch::PipelineSearch(const GroupGraph& graph, Grids& grids)
     : graph_(graph),
-      grids_(grids),
       more_(more_micro_batches(graph.problem())),
-      kinds_(graph, more_) {
-    find_candidates();
+      kinds_(graph, more_),
+      queue_(grids) {
+    for (const int micro_batches : more_) {
+        auto more = std::make_unique<Grids>(graph_, policy_with(graph_.problem(), micro_batches));
+        std::vector<Grid> pipelines = more->all();
+        std::erase_if(pipelines, [](const Grid& grid) { return grid.stages < 2; });
+        queue_.add(std::move(more), pipelines);
+    }
 }
 
 /// Grids do the same on equal devices.
@@ -54,37 +52,6 @@ std::optional<Strategy> PipelineSearch::next_layers() {
     return strategy;
 }
 
-void PipelineSearch::find_candidates() {
-    for (std::size_t i = 0; i < more_.size(); ++i) {
-        more_grids_.push_back(
-            std::make_unique<Grids>(graph_, policy_with(graph_.problem(), more_[i])));
-        for (const Grid& grid : more_grids_.back()->all()) {
-            if (grid.stages < 2) continue;
-            candidates_.push_back(
-                {.estimate = grids_.estimate(grid, more_[i]), .more = i, .grid = grid});
-        }
-    }
-    std::make_heap(candidates_.begin(), candidates_.end(), kIsWorse);
-}
-
-/// The best candidate, if its estimate is no more than the limit. To price one takes as long as
-/// some evaluations, so only what may be the best is priced.
-std::optional<PipelineSearch::Candidate> PipelineSearch::pop(double limit) {
-    while (!candidates_.empty() && candidates_.front().estimate <= limit) {
-        std::pop_heap(candidates_.begin(), candidates_.end(), kIsWorse);
-        Candidate& best = candidates_.back();
-        if (best.priced) {
-            const Candidate found = best;
-            candidates_.pop_back();
-            return found;
-        }
-        best.priced = true;
-        best.estimate = more_grids_[best.more]->estimate(best.grid);
-        std::push_heap(candidates_.begin(), candidates_.end(), kIsWorse);
-    }
-    return std::nullopt;
-}
-
 std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
     if (tried_ == kMostPipelines || misses_ == kMostMisses) return std::nullopt;
     ++tried_;
@@ -93,9 +60,9 @@ std::optional<Strategy> PipelineSearch::next_grid(const Engine& engine) {
     if (known != nullptr && known->feasible()) {
         limit = kHopeless * static_cast<double>(known->value.raw());
     }
-    const std::optional<Candidate> best = pop(limit);
+    const auto best = queue_.pop(limit);
     if (!best) return std::nullopt;
-    return more_grids_[best->more]->strategy(best->grid);
+    return queue_.grids(*best).strategy(best->grid);
 }
 
 /// The best of all in the other order, if it is a pipeline with micro-batches.

@@ -23,12 +23,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "plan/strategy/strategy.h"
 #include "search/core/searcher.h"
+#include "search/hybrid_parallel/grid_queue.h"
 #include "search/hybrid_parallel/grids.h"
 #include "search/hybrid_parallel/kind_stages.h"
 
@@ -47,26 +47,15 @@ public:
     [[nodiscard]] Status step(Engine& engine);
 
 private:
-    struct Candidate {
-        double estimate = 0;
-        bool priced = false;  ///< false: the estimate is too small, its micro-batches cost nothing
-        std::size_t more = 0;
-        Grid grid;
-    };
-
     std::optional<plan::Strategy> next_layers();
     std::optional<plan::Strategy> next_grid(const Engine& engine);
     std::optional<plan::Strategy> next_order(const Engine& engine);
-    void find_candidates();
-    std::optional<Candidate> pop(double limit);
 
     const GroupGraph& graph_;
-    Grids& grids_;
     std::vector<int> more_;  ///< numbers of micro-batches beyond the policy's, rising
     std::size_t next_layers_ = 0;
     KindStages kinds_;
-    std::vector<std::unique_ptr<Grids>> more_grids_;  ///< one for each of `more_`
-    std::vector<Candidate> candidates_;               ///< a heap, best estimate first
+    GridQueue queue_;
     int tried_ = 0;
     int misses_ = 0;  ///< grids in a row
     bool reordered_ = false;

@@ -212,6 +212,7 @@ SearchResult search(const Problem& problem, EngineOptions options,
     result.strategy = best.strategy;
     result.evaluation = best.evaluation;
     result.searcher = best.searcher;
+    result.configuration = best.configuration;
     result.measured = best.measured;
     result.tasks = engine.task_count(best.strategy);
     result.commit_order = pool.evaluator(0).commit_order(best.strategy);

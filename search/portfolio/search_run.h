@@ -49,6 +49,7 @@ struct SearchResult {
     std::string limited_by;     ///< what the lower bound comes from (lower_bound.h)
     std::optional<NumericalBound> numerical_bound;  ///< where it is above the proven one
     std::string searcher;                           ///< the one that found the strategy
+    std::string configuration;  ///< what that one calls it, "dp=2,tp=4"; "": nothing
     plan::Scheduler scheduler = plan::Scheduler::pct;
     std::uint64_t seed = 1;
     std::int64_t evaluations = 0;

@@ -10,6 +10,7 @@
 #include "search/core/engine.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
+#include "search/hybrid_parallel/grid_search.h"
 #include "search/list_scheduling/batch_split.h"
 #include "search/list_scheduling/critical_path.h"
 #include "search/list_scheduling/dfs.h"
@@ -92,6 +93,10 @@ constexpr std::array kSearchers = {
         .summary = "the batch over all devices, or over halves of them; parameters repeated",
         .make = make<DataParallel>,
         .in_auto = true},
+    SearcherRow{.name = "grids",
+                .summary = "every grid of data, tensor and pipeline parallelism, with chunks and "
+                           "ZeRO levels; what --strategy asks",
+                .make = make<GridSearch>},
     SearcherRow{.name = "contiguous",
                 .summary = "one contiguous piece per device, by dynamic programming; the best of "
                            "these for the throughput of given costs",

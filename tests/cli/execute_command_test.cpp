@@ -80,6 +80,25 @@ TEST_F(Execute, OfTrainingEqualsOneDevice) {
     EXPECT_EQ(summary["devices"].size(), 2);
 }
 
+// What engineers configure computes what one device computes.
+TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    for (const char* const strategy :
+         {"dp=2,tp=2", "tp=4,sp", "tp=2,sp=0,pp=2", "dp=2,pp=2,zero=1", "dp=2,tp=2,zero=3",
+          "pp=2,vpp=2,tp=2", "dp=2,pp=2,zero=2,order=pp-dp-tp"}) {
+        ASSERT_EQ(run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine",
+                       "cpu:4", "--mode", "training", "--optimizer", "adam", "--micro-batches",
+                       "4", "--strategy", strategy, "-o", "plan.json"})
+                      .code,
+                  0)
+            << strategy;
+        EXPECT_EQ(run({"verify", "plan.json", model}).code, 0) << strategy;
+        const Outcome result =
+            run({"execute", "plan.json", model, "--check", "--iterations", "1", "--warmup", "0"});
+        EXPECT_EQ(result.code, 0) << strategy << ": " << result.err;
+    }
+}
+
 TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
     const std::string data = example("runnable/mlp/test_data_set_0");
     plan({"--inputs", data});

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -436,6 +438,64 @@ TEST_F(PlanCommand, SimulateAndCompareAskWhatOtherFiguresWouldGive) {
     const std::vector<std::string> late{"--set", "device.launch_interval=1ms"};
     EXPECT_GT(simulated(late), simulated({}));
     EXPECT_GT(compared(late), compared({}));
+}
+
+// One table of configurations and searchers; one that the model cannot have is a row too.
+TEST_F(PlanCommand, ComparesConfigurationsOfOnesOwn) {
+    const std::vector<std::string> base = {
+        "compare",   example("runnable/encoder-layer/model.onnx"),
+        "--bind",    "batch=4",
+        "--bind",    "sequence=16",
+        "--machine", "dgx-a100",
+        "--mode",    "training"};
+    const auto compare = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = base;
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(arguments);
+    };
+    const Outcome result =
+        compare({"--strategies", "tp=4,pp=2", "tp=8", "data-parallel", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("8 devices cannot share op 'node_matmul'"));
+    const json rows = json::parse(result.out)["searchers"];
+    ASSERT_EQ(rows.size(), 3);
+    EXPECT_THAT(rows[0]["configuration"].get<std::string>(), HasSubstr("dp=1,tp=4,pp=2"));
+    EXPECT_GT(rows[0]["memory_bytes"].get<std::int64_t>(), 0);
+    EXPECT_EQ(rows[1]["status"], "refused");
+    EXPECT_TRUE(rows[1]["value_ps"].is_null());
+    EXPECT_EQ(rows[2]["searcher"], "data-parallel");
+    EXPECT_EQ(compare({"--strategies", "tp=8"}).code, 2);
+    EXPECT_EQ(compare({"--strategies", "tp=0", "tp=2"}).code, 2);
+    EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
+    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=2,tp=2,pp=2"));
+}
+
+TEST_F(PlanCommand, RefusesConfigurationsThatContradictOtherOptions) {
+    const auto with = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = {
+            "plan", example("runnable/mlp/model.onnx"), "--batch", "8", "--machine", "dgx-a100"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(arguments);
+    };
+    const auto error_of = [&](const std::vector<std::string>& more) {
+        const Outcome result = with(more);
+        EXPECT_EQ(result.code, 2);
+        EXPECT_FALSE(std::filesystem::exists(folder() / "plan.json"));
+        return result.err;
+    };
+    EXPECT_THAT(error_of({"--strategy", "dp=2,zero=1"}), HasSubstr("Add --mode training"));
+    EXPECT_THAT(error_of({"--strategy", "dp=2", "--searcher", "mcmc"}),
+                HasSubstr("searcher mcmc proposes other plans too"));
+    EXPECT_THAT(error_of({"--strategy", "dp=2,zero=1", "--mode", "training", "--gradient-sync",
+                          "parameter-server"}),
+                HasSubstr("Leave --gradient-sync out"));
+    EXPECT_THAT(error_of({"--strategy", "pp=2,vpp=2", "--schedule", "1f1b", "--mode", "training"}),
+                HasSubstr("vpp=2 is --schedule interleaved:2"));
+    EXPECT_THAT(error_of({"--strategy", "tp=2", "--dims", "O"}), HasSubstr("must stay whole"));
+    EXPECT_THAT(error_of({"--strategy", "tp=2", "--import-plan", "other.json"}),
+                HasSubstr("Leave --import-plan out"));
+    EXPECT_EQ(with({"--strategy", "tp=2"}).code, 0);
+    EXPECT_EQ(plan()["search"]["searcher"], "grids");
 }
 
 }  // namespace

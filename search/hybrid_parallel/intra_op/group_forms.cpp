@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "plan/legality/config_legality.h"
 #include "search/configs/factor_blocks.h"
 
@@ -25,7 +27,8 @@ GroupForms::GroupForms(const Problem& problem, const GroupSplitOptions& options)
       degree_(options.group.size()),
       choices_(problem.graph().op_count()),
       forms_(problem.graph().op_count()),
-      known_forms_(problem.graph().tensor_count(), std::vector<Form>(kFirstShards)) {
+      known_forms_(problem.graph().tensor_count(), std::vector<Form>(kFirstShards)),
+      must_share_(problem.graph().op_count(), 0) {
     const auto blocks = blocks_of_factors(problem);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
         const OpId op(i);
@@ -55,10 +58,77 @@ bool GroupForms::is_choice(OpId op, const Axis& axis) const {
     return !find_fault(problem_, op, config, options_.micro_batches);
 }
 
-/// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes.
+/// Of an op that must be shared those operands (and result, which counts behind them) that each
+/// device must have a part of:
+///
+///     a product with a weight, or an op that reads only some of one (an embedding)    the weight
+///     a product of activations with dims beside the batch (heads of attention)        all of them
+///
+/// Vectors (biases, norms) are too small to care.
+std::vector<std::size_t> GroupForms::tensors_to_share(OpId id) const {
+    const graph::OpRule& rule = problem_.facts().rule(id);
+    const bool uses_weights = rule.matrix_product || rule.bytes_moved.has_value();
+    if (!options_.share_weights || !uses_weights || !problem_.facts().is_batched(id)) return {};
+    const graph::Op& op = problem_.graph().op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const TensorId t = op.inputs[i];
+        if (!t.valid() || !problem_.facts().origins()[t.index()].weight) continue;
+        if (problem_.graph().tensor(t).shape.size() > 1) return {i};
+    }
+    if (!rule.matrix_product || !has_heads(id)) return {};
+    return {0, 1, op.inputs.size()};
+}
+
+/// Has a product of activations a factor, not of the batch, that both operands and the result have?
+bool GroupForms::has_heads(OpId id) const {
+    const graph::OpRule& rule = problem_.facts().rule(id);
+    if (rule.operands.size() < 2) return false;
+    const auto has = [](const graph::TensorRule& tensor, std::size_t f) {
+        return std::ranges::any_of(tensor.dims, [&](const graph::DimRule& dim) {
+            return std::ranges::find(dim.factors, static_cast<int>(f)) != dim.factors.end();
+        });
+    };
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        const bool is_batch = problem_.facts().batch_digits(id)[f].extent > 0;
+        if (!is_batch && rule.factors[f].extent > 1 && has(rule.operands[0], f) &&
+            has(rule.operands[1], f) && has(rule.results[0], f)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Of the ways to share what an op looks something up in, those where each device finds some of the
+/// rows (a vocabulary in parts), if there are any.
+void GroupForms::look_up_in_parts(const graph::OpRule& rule, std::vector<Axis>& choices) const {
+    const auto is_other = [&](const Axis& choice) {
+        return !choice.is_replica() && form_of(rule.results[0], rule, choice).shards;
+    };
+    const auto of_rows = std::ranges::count_if(
+        choices, [&](const Axis& choice) { return !choice.is_replica() && !is_other(choice); });
+    if (of_rows > 0) std::erase_if(choices, is_other);
+}
+
+std::string GroupForms::cannot_share(OpId id) const {
+    const graph::Op& op = problem_.graph().op(id);
+    std::string factors;
+    for (const graph::Factor& factor : problem_.facts().rule(id).factors) {
+        factors +=
+            fmt::format("{}{} ({})", factors.empty() ? "" : ", ", factor.name, factor.extent);
+    }
+    return fmt::format(
+        "{} devices cannot share op '{}' ({}): its dims are {}. Use a "
+        "degree that cuts one of them evenly.",
+        degree_, op.name, op.type, factors);
+}
+
+/// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes, and
+/// so does one that repeats a weight which must be shared.
 void GroupForms::find_forms(OpId id) {
     const graph::Op& op = problem_.graph().op(id);
     const graph::OpRule& rule = problem_.facts().rule(id);
+    const std::vector<std::size_t> shared = tensors_to_share(id);
+    if (!shared.empty() && !rule.matrix_product) look_up_in_parts(rule, choices_[id.index()]);
     std::vector<Axis> kept;
     for (const Axis& choice : choices_[id.index()]) {
         std::vector<FormNumber> forms;
@@ -69,10 +139,15 @@ void GroupForms::find_forms(OpId id) {
             forms.push_back(number(op.outputs[i], rule, rule.results[i], choice, true));
         }
         if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
+        const bool repeats =
+            std::ranges::any_of(shared, [&](std::size_t i) { return forms[i] < kFirstShards; });
+        if (!choice.is_replica() && repeats) continue;
         kept.push_back(choice);
         std::vector<FormNumber>& all = forms_[id.index()];
         all.insert(all.end(), forms.begin(), forms.end());
     }
+    must_share_[id.index()] = !shared.empty() && kept.size() > 1 ? 1 : 0;
+    if (!shared.empty() && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id);
     choices_[id.index()] = std::move(kept);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "plan/problem/problem.h"
@@ -29,11 +30,18 @@ public:
     [[nodiscard]] std::size_t choice_count(graph::OpId op) const {
         return choices_[op.index()].size();
     }
+    /// Those before it must not be chosen.
+    [[nodiscard]] std::size_t first_choice(graph::OpId op) const {
+        return must_share_[op.index()] != 0 ? 1 : 0;
+    }
     /// Of operand i under a choice, or of result i - operands.
     [[nodiscard]] FormNumber form(graph::OpId op, std::size_t choice, std::size_t i) const;
     [[nodiscard]] const plan::Axis& axis(graph::OpId op, std::size_t choice) const {
         return choices_[op.index()][choice];
     }
+
+    /// As GroupSplit::fault.
+    [[nodiscard]] const std::string& fault() const { return fault_; }
 
 private:
     struct Form {
@@ -46,6 +54,10 @@ private:
 
     [[nodiscard]] bool is_choice(graph::OpId op, const plan::Axis& axis) const;
     void find_forms(graph::OpId op);
+    [[nodiscard]] std::vector<std::size_t> tensors_to_share(graph::OpId op) const;
+    [[nodiscard]] bool has_heads(graph::OpId op) const;
+    void look_up_in_parts(const graph::OpRule& rule, std::vector<plan::Axis>& choices) const;
+    [[nodiscard]] std::string cannot_share(graph::OpId op) const;
     [[nodiscard]] Form form_of(const graph::TensorRule& tensor, const graph::OpRule& rule,
                                const plan::Axis& choice) const;
     FormNumber number(graph::TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,
@@ -57,6 +69,8 @@ private:
     std::vector<std::vector<plan::Axis>> choices_;  ///< per op: how it is shared
     std::vector<std::vector<FormNumber>> forms_;    ///< per op: choice x (operands, results)
     std::vector<std::vector<Form>> known_forms_;    ///< per tensor, by number
+    std::vector<char> must_share_;                  ///< per op
+    std::string fault_;
 };
 
 }  // namespace partita::search

@@ -37,7 +37,9 @@ public:
             }
             if (!changed) break;
         }
+        keeps_to_what_was_asked_ = false;  // times without kUnwanted
         GroupSplit result;
+        result.fault = forms_.fault();
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId id(i);
             const bool runs = !is_source(id);
@@ -54,6 +56,8 @@ private:
 
     static std::size_t at(int index) { return static_cast<std::size_t>(index); }
     static constexpr int kMostSweeps = 8;
+    /// Far more than any tensor takes.
+    static constexpr Time kUnwanted{100'000'000'000'000};
     static constexpr int kMostRounds = 3;
     static constexpr int kProductsAhead = 4;
     static constexpr std::size_t kOpsAhead = 80;
@@ -76,10 +80,11 @@ private:
         if (is_source(id)) return false;
         int& own = chosen_[id.index()];
         const int before = own;
-        if (own == kUndecided) own = 0;
+        const auto first = static_cast<int>(forms_.first_choice(id));
+        if (own == kUndecided) own = first;
         int best = own;
         Time least = time_around(id);
-        for (int choice = 0; choice < static_cast<int>(forms_.choice_count(id)); ++choice) {
+        for (int choice = first; choice < static_cast<int>(forms_.choice_count(id)); ++choice) {
             if (choice == best) continue;
             own = choice;
             const Time time = time_around(id);
@@ -101,8 +106,8 @@ private:
         }
     }
 
-    /// Another axis of a matrix product, and what follows from it for the ops up to a few products
-    /// further on: what no change of one op alone would reach.
+    /// Any axis of a matrix product, its own too, and what follows from it for the ops up to a few
+    /// products further on: what no change of one op alone would reach.
     bool roll_out(std::size_t first) {
         std::size_t end = first + 1;
         for (int products = 0; end < graph_.op_count() && end < first + kOpsAhead; ++end) {
@@ -114,9 +119,8 @@ private:
         std::vector<int> best(from, to);
         const std::vector<int> before = best;
         Time least = time_of(first, end);
-        for (int choice = 0; choice < static_cast<int>(forms_.choice_count(OpId(first)));
-             ++choice) {
-            if (choice == before.front()) continue;
+        for (auto choice = static_cast<int>(forms_.first_choice(OpId(first)));
+             choice < static_cast<int>(forms_.choice_count(OpId(first))); ++choice) {
             std::fill(from, to, kUndecided);
             chosen_[first] = choice;
             for (std::size_t op = first + 1; op < end; ++op) choose(OpId(op));
@@ -186,6 +190,7 @@ private:
     struct Demand {
         std::uint64_t needs = 0;
         std::uint64_t gradients = 0;
+        std::uint64_t slices = 0;       ///< of what `needs` has: those of others than products
         FormNumber first = kWholeForm;  ///< what the first reader needs
     };
     [[nodiscard]] Demand demand(TensorId t) const {
@@ -196,6 +201,7 @@ private:
             const FormNumber need = form_of(use.op, use.operand);
             if (demand.needs == 0) demand.first = need;
             demand.needs |= bit(need);
+            if (!problem_.facts().rule(use.op).matrix_product) demand.slices |= bit(need);
             demand.gradients |= bit(need >= kFirstShards ? need
                                     : choice > 0         ? kPartialForm
                                                          : kWholeForm);
@@ -217,12 +223,28 @@ private:
         // Shards are slices of what is there as a whole.
         const std::uint64_t whole = demand.needs & bit(kWholeForm);
         Time time = moves_time(t, home, whole != 0 ? whole : demand.needs);
+        if (!lies_as_asked(t, home, demand)) time += kUnwanted;
         if (!problem_.facts().has_gradient(t)) return time;
         const FormNumber back = home == kPartialForm ? kWholeForm : home;
         for (std::uint64_t left = demand.gradients; left != 0; left &= left - 1) {
             time += prices_.move(t, static_cast<FormNumber>(std::countr_zero(left)), back);
         }
         return parameter ? time + prices_.update(t, home) : time;
+    }
+
+    /// As GroupSplitOptions::between says.
+    [[nodiscard]] bool lies_as_asked(TensorId t, FormNumber home, const Demand& demand) const {
+        constexpr std::uint64_t kShards = ~std::uint64_t{0} << kFirstShards;
+        if (!keeps_to_what_was_asked_ || !problem_.facts().is_batched(t)) return true;
+        switch (options_.between) {
+        case BetweenProducts::free: return true;
+        case BetweenProducts::repeated:
+            return home == kPartialForm ? (demand.needs & kShards) == 0
+                                        : (demand.slices & kShards & ~bit(home)) == 0;
+        case BetweenProducts::sharded:
+            return home != kPartialForm || (demand.needs & bit(kWholeForm)) == 0;
+        }
+        return true;
     }
 
     [[nodiscard]] FormNumber result_form(TensorId t, OpId producer) const {
@@ -255,6 +277,7 @@ private:
     GroupForms forms_;
     GroupPrices prices_;
     std::vector<int> chosen_;  ///< per op: a choice, or kUndecided
+    bool keeps_to_what_was_asked_ = true;
 };
 
 }  // namespace

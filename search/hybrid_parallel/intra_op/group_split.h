@@ -22,6 +22,8 @@
 // Recomputation, 2022; the cost of a configuration as in Jia et al., OptCNN, ICML 2018, section 5.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "plan/problem/problem.h"
@@ -29,11 +31,23 @@
 
 namespace partita::search {
 
+/// How activations lie between products that are split by columns and by rows.
+enum class BetweenProducts : std::uint8_t {
+    free,      ///< whichever is quicker
+    repeated,  ///< partial sums are added up everywhere; other ops take no slice of what is whole
+    sharded,   ///< partial sums are scattered
+};
+
 struct GroupSplitOptions {
     plan::DeviceSet group;     ///< one of the groups; two devices or more
     plan::DeviceSet replicas;  ///< the first device of each group; the groups share the batch
     bool whole_batch = false;  ///< may the batch be split inside the group? Only when it is alone.
     int micro_batches = 1;
+    /// Tensor parallelism that somebody asked for: every batched op that multiplies by a weight, or
+    /// looks one up, is split so that each device has a part of the weight, and products of
+    /// activations by heads.
+    bool share_weights = false;
+    BetweenProducts between = BetweenProducts::free;
 };
 
 struct GroupSplit {
@@ -41,6 +55,8 @@ struct GroupSplit {
     std::vector<plan::Axis> axes;
     /// Per op the estimated time of an iteration.
     std::vector<Time> times;
+    /// Why an op cannot be shared as asked, naming it and its dims; "" where all can.
+    std::string fault;
 };
 
 GroupSplit split_over_group(const plan::Problem& problem, const GroupSplitOptions& options);

@@ -132,7 +132,7 @@ TEST(Additive, IsTheStepTimeOfOneLayerInDataParallel) {
     EXPECT_EQ(additive(problem, strategy), makespan(problem, strategy));
     // Updates in shards: a reduce-scatter, a quarter of the update, an all-gather.
     const Strategy shards = search::data_parallel_strategy(problem, DeviceSet::progression(0, 4, 1),
-                                                           search::Sharding::updates);
+                                                           search::ZeroLevel::gradients);
     EXPECT_EQ(additive(problem, shards), makespan(problem, shards));
     EXPECT_NE(additive(problem, shards), additive(problem, strategy));
 }

@@ -305,7 +305,8 @@ TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
         EXPECT_GT(bound, Time{0});
         const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
         for (const plan::DeviceSet& devices : data_parallel_devices(problem)) {
-            for (const Sharding s : {Sharding::none, Sharding::updates, Sharding::parameters}) {
+            for (const ZeroLevel s :
+                 {ZeroLevel::none, ZeroLevel::gradients, ZeroLevel::parameters}) {
                 const auto strategy = data_parallel_strategy(problem, devices, s);
                 ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
                 EXPECT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
@@ -371,7 +372,7 @@ TEST(LowerBound, IsBelowHalvesThatWereMeasuredToTakeLessThanHalf) {
         const Time bound = lower_bound(problem).value;
         const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
         for (const plan::DeviceSet& set : data_parallel_devices(problem)) {
-            const auto strategy = data_parallel_strategy(problem, set, Sharding::none);
+            const auto strategy = data_parallel_strategy(problem, set, ZeroLevel::none);
             EXPECT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
         }
     }

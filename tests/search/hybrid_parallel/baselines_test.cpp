@@ -69,16 +69,15 @@ TEST(Baselines, NameTheirConfiguration) {
     const Problem problem = plan::make_problem(
         graph, machine, {.mode = Mode::training, .objective = Objective::step_time});
     const plan::DeviceSet devices = plan::DeviceSet::progression(0, 4, 1);
-    const auto words = [&](Sharding sharding, int micro_batches) {
+    const auto words = [&](ZeroLevel zero, int micro_batches) {
         plan::Policy policy = problem.policy();
         policy.micro_batches = micro_batches;
-        return configuration_of(problem,
-                                data_parallel_strategy(problem, devices, sharding, policy));
+        return configuration_of(problem, data_parallel_strategy(problem, devices, zero, policy));
     };
-    EXPECT_EQ(words(Sharding::none, 1), "4 devices");
-    EXPECT_EQ(words(Sharding::none, 2), "4 devices, 2 micro-batches");
-    EXPECT_EQ(words(Sharding::updates, 1), "4 devices, ZeRO 2");
-    EXPECT_EQ(words(Sharding::parameters, 1), "4 devices, ZeRO 3");
+    EXPECT_EQ(words(ZeroLevel::none, 1), "4 devices");
+    EXPECT_EQ(words(ZeroLevel::none, 2), "4 devices, 2 micro-batches");
+    EXPECT_EQ(words(ZeroLevel::gradients, 1), "4 devices, ZeRO 2");
+    EXPECT_EQ(words(ZeroLevel::parameters, 1), "4 devices, ZeRO 3");
     EXPECT_EQ(configuration_of(problem, plan::whole_ops({0, 0, 0, 0, 0, 0, 0}, {})), "1 device");
 }
 

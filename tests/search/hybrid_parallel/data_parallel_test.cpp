@@ -72,8 +72,8 @@ TEST(DataParallel, ShardsParametersWhereRepeatingThemDoesNotFit) {
     const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
     const DeviceSet all = DeviceSet::progression(0, 4, 1);
     EXPECT_FALSE(evaluator->evaluate(data_parallel_strategy(problem, all)).feasible());
-    EXPECT_TRUE(
-        evaluator->evaluate(data_parallel_strategy(problem, all, Sharding::parameters)).feasible());
+    EXPECT_TRUE(evaluator->evaluate(data_parallel_strategy(problem, all, ZeroLevel::parameters))
+                    .feasible());
     EngineOptions engine;
     engine.searchers = {"data-parallel"};
     const SearchResult result = search(problem, engine);

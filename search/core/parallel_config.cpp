@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/core/parallel_config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/strategy/pipeline_schedule.h"
+
+namespace partita::search {
+
+namespace {
+
+struct DegreeRow {
+    std::string_view name;
+    std::optional<int> ParallelConfig::*field;
+    int least;
+    int most;
+};
+
+constexpr int kMostDegree = std::numeric_limits<int>::max();
+
+constexpr DegreeRow kDegrees[] = {{"dp", &ParallelConfig::data, 1, kMostDegree},
+                                  {"tp", &ParallelConfig::tensor, 1, kMostDegree},
+                                  {"pp", &ParallelConfig::pipeline, 1, kMostDegree},
+                                  {"vpp", &ParallelConfig::chunks, 1, plan::kMostChunks},
+                                  {"zero", &ParallelConfig::zero, 0, 3}};
+
+struct DimRow {
+    std::string_view name;
+    GridDim dim;
+};
+
+constexpr DimRow kDims[] = {
+    {"tp", GridDim::tensor}, {"dp", GridDim::data}, {"pp", GridDim::pipeline}};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(separator, begin), text.size());
+        parts.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+/// Reads one configuration; messages begin with the option and its text.
+class Parser {
+public:
+    Parser(std::string_view text, std::string_view option) : text_(text), option_(option) {}
+
+    ParallelConfig run() {
+        for (const std::string_view part : split(text_, ',')) {
+            const std::size_t equals = part.find('=');
+            const std::string_view key = part.substr(0, equals);
+            const bool bare = equals == std::string_view::npos;
+            read(key, bare ? std::nullopt : std::optional(part.substr(equals + 1)));
+        }
+        return config_;
+    }
+
+private:
+    [[noreturn]] void fail(const std::string& why) const {
+        throw UsageError(fmt::format("{} {}: {}", option_, text_, why));
+    }
+
+    void read(std::string_view key, std::optional<std::string_view> value) {
+        for (const std::string_view known : keys_) {
+            if (known == key) fail(fmt::format("'{}' is said twice.", key));
+        }
+        keys_.push_back(key);
+        if (key == "sp") {
+            config_.sequence = value ? number(key, *value, 0, 1) == 1 : true;
+            return;
+        }
+        if (key == "order") {
+            config_.order = order(value.value_or(""));
+            return;
+        }
+        for (const DegreeRow& row : kDegrees) {
+            if (row.name != key) continue;
+            config_.*row.field = number(key, value.value_or(""), row.least, row.most);
+            return;
+        }
+        fail(
+            fmt::format("'{}' is unknown. There is: dp, tp, pp, vpp, zero, sp, order, as in "
+                        "dp=2,tp=4,pp=2,zero=1,sp.",
+                        key));
+    }
+
+    [[nodiscard]] int number(std::string_view key, std::string_view value, int least,
+                             int most) const {
+        int number = 0;
+        const auto [end, error] =
+            std::from_chars(value.data(), value.data() + value.size(), number);
+        const bool whole = error == std::errc() && end == value.data() + value.size();
+        if (whole && number >= least && number <= most) return number;
+        const std::string range = most == kMostDegree
+                                      ? fmt::format("a number from {} on", least)
+                                      : fmt::format("a number from {} to {}", least, most);
+        fail(fmt::format("{}={}: expected {}.", key, value, range));
+    }
+
+    [[nodiscard]] std::array<GridDim, 3> order(std::string_view value) const {
+        std::array<GridDim, 3> dims{};
+        std::size_t found = 0;
+        const auto names = split(value, '-');
+        for (const std::string_view name : names) {
+            for (const DimRow& row : kDims) {
+                const auto end = dims.begin() + static_cast<std::ptrdiff_t>(found);
+                const bool again = std::find(dims.begin(), end, row.dim) != end;
+                if (row.name == name && !again && found < dims.size()) dims[found++] = row.dim;
+            }
+        }
+        if (found != dims.size() || names.size() != dims.size()) {
+            fail(
+                fmt::format("order={}: expected tp, dp and pp, each once, innermost first, as in "
+                            "tp-dp-pp.",
+                            value));
+        }
+        return dims;
+    }
+
+    std::string_view text_;
+    std::string_view option_;
+    std::vector<std::string_view> keys_;
+    ParallelConfig config_;
+};
+
+}  // namespace
+
+ParallelConfig parse_parallel_config(std::string_view text, std::string_view option) {
+    return Parser(text, option).run();
+}
+
+std::string ParallelConfig::text() const {
+    std::string all;
+    const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ",") + part; };
+    for (const DegreeRow& row : kDegrees) {
+        if (const auto& value = this->*row.field) add(fmt::format("{}={}", row.name, *value));
+    }
+    if (sequence) add(*sequence ? "sp" : "sp=0");
+    if (order != kMegatronOrder) {
+        std::string names;
+        for (const GridDim dim : order) {
+            for (const DimRow& row : kDims) {
+                if (row.dim != dim) continue;
+                names += fmt::format("{}{}", names.empty() ? "" : "-", row.name);
+            }
+        }
+        add("order=" + names);
+    }
+    return all;
+}
+
+}  // namespace partita::search

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Degrees of parallelism as people name them, for a machine of equal devices:
+//
+//     dp=2,tp=4,pp=2,vpp=2,zero=1,sp,order=tp-dp-pp
+//
+//     dp      groups of devices that share the batch
+//     tp      devices of a group that share every op with a weight
+//     pp      stages of a pipeline
+//     vpp     chunks of the model in each stage (interleaved schedule)
+//     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
+//     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
+//             repeated)
+//     order   which devices are neighbours, innermost first
+//
+// What is not said is left to the search; the product of dp, tp and pp is the number of devices.
+//
+// Source: Narayanan et al., Megatron-LM, SC 2021, sections 2 and 3; Korthikanti et al., Reducing
+// Activation Recomputation, 2022, section 4.2 (sp); Rajbhandari et al., ZeRO, SC 2020, section 5.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace partita::search {
+
+enum class GridDim : std::uint8_t { tensor, data, pipeline };
+
+/// Innermost first: devices of a tensor parallel group are neighbours, stages are far apart.
+inline constexpr std::array<GridDim, 3> kMegatronOrder = {GridDim::tensor, GridDim::data,
+                                                          GridDim::pipeline};
+
+struct ParallelConfig {
+    std::optional<int> data;       ///< dp, >= 1
+    std::optional<int> tensor;     ///< tp, >= 1
+    std::optional<int> pipeline;   ///< pp, >= 1
+    std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
+    std::optional<int> zero;       ///< 0 to 3
+    std::optional<bool> sequence;  ///< sp
+    std::array<GridDim, 3> order = kMegatronOrder;
+
+    /// What parse_parallel_config() reads as the same; the usual order is left out.
+    [[nodiscard]] std::string text() const;
+    friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+};
+
+/// "dp=2,tp=4,sp". Throws UsageError that names the part that is wrong and `option`.
+ParallelConfig parse_parallel_config(std::string_view text, std::string_view option = "--strategy");
+
+}  // namespace partita::search

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/hybrid_parallel/grid_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "plan/evaluation/max_load.h"
+#include "plan/legality/config_legality.h"
+#include "plan/problem/problem.h"
+#include "search/configs/standard_configs.h"
+#include "search/core/engine.h"
+#include "search/hybrid_parallel/expert.h"
+#include "search/list_scheduling/memory_repair.h"
+
+namespace partita::search {
+
+using plan::Problem;
+using plan::Strategy;
+
+namespace {
+
+/// Of what may be chosen.
+constexpr int kChunks[] = {1, 2, 4};
+
+bool allows(const std::optional<int>& said, int degree) {
+    return !said || *said == degree;
+}
+
+int devices_of(const Grid& grid) {
+    return grid.stages * grid.groups * grid.group_size;
+}
+
+/// May the grid run under the policy: chunks are for pipelines, and a free schedule is there where
+/// it orders something.
+bool suits(const Grid& grid, const plan::Policy& policy, bool free_schedule) {
+    const bool pipeline = grid.stages > 1;
+    if (policy.schedule.chunks > 1) {
+        return pipeline && policy.micro_batches % grid.stages == 0;
+    }
+    if (!free_schedule) return true;
+    return (policy.schedule == kPipelineOrder) == (pipeline && policy.micro_batches > 1);
+}
+
+/// The problem's micro-batches and schedules, those with chunks that the configuration allows.
+std::vector<plan::Policy> policies_of(const Problem& problem, const ParallelConfig& config) {
+    std::vector<plan::Policy> policies;
+    for (const int micro_batches : problem.batch().micro_batch_choices()) {
+        plan::Policy policy = problem.policy();
+        policy.micro_batches = micro_batches;
+        if (!problem.batch().free_schedule()) {
+            policies.push_back(policy);
+            continue;
+        }
+        policy.schedule = {};
+        if (allows(config.chunks, 1)) policies.push_back(policy);
+        policy.schedule = kPipelineOrder;
+        if (allows(config.chunks, 1) && micro_batches > 1) policies.push_back(policy);
+        const auto chunked = [&](int chunks) {
+            policy.schedule = {.kind = plan::ScheduleKind::interleaved, .chunks = chunks};
+            policies.push_back(policy);
+        };
+        if (config.chunks && *config.chunks > 1) chunked(*config.chunks);
+        for (const int chunks : kChunks) {
+            if (!config.chunks && chunks > 1) chunked(chunks);
+        }
+    }
+    return policies;
+}
+
+GridStyle style_of(const ParallelConfig& config) {
+    GridStyle style{.share_weights = true, .order = config.order};
+    if (config.sequence) {
+        style.between = *config.sequence ? BetweenProducts::sharded : BetweenProducts::repeated;
+    }
+    return style;
+}
+
+/// What people would say for it.
+std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zero,
+                     const ParallelConfig& said) {
+    ParallelConfig config{.data = grid.groups,
+                          .tensor = grid.group_size,
+                          .pipeline = grid.stages,
+                          .sequence = said.sequence,
+                          .order = said.order};
+    if (policy.schedule.chunks > 1) config.chunks = policy.schedule.chunks;
+    if (zero != ZeroLevel::none) config.zero = static_cast<int>(zero);
+    std::string text = config.text();
+    if (policy.micro_batches > 1) text += fmt::format(", {} micro-batches", policy.micro_batches);
+    if (policy.schedule != plan::Schedule{}) text += " in " + to_text(policy.schedule);
+    return text;
+}
+
+}  // namespace
+
+std::vector<Grid> grids_of(const ParallelConfig& config, int devices, int node) {
+    std::vector<Grid> all;
+    for (int stages = 1; stages <= devices; ++stages) {
+        if (!allows(config.pipeline, stages)) continue;
+        for (int groups = 1; groups <= devices / stages; ++groups) {
+            if (!allows(config.data, groups)) continue;
+            for (int size = 1; size <= devices / stages / groups; ++size) {
+                const bool in_nodes = size <= node ? node % size == 0 : size % node == 0;
+                if (config.tensor ? *config.tensor == size : in_nodes) {
+                    all.push_back({stages, groups, size});
+                }
+            }
+        }
+    }
+    int most = 0;
+    int most_of_node = 0;
+    for (const Grid& grid : all) {
+        most = std::max(most, devices_of(grid));
+        if (devices_of(grid) <= node) most_of_node = std::max(most_of_node, devices_of(grid));
+    }
+    std::erase_if(all, [&](const Grid& grid) {
+        return devices_of(grid) != most && devices_of(grid) != most_of_node;
+    });
+    return all;
+}
+
+void GridSearch::find_grids(const Engine& engine) {
+    const Problem& problem = engine.problem();
+    config_ = engine.options().parallel;
+    queue_.emplace(base_.emplace(engine.groups()));
+    if (problem.constraints().whole_ops() || plan::has_given_costs(problem)) {
+        fault_ = "ops of this problem must stay whole on one device each.";
+        return;
+    }
+    const auto devices = static_cast<int>(equal_devices(problem).size());
+    const std::vector<Grid> grids = grids_of(config_, devices, node_size(problem));
+    if (grids.empty()) {
+        throw UsageError(fmt::format(
+            "--strategy {}: needs more than the {} equal devices that there are. Use smaller "
+            "degrees or a larger machine.",
+            config_.text(), devices));
+    }
+    const GridStyle style = style_of(config_);
+    plan::Policy first = problem.policy();
+    first.micro_batches = problem.batch().micro_batch_choices().front();
+    queue_.emplace(base_.emplace(engine.groups(), first, style));
+    const bool free = problem.batch().free_schedule();
+    const bool said = config_.data && config_.tensor && config_.pipeline;
+    for (const plan::Policy& policy : policies_of(problem, config_)) {
+        std::vector<Grid> suiting = grids;
+        std::erase_if(suiting, [&](const Grid& grid) {
+            const bool too_fine =
+                !said && is_too_fine(problem, grid.groups * grid.group_size, policy.micro_batches);
+            return too_fine || !suits(grid, policy, free);
+        });
+        queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
+    }
+}
+
+std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid) const {
+    const Problem& problem = engine.problem();
+    if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
+    const bool shards = problem.mode() == plan::Mode::training && grid.groups > 1 &&
+                        problem.policy().gradient_sync == plan::GradientSync::all_reduce;
+    if (!shards) return {ZeroLevel::none};
+    return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};
+}
+
+bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
+    Grids& grids = queue_->grids(entry);
+    std::string fault = grids.fault(entry.grid);
+    bool improves = false;
+    if (fault.empty()) {
+        const Strategy plain = grids.strategy(entry.grid);
+        for (const ZeroLevel level : levels(engine, entry.grid)) {
+            Strategy strategy = plain;
+            apply_zero(engine.problem(), level, strategy);
+            fault = plan::find_fault(engine.problem(), strategy).value_or("");
+            if (!fault.empty()) break;
+            const auto evaluation = engine.evaluate(strategy);
+            if (!evaluation) return false;
+            ++tried_;
+            if (engine.best() != nullptr && *engine.best() == strategy) {
+                improves = true;
+                engine.describe_best(describe(entry.grid, grids.policy(), level, config_));
+            }
+            if (evaluation->feasible() && level != ZeroLevel::none) break;
+        }
+    }
+    if (fault_.empty()) fault_ = fault;
+    misses_ = improves ? 0 : misses_ + 1;
+    return true;
+}
+
+Status GridSearch::end(Engine& engine) const {
+    if (tried_ == 0 && config_ == ParallelConfig{}) {
+        evaluate_and_repair(engine, place_expert(engine.groups()));
+    } else if (tried_ == 0) {
+        throw UsageError(fmt::format(
+            "--strategy {}: {}", config_.text(),
+            fault_.empty() ? "no number of micro-batches suits it; chunks need stages, and "
+                             "micro-batches that are a multiple of them."
+                           : fault_));
+    }
+    return Status::found;
+}
+
+Status GridSearch::step(Engine& engine) {
+    if (!queue_) find_grids(engine);
+    const plan::Evaluation* const best = engine.best_evaluation();
+    const bool enough = misses_ >= kMostMisses && best != nullptr && best->feasible();
+    const auto entry = enough ? std::nullopt : queue_->pop(std::numeric_limits<double>::infinity());
+    if (!entry || !try_grid(engine, *entry)) return end(engine);
+    return Status::in_progress;
+}
+
+}  // namespace partita::search

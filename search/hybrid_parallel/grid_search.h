@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GridSearch: what people configure, all of it: every grid of stages, groups that share the batch
+// and devices that share each op with a weight (grids.h), with every number of micro-batches, every
+// number of chunks and every ZeRO level (zero.h), as far as EngineOptions::parallel and the problem
+// leave them open. What is said holds for every plan that it proposes, so that the time of a
+// configuration is known, and not of something better.
+//
+//     --strategy tp=4,pp=2        16 devices: dp=2; micro-batches, zero, sp and vpp are searched
+//
+// Best estimate first (grid_queue.h). A grid that does not fit is tried with more and more ZeRO; one
+// that fits with level 1 too, which may be quicker. It ends when kMostMisses in a row are not the
+// best so far, and something fits.
+//
+// Of equal devices all are used, or as many as the degrees that were said divide, and those of one
+// node. Stages are cut by work, along layers where the model names them (layer_cut.h).
+//
+// Throws UsageError when no configuration of the kind that was said is possible, naming the op or the
+// degree; where nothing was said, layers then go to devices as wholes (expert.h).
+// Optimal: no. Source: as grids.h; Rajbhandari et al., ZeRO, SC 2020.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/core/parallel_config.h"
+#include "search/core/searcher.h"
+#include "search/hybrid_parallel/grid_queue.h"
+#include "search/hybrid_parallel/grids.h"
+#include "search/hybrid_parallel/zero.h"
+
+namespace partita::search {
+
+/// What the configuration leaves open of that many devices, `node` of them in a node: grids that
+/// use most of all and most of one node. Groups of devices that share ops lie in a node, or take
+/// whole nodes, unless tp is said.
+std::vector<Grid> grids_of(const ParallelConfig& config, int devices, int node);
+
+class GridSearch final : public Searcher {
+public:
+    static constexpr int kMostMisses = 24;
+
+    [[nodiscard]] Status step(Engine& engine) override;
+
+private:
+    void find_grids(const Engine& engine);
+    /// What was tried of an entry; false: the budget is spent.
+    bool try_grid(Engine& engine, const GridQueue::Entry& entry);
+    [[nodiscard]] std::vector<ZeroLevel> levels(const Engine& engine, const Grid& grid) const;
+    /// Throws what all of them lack, if they do.
+    Status end(Engine& engine) const;
+
+    ParallelConfig config_;  ///< what was said
+    std::optional<Grids> base_;
+    std::optional<GridQueue> queue_;
+    int tried_ = 0;      ///< configurations that were evaluated
+    int misses_ = 0;     ///< grids in a row
+    std::string fault_;  ///< of the first grid that had one
+};
+
+}  // namespace partita::search

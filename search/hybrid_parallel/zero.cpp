@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/hybrid_parallel/zero.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "search/configs/parameter_sharding.h"
+
+namespace partita::search {
+
+using graph::OpId;
+using plan::Problem;
+using plan::Strategy;
+
+namespace {
+
+ZeroLevel level_of(const plan::UpdateConfig& update, int micro_batches) {
+    if (update.refetch) return ZeroLevel::parameters;
+    if (update.update.devices.size() < 2 || update.update.axes.empty()) return ZeroLevel::none;
+    return micro_batches > 1 && update.accumulate_locally ? ZeroLevel::optimizer
+                                                          : ZeroLevel::gradients;
+}
+
+}  // namespace
+
+ZeroLevel zero_level(const Problem& problem, const Strategy& strategy) {
+    ZeroLevel level = ZeroLevel::none;
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        if (problem.graph().ops()[i].kind != graph::OpKind::parameter) continue;
+        level = std::max(level, level_of(strategy.update(OpId(i)), strategy.policy.micro_batches));
+    }
+    return level;
+}
+
+void apply_zero(const Problem& problem, ZeroLevel level, Strategy& strategy) {
+    if (level == ZeroLevel::none) return;
+    const int micro_batches = strategy.policy.micro_batches;
+    const ParameterSharding sharding = level == ZeroLevel::parameters
+                                           ? ParameterSharding::in_shards
+                                           : ParameterSharding::updates_in_shards;
+    for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
+        auto decision = sharded(problem, OpId(i), strategy.ops[i].config, sharding, micro_batches);
+        if (!decision) continue;
+        strategy.ops[i] = std::move(*decision);
+        strategy.ops[i].update.accumulate_locally =
+            level == ZeroLevel::optimizer && micro_batches > 1;
+    }
+}
+
+}  // namespace partita::search

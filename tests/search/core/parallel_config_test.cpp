@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/core/parallel_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace partita::search {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(const std::string& text) {
+    try {
+        static_cast<void>(parse_parallel_config(text));
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(ParallelConfig, IsWhatItsTextSays) {
+    const ParallelConfig config = parse_parallel_config("tp=4,dp=2,sp,zero=1,order=pp-tp-dp");
+    EXPECT_EQ(config.data, 2);
+    EXPECT_EQ(config.tensor, 4);
+    EXPECT_EQ(config.pipeline, std::nullopt);
+    EXPECT_EQ(config.chunks, std::nullopt);
+    EXPECT_EQ(config.zero, 1);
+    EXPECT_EQ(config.sequence, true);
+    EXPECT_EQ(config.order[0], GridDim::pipeline);
+    EXPECT_EQ(config.order[2], GridDim::data);
+}
+
+TEST(ParallelConfig, IsItsOwnText) {
+    for (const std::string text : {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0",
+                                   "tp=2,order=dp-tp-pp", "vpp=64"}) {
+        EXPECT_EQ(parse_parallel_config(text).text(), text);
+    }
+    EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
+    EXPECT_EQ(ParallelConfig{}.text(), "");
+}
+
+TEST(ParallelConfig, SaysWhatIsWrong) {
+    EXPECT_THAT(error_of("foo=2"), HasSubstr("--strategy foo=2: 'foo' is unknown. There is: dp"));
+    EXPECT_THAT(error_of(""), HasSubstr("'' is unknown"));
+    EXPECT_THAT(error_of("dp=2,"), HasSubstr("'' is unknown"));
+    EXPECT_THAT(error_of("dp=2,tp=2,dp=2"), HasSubstr("'dp' is said twice"));
+    EXPECT_THAT(error_of("dp"), HasSubstr("dp=: expected a number from 1 on"));
+    for (const char* const value : {"0", "-1", "2x", "", " 2", "1e3", "99999999999"}) {
+        EXPECT_THAT(error_of(std::string("tp=") + value), HasSubstr("expected a number from 1 on"));
+    }
+    EXPECT_THAT(error_of("zero=4"), HasSubstr("expected a number from 0 to 3"));
+    EXPECT_THAT(error_of("sp=2"), HasSubstr("expected a number from 0 to 1"));
+    EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
+    for (const char* const order :
+         {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "tp-dp-xx", "tpdp-pp"}) {
+        EXPECT_THAT(error_of(std::string("order=") + order), HasSubstr("each once, innermost"));
+    }
+}
+
+}  // namespace
+}  // namespace partita::search

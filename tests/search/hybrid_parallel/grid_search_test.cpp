@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/hybrid_parallel/grid_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "cost/machine/machine_file.h"
+#include "importers/onnx/onnx_importer.h"
+#include "plan/legality/stages.h"
+#include "plan/lowering/lower.h"
+#include "search/hybrid_parallel/zero.h"
+#include "search/portfolio/search_run.h"
+#include "search/support/random.h"
+#include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/small_problems.h"
+#include "tests/support/paths.h"
+
+namespace partita::search {
+namespace {
+
+using plan::Problem;
+using testing::HasSubstr;
+
+int devices_of(const Grid& grid) {
+    return grid.stages * grid.groups * grid.group_size;
+}
+
+TEST(GridsOf, AreWhatIsLeftOpen) {
+    const auto grids = [](const char* text, int devices, int node) {
+        return grids_of(parse_parallel_config(text), devices, node);
+    };
+    EXPECT_EQ(grids("dp=2,tp=2,pp=2", 8, 8), (std::vector<Grid>{{2, 2, 2}}));
+    EXPECT_EQ(grids("tp=4,pp=2", 16, 8), (std::vector<Grid>{{2, 1, 4}, {2, 2, 4}}));
+    EXPECT_EQ(grids("dp=3,tp=2", 8, 8), (std::vector<Grid>{{1, 3, 2}}));
+    EXPECT_EQ(grids("tp=3", 8, 8), (std::vector<Grid>{{1, 2, 3}, {2, 1, 3}}));
+    EXPECT_EQ(grids("dp=1,tp=1,pp=1", 8, 8), (std::vector<Grid>{{1, 1, 1}}));
+    EXPECT_TRUE(grids("tp=16", 8, 8).empty());
+    EXPECT_TRUE(grids("dp=4,pp=3", 8, 8).empty());
+}
+
+// All keep to what was said, none uses fewer devices than another without being of one node, and
+// each is there once.
+TEST(GridsOf, UseMostDevicesOfAllAndOfANode) {
+    Random random(7);
+    for (int i = 0; i < 300; ++i) {
+        ParallelConfig config;
+        const auto maybe = [&](std::optional<int>& field) {
+            if (plan::draw(random, 2) == 0) field = 1 + plan::draw(random, 5);
+        };
+        maybe(config.data);
+        maybe(config.tensor);
+        maybe(config.pipeline);
+        const int node = 1 << plan::draw(random, 4);
+        const int devices = node * (1 + plan::draw(random, 4));
+        int most = 0;
+        std::set<std::array<int, 3>> seen;
+        const std::vector<Grid> grids = grids_of(config, devices, node);
+        for (const Grid& grid : grids) most = std::max(most, devices_of(grid));
+        for (const Grid& grid : grids) {
+            EXPECT_EQ(config.data.value_or(grid.groups), grid.groups);
+            EXPECT_EQ(config.tensor.value_or(grid.group_size), grid.group_size);
+            EXPECT_EQ(config.pipeline.value_or(grid.stages), grid.stages);
+            EXPECT_TRUE(devices_of(grid) == most || devices_of(grid) <= node);
+            EXPECT_TRUE(seen.insert({grid.stages, grid.groups, grid.group_size}).second);
+        }
+        const int said =
+            config.data.value_or(1) * config.tensor.value_or(1) * config.pipeline.value_or(1);
+        EXPECT_EQ(grids.empty(), said > devices);
+        EXPECT_LE(most, devices);
+        if (!config.pipeline && !config.tensor && devices % said == 0) {
+            EXPECT_EQ(most, devices);
+        }
+    }
+}
+
+/// A float collective of what differs between micro-batches, "all-reduce" or "all-reduce grad", by
+/// how often.
+std::map<std::string, int> collectives(const Problem& problem, const plan::Strategy& strategy) {
+    std::map<std::string, int> counts;
+    for (const plan::Task& task : plan::lower(problem, strategy).tasks) {
+        if (task.kind != plan::TaskKind::collective) continue;
+        const bool activation =
+            problem.facts().is_batched(task.tensor) && problem.facts().has_gradient(task.tensor);
+        if (!activation) continue;
+        ++counts[std::string(cost::name_of(task.collective)) + (task.gradient ? " grad" : "")];
+    }
+    return counts;
+}
+
+plan::ProblemOptions training() {
+    return {.mode = plan::Mode::training, .objective = plan::Objective::step_time};
+}
+
+class OfLlama : public testing::Test {
+protected:
+    static constexpr int kLayers = 32;
+
+    std::map<std::string, int> collectives_with(BetweenProducts between) {
+        const auto model =
+            importers::import_onnx(tests::repository() / "examples/models/llama-3-8b.onnx",
+                                   {.bindings = {{"batch", 4}, {"sequence", 512}}});
+        const cost::Machine machine = cost::load_machine("dgx-a100");
+        const Problem problem = plan::make_problem(model.graph, machine, training());
+        const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+        Grids grids(groups, problem.policy(), {.share_weights = true, .between = between});
+        return collectives(problem, grids.strategy({.stages = 1, .groups = 1, .group_size = 4}));
+    }
+};
+
+// Two sums in every layer on the way forward, and two on the way back (Shoeybi et al., Megatron-LM,
+// section 3); one behind the embedding, and one of the gradient before the head.
+TEST_F(OfLlama, TensorParallelismSumsTwiceALayerEachWay) {
+    const auto counts = collectives_with(BetweenProducts::repeated);
+    EXPECT_EQ(counts, (std::map<std::string, int>{{"all-reduce", 2 * kLayers + 1},
+                                                  {"all-reduce grad", 2 * kLayers + 1}}));
+}
+
+// Each of these sums becomes a reduce-scatter, and an all-gather before the next product
+// (Korthikanti et al., section 4.2.2).
+TEST_F(OfLlama, SequenceParallelismScattersAndGathersInstead) {
+    const auto counts = collectives_with(BetweenProducts::sharded);
+    EXPECT_EQ(counts, (std::map<std::string, int>{{"reduce-scatter", 2 * kLayers + 1},
+                                                  {"all-gather", 2 * kLayers + 1},
+                                                  {"reduce-scatter grad", 2 * kLayers + 1},
+                                                  {"all-gather grad", 2 * kLayers + 1}}));
+}
+
+// What lies between a product by columns and one by rows, here a Gelu in nine ops, is never
+// gathered; but keys are, whose heads its exporter has merged with the batch.
+TEST(OfGpt2, KeysAloneAreGathered) {
+    constexpr int kLayers = 12;
+    const auto model =
+        importers::import_onnx(tests::repository() / "examples/models/gpt2-small.onnx",
+                               {.bindings = {{"batch", 32}, {"sequence", 1024}}});
+    const cost::Machine machine = cost::load_machine("dgx-a100");
+    const Problem problem = plan::make_problem(model.graph, machine, training());
+    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+    Grids grids(groups, problem.policy(),
+                {.share_weights = true, .between = BetweenProducts::repeated});
+    const auto counts =
+        collectives(problem, grids.strategy({.stages = 1, .groups = 1, .group_size = 4}));
+    EXPECT_EQ(counts.at("all-reduce"), 2 * kLayers + 1);
+    EXPECT_EQ(counts.at("all-gather"), kLayers);
+}
+
+/// One layer with four heads, between an embedding and nothing else.
+class OfAnEncoderLayer : public testing::Test {
+protected:
+    OfAnEncoderLayer()
+        : model_(importers::import_onnx(
+              tests::repository() / "examples/runnable/encoder-layer/model.onnx",
+              {.bindings = {{"batch", 4}, {"sequence", 32}}})),
+          machine_(cost::load_machine("dgx-a100")),
+          options_(training()) {
+        options_.constraints.free_schedule = true;
+    }
+
+    SearchResult plan(const std::string& strategy) {
+        problem_.emplace(plan::make_problem(model_.graph, machine_, options_));
+        EngineOptions options{.searchers = {"grids"}};
+        options.parallel = parse_parallel_config(strategy);
+        return search(*problem_, std::move(options));
+    }
+
+    importers::OnnxModel model_;
+    cost::Machine machine_;
+    plan::ProblemOptions options_;
+    std::optional<Problem> problem_;
+};
+
+TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
+    const auto is_refused = [&](const char* strategy, const char* why) {
+        EXPECT_THAT([&] { static_cast<void>(plan(strategy)); },
+                    testing::ThrowsMessage<UsageError>(HasSubstr(why)));
+    };
+    is_refused("tp=8",
+               "--strategy tp=8: 8 devices cannot share op 'node_matmul' (MatMul): its "
+               "dims are d0 (4), d1 (4), m (32)");
+    is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
+    is_refused("pp=1,vpp=2", "chunks need stages");
+    is_refused("dp=16", "needs more than the 8 equal devices");
+}
+
+TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
+    options_.policy.micro_batches = 2;
+    const SearchResult result = plan("pp=2,tp=2,dp=2,vpp=1,zero=1");
+    EXPECT_EQ(plan::pipeline_of(*problem_, result.strategy).stages, 2);
+    EXPECT_EQ(zero_level(*problem_, result.strategy), ZeroLevel::optimizer);
+    EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
+}
+
+// More memory than there is: levels go up until it fits.
+TEST_F(OfAnEncoderLayer, ShardsWhereItMust) {
+    options_.policy.optimizer = plan::Optimizer::adam;
+    const SearchResult roomy = plan("dp=4,tp=1,pp=1,zero=0");
+    const SearchResult tight = plan("dp=4,tp=1,pp=1,zero=3");
+    ASSERT_TRUE(roomy.has_plan());
+    ASSERT_TRUE(tight.has_plan());
+    options_.constraints.memory_limit = roomy.evaluation.devices[0].memory - Bytes{1};
+    const SearchResult found = plan("dp=4,tp=1,pp=1");
+    ASSERT_TRUE(found.has_plan()) << found.shortage;
+    EXPECT_NE(zero_level(*problem_, found.strategy), ZeroLevel::none);
+    EXPECT_FALSE(plan("dp=4,tp=1,pp=1,zero=0").has_plan());
+}
+
+// Neighbours are those that the order says.
+TEST_F(OfAnEncoderLayer, OrderSaysWhoIsNext) {
+    using Groups = std::set<std::vector<int>>;
+    const auto groups_that_sum = [&](const char* strategy) {
+        Groups groups;
+        const SearchResult result = plan(strategy);
+        const plan::TaskGraph tasks = plan::lower(*problem_, result.strategy);
+        for (const plan::Task& task : tasks.tasks) {
+            if (task.kind != plan::TaskKind::collective || task.gradient) continue;
+            if (!problem_->facts().has_gradient(task.tensor)) continue;
+            if (!problem_->facts().is_batched(task.tensor)) continue;
+            const auto ranks = tasks.ranks[static_cast<std::size_t>(task.ranks)];
+            groups.emplace(ranks.begin(), ranks.end());
+        }
+        return groups;
+    };
+    EXPECT_EQ(groups_that_sum("tp=2,dp=2,pp=1,sp=0"), (Groups{{0, 1}, {2, 3}}));
+    EXPECT_EQ(groups_that_sum("tp=2,dp=2,pp=1,sp=0,order=dp-tp-pp"), (Groups{{0, 2}, {1, 3}}));
+    EXPECT_EQ(groups_that_sum("tp=2,dp=1,pp=2,sp=0,order=pp-dp-tp"), (Groups{{0, 2}, {1, 3}}));
+}
+
+}  // namespace
+}  // namespace partita::search

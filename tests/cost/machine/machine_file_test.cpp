@@ -157,15 +157,15 @@ TEST(MachineFile, AnEmbeddedMachineNamesItsPlace) {
     }
 }
 
-TEST(Presets, AreTheEightThatTheDocumentationNames) {
+TEST(Presets, AreThoseThatTheDocumentationNames) {
     std::vector<std::string> names;
     for (const Preset& preset : presets()) {
         names.push_back(preset.name);
         EXPECT_THAT(preset.summary, Not(IsEmpty()));
         EXPECT_EQ(load_machine(preset.name).name(), preset.name);
     }
-    EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-h100",
-                                            "k80-cluster", "mayer-50", "p100-cluster"));
+    EXPECT_THAT(names, testing::ElementsAre("a100-t4", "cpu", "dgx-1-v100", "dgx-a100", "dgx-b200",
+                                            "dgx-h100", "k80-cluster", "mayer-50", "p100-cluster"));
 }
 
 TEST(Presets, GiveASourceForEveryFigure) {
@@ -196,6 +196,7 @@ TEST(Presets, HaveTheDevicesTheirNamesPromise) {
     EXPECT_EQ(devices("cpu:4096"), 4096);
     EXPECT_EQ(devices("dgx-1-v100"), 8);
     EXPECT_EQ(devices("dgx-a100"), 8);
+    EXPECT_EQ(devices("dgx-b200"), 8);
     EXPECT_EQ(devices("dgx-h100:4"), 32);
     EXPECT_EQ(devices("k80-cluster"), 64);
     EXPECT_EQ(devices("mayer-50"), 50);
@@ -233,9 +234,10 @@ TEST(Presets, RefuseSizesTheyCannotHave) {
     EXPECT_EQ(usage_error("dgx-h100:513"),
               "machine 'dgx-h100:513': 4104 devices and 514 switches. A machine has at most 4096 "
               "of each.");
-    EXPECT_EQ(usage_error("dgx-9"),
-              "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
-              "dgx-h100, k80-cluster, mayer-50, p100-cluster; a machine file ends in .json.");
+    EXPECT_EQ(
+        usage_error("dgx-9"),
+        "machine 'dgx-9': unknown preset. Known are a100-t4, cpu, dgx-1-v100, dgx-a100, "
+        "dgx-b200, dgx-h100, k80-cluster, mayer-50, p100-cluster; a machine file ends in .json.");
     EXPECT_EQ(usage_error("../machines/cpu").substr(0, 41),
               "machine '../machines/cpu': unknown preset");
 }

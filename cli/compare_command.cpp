@@ -83,7 +83,7 @@ public:
                "--strategies", strategies_,
                "instead: degrees of parallelism, each as `plan --strategy` takes them, or a "
                "searcher")
-            ->type_name("DEGREES ...")
+            ->type_name("DEGREES")
             ->excludes(searchers)
             ->group("Search");
         add_plan_options(app, asked_, {OptionSet::budget});

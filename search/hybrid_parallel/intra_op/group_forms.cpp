@@ -19,6 +19,12 @@ namespace {
 
 constexpr std::size_t kMostForms = 64;  // they are bits of a word
 
+bool has_factor(const graph::TensorRule& tensor, std::size_t f) {
+    return std::ranges::any_of(tensor.dims, [&](const graph::DimRule& dim) {
+        return std::ranges::find(dim.factors, static_cast<int>(f)) != dim.factors.end();
+    });
+}
+
 }  // namespace
 
 GroupForms::GroupForms(const Problem& problem, const GroupSplitOptions& options)
@@ -83,15 +89,10 @@ std::vector<std::size_t> GroupForms::tensors_to_share(OpId id) const {
 bool GroupForms::has_heads(OpId id) const {
     const graph::OpRule& rule = problem_.facts().rule(id);
     if (rule.operands.size() < 2) return false;
-    const auto has = [](const graph::TensorRule& tensor, std::size_t f) {
-        return std::ranges::any_of(tensor.dims, [&](const graph::DimRule& dim) {
-            return std::ranges::find(dim.factors, static_cast<int>(f)) != dim.factors.end();
-        });
-    };
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         const bool is_batch = problem_.facts().batch_digits(id)[f].extent > 0;
-        if (!is_batch && rule.factors[f].extent > 1 && has(rule.operands[0], f) &&
-            has(rule.operands[1], f) && has(rule.results[0], f)) {
+        if (!is_batch && rule.factors[f].extent > 1 && has_factor(rule.operands[0], f) &&
+            has_factor(rule.operands[1], f) && has_factor(rule.results[0], f)) {
             return true;
         }
     }
@@ -109,17 +110,28 @@ void GroupForms::look_up_in_parts(const graph::OpRule& rule, std::vector<Axis>& 
     if (of_rows > 0) std::erase_if(choices, is_other);
 }
 
-std::string GroupForms::cannot_share(OpId id) const {
+std::string GroupForms::cannot_share(OpId id, const std::vector<std::size_t>& shared) const {
     const graph::Op& op = problem_.graph().op(id);
-    std::string factors;
-    for (const graph::Factor& factor : problem_.facts().rule(id).factors) {
-        factors +=
-            fmt::format("{}{} ({})", factors.empty() ? "" : ", ", factor.name, factor.extent);
+    const graph::OpRule& rule = problem_.facts().rule(id);
+    std::string dims;
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        const graph::Factor& factor = rule.factors[f];
+        const bool splits = std::ranges::all_of(shared, [&](std::size_t i) {
+            const bool is_operand = i < op.inputs.size();
+            return has_factor(is_operand ? rule.operands[i] : rule.results[0], f);
+        });
+        if (!splits || !factor.splittable || problem_.facts().batch_digits(id)[f].extent > 0) {
+            continue;
+        }
+        dims += fmt::format("{}{} ({})", dims.empty() ? "" : ", ", factor.name, factor.extent);
     }
-    return fmt::format(
-        "{} devices cannot share op '{}' ({}): its dims are {}. Use a "
-        "degree that cuts one of them evenly.",
-        degree_, op.name, op.type, factors);
+    const std::string why = dims.empty()
+                                ? "no dim of what they would share may be split."
+                                : fmt::format(
+                                      "what they would share has {}. Use a degree that cuts one of "
+                                      "these into as many parts.",
+                                      dims);
+    return fmt::format("{} devices cannot share op '{}' ({}): {}", degree_, op.name, op.type, why);
 }
 
 /// Numbers the forms of the op's tensors under each choice. A choice with a form too many goes, and
@@ -147,7 +159,7 @@ void GroupForms::find_forms(OpId id) {
         all.insert(all.end(), forms.begin(), forms.end());
     }
     must_share_[id.index()] = !shared.empty() && kept.size() > 1 ? 1 : 0;
-    if (!shared.empty() && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id);
+    if (!shared.empty() && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id, shared);
     choices_[id.index()] = std::move(kept);
 }
 

@@ -180,8 +180,8 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
                     testing::ThrowsMessage<UsageError>(HasSubstr(why)));
     };
     is_refused("tp=8",
-               "--strategy tp=8: 8 devices cannot share op 'node_matmul' (MatMul): its "
-               "dims are d0 (4), d1 (4), m (32)");
+               "--strategy tp=8: 8 devices cannot share op 'node_matmul' (MatMul): what "
+               "they would share has d1 (4). Use a degree");
     is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
     is_refused("pp=1,vpp=2", "chunks need stages");
     is_refused("dp=16", "needs more than the 8 equal devices");

@@ -119,8 +119,9 @@ private:
         std::vector<Contender> contenders;
         for (const std::string& name : names) {
             Contender contender{name, asked_};
-            if (search::find_searcher(name) != nullptr) {
-                contender.asked.searchers = {name};
+            const bool degrees = name.find('=') != std::string::npos || name == "sp";
+            if (!degrees) {
+                contender.asked.searchers = search::parse_searchers(name);
             } else {
                 contender.asked.set("strategy", name);
             }

@@ -235,11 +235,13 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                    {"limited by", result_.limited_by},
                    {"status", std::string(name_of(result_.status))},
                    {"searcher", result_.searcher},
-                   {"strategy", result_.configuration.empty() ? "-" : result_.configuration},
                    {"scheduler", std::string(name_of(result_.scheduler))},
                    {"evaluations", with_commas(result_.evaluations)},
                    {"mode", std::string(name_of(problem.mode()))},
                    {"costs", costs_line(loaded_, counts_of(priced))}};
+    if (!result_.configuration.empty()) {
+        input.facts.emplace_back("strategy", result_.configuration);
+    }
     if (result_.numerical_bound) input.facts.emplace_back("solver", numerical_line());
     const plan::Policy& policy = result_.strategy.policy;
     if (policy.micro_batches > 1) {

@@ -466,6 +466,7 @@ TEST_F(PlanCommand, ComparesConfigurationsOfOnesOwn) {
     EXPECT_EQ(rows[2]["searcher"], "data-parallel");
     EXPECT_EQ(compare({"--strategies", "tp=8"}).code, 2);
     EXPECT_EQ(compare({"--strategies", "tp=0", "tp=2"}).code, 2);
+    EXPECT_THAT(compare({"--strategies", "hedt"}).err, HasSubstr("unknown searcher 'hedt'"));
     EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
     EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=2,tp=2,pp=2"));
 }

@@ -36,15 +36,15 @@ int devices_of(const Grid& grid) {
     return grid.stages * grid.groups * grid.group_size;
 }
 
-/// May the grid run under the policy: chunks are for pipelines, and a free schedule is there where
-/// it orders something.
+/// May the grid run under the policy: chunks are for pipelines, and where the schedule is free,
+/// micro-batches go in order, so that without a pipeline too the backward of one comes before the
+/// forward of the next (gradient accumulation as people run it).
 bool suits(const Grid& grid, const plan::Policy& policy, bool free_schedule) {
-    const bool pipeline = grid.stages > 1;
     if (policy.schedule.chunks > 1) {
-        return pipeline && policy.micro_batches % grid.stages == 0;
+        return grid.stages > 1 && policy.micro_batches % grid.stages == 0;
     }
     if (!free_schedule) return true;
-    return (policy.schedule == kPipelineOrder) == (pipeline && policy.micro_batches > 1);
+    return (policy.schedule == kPipelineOrder) == (policy.micro_batches > 1);
 }
 
 /// The problem's micro-batches and schedules, those with chunks that the configuration allows.

@@ -195,6 +195,15 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
 }
 
+// Without a pipeline gradients accumulate too: what one micro-batch keeps is gone before the next.
+TEST_F(OfAnEncoderLayer, MicroBatchesGoOneAfterTheOther) {
+    const SearchResult one = plan("dp=1,tp=1,pp=1");
+    options_.policy.micro_batches = 4;
+    const SearchResult four = plan("dp=1,tp=1,pp=1");
+    EXPECT_EQ(four.configuration, "dp=1,tp=1,pp=1, 4 micro-batches in 1f1b");
+    EXPECT_LT(four.evaluation.devices[0].memory, one.evaluation.devices[0].memory);
+}
+
 // More memory than there is: levels go up until it fits.
 TEST_F(OfAnEncoderLayer, ShardsWhereItMust) {
     options_.policy.optimizer = plan::Optimizer::adam;

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/glob.h"
+
 namespace partita::api {
 namespace {
 
@@ -16,30 +18,6 @@ void sort_without_repeats(std::vector<Value>& values) {
 }
 
 }  // namespace
-
-// The usual two fingers: on a mismatch, let the last `*` swallow one character more.
-bool glob_matches(std::string_view glob, std::string_view text) {
-    std::size_t g = 0;
-    std::size_t t = 0;
-    std::size_t star = std::string_view::npos;
-    std::size_t swallowed = 0;
-    while (t < text.size()) {
-        if (g < glob.size() && glob[g] == '*') {
-            star = g++;
-            swallowed = t;
-        } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
-            ++g;
-            ++t;
-        } else if (star != std::string_view::npos) {
-            g = star + 1;
-            t = ++swallowed;
-        } else {
-            return false;
-        }
-    }
-    while (g < glob.size() && glob[g] == '*') ++g;
-    return g == glob.size();
-}
 
 std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob) {
     std::vector<graph::OpId> found;

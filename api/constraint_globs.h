@@ -13,10 +13,7 @@
 
 namespace partita::api {
 
-/// Does `glob` match all of `text`? `*` stands for any text, `?` for one character.
-bool glob_matches(std::string_view glob, std::string_view text);
-
-/// Ops whose names match, or the blocks (layers) that they belong to; rising.
+/// Ops whose names match (base/glob.h), or the blocks (layers) that they belong to; rising.
 std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob);
 
 /// Leaves the ops no device but these, and of earlier restrictions what both allow. Returns an op

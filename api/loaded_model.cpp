@@ -12,15 +12,24 @@
 namespace partita::api {
 namespace {
 
+void check_precision(DType precision) {
+    if (precision == DType::float16 || precision == DType::bfloat16) return;
+    throw UsageError(
+        fmt::format("--precision {}: expected float16 or bfloat16.", graph::name_of(precision)));
+}
+
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
+    if (options.precision) check_precision(*options.precision);
     LoadedModel model = to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
                                                                 .input_shapes = options.shapes,
                                                                 .batch = options.batch,
                                                                 .inputs_dir = options.inputs,
-                                                                .unroll = options.unroll}),
+                                                                .unroll = options.unroll,
+                                                                .precision = options.precision}),
                                   file);
     model.shapes = options.shapes;
     model.unroll = options.unroll;
+    model.precision = options.precision;
     return model;
 }
 
@@ -31,6 +40,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : options.batch           ? "--batch"
                         : !options.inputs.empty() ? "--inputs"
                         : options.unroll          ? "--unroll"
+                        : options.precision       ? "--precision"
                                                   : nullptr;
     if (given != nullptr) {
         throw UsageError(

@@ -199,6 +199,20 @@ std::int64_t read_number(std::string_view option, std::string_view text, std::in
     throw UsageError(fmt::format("{} {}: expected a whole number {}.", option, text, range));
 }
 
+std::vector<std::string> read_list(std::string_view option, std::string_view text) {
+    std::vector<std::string> items;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        if (end == begin) {
+            throw UsageError(
+                fmt::format("{} {}: expected names with commas between them.", option, text));
+        }
+        items.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return items;
+}
+
 OptionField loss_field() {
     return {.read = read_loss, .write = write_loss, .example = "mse:y"};
 }

@@ -5,6 +5,7 @@
 //     number<&PlanOptions::threads, 1, 1024>()                        --threads 8
 //     choice<&PlanOptions::mode, Mode::inference, Mode::training>()   --mode training
 //     path<&PlanOptions::fix>()                                       --fix constraints.json
+//     list<&PlanOptions::frozen>()                                    --frozen '*bias'
 //     flag<&PlanOptions::zero_shot>()                                 --zero-shot
 //
 // and those whose text is of its own kind. A field that is std::optional is given when it has a
@@ -19,8 +20,10 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "api/names.h"
 #include "api/option_table.h"
@@ -37,6 +40,9 @@ std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t lea
 /// The same; throws UsageError saying which ones are possible.
 std::int64_t read_number(std::string_view option, std::string_view text, std::int64_t least,
                          std::int64_t most);
+
+/// Throws UsageError when an item is empty.
+std::vector<std::string> read_list(std::string_view option, std::string_view text);
 
 OptionField loss_field();          ///< loss and loss_output: "mse:y"
 OptionField schedule_field();      ///< schedule and chunks: "interleaved:2"
@@ -111,6 +117,18 @@ OptionField path() {
                 return (options.*member).string();
             },
             .example = "a file"};
+}
+
+/// Texts without commas, separated by commas.
+template <auto member>
+OptionField list() {
+    return {.read = [](PlanOptions& options, std::string_view option,
+                       std::string_view text) { options.*member = read_list(option, text); },
+            .write = [](const PlanOptions& options) -> std::optional<std::string> {
+                if ((options.*member).empty()) return std::nullopt;
+                return fmt::format("{}", fmt::join(options.*member, ","));
+            },
+            .example = "*bias,*norm*"};
 }
 
 /// Giving the option makes the field `set`.

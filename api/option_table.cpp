@@ -72,6 +72,14 @@ std::span<const OptionRow> option_table() {
                   .help = "order of micro-batches in a pipeline: none (default; in training the "
                           "search chooses), gpipe, 1f1b, eager-1f1b or interleaved:V",
                   .field = schedule_field()},
+        OptionRow{.option = "--frozen",
+                  .value = "GLOB",
+                  .set = OptionSet::training,
+                  .help = "training: parameters (or their blocks) that are not trained, such as "
+                          "'*bias' (* any text, ? one character); may be repeated",
+                  .field = list<&P::frozen>(),
+                  .says_how_to_train = true,
+                  .repeats = true},
         OptionRow{.option = "--objective",
                   .value = "GOAL",
                   .set = OptionSet::objective,

@@ -58,6 +58,7 @@ struct OptionRow {
     std::string_view help;
     OptionField field;
     bool says_how_to_train = false;  ///< refused where nothing is trained
+    bool repeats = false;            ///< given again it adds; its text is a list with commas
 
     [[nodiscard]] std::string_view name() const { return option.substr(2); }
     void read(PlanOptions& options, std::string_view text) const {

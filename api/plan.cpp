@@ -104,7 +104,7 @@ std::vector<DeviceUse> Plan::devices() const {
         uses.push_back({.name = device.name,
                         .busy = impl_->plan.devices[d].busy,
                         .memory = impl_->plan.devices[d].memory,
-                        .capacity = device.memory});
+                        .capacity = device.memory - device.reserved});
     }
     return uses;
 }

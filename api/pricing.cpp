@@ -7,12 +7,14 @@
 #include "cost/discovery/host.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/lowering/lower.h"
+#include "plan/simulation/peak_memory.h"
 
 namespace partita::api {
 namespace {
 
 void evaluate(const plan::Problem& problem, Priced& priced) {
     priced.evaluation = plan::evaluation_of(problem, priced.tasks, *priced.timeline);
+    priced.memory = plan::peak_memory_by_kind(priced.tasks, priced.timeline->commit_order);
     if (problem.objective() == plan::Objective::throughput) {
         priced.evaluation.value = plan::busiest_resource(priced.tasks);
     }

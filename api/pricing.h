@@ -4,12 +4,14 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/files/plan_file.h"
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::api {
@@ -18,6 +20,7 @@ struct Priced {
     plan::TaskGraph tasks;
     std::optional<plan::Timeline> timeline;  ///< if has_timeline()
     plan::Evaluation evaluation;
+    std::vector<plan::MemoryByKind> memory = {};  ///< per device, at its peak; with a timeline
 };
 
 /// CPU devices share the host's memory, whatever a plan grants each: is there enough?

@@ -43,6 +43,7 @@ plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
     plan.bindings = model.bindings;
     plan.shapes = model.shapes;
     plan.unroll = model.unroll;
+    plan.precision = model.precision;
     if (!costs.measured.empty()) plan.cost_sources.push_back(costs.measured);
     return plan;
 }

@@ -35,7 +35,7 @@ std::string missing_rates(const LoadedModel& model, const cost::Machine& machine
     std::string names;
     for (const graph::DType dtype : used) {
         const bool known = std::ranges::all_of(machine.devices(), [&](const cost::Device& device) {
-            return device.matrix_flops[static_cast<std::size_t>(dtype)] > 0;
+            return device.names_rate_of(dtype);
         });
         if (known || !graph::is_floating_point(dtype)) continue;
         names += fmt::format("{}{}", names.empty() ? "" : ", ", graph::name_of(dtype));

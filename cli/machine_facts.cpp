@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/folded_rows.h"
 #include "cli/table.h"
 
 namespace partita::cli {
@@ -19,36 +20,6 @@ std::string rate_text(std::int64_t per_second, std::string_view unit) {
     const std::string text = to_text(Flops(per_second));
     return text + (text.find(' ') == std::string::npos ? " " : "") + std::string(unit);
 }
-
-/// Joins rows that agree in all but the first cell: "gpu0 .. gpu7" with their number.
-class FoldedRows {
-public:
-    void add(const std::string& name, std::vector<std::string> cells) {
-        if (!rows_.empty() && rows_.back().cells == cells) {
-            rows_.back().last = name;
-            ++rows_.back().count;
-            return;
-        }
-        rows_.push_back({name, name, 1, std::move(cells)});
-    }
-    void add_to(Table& table) const {
-        for (const auto& row : rows_) {
-            std::vector<std::string> cells = {
-                row.count == 1 ? row.first : row.first + " .. " + row.last, with_commas(row.count)};
-            cells.insert(cells.end(), row.cells.begin(), row.cells.end());
-            table.add_row(std::move(cells));
-        }
-    }
-
-private:
-    struct Row {
-        std::string first;
-        std::string last;
-        std::int64_t count;
-        std::vector<std::string> cells;
-    };
-    std::vector<Row> rows_;
-};
 
 /// "float32 67 TFLOP/s, float16 and bfloat16 990 TFLOP/s": every type that the machine names.
 std::string matrix_text(const cost::Device& device) {
@@ -77,14 +48,15 @@ std::string device_rows(const cost::Machine& machine) {
                  {.title = "", .align = Align::right},
                  {.title = "model"},
                  {.title = "memory", .align = Align::right},
+                 {.title = "reserved", .align = Align::right},
                  {.title = "bandwidth", .align = Align::right},
                  {.title = "vector", .align = Align::right},
                  {.title = "matrices, other types as float32"}});
     FoldedRows rows;
     for (const cost::Device& device : machine.devices()) {
-        rows.add(device.name,
-                 {device.model, to_text(device.memory), rate_text(device.memory_bandwidth, "B/s"),
-                  rate_text(device.vector_flops, "FLOP/s"), matrix_text(device)});
+        rows.add(device.name, {device.model, to_text(device.memory), to_text(device.reserved),
+                               rate_text(device.memory_bandwidth, "B/s"),
+                               rate_text(device.vector_flops, "FLOP/s"), matrix_text(device)});
     }
     rows.add_to(table);
     return table.to_text();

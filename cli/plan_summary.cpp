@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/device_json.h"
 #include "cli/report/report.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -19,6 +20,7 @@ namespace partita::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using NoMemory = std::vector<plan::MemoryByKind>;
 
 double to_seconds(search::Duration duration) {
     return std::chrono::duration<double>(duration).count();
@@ -36,19 +38,6 @@ Json baselines_json(const search::SearchResult& result) {
             {{"name", baseline.name},
              {"configuration", baseline.configuration},
              {"value_ps", baseline.value ? Json(baseline.value->raw()) : Json(nullptr)}});
-    }
-    return json;
-}
-
-Json devices_json(const plan::Problem& problem, const search::SearchResult& result) {
-    Json json = Json::array();
-    for (std::size_t d = 0; d < result.evaluation.devices.size(); ++d) {
-        const plan::DeviceUse& use = result.evaluation.devices[d];
-        json.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
-                        {"busy_ps", use.busy.raw()},
-                        {"memory_bytes", use.memory.raw()},
-                        {"memory_capacity_bytes",
-                         problem.constraints().memory_capacity(static_cast<int>(d)).raw()}});
     }
     return json;
 }
@@ -164,8 +153,11 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (!result_.baselines.empty()) text += fact_line("baselines", baselines_line());
     text += fact_line("costs", costs_line(loaded_, counts_of(priced)));
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
+    const std::string precision = precision_line(problem);
+    if (!precision.empty()) text += fact_line("precision", precision);
     const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
     text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
+    text += '\n' + memory_table(problem, priced.memory);
     const std::string picture =
         priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
                         : load_picture(problem, priced.evaluation, terminal);
@@ -208,7 +200,8 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"tasks", result_.tasks},
                  {"acceptance_rate", or_null(result_.acceptance_rate)},
                  {"baselines", baselines_json(result_)},
-                 {"devices", devices_json(problem, result_)},
+                 {"devices",
+                  devices_json(problem, result_.evaluation, priced ? priced->memory : NoMemory{})},
                  {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
                  {"unsupported_ops", unsupported},
                  {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
@@ -223,6 +216,7 @@ std::string PlanSummary::page(const api::Priced& priced) const {
                       .evaluation = priced.evaluation,
                       .tasks = priced.timeline ? &priced.tasks : nullptr,
                       .timeline = priced.timeline ? &*priced.timeline : nullptr,
+                      .memory = priced.memory,
                       .title = fmt::format("{} on {}", loaded_.model.file.filename().string(),
                                            loaded_.machine.name()),
                       .subtitle = one_line(model_line(loaded_.model, facts_)),

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "api/option_fields.h"
@@ -54,6 +56,13 @@ void add_shape(std::map<std::string, graph::Shape>& shapes, const std::string& t
     shapes[text.substr(0, split)] = shape;
 }
 
+std::optional<DType> precision_of(std::string_view text) {
+    if (text == "model") return std::nullopt;
+    if (text == "bf16") return DType::bfloat16;
+    if (text == "fp16") return DType::float16;
+    throw UsageError(fmt::format("--precision {}: unknown. There is: model, bf16, fp16.", text));
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -93,6 +102,13 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
     app.add_option("--inputs", options.inputs,
                    "bind the dims to the shapes of an ONNX test-data-set folder (input_0.pb, ...)")
         ->type_name("DIR")
+        ->group(kModelGroup);
+    app.add_option_function<std::string>(
+           "--precision",
+           [&options](const std::string& text) { options.precision = precision_of(text); },
+           "bf16 or fp16: compute a float32 model in that, with float32 master weights; model "
+           "(default): as the file says")
+        ->type_name("P")
         ->group(kModelGroup);
     app.add_flag("--unroll", options.unroll, "expand LSTM, GRU, RNN into one op per step")
         ->group(kModelGroup);
@@ -137,11 +153,14 @@ CLI::Option* add_plan_option(CLI::App& app, PlanOptions& options, std::string_vi
             })
             ->group(group);
     }
-    return app
-        .add_option_function<std::string>(
-            option, [&row, &options](const std::string& given) { row.read(options, given); }, text)
-        ->type_name(std::string(row.value))
-        ->group(group);
+    CLI::Option* const added =
+        app.add_option_function<std::string>(
+               option, [&row, &options](const std::string& given) { row.read(options, given); },
+               text)
+            ->type_name(std::string(row.value))
+            ->group(group);
+    if (row.repeats) added->join(',')->allow_extra_args(false);
+    return added;
 }
 
 void add_plan_options(CLI::App& app, PlanOptions& options,

@@ -12,6 +12,7 @@
 #include "api/pricing.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/device_json.h"
 #include "cli/planned.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -135,6 +136,7 @@ private:
             result += fact_line("costs", costs_line(*planned.loaded, counts));
         }
         result += '\n' + device_table(problem, strategy, priced.evaluation, whole) + '\n';
+        result += memory_table(problem, priced.memory) + '\n';
         return result + (priced.timeline
                              ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
                              : load_picture(problem, priced.evaluation, terminal));
@@ -148,15 +150,6 @@ private:
              named_counts(count_costs(*planned.loaded, strategy, priced.tasks))) {
             costs[std::string(source)] = count;
         }
-        Json devices = Json::array();
-        for (std::size_t d = 0; d < priced.evaluation.devices.size(); ++d) {
-            const plan::DeviceUse& use = priced.evaluation.devices[d];
-            devices.push_back({{"name", problem.machine().device(static_cast<int>(d)).name},
-                               {"busy_ps", use.busy.raw()},
-                               {"memory_bytes", use.memory.raw()},
-                               {"memory_capacity_bytes",
-                                problem.constraints().memory_capacity(static_cast<int>(d)).raw()}});
-        }
         const Json json = {{"objective", name_of(problem.objective())},
                            {"value_ps", priced.evaluation.value.raw()},
                            {"planned_ps", planned.plan.value.raw()},
@@ -164,7 +157,7 @@ private:
                            {"machine", problem.machine().name()},
                            {"tasks", priced.tasks.size()},
                            {"costs", costs},
-                           {"devices", devices}};
+                           {"devices", devices_json(problem, priced.evaluation, priced.memory)}};
         return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
     }
 

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <utility>
 
+#include "cli/folded_rows.h"
 #include "cli/table.h"
 
 namespace partita::cli {
@@ -150,6 +153,34 @@ std::string device_table(const plan::Problem& problem, const plan::Strategy& str
     return text;
 }
 
+std::string memory_table(const plan::Problem& problem,
+                         const std::vector<plan::MemoryByKind>& memory) {
+    std::vector<plan::MemoryKind> held;
+    for (const plan::MemoryKind kind : plan::kMemoryKinds) {
+        const bool any =
+            std::ranges::any_of(memory, [&](const auto& of) { return of[kind] > Bytes{0}; });
+        if (any) held.push_back(kind);
+    }
+    std::vector<Column> columns = {{.title = "memory at its peak"},
+                                   {.title = "", .align = Align::right}};
+    for (const plan::MemoryKind kind : held) {
+        columns.push_back({.title = std::string(name_of(kind)), .align = Align::right});
+    }
+    FoldedRows rows;
+    for (std::size_t d = 0; d < memory.size(); ++d) {
+        if (memory[d] == plan::MemoryByKind{}) continue;
+        std::vector<std::string> cells;
+        for (const plan::MemoryKind kind : held) cells.push_back(to_text(memory[d][kind]));
+        rows.add(problem.machine().device(static_cast<int>(d)).name, std::move(cells));
+    }
+    constexpr std::size_t kMostRows = 64;
+    Table table(std::move(columns));
+    const std::int64_t hidden = rows.add_to(table, kMostRows);
+    std::string text = table.empty() ? "" : table.to_text();
+    if (hidden > 0) text += count_of(hidden, "more device") + "\n";
+    return text;
+}
+
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,
                              const plan::TaskGraph& tasks) {
     const plan::Problem& problem = *loaded.problem;
@@ -184,6 +215,31 @@ std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts) {
     }
     if (text.empty()) return "none needed";
     return measured ? fmt::format("{} tasks ({})", text, loaded.costs.measured) : text;
+}
+
+std::string precision_line(const plan::Problem& problem) {
+    bool any = false;
+    for (std::size_t i = 0; i < problem.graph().op_count() && !any; ++i) {
+        const graph::OpId op(i);
+        if (!problem.facts().has_forward(op) || problem.graph().op(op).given) continue;
+        const cost::Work work = problem.facts().works().forward(op);
+        any = work.matrix_product && work.dtype == graph::DType::float32;
+    }
+    if (!any) return "";
+    constexpr double kWorthSaying = 1.5;
+    double gain = std::numeric_limits<double>::max();
+    bool bfloat16 = true;
+    for (const cost::Device& device : problem.machine().devices()) {
+        const auto rate = [&](graph::DType dtype) {
+            return static_cast<double>(device.matrix_flops_of(dtype));
+        };
+        gain = std::min(gain, rate(graph::DType::bfloat16) / rate(graph::DType::float32));
+        bfloat16 =
+            bfloat16 && device.matrix_flops[static_cast<std::size_t>(graph::DType::bfloat16)] > 0;
+    }
+    if (gain < kWorthSaying) return "";
+    return fmt::format("float32; {} products are {:.3g} times as fast here: --precision {}",
+                       bfloat16 ? "bfloat16" : "float16", gain, bfloat16 ? "bf16" : "fp16");
 }
 
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem) {

@@ -15,6 +15,7 @@
 #include "plan/evaluation/evaluator.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::cli {
@@ -40,6 +41,11 @@ std::vector<std::int64_t> ops_per_device(const plan::Problem& problem,
 std::string device_table(const plan::Problem& problem, const plan::Strategy& strategy,
                          const plan::Evaluation& evaluation, Time whole);
 
+/// What devices hold at their peak by kind, where it is known (api::Priced); neighbours that hold
+/// the same share a row. Kinds that nobody holds are left out.
+std::string memory_table(const plan::Problem& problem,
+                         const std::vector<plan::MemoryByKind>& memory);
+
 /// By the source of their price: tasks where costs are measured, else ops that run forward.
 plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strategy,
                              const plan::TaskGraph& tasks);
@@ -47,6 +53,10 @@ plan::CostCounts count_costs(const Loaded& loaded, const plan::Strategy& strateg
 std::vector<std::pair<std::string_view, std::int64_t>> named_counts(const plan::CostCounts& counts);
 /// "412 measured, 31 interpolated, 7 analytic tasks (profile.sqlite 2026-11-22)", "9 ops analytic".
 std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts);
+
+/// "float32; bfloat16 products are 16 times as fast there: --precision bf16"; "" where the machine
+/// has nothing quicker for the matrix products of the model.
+std::string precision_line(const plan::Problem& problem);
 
 /// The rules of all ops of a problem.
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem);

@@ -110,4 +110,13 @@ fillTable(by("devices"), ["device", "ops", "busy", "", "memory", ""], usedDevice
     `${bytes(d.peak)} of ${bytes(d.capacity)}`, bar(d.peak / d.capacity)
   ];
 }));
+// Of kinds that some device holds at its peak.
+const heldKinds = data.memoryKinds.map((_, k) => k).filter(
+    k => data.devices.some(d => d.held[k] > 0));
+if (heldKinds.length) {
+  fillTable(
+      by("held"), ["memory at its peak", ...heldKinds.map(k => data.memoryKinds[k])],
+      usedDevices.map(i => [[swatch(colour(i)), data.devices[i].name],
+                            ...heldKinds.map(k => bytes(data.devices[i].held[k]))]));
+}
 fillTable(by("compared"), data.compared.titles, data.compared.rows);

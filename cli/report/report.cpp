@@ -37,6 +37,12 @@ bool is_shown(const graph::Op& op) {
     return op.kind != OpKind::parameter && op.kind != OpKind::constant;
 }
 
+/// Bytes of each kind of memory, in their order.
+std::string kinds_of(const plan::MemoryByKind& memory) {
+    return json_array(plan::kMemoryKinds,
+                      [&](plan::MemoryKind kind) { return std::to_string(memory[kind].raw()); });
+}
+
 std::string devices(const ReportInput& input) {
     std::vector<std::int64_t> ops(static_cast<std::size_t>(input.problem.device_count()), 0);
     for (std::size_t i = 0; i < input.problem.graph().op_count(); ++i) {
@@ -48,9 +54,10 @@ std::string devices(const ReportInput& input) {
     return json_array(input.problem.machine().devices(), [&](const cost::Device& device) {
         const plan::DeviceUse& use = input.evaluation.devices[d];
         const Bytes capacity = input.problem.constraints().memory_capacity(static_cast<int>(d));
-        return fmt::format(R"({{"name":{},"busy":{},"peak":{},"capacity":{},"ops":{}}})",
+        const std::string kinds = input.memory.empty() ? "[]" : kinds_of(input.memory[d]);
+        return fmt::format(R"({{"name":{},"busy":{},"peak":{},"capacity":{},"held":{},"ops":{}}})",
                            json_quoted(device.name), use.busy.raw(), use.memory.raw(),
-                           capacity.raw(), ops[d++]);
+                           capacity.raw(), kinds, ops[d++]);
     });
 }
 
@@ -174,7 +181,8 @@ std::string data(const ReportInput& input) {
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(
         R"({{"title":{},"subtitle":{},"facts":{},"compared":{{"titles":{},"rows":{}}},)"
-        R"("whole":{},"devices":{},"ops":{},"edges":{},"kinds":{},"tasks":{},"memory":{}}})",
+        R"("whole":{},"devices":{},"ops":{},"edges":{},"kinds":{},"tasks":{},"memory":{},)"
+        R"("memoryKinds":{}}})",
         json_quoted(input.title), json_quoted(input.subtitle),
         json_array(input.facts,
                    [](const auto& fact) {
@@ -183,7 +191,9 @@ std::string data(const ReportInput& input) {
         texts(input.compared_titles), json_array(input.compared_rows, texts), whole.raw(),
         devices(input), ops(input), edges(input.problem.graph()),
         json_array(kKinds, [](TaskKind kind) { return json_quoted(name_of(kind)); }), tasks(input),
-        memory(input));
+        memory(input), json_array(plan::kMemoryKinds, [](plan::MemoryKind kind) {
+            return json_quoted(name_of(kind));
+        }));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "plan/problem/problem.h"
 #include "plan/simulation/simulate.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::cli {
@@ -27,6 +28,7 @@ struct ReportInput {
     const plan::Evaluation& evaluation;
     const plan::TaskGraph* tasks = nullptr;    ///< null: the plan has no order
     const plan::Timeline* timeline = nullptr;  ///< of `tasks`
+    std::vector<plan::MemoryByKind> memory;    ///< of api::Priced
     std::string title;
     std::string subtitle;
     std::vector<std::pair<std::string, std::string>> facts;  ///< label and value

@@ -53,6 +53,7 @@ Device cuda_device(const CudaProperties& properties) {
     device.model = properties.name;
     device.kind = DeviceKind::gpu;
     device.memory = std::max(Bytes{1}, properties.memory);
+    device.reserved = default_reserved(device.kind, device.memory);
     device.memory_bandwidth = at_least_one(static_cast<double>(properties.memory_clock_hz) * 2 *
                                            properties.memory_bus_bits / 8);
     device.launch_interval = Time(

@@ -44,6 +44,9 @@ void check_device(const Device& device, const std::string& field) {
     require(device.threads >= 1 && device.threads <= kMostThreads, field + ".threads",
             "a number from 1 to 2048", device.threads);
     require(device.memory > Bytes{0}, field + ".memory_bytes", "bytes > 0", device.memory.raw());
+    require(device.reserved >= Bytes{0} && device.reserved < device.memory,
+            field + ".reserved_bytes", "bytes >= 0 and less than memory_bytes",
+            device.reserved.raw());
     require(device.memory_bandwidth > 0, field + ".memory_bandwidth", "bytes/s > 0",
             device.memory_bandwidth);
     require(device.launch_interval >= Time{0} && device.launch_interval <= kMostLatency,
@@ -88,11 +91,28 @@ private:
     std::set<std::string_view> seen_;
 };
 
+/// In whose place it stands; other types stand for themselves.
+graph::DType other_of_16_bits(graph::DType dtype) {
+    using graph::DType;
+    if (dtype == DType::float16) return DType::bfloat16;
+    return dtype == DType::bfloat16 ? DType::float16 : dtype;
+}
+
 }  // namespace
 
 std::int64_t Device::matrix_flops_of(graph::DType dtype) const {
-    const std::int64_t own = matrix_flops[static_cast<std::size_t>(dtype)];
-    return own > 0 ? own : matrix_flops[static_cast<std::size_t>(graph::DType::float32)];
+    const auto named = [&](graph::DType type) {
+        return matrix_flops[static_cast<std::size_t>(type)];
+    };
+    for (const graph::DType type : {dtype, other_of_16_bits(dtype)}) {
+        if (named(type) > 0) return named(type);
+    }
+    return named(graph::DType::float32);
+}
+
+bool Device::names_rate_of(graph::DType dtype) const {
+    return matrix_flops[static_cast<std::size_t>(dtype)] > 0 ||
+           matrix_flops[static_cast<std::size_t>(other_of_16_bits(dtype))] > 0;
 }
 
 Machine::Machine(std::string name, std::vector<Device> devices, std::vector<std::string> switches,
@@ -243,6 +263,10 @@ Time Machine::copy_time(int from, int to, Bytes size) const {
     return latency + transfer_time(size, bandwidth);
 }
 
+Bytes default_reserved(DeviceKind kind, Bytes memory) {
+    return kind == DeviceKind::gpu ? Bytes(memory.raw() / 20) : Bytes{0};
+}
+
 std::string digest(const Machine& machine) {
     Sha256 hash;
     // Efficiencies are fed as the shortest text that reads back as the same double.
@@ -258,6 +282,9 @@ std::string digest(const Machine& machine) {
         add_share(device.compute_efficiency);
         add_share(device.memory_efficiency);
         if (device.threads != 1) hash.add("threads").add(std::int64_t{device.threads});
+        if (device.reserved != default_reserved(device.kind, device.memory)) {
+            hash.add("reserved").add(device.reserved.raw());
+        }
     }
     hash.add(static_cast<std::int64_t>(machine.switches().size()));
     for (const std::string& name : machine.switches()) hash.add(name);

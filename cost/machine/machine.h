@@ -32,11 +32,15 @@ struct Device {
     std::string model;  ///< e.g. "NVIDIA A100-SXM4-80GB"; keys the profile database
     DeviceKind kind = DeviceKind::gpu;
     int node = 0;
-    int threads = 1;                    ///< of a CPU device: cores that it is, >= 1
-    Bytes memory;                       ///< capacity, > 0
+    int threads = 1;  ///< of a CPU device: cores that it is, >= 1
+    Bytes memory;     ///< capacity, > 0
+    /// Of it, what no plan may use: contexts, communicators' buffers, fragmentation. Machine files
+    /// that do not say: default_reserved().
+    Bytes reserved;
     std::int64_t memory_bandwidth = 0;  ///< bytes/s, > 0
     Time launch_interval;  ///< the host starts one task per interval; no task is shorter
-    /// FLOP/s of matrix products per dtype; 0 = as float32. Peak figures of the vendor.
+    /// FLOP/s of matrix products per dtype; 0 = as the other type of 16 bits, else as float32. Peak
+    /// figures of the vendor.
     std::array<std::int64_t, graph::kDTypeCount> matrix_flops{};
     std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
     /// Share of the peaks that real kernels reach, in (0, 1]; from data files, with a source.
@@ -45,7 +49,13 @@ struct Device {
     std::string source;  ///< where the figures come from
 
     [[nodiscard]] std::int64_t matrix_flops_of(graph::DType dtype) const;
+    /// Has it a rate, or its other type of 16 bits?
+    [[nodiscard]] bool names_rate_of(graph::DType dtype) const;
 };
+
+/// 5 % of a GPU's memory: a context with its kernels takes 0.3 to 0.5 GiB, NCCL's buffers as much,
+/// and a caching allocator leaves gaps (docs/design-notes.md, "Reserved memory"). None of a CPU's.
+Bytes default_reserved(DeviceKind kind, Bytes memory);
 
 enum class LinkMode : std::uint8_t { duplex, directed, shared };
 

@@ -119,6 +119,7 @@ std::optional<std::int64_t> parse_figure(std::string_view text, FigureKind kind)
     if (rest == with_end.c_str()) return std::nullopt;
     std::string_view unit(rest);
     unit.remove_prefix(std::min(unit.find_first_not_of(' '), unit.size()));
+    if (number == 0 && unit.empty()) return 0;  // of any unit
     double size = 1;
     if (kind != FigureKind::time) {
         for (const Unit& prefix : kPrefixes) {
@@ -189,6 +190,11 @@ Device read_device_figures(const JsonField& field) {
     device.kind = kind == "gpu" ? DeviceKind::gpu : DeviceKind::cpu;
     device.memory = Bytes(read_figure(field["memory_bytes"], 1, kMostBytes, "a number of bytes > 0",
                                       FigureKind::bytes));
+    device.reserved = default_reserved(device.kind, device.memory);
+    if (const JsonField reserved = field["reserved_bytes"]; reserved.present()) {
+        device.reserved = Bytes(read_figure(reserved, 0, device.memory.raw() - 1,
+                                            "a number of bytes >= 0", FigureKind::bytes));
+    }
     device.memory_bandwidth = read_figure(field["memory_bandwidth"], 1, kMostRate,
                                           "a number of bytes/s > 0", FigureKind::bytes_per_second);
     device.launch_interval = Time(read_figure(field["launch_interval_ps"], 0, kMostPicoseconds,

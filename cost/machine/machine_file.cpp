@@ -86,12 +86,15 @@ std::string device_line(const Device& device) {
     return fmt::format(
         R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
         R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"
-        R"("vector_flops": {}, "compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}}})",
+        R"("vector_flops": {}, "compute_efficiency": {}, "memory_efficiency": {}, "source": {}{}{}}})",
         json_quoted(device.name), json_quoted(device.model), name_of(device.kind), device.node,
         device.memory.raw(), device.memory_bandwidth, device.launch_interval.raw(), flops,
         device.vector_flops, json_number(device.compute_efficiency),
         json_number(device.memory_efficiency), json_quoted(device.source),
-        device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads));
+        device.threads == 1 ? "" : fmt::format(R"(, "threads": {})", device.threads),
+        device.reserved == default_reserved(device.kind, device.memory)
+            ? ""
+            : fmt::format(R"(, "reserved_bytes": {})", device.reserved.raw()));
 }
 
 std::string link_line(const Machine& machine, const Link& link) {

@@ -96,7 +96,19 @@ constexpr std::array kPaths = {
                 return apply_devices(
                     parts,
                     [](Device& d, const Change& c) {
+                        const bool usual = d.reserved == default_reserved(d.kind, d.memory);
                         d.memory = Bytes(std::max<std::int64_t>(1, c(d.memory.raw())));
+                        d.reserved = usual ? default_reserved(d.kind, d.memory)
+                                           : std::min(d.reserved, d.memory - Bytes{1});
+                    },
+                    change);
+            }},
+    PathRow{"device.reserved", FigureKind::bytes, true,
+            [](Parts& parts, const Change& change) {
+                return apply_devices(
+                    parts,
+                    [](Device& d, const Change& c) {
+                        d.reserved = std::min(Bytes(c(d.reserved.raw())), d.memory - Bytes{1});
                     },
                     change);
             }},
@@ -130,6 +142,10 @@ constexpr std::array kPaths = {
                 change_devices(parts, change_matrix_flops, change);
                 return apply_devices(parts, change_vector_flops, change);
             }}};
+
+bool may_be_zero(const PathRow& row) {
+    return row.kind == FigureKind::time || row.path == "device.reserved";
+}
 
 std::string known_paths(bool set) {
     std::string text;
@@ -220,7 +236,7 @@ Machine changed(const Machine& machine, const WhatIf& changes) {
         const auto [path, value] = split(text, "--set", "network.bandwidth=12.5GB/s");
         const PathRow& row = find_path(path, /*set=*/true, option);
         const auto figure = parse_figure(value, row.kind);
-        if (!figure || (*figure == 0 && row.kind != FigureKind::time)) {
+        if (!figure || (*figure == 0 && !may_be_zero(row))) {
             throw UsageError(fmt::format("{}: expected a figure such as {}, got {}.", option,
                                          example_of(row.kind), json_quoted(value)));
         }

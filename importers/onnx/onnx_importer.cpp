@@ -22,6 +22,7 @@
 #include "importers/onnx/model_reader.h"
 #include "importers/onnx/model_source.h"
 #include "importers/onnx/onnx_types.h"
+#include "importers/onnx/precision.h"
 
 namespace partita::importers {
 
@@ -138,6 +139,13 @@ OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const Onn
     messages.push_back(model);
     imported.source =
         std::make_unique<ModelSource>(file, folder, std::move(messages), std::move(built.contents));
+    if (options.precision) {
+        Narrowed narrow = narrowed(std::move(imported.graph), std::move(imported.source),
+                                   *options.precision, file);
+        imported.graph = std::move(narrow.graph);
+        imported.source = std::move(narrow.source);
+        imported.notes.push_back(std::move(narrow.note));
+    }
     return imported;
 }
 

@@ -55,6 +55,7 @@ struct OnnxOptions {
     std::optional<std::int64_t> batch;                 ///< --batch N
     std::filesystem::path inputs_dir;                  ///< --inputs DIR; empty: none
     bool unroll = false;                               ///< --unroll
+    std::optional<graph::DType> precision;             ///< --precision: float16 or bfloat16
     /// Elements of the largest integer result that is evaluated: indices of a mask of 64 x 1024.
     std::int64_t fold_limit = std::int64_t{1} << 16;
 };

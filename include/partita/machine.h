@@ -34,8 +34,11 @@ struct DeviceSpec {
     std::string name;   ///< unique, also among switches
     std::string model;  ///< e.g. "NVIDIA A100-SXM4-80GB"; "": the name
     DeviceKind kind = DeviceKind::gpu;
-    int node = 0;                       ///< devices of a node share a host; >= 0
-    Bytes memory;                       ///< capacity, > 0
+    int node = 0;  ///< devices of a node share a host; >= 0
+    Bytes memory;  ///< capacity, > 0
+    /// Of it, what plans leave free: contexts, communicators' buffers, fragmentation; >= 0. Presets
+    /// and machine files: 5 % of a GPU's unless they say.
+    Bytes reserved;
     std::int64_t memory_bandwidth = 0;  ///< bytes/s, > 0
     Time launch_interval;               ///< the host starts one task per interval; >= 0
     /// FLOP/s of matrix products by element type, vendor's peaks. float32 must be there; types that

@@ -32,6 +32,8 @@ struct ImportOptions {
     /// An ONNX test-data-set folder (input_0.pb, ...), whose shapes bind the dims; `--inputs DIR`.
     std::filesystem::path inputs;
     bool unroll = false;  ///< LSTM, GRU and RNN become one op per step; `--unroll`
+    /// float16 or bfloat16: that instead of float32, with float32 masters; `--precision`.
+    std::optional<DType> precision;
 };
 
 /// One op of a model. Inputs, parameters, constants and outputs are ops too, of types "Input",

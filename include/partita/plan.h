@@ -62,7 +62,7 @@ struct DeviceUse {
     std::string name;
     Time busy;       ///< computing, per iteration
     Bytes memory;    ///< peak
-    Bytes capacity;  ///< of the machine
+    Bytes capacity;  ///< of the machine, without what it reserves
 };
 
 struct CollectivePlan {

@@ -96,6 +96,7 @@ struct PlanOptions {
     std::optional<Loss> loss;                   ///< default sum
     std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
     std::optional<GradientSync> gradient_sync;  ///< default all_reduce
+    std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
 
     /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...
     /// or 16 for the step time of training, as far as they cut the batch evenly; else 1.

@@ -61,6 +61,7 @@ struct Plan {
     std::map<std::string, std::int64_t> bindings;
     std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
     bool unroll = false;
+    std::optional<graph::DType> precision;  ///< --precision; absent from the file when empty
     // machine, embedded whole
     std::optional<cost::Machine> machine;  ///< never empty in a plan that was read
     std::string machine_digest;
@@ -95,7 +96,7 @@ struct Provenance {
 };
 
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
-/// only it knows: model_file, bindings, shapes, unroll.
+/// only it knows: model_file, bindings, shapes, unroll, precision.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
 
 std::string to_json(const Plan& plan);

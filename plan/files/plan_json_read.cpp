@@ -130,7 +130,7 @@ PlannedCollective planned_collective(const JsonField& field) {
 }
 
 void read_model(const JsonField& field, Plan& plan) {
-    field.allow_only({"file", "digest", "bindings", "shapes", "unroll"});
+    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -145,10 +145,17 @@ void read_model(const JsonField& field, Plan& plan) {
         }
     }
     plan.unroll = field["unroll"].boolean();
+    if (const JsonField precision = field["precision"]; precision.present()) {
+        const JsonExpectation types{.what = "\"float16\" or \"bfloat16\""};
+        plan.precision = graph::dtype_from_name(precision.text(types, 16));
+        const bool narrow =
+            plan.precision == graph::DType::float16 || plan.precision == graph::DType::bfloat16;
+        if (!narrow) precision.fail(types);
+    }
 }
 
 Policy read_policy(const JsonField& field) {
-    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync"});
+    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -175,6 +182,12 @@ Policy read_policy(const JsonField& field) {
     }
     if (!known) field["loss"].fail(expected);
     if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
+    if (const JsonField frozen = field["frozen"]; frozen.present()) {
+        for (const JsonField& glob : frozen.items()) {
+            policy.frozen.push_back(
+                glob.text({.what = "a glob over names of parameters"}, 1 << 16));
+        }
+    }
     return policy;
 }
 

@@ -74,9 +74,12 @@ std::string model_json(const Plan& plan) {
         return json_quoted(shape.first) + ": [" + joined(shape.second, number) + "]";
     });
     if (!shapes.empty()) shapes = ", \"shapes\": {" + shapes + "}";
-    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}}})",
+    const std::string precision =
+        plan.precision ? fmt::format(R"(, "precision": "{}")", graph::name_of(*plan.precision))
+                       : "";
+    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}}})",
                        json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings,
-                       shapes, plan.unroll);
+                       shapes, plan.unroll, precision);
 }
 
 /// The machine's own object, with its digest as first member.
@@ -89,10 +92,14 @@ std::string machine_json(const Plan& plan) {
 std::string policy_json(const Policy& policy) {
     std::string loss(name_of(policy.loss));
     if (!policy.loss_output.empty()) loss += ":" + policy.loss_output;
+    std::string frozen;
+    if (!policy.frozen.empty()) {
+        frozen = fmt::format(R"(, "frozen": [{}])", joined(policy.frozen, json_quoted));
+    }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-                       R"("gradient_sync": "{}"}})",
+                       R"("gradient_sync": "{}"{}}})",
                        policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
-                       json_quoted(loss), name_of(policy.gradient_sync));
+                       json_quoted(loss), name_of(policy.gradient_sync), frozen);
 }
 
 std::string order_json(const Plan& plan) {

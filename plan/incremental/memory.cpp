@@ -187,7 +187,9 @@ void IncrementalMemory::find_spans(const SlotGraph& graph, std::span<const Slot>
 }
 
 void IncrementalMemory::add_persistent(const TensorTasks& tasks, std::int64_t sign) {
-    for (const auto& [device, bytes] : tasks.persistent) persistent_[at(device)] += sign * bytes;
+    for (const PersistentBytes& kept : tasks.persistent) {
+        persistent_[at(kept.device)] += sign * kept.bytes;
+    }
 }
 
 void IncrementalMemory::add_given() {

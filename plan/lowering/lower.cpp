@@ -41,9 +41,7 @@ TaskGraph Lowering::run() {
     for (const ScriptStep& step : layouts_.script().steps) lower(step);
     for (const Tensor& tensor : tensors_) {
         if (tensor.tasks == nullptr) continue;
-        for (const auto& [device, bytes] : tensor.tasks->persistent) {
-            build_.add_persistent(device, bytes);
-        }
+        for (const PersistentBytes& kept : tensor.tasks->persistent) build_.add_persistent(kept);
     }
     limit_fetches();
     fuse_collectives();
@@ -114,7 +112,9 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
             build_.add_edge(task_of({block.op, block.micro_batch, Pass::forward}, part), task);
         }
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
-        if (op.given && !backward) build_.add_persistent(device, op.given->memory);
+        if (op.given && !backward) {
+            build_.add_persistent({device, MemoryKind::weights, op.given->memory});
+        }
         tasks.push_back(task);
     }
     note_readers(tasks);
@@ -178,10 +178,22 @@ std::int32_t Lowering::schedule_key_of(const Tensor& tensor, std::size_t index) 
     return schedule_key;
 }
 
+namespace {
+
+MemoryKind kind_of(const graph::Tensor& tensor, const BufferValue& value) {
+    if (value.message) return MemoryKind::buffers;
+    if (tensor.role == graph::TensorRole::constant) return MemoryKind::weights;
+    if (tensor.role != graph::TensorRole::parameter) return MemoryKind::activations;
+    return value.gradient ? MemoryKind::gradients : MemoryKind::weights;
+}
+
+}  // namespace
+
 void Lowering::add_local_buffer(Tensor& tensor, std::size_t index) {
     const TensorBuffer& local = tensor.tasks->buffers[index];
     Buffer buffer{local, resolved(tensor, local.writer)};
     buffer.tensor = tensor.events->tensor;
+    buffer.kind = kind_of(graph_.tensor(buffer.tensor), local);
     if (local.root >= 0) buffer.root = tensor.buffers[static_cast<std::size_t>(local.root)];
     tensor.buffers.push_back(build_.add_buffer(buffer));
 }

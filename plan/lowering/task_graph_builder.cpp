@@ -15,7 +15,7 @@ TaskGraphBuilder::TaskGraphBuilder(const Problem& problem, std::shared_ptr<Regio
     graph_.regions = std::move(regions);
     graph_.device_count = problem.device_count();
     graph_.resource_count = resource_count_of(problem);
-    graph_.persistent.assign(static_cast<std::size_t>(problem.device_count()), Bytes{0});
+    graph_.persistent.assign(static_cast<std::size_t>(problem.device_count()), {});
 }
 
 TaskId TaskGraphBuilder::add_task(Task task) {
@@ -66,8 +66,8 @@ void TaskGraphBuilder::make_view(BufferId buffer, BufferId root) {
     graph_.buffers[buffer.index()].bytes = Bytes{0};
 }
 
-void TaskGraphBuilder::add_persistent(int device, Bytes bytes) {
-    graph_.persistent[static_cast<std::size_t>(device)] += bytes;
+void TaskGraphBuilder::add_persistent(const PersistentBytes& kept) {
+    graph_.persistent[static_cast<std::size_t>(kept.device)][kept.kind] += kept.bytes;
 }
 
 void TaskGraphBuilder::add_fused(const std::vector<TaskId>& members, const FusedCollective& fused) {

@@ -33,7 +33,7 @@ public:
     void add_read(TaskId task, BufferId buffer);
     /// The buffer lies in the bytes of another.
     void make_view(BufferId buffer, BufferId root);
-    void add_persistent(int device, Bytes bytes);
+    void add_persistent(const PersistentBytes& kept);
     /// One collective in place of its members, by id; `fused` numbers them as `members` does.
     void add_fused(const std::vector<TaskId>& members, const FusedCollective& fused);
 

@@ -37,16 +37,23 @@ GraphFacts::GraphFacts(const graph::OpGraph& graph, std::vector<graph::OpRule> r
       gradient_(graph.tensor_count(), 0),
       backward_(graph.op_count(), 0),
       works_(graph_, rules_, gradient_, options.policy) {
-    find_resident_tensors(options.mode);
+    find_resident_tensors(options);
     find_batch();
     if (options.mode == Mode::training) find_gradients(options.policy);
 }
 
-void GraphFacts::find_resident_tensors(Mode mode) {
-    for (const graph::Tensor& tensor : graph_.tensors()) {
-        const bool parameter = tensor.role == TensorRole::parameter;
-        resident_.push_back(tensor.role == TensorRole::constant ||
-                            (parameter && mode == Mode::inference));
+void GraphFacts::find_resident_tensors(const ProblemOptions& options) {
+    if (options.mode == Mode::training) {
+        resident_ = frozen_parameters(graph_, options.policy);
+    } else {
+        resident_.assign(graph_.tensor_count(), 0);
+    }
+    for (std::size_t i = 0; i < resident_.size(); ++i) {
+        const TensorRole role = graph_.tensors()[i].role;
+        const bool parameter = role == TensorRole::parameter;
+        if (role == TensorRole::constant || (parameter && options.mode == Mode::inference)) {
+            resident_[i] = 1;
+        }
     }
 }
 

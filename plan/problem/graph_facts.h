@@ -39,7 +39,7 @@ public:
     /// Training: a gradient of this tensor is computed.
     [[nodiscard]] bool has_gradient(graph::TensorId t) const { return gradient_[t.index()] != 0; }
     /// Never changes between iterations: loaded once wherever it is used, never copied by a task.
-    /// Constants, and in inference parameters too.
+    /// Constants, frozen parameters, and in inference all parameters.
     [[nodiscard]] bool is_resident(graph::TensorId t) const { return resident_[t.index()] != 0; }
 
     /// What the tasks of an op do: what is measured where they are to be priced.
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] Bytes read_bytes(graph::Use use) const;
 
 private:
-    void find_resident_tensors(Mode mode);
+    void find_resident_tensors(const ProblemOptions& options);
     void find_batch();
     void find_gradients(const Policy& policy);
 

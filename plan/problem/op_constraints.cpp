@@ -96,7 +96,8 @@ OpConstraints::OpConstraints(const GraphFacts& facts, const cost::Machine& machi
 }
 
 Bytes OpConstraints::memory_capacity(int device) const {
-    const Bytes capacity = machine_.device(device).memory;
+    const cost::Device& of = machine_.device(device);
+    const Bytes capacity = of.memory - of.reserved;
     return std::min(capacity, memory_limit_.value_or(capacity));
 }
 

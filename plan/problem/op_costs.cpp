@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "graph/operators/part_op.h"
 
 namespace partita::plan {
@@ -33,18 +34,19 @@ void require_loss(const graph::OpGraph& graph, const Policy& policy, bool found)
         if (op.kind != OpKind::output) continue;
         outputs += (outputs.empty() ? "'" : ", '") + graph.tensor(op.inputs[0]).name + "'";
     }
-    const std::string what = policy.loss_output.empty()
-                                 ? "no floating-point output depends on a parameter"
-                                 : fmt::format(
-                                       "output '{}' (--loss) does not exist or depends on "
-                                       "no parameter",
-                                       policy.loss_output);
+    const std::string_view which = policy.frozen.empty() ? "" : " that is not --frozen";
+    const std::string what =
+        policy.loss_output.empty()
+            ? fmt::format("no floating-point output depends on a parameter{}", which)
+            : fmt::format("output '{}' (--loss) does not exist or depends on no parameter{}",
+                          policy.loss_output, which);
     throw UsageError(fmt::format("model '{}' cannot be trained: {}. Its outputs are {}.",
                                  graph.name, what, outputs.empty() ? "none" : outputs));
 }
 
-/// Floating-point tensors that depend on a parameter.
-std::vector<char> depends_on_parameter(const graph::OpGraph& graph) {
+/// Floating-point tensors that depend on a parameter that is trained.
+std::vector<char> depends_on_parameter(const graph::OpGraph& graph, const Policy& policy) {
+    const std::vector<char> frozen = frozen_parameters(graph, policy);
     std::vector<char> depends(graph.tensor_count(), 0);
     for (const Op& op : graph.ops()) {
         const bool source = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
@@ -52,8 +54,8 @@ std::vector<char> depends_on_parameter(const graph::OpGraph& graph) {
         });
         for (const TensorId t : op.outputs) {
             const Tensor& tensor = graph.tensor(t);
-            depends[t.index()] =
-                is_floating_point(tensor.dtype) && (source || tensor.role == TensorRole::parameter);
+            const bool trained = tensor.role == TensorRole::parameter && frozen[t.index()] == 0;
+            depends[t.index()] = is_floating_point(tensor.dtype) && (source || trained);
         }
     }
     return depends;
@@ -61,8 +63,29 @@ std::vector<char> depends_on_parameter(const graph::OpGraph& graph) {
 
 }  // namespace
 
+std::vector<char> frozen_parameters(const graph::OpGraph& graph, const Policy& policy) {
+    std::vector<char> frozen(graph.tensor_count(), 0);
+    for (const std::string& glob : policy.frozen) {
+        bool matches = false;
+        for (const Op& op : graph.ops()) {
+            if (op.kind != OpKind::parameter) continue;
+            const bool named =
+                glob_matches(glob, op.name) || (!op.block.empty() && glob_matches(glob, op.block));
+            if (!named) continue;
+            matches = true;
+            frozen[op.outputs[0].index()] = 1;
+        }
+        if (matches) continue;
+        throw UsageError(
+            fmt::format("--frozen {}: model '{}' has no parameter of that name. `partita inspect "
+                        "--ops` lists them.",
+                        glob, graph.name));
+    }
+    return frozen;
+}
+
 GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy) {
-    const std::vector<char> depends = depends_on_parameter(graph);
+    const std::vector<char> depends = depends_on_parameter(graph, policy);
     GradientPaths paths{std::vector<char>(graph.tensor_count(), 0),
                         std::vector<char>(graph.op_count(), 0)};
     bool found = false;

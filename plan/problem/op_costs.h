@@ -33,6 +33,10 @@ struct GradientPaths {
     std::vector<char> backward;  ///< per OpId; for an Output op: it is a loss
 };
 
+/// Parameters that training leaves as they are (Policy::frozen), per TensorId. Throws UsageError
+/// for a glob that matches none.
+std::vector<char> frozen_parameters(const graph::OpGraph& graph, const Policy& policy);
+
 /// Throws UsageError when no parameter reaches the loss, or the loss names no output.
 GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy);
 

@@ -14,13 +14,14 @@ public:
           users_left_(graph.buffers.size(), 1),  // the writer counts as a user
           last_on_(static_cast<std::size_t>(graph.resource_count)),
           ended_(graph.size(), 0),
-          bytes_(graph.persistent) {
+          bytes_(persistent_bytes(graph)) {
         for (const BufferId buffer : graph.reads.items) {
             ++users_left_[buffer.index()];
         }
     }
 
-    /// Calls `visit(task, device)` after each change of a device's bytes by a commit.
+    /// Calls `visit(task, buffer, sign)` after each buffer that a commit allocates (1) or gives
+    /// back (-1).
     template <class Visit>
     void run(std::span<const TaskId> order, Visit visit) {
         for (const TaskId id : order) {
@@ -35,12 +36,13 @@ public:
             for (const BufferId buffer : graph_.writes[i]) {
                 const Buffer& b = graph_.buffers[buffer.index()];
                 bytes_[static_cast<std::size_t>(b.device)] += b.bytes;
-                visit(id, b.device);
+                visit(id, b, 1);
             }
         }
     }
 
-    [[nodiscard]] const std::vector<Bytes>& bytes() const { return bytes_; }
+    /// That the device holds now.
+    [[nodiscard]] Bytes bytes(std::size_t device) const { return bytes_[device]; }
 
 private:
     /// `task` has certainly ended when `now` starts: what it alone still used is given back.
@@ -53,7 +55,7 @@ private:
             if (--users_left_[buffer.index()] != 0) return;
             const Buffer& b = graph_.buffers[buffer.index()];
             bytes_[static_cast<std::size_t>(b.device)] -= b.bytes;
-            visit(now, b.device);
+            visit(now, b, -1);
         };
         for (const BufferId buffer : graph_.reads[i]) release(buffer);
         for (const BufferId buffer : graph_.writes[i]) release(buffer);
@@ -68,22 +70,44 @@ private:
 
 }  // namespace
 
+std::vector<Bytes> persistent_bytes(const TaskGraph& graph) {
+    std::vector<Bytes> bytes;
+    for (const MemoryByKind& kept : graph.persistent) bytes.push_back(kept.total());
+    return bytes;
+}
+
 std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> order) {
-    std::vector<Bytes> peak = graph.persistent;
+    std::vector<Bytes> peak = persistent_bytes(graph);
     MemoryWalk walk(graph);
-    walk.run(order, [&](TaskId, std::int32_t device) {
-        const auto d = static_cast<std::size_t>(device);
-        peak[d] = std::max(peak[d], walk.bytes()[d]);
+    walk.run(order, [&](TaskId, const Buffer& buffer, int) {
+        const auto d = static_cast<std::size_t>(buffer.device);
+        peak[d] = std::max(peak[d], walk.bytes(d));
     });
     return peak;
+}
+
+std::vector<MemoryByKind> peak_memory_by_kind(const TaskGraph& graph,
+                                              std::span<const TaskId> order) {
+    std::vector<MemoryByKind> now = graph.persistent;
+    std::vector<MemoryByKind> at_peak = now;
+    std::vector<Bytes> peak = persistent_bytes(graph);
+    MemoryWalk walk(graph);
+    walk.run(order, [&](TaskId, const Buffer& buffer, int sign) {
+        const auto d = static_cast<std::size_t>(buffer.device);
+        now[d][buffer.kind] += sign * buffer.bytes;
+        if (walk.bytes(d) <= peak[d]) return;
+        peak[d] = walk.bytes(d);
+        at_peak[d] = now[d];
+    });
+    return at_peak;
 }
 
 std::vector<MemoryStep> memory_course(const TaskGraph& graph, std::span<const TaskId> order) {
     std::vector<MemoryStep> course;
     MemoryWalk walk(graph);
-    walk.run(order, [&](TaskId task, std::int32_t device) {
-        const Bytes bytes = walk.bytes()[static_cast<std::size_t>(device)];
-        course.push_back({task, device, bytes});
+    walk.run(order, [&](TaskId task, const Buffer& buffer, int) {
+        const Bytes bytes = walk.bytes(static_cast<std::size_t>(buffer.device));
+        course.push_back({task, buffer.device, bytes});
     });
     return course;
 }

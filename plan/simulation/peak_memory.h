@@ -13,12 +13,20 @@
 #include <vector>
 
 #include "base/units.h"
+#include "plan/tasks/memory_kind.h"
 #include "plan/tasks/task_graph.h"
 
 namespace partita::plan {
 
+/// What each device holds all along.
+std::vector<Bytes> persistent_bytes(const TaskGraph& graph);
+
 /// Peak bytes per device for a commit order (a permutation of all tasks).
 std::vector<Bytes> peak_memory(const TaskGraph& graph, std::span<const TaskId> order);
+
+/// The same, told apart: what each device holds when it first holds most.
+std::vector<MemoryByKind> peak_memory_by_kind(const TaskGraph& graph,
+                                              std::span<const TaskId> order);
 
 /// One step of the memory of a device: from the commit of `task` on it holds `bytes`.
 struct MemoryStep {

@@ -84,6 +84,8 @@ struct Policy {
     LossKind loss = LossKind::sum;
     std::string loss_output;  ///< name of the output the loss is taken of; "" = all float outputs
     GradientSync gradient_sync = GradientSync::all_reduce;
+    /// Globs over names of parameters, or of the blocks that they belong to: those are not trained.
+    std::vector<std::string> frozen;
     friend bool operator==(const Policy&, const Policy&) = default;
 };
 

@@ -41,6 +41,7 @@
 #include "cost/collectives/collective.h"
 #include "graph/ids.h"
 #include "plan/layout/layout.h"
+#include "plan/tasks/memory_kind.h"
 
 namespace partita::plan {
 
@@ -126,6 +127,7 @@ struct BufferValue {
 struct Buffer : BufferValue {
     TaskId writer;  ///< task whose commit allocates it; invalid: there from the start
     BufferId root;  ///< buffer whose memory this value uses: views, sums in place
+    MemoryKind kind = MemoryKind::activations;
 };
 
 struct TaskGraph {
@@ -141,9 +143,9 @@ struct TaskGraph {
     Csr<std::int32_t> ranks;  ///< devices of each group that communicates, in order of rank
 
     std::vector<Buffer> buffers;
-    Csr<BufferId> reads;            ///< buffers each task reads
-    Csr<BufferId> writes;           ///< buffers each task allocates
-    std::vector<Bytes> persistent;  ///< per device
+    Csr<BufferId> reads;                   ///< buffers each task reads
+    Csr<BufferId> writes;                  ///< buffers each task allocates
+    std::vector<MemoryByKind> persistent;  ///< per device
 
     [[nodiscard]] std::size_t size() const { return tasks.size(); }
 };

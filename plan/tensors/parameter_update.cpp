@@ -38,9 +38,10 @@ Location ParameterUpdate::update_piece(const Piece& piece, std::int32_t part, Lo
     location.buffer = emitter_.add_buffer(buffer_of({.updated = true}, location, piece, Bytes{0}));
     const TensorKey& key = tensor_.key();
     if (!key.accumulate_locally) {
-        emitter_.add_persistent(piece.device, tensor_.buffer_bytes(piece.region));
+        emitter_.add_persistent(piece.device, MemoryKind::gradients,
+                                tensor_.buffer_bytes(piece.region));
     }
-    emitter_.add_persistent(piece.device,
+    emitter_.add_persistent(piece.device, MemoryKind::optimizer,
                             optimizer_state_bytes(problem_.graph().tensor(tensor_.id()),
                                                   tensor_.elements(piece.region), key.optimizer));
     return location;

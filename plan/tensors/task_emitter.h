@@ -87,7 +87,9 @@ public:
     [[nodiscard]] const TensorBuffer& buffer(std::int32_t id) const {
         return tasks_.buffers[static_cast<std::size_t>(id)];
     }
-    void add_persistent(int device, Bytes bytes) { tasks_.persistent.emplace_back(device, bytes); }
+    void add_persistent(int device, MemoryKind kind, Bytes bytes) {
+        tasks_.persistent.push_back({device, kind, bytes});
+    }
     /// A part of an op reads it.
     void add_part_reader(TaskRef part, std::int32_t id) {
         readers_.add(part, id);

@@ -66,8 +66,8 @@ void TaskTotals::add_most_bytes(TensorTasks& tasks) {
     for (const TensorBuffer& buffer : tasks.buffers) {
         if (buffer.bytes != Bytes{0}) add_to(tasks.most_bytes, rows_, buffer.device, buffer.bytes);
     }
-    for (const auto& [device, bytes] : tasks.persistent) {
-        add_to(tasks.most_bytes, rows_, device, bytes);
+    for (const PersistentBytes& kept : tasks.persistent) {
+        add_to(tasks.most_bytes, rows_, int{kept.device}, kept.bytes);
     }
 }
 

@@ -125,7 +125,8 @@ void TensorGradients::add_micro_batch(int micro_batch, std::int32_t layout) {
     for (const Pending& accumulator : pending_) {
         for (const Piece& piece : tensor_.pieces(accumulator.instance.layout)) {
             if (piece.region < 0) continue;
-            emitter_.add_persistent(piece.device, tensor_.buffer_bytes(piece.region));
+            emitter_.add_persistent(piece.device, MemoryKind::gradients,
+                                    tensor_.buffer_bytes(piece.region));
         }
     }
 }

@@ -14,6 +14,9 @@ void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
     if (tensor_.is_resident()) return;
     const Instance produced = values_.next_instance(layout);
     const bool source = event.block < 0;
+    const bool input =
+        tensor_.problem().graph().op(tensor_.producer()).kind == graph::OpKind::input;
+    const MemoryKind kept = input ? MemoryKind::activations : MemoryKind::weights;
     const std::span<const Piece> pieces = tensor_.pieces(layout);
     for (std::size_t part = 0; part < pieces.size(); ++part) {
         const Piece& piece = pieces[part];
@@ -23,7 +26,8 @@ void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
         location.buffer = emitter_.add_buffer(
             buffer_of({.micro_batch = tensor_.label()}, location, piece, bytes));
         if (source) {
-            emitter_.add_persistent(piece.device, tensor_.bytes(tensor_.elements(piece.region)));
+            emitter_.add_persistent(piece.device, kept,
+                                    tensor_.bytes(tensor_.elements(piece.region)));
         }
         values_.add_piece(values_.add_location(location));
     }
@@ -105,7 +109,8 @@ void TensorInstances::add_resident_memory() {
             });
             if (inside) continue;
             kept.push_back(region);
-            emitter_.add_persistent(device, tensor_.bytes(regions.volume(region)));
+            emitter_.add_persistent(device, MemoryKind::weights,
+                                    tensor_.bytes(regions.volume(region)));
         }
     }
 }

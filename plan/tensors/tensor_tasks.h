@@ -80,7 +80,7 @@ struct TensorTasks {
     std::vector<TensorStep> steps;  ///< per event
     /// Per event and part that finds any of the tensor or of its gradient: what it finds.
     Csr<Source> sources;
-    std::vector<std::pair<int, Bytes>> persistent;
+    std::vector<PersistentBytes> persistent;
     std::size_t most_tasks = 0;  ///< of one event
     /// All durations; where they reach kMostWork, that, and `loads` are empty: nothing is known of
     /// them.

@@ -72,6 +72,7 @@ std::vector<Difference> differences(const std::string& kind,
                               .tolerance = tolerance_of(tensor.dtype)};
         if (found != actual.end() && found->shape == tensor.shape) {
             const at::Tensor should = exact(tensor);
+            difference.tolerance = std::max(difference.tolerance, tolerance_of(found->dtype));
             difference.absolute = largest_gap(exact(*found), should);
             const double scale = std::max(magnitude_of(should), most * kLeastShare);
             if (difference.absolute == 0.0 || scale > 0.0) {

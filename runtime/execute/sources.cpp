@@ -58,14 +58,19 @@ Sources::Sources(const OpGraph& graph, SourceOptions options)
         if (found == graph.tensors().end()) {
             throw UsageError("input '" + name + "': the model has no such input.");
         }
-        if (found->shape != given.shape || found->dtype != given.dtype) {
+        // --precision plans in 16 bits what people have data of 32 for.
+        const bool narrows =
+            given.dtype == graph::DType::float32 &&
+            (found->dtype == graph::DType::float16 || found->dtype == graph::DType::bfloat16);
+        if (found->shape != given.shape || (found->dtype != given.dtype && !narrows)) {
             throw UsageError("input '" + name + "': the plan is for " +
                              std::string(graph::name_of(found->dtype)) + " " +
                              text_of(found->shape) + ", given is " +
                              std::string(graph::name_of(given.dtype)) + " " + text_of(given.shape) +
                              ". Plan with the same data, e.g. --inputs.");
         }
-        inputs_[static_cast<std::uint32_t>(found - graph.tensors().begin())] = to_aten(given);
+        inputs_[static_cast<std::uint32_t>(found - graph.tensors().begin())] =
+            to_aten(given).to(options_of(*found).dtype());
         given = {};
     }
 }

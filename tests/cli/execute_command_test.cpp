@@ -80,6 +80,23 @@ TEST_F(Execute, OfTrainingEqualsOneDevice) {
     EXPECT_EQ(summary["devices"].size(), 2);
 }
 
+TEST_F(Execute, LeavesFrozenParametersAlone) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    ASSERT_EQ(
+        run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine", "cpu:2",
+             "--mode", "training", "--frozen", "*bias", "--frozen", "*norm*,*", "-o", "plan.json"})
+            .code,
+        2)
+        << "nothing is left";
+    ASSERT_EQ(
+        run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine", "cpu:2",
+             "--mode", "training", "--frozen", "*bias", "--frozen", "*norm*", "-o", "plan.json"})
+            .code,
+        0);
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("frozen": ["*bias", "*norm*"]})"));
+    EXPECT_EQ(run({"execute", "plan.json", model, "--check", "--iterations", "1"}).code, 0);
+}
+
 // What engineers configure computes what one device computes.
 TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
     const std::string model = example("runnable/encoder-layer/model.onnx");
@@ -105,6 +122,35 @@ TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
     const Outcome result = execute({"--inputs", data});
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("expected output"));
+}
+
+// A float32 model in 16 bits: splits equal one device, and the file's own data are near.
+TEST_F(Execute, InSixteenBitsEqualsOneDeviceAndTheDataSet) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    for (const char* const precision : {"bf16", "fp16"}) {
+        ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:4", "--mode", "training",
+                       "--optimizer", "adam", "--loss", "mse", "--precision", precision,
+                       "--strategy", "dp=2,tp=2,zero=1", "-o", "plan.json"})
+                      .code,
+                  0)
+            << precision;
+        EXPECT_EQ(run({"verify", "plan.json", model}).code, 0) << precision;
+        const Outcome result =
+            run({"execute", "plan.json", model, "--inputs", data, "--check", "--iterations", "1"});
+        EXPECT_EQ(result.code, 0) << precision << ": " << result.out << result.err;
+        ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:2", "--precision",
+                       precision, "-o", "plan.json"})
+                      .code,
+                  0);
+        const Outcome near = run({"execute", "plan.json", model, "--inputs", data});
+        EXPECT_EQ(near.code, 0) << precision << ": " << near.out << near.err;
+        EXPECT_THAT(near.out, HasSubstr("expected output"));
+    }
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("unroll": false, "precision": "float16"})"));
+    const Outcome unknown = run({"plan", model, "--inputs", data, "--precision", "int8"});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("--precision int8: unknown. There is: model, bf16, fp16."));
 }
 
 TEST_F(Execute, OfAnotherDataSetIsRefused) {

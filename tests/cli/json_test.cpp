@@ -56,6 +56,25 @@ TEST_F(Json, OfPlanHasThePromisedKeys) {
                 IsSupersetOf({"name", "busy_ps", "memory_bytes", "memory_capacity_bytes"}));
 }
 
+TEST_F(Json, OfPlanAndSimulateTellsMemoryApart) {
+    const json planned = run_json(plan_mlp({"--mode", "training", "--optimizer", "adam"}));
+    const json simulated = run_json({"simulate", "plan.json", example("runnable/mlp/model.onnx")});
+    EXPECT_EQ(planned["devices"], simulated["devices"]);
+    for (const json& device : planned["devices"]) {
+        EXPECT_THAT(keys(device["memory"]),
+                    UnorderedElementsAre("weights", "gradients", "optimizer", "activations",
+                                         "buffers", "reserved"));
+        std::int64_t sum = 0;
+        for (const auto& [kind, bytes] : device["memory"].items()) {
+            if (kind != "reserved") sum += bytes.get<std::int64_t>();
+        }
+        EXPECT_EQ(device["memory_bytes"], sum);
+    }
+    const json& first = planned["devices"][0]["memory"];
+    EXPECT_GT(first["weights"], 0);
+    EXPECT_GT(first["optimizer"], first["weights"]);
+}
+
 TEST_F(Json, OfPlanAgreesWithThePlanFile) {
     const json summary = run_json(plan_mlp({"--searcher", "heft", "--seed", "7"}));
     const json plan = json::parse(read("plan.json"));

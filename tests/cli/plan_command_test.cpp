@@ -350,12 +350,26 @@ TEST_F(PlanCommand, SaysWhichElementTypesAMachineNamesNoRateOf) {
                     "sequence=128", "--machine", machine, "--searcher", "single-device"})
             .err;
     };
-    EXPECT_THAT(notes_on("dgx-1-v100"), HasSubstr("names no matrix_flops of bfloat16"));
+    EXPECT_THAT(notes_on("k80-cluster:2"), HasSubstr("names no matrix_flops of bfloat16"));
+    // float16 stands in for it.
+    EXPECT_THAT(notes_on("dgx-1-v100"), Not(HasSubstr("matrix_flops")));
     EXPECT_THAT(notes_on("dgx-h100"), Not(HasSubstr("matrix_flops")));
 }
 
 // People who do without a search are not bound to the micro-batches and the order that are asked of
 // the plan.
+TEST_F(PlanCommand, SaysWhatIdleTensorCoresWouldGive) {
+    const auto said = [&](const char* machine, const char* precision) {
+        return run(plan_mlp({"--machine", machine, "--precision", precision})).out;
+    };
+    EXPECT_THAT(said("dgx-a100", "model"),
+                HasSubstr("precision  float32; bfloat16 products are 16 times as fast here: "
+                          "--precision bf16"));
+    EXPECT_THAT(said("dgx-1-v100", "model"), HasSubstr("--precision fp16"));
+    EXPECT_THAT(said("dgx-a100", "bf16"), Not(HasSubstr("precision  ")));
+    EXPECT_THAT(said("cpu:2", "model"), Not(HasSubstr("precision  ")));
+}
+
 TEST_F(PlanCommand, ComparesWithBaselinesThatCutTheBatchAsTheyLike) {
     const auto plan_with = [&](const std::vector<std::string>& more) {
         std::vector<std::string> arguments = {"plan",      example("models/resnet50.onnx"),

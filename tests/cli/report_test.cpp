@@ -59,6 +59,10 @@ TEST_F(Report, SaysOfEachDeviceWhatThePlanSays) {
         EXPECT_EQ(row["name"], devices[d]["name"]);
         EXPECT_EQ(row["busy"], devices[d]["busy_ps"]) << d;
         EXPECT_EQ(row["peak"], devices[d]["memory_bytes"]) << d;
+        for (std::size_t k = 0; k < data_["memoryKinds"].size(); ++k) {
+            const std::string kind = data_["memoryKinds"][k];
+            EXPECT_EQ(row["held"][k], devices[d]["memory"][kind]) << d << ' ' << kind;
+        }
         EXPECT_GE(row["busy"].get<std::int64_t>(), busy[d]) << d;
         EXPECT_EQ(busy[d] > 0, row["busy"].get<std::int64_t>() > 0) << d;
         std::int64_t peak = 0;

@@ -123,6 +123,7 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
         {"/devices/0/node", 1},
         {"/devices/2/threads", 4},
         {"/devices/0/memory_bytes", 1},
+        {"/devices/0/reserved_bytes", 1},
         {"/devices/0/memory_bandwidth", 1},
         {"/devices/0/launch_interval_ps", 1},
         {"/devices/0/matrix_flops/float16", 1},
@@ -141,6 +142,20 @@ TEST(MachineFile, TheDigestKnowsEveryFigureButNoSource) {
     json["devices"][0]["name"] = "gpu9";
     json["links"][0]["from"] = "gpu9";
     EXPECT_NE(digest(parse_machine(json.dump(), "renamed.json")), whole);
+}
+
+TEST(MachineFile, ATwentiethOfAGpusMemoryIsReservedUnlessItSays) {
+    nlohmann::json json =
+        nlohmann::json::parse(read_text_file(kRoot / "examples/machines/lab.json"));
+    for (nlohmann::json& device : json["devices"]) {
+        device["memory_bytes"] = "80GiB";
+        device["kind"] = device["name"] == "gpu1" ? "cpu" : "gpu";
+    }
+    json["devices"][2]["reserved_bytes"] = "3GiB";
+    const Machine machine = parse_machine(json.dump(), "reserved.json");
+    EXPECT_EQ(machine.device(0).reserved, Bytes{std::int64_t{4} << 30});
+    EXPECT_EQ(machine.device(1).reserved, Bytes{0});
+    EXPECT_EQ(machine.device(2).reserved, Bytes{std::int64_t{3} << 30});
 }
 
 TEST(MachineFile, AnEmbeddedMachineNamesItsPlace) {

@@ -89,6 +89,15 @@ TEST(WhatIf, TheNetworkIsWhatLeavesANode) {
 
 TEST(WhatIf, SetsFiguresOfDevices) {
     EXPECT_EQ(with("dgx-h100", "device.memory=40GiB").device(7).memory, Bytes{40LL << 30});
+    EXPECT_EQ(with("dgx-h100", "device.memory=40GiB").device(7).reserved, Bytes{2LL << 30});
+    EXPECT_EQ(with("dgx-h100", "device.reserved=0").device(7).reserved, Bytes{0});
+    EXPECT_EQ(with("dgx-h100", "device.reserved=100GiB").device(0).reserved,
+              load_machine("dgx-h100").device(0).memory - Bytes{1});
+    EXPECT_EQ(changed(load_machine("dgx-h100"),
+                      {.set = {"device.reserved=6GiB", "device.memory=40GiB"}, .scale = {}})
+                  .device(0)
+                  .reserved,
+              Bytes{6LL << 30});
     EXPECT_EQ(with("dgx-h100", "device.launch_interval=5us").device(0).launch_interval,
               microseconds(5));
     const Machine machine = scaled("dgx-h100", "compute=2");

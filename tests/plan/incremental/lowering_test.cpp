@@ -17,6 +17,7 @@
 #include "plan/legality/config_legality.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
+#include "plan/simulation/peak_memory.h"
 #include "plan/simulation/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/random_programs.h"
@@ -101,7 +102,7 @@ public:
         }
         const auto loads = timeline_.graph().loads();
         expect_less_or_equal(least_loads(), {loads.begin(), loads.end()});
-        std::vector<Bytes> most = graph.persistent;
+        std::vector<Bytes> most = persistent_bytes(graph);
         for (const Buffer& buffer : graph.buffers) {
             most[static_cast<std::size_t>(buffer.device)] += buffer.bytes;
         }

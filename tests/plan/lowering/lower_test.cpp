@@ -69,8 +69,8 @@ TEST(Lower, ResidentParametersAreNeverCopiedInInference) {
     // w1 is placed on gpu1, its only user on gpu0: it is loaded where it is used.
     const TaskGraph tasks = lower(problem, on_devices({0, 1, 0, 0, 0, 0, 0}));
     EXPECT_EQ(tasks.size(), 3U);
-    EXPECT_EQ(tasks.persistent[0], Bytes{8 * 16 * 4 + 16 * 16 * 4 + 16 * 4 * 4});
-    EXPECT_EQ(tasks.persistent[1], Bytes{0});
+    EXPECT_EQ(tasks.persistent[0].total(), Bytes{8 * 16 * 4 + 16 * 16 * 4 + 16 * 4 * 4});
+    EXPECT_EQ(tasks.persistent[1].total(), Bytes{0});
 }
 
 TEST(Lower, TrainingHasLossBackwardAndUpdateOfEveryParameter) {

@@ -87,8 +87,8 @@ TEST_F(Zero, MemoryIsThatOfThePublishedTable) {
                              DeviceSet::progression(0, kDevices, 1)};
         }
         update.accumulate_locally = local;
-        const std::int64_t inputs = kBatch / kDevices * 64 * 2;
-        return lower(problem, strategy).persistent[1].raw() - inputs;
+        const MemoryByKind kept = lower(problem, strategy).persistent[1];
+        return kept.total().raw() - kept[MemoryKind::activations].raw();
     };
     EXPECT_EQ(parameters({{"*", 4}}, true, false), 16 * psi);                // no sharding
     EXPECT_EQ(parameters({{"*", 4}}, true, true), 4 * psi + 12 * psi / 4);   // P_os
@@ -116,7 +116,7 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
     const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
     const std::int64_t activations = 13 * (kBatch / 4) * kWidth * 4;
     // Two layers and two gradients, one of each on its way.
-    EXPECT_LE(peak[1].raw() - tasks.persistent[1].raw(), 4 * kLayer + 3 * activations);
+    EXPECT_LE(peak[1].raw() - tasks.persistent[1].total().raw(), 4 * kLayer + 3 * activations);
 }
 
 // A local accumulator is part of what lies there all along; only later micro-batches need room

@@ -62,6 +62,36 @@ TEST(Problem, LeavesMicroBatchesOpenThatCutTheBatchEvenly) {
     EXPECT_THAT(choices(workload, 1, 16), ElementsAre(1));
 }
 
+// x -> MatMul w1 -> Relu -> MatMul w2: below what is trained nothing has a gradient.
+TEST(Problem, TrainsNoFrozenParameter) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    const auto frozen = [&](std::vector<std::string> globs) {
+        ProblemOptions options{.mode = Mode::training};
+        options.policy.frozen = std::move(globs);
+        return make_problem(graph, machine, options);
+    };
+    const Problem second = frozen({"w1"});
+    const GraphFacts& facts = second.facts();
+    const auto tensor = [&](const char* op) { return graph.op(*graph.find_op(op)).outputs[0]; };
+    EXPECT_FALSE(facts.has_gradient(tensor("w1")));
+    EXPECT_TRUE(facts.is_resident(tensor("w1")));
+    EXPECT_FALSE(facts.has_backward(*graph.find_op("mul1")));
+    EXPECT_TRUE(facts.has_gradient(tensor("w2")));
+    EXPECT_FALSE(facts.is_resident(tensor("w2")));
+    EXPECT_EQ(facts.persistent_bytes(*graph.find_op("w1")), graph.tensor(tensor("w1")).bytes());
+    const Problem first = frozen({"?2"});
+    EXPECT_TRUE(first.facts().has_gradient(tensor("w1")));
+    EXPECT_TRUE(first.facts().has_backward(*graph.find_op("mul2"))) << "the gradient goes through";
+    EXPECT_EQ(usage_error([&] {
+                  frozen({"w1", "w3*"});
+              }),
+              "--frozen w3*: model 'two-layers' has no parameter of that name. `partita inspect "
+              "--ops` lists them.");
+    EXPECT_THAT(usage_error([&] { frozen({"w*"}); }),
+                HasSubstr("no floating-point output depends on a parameter that is not --frozen"));
+}
+
 // References to blocks of parts are numbers of 32 bits.
 TEST(Problem, LeavesNoMoreMicroBatchesOpenThanUsesOfATensorCanBeNumbered) {
     const cost::Machine machine = switched_machine(1);

@@ -9,6 +9,7 @@
 #include "plan/lowering/lower.h"
 #include "plan/simulation/simulate.h"
 #include "search/hybrid_parallel/data_parallel.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
@@ -41,9 +42,14 @@ TEST(PeakMemory, TrainingCountsGradientsAndOptimizerState) {
     options.policy.optimizer = Optimizer::adam;
     const Problem problem = make_problem(graph, machine, options);
     const TaskGraph tasks = lower(problem, whole_ops(std::vector<int>(7, 0), options.policy));
-    EXPECT_EQ(tasks.persistent[0], Bytes{kX + 4 * (kW1 + kW2)});
+    const MemoryByKind& kept = tasks.persistent[0];
+    EXPECT_EQ(kept[MemoryKind::weights], Bytes{kW1 + kW2});
+    EXPECT_EQ(kept[MemoryKind::gradients], Bytes{kW1 + kW2});
+    EXPECT_EQ(kept[MemoryKind::optimizer], Bytes{2 * (kW1 + kW2)});
+    EXPECT_EQ(kept[MemoryKind::activations], Bytes{kX});
+    EXPECT_EQ(kept.total(), Bytes{kX + 4 * (kW1 + kW2)});
     const auto order = simulate(tasks, Scheduler::pct).commit_order;
-    EXPECT_GE(peak_memory(tasks, order)[0], tasks.persistent[0] + Bytes{kHidden + kY});
+    EXPECT_GE(peak_memory(tasks, order)[0], kept.total() + Bytes{kHidden + kY});
 }
 
 TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
@@ -63,7 +69,8 @@ TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
 
 /// Bytes live on a device at the start of each task, from the real interval of every buffer.
 std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
-    std::vector<Bytes> peak = graph.persistent;
+    const std::vector<Bytes> kept = persistent_bytes(graph);
+    std::vector<Bytes> peak = kept;
     std::vector<Time> end(graph.buffers.size());
     const auto task_end = [&](std::size_t i) {
         return timeline.start[i] + graph.tasks[i].duration;
@@ -78,7 +85,7 @@ std::vector<Bytes> true_peak(const TaskGraph& graph, const Timeline& timeline) {
     }
     for (std::size_t i = 0; i < graph.size(); ++i) {
         const Time now = timeline.start[i];
-        std::vector<Bytes> live = graph.persistent;
+        std::vector<Bytes> live = kept;
         for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
             const Buffer& buffer = graph.buffers[b];
             if (!buffer.writer.valid()) continue;  // in what is persistent
@@ -143,12 +150,59 @@ TEST(MemoryCourse, HasThePeakAsItsMaximum) {
     const Problem problem = make_problem(graph, machine, options);
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 0, 0, 1, 1, 1}));
     const auto order = simulate(tasks, Scheduler::pct).commit_order;
-    std::vector<Bytes> most = tasks.persistent;
+    std::vector<Bytes> most = persistent_bytes(tasks);
     for (const MemoryStep& step : memory_course(tasks, order)) {
         auto& device = most[static_cast<std::size_t>(step.device)];
         device = std::max(device, step.bytes);
     }
     EXPECT_EQ(most, peak_memory(tasks, order));
+}
+
+TEST(MemoryByKind, AddsUpToThePeak) {
+    const cost::Machine machine = switched_machine(4);
+    MemoryByKind seen;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        search::Random random(seed);
+        const graph::OpGraph graph = random_network(random, 8, Layers::any);
+        ProblemOptions options;
+        options.mode = seed % 2 == 0 ? Mode::training : Mode::inference;
+        options.policy.optimizer = Optimizer::adam;
+        const Problem problem = make_problem(graph, machine, options);
+        const TaskGraph tasks = lower(problem, random_strategy(random, problem, 1));
+        const auto order = simulate(tasks, Scheduler::pct).commit_order;
+        const std::vector<Bytes> peak = peak_memory(tasks, order);
+        const std::vector<MemoryByKind> kinds = peak_memory_by_kind(tasks, order);
+        ASSERT_EQ(kinds.size(), peak.size());
+        for (std::size_t d = 0; d < peak.size(); ++d) {
+            EXPECT_EQ(kinds[d].total(), peak[d]) << "seed " << seed << ", device " << d;
+            for (const MemoryKind kind : kMemoryKinds) {
+                EXPECT_GE(kinds[d][kind], Bytes{0});
+                seen[kind] += kinds[d][kind];
+            }
+        }
+    }
+    for (const MemoryKind kind : kMemoryKinds) EXPECT_GT(seen[kind], Bytes{0}) << name_of(kind);
+}
+
+// Of two devices that share the batch, each holds all of the parameters and half of the rest.
+TEST(MemoryByKind, TellsModelStatesFromActivations) {
+    const graph::OpGraph graph = two_layers();
+    const cost::Machine machine = switched_machine(2);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.optimizer = Optimizer::adam;
+    const Problem problem = make_problem(graph, machine, options);
+    const TaskGraph tasks =
+        lower(problem, search::data_parallel_strategy(problem, DeviceSet::progression(0, 2, 1)));
+    const auto order = simulate(tasks, Scheduler::pct).commit_order;
+    for (const MemoryByKind& memory : peak_memory_by_kind(tasks, order)) {
+        EXPECT_EQ(memory[MemoryKind::weights], Bytes{kW1 + kW2});
+        EXPECT_GE(memory[MemoryKind::gradients], Bytes{kW1 + kW2});
+        EXPECT_EQ(memory[MemoryKind::optimizer], Bytes{2 * (kW1 + kW2)});
+        // The input at least, which stays.
+        EXPECT_GE(memory[MemoryKind::activations], Bytes{kX / 2});
+        EXPECT_LE(memory[MemoryKind::activations], Bytes{(kX + 4 * kHidden + 2 * kY) / 2});
+    }
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ std::string name_of(const testing::TestParamInfo<Example>& info) {
 
 constexpr int kDevices = 6;
 constexpr double kTolerance = 2e-4;  // of float32 sums in another order
+const plan::Policy kMse{.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::mse};
 
 class Splits : public testing::TestWithParam<Example> {
 protected:
@@ -82,7 +83,7 @@ protected:
 
     // Of so many random strategies; most are legal, and compared.
     void expect_same_outputs(Over over, std::uint64_t seeds);
-    void expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds);
+    void expect_same_training(Over over, const plan::Policy& policy, std::uint64_t seeds);
 
     OnnxModel model_;
     cost::Machine machine_;
@@ -138,9 +139,8 @@ void Splits::expect_same_outputs(Over over, std::uint64_t seeds) {
     EXPECT_GE(4 * compared, 3 * seeds);
 }
 
-void Splits::expect_same_training(Over over, plan::LossKind loss, std::uint64_t seeds) {
+void Splits::expect_same_training(Over over, const plan::Policy& policy, std::uint64_t seeds) {
     std::uint64_t compared = 0;
-    const plan::Policy policy{.optimizer = plan::Optimizer::momentum, .loss = loss};
     const plan::Problem problem = this->problem(plan::Mode::training, policy);
     constexpr int kIterations = 3;
     const Executed expected = alone(problem, policy, kIterations);
@@ -173,12 +173,32 @@ TEST_P(Splits, InferenceGivesTheSameOutputs) {
 }
 
 TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
-    expect_same_training(Over::threads, plan::LossKind::mse, 20);
+    expect_same_training(Over::threads, kMse, 20);
 }
 
 // Parts of a row of classes would each have a softmax of their own.
 TEST_P(Splits, TrainingOfCrossEntropyGivesTheSameGradientsAndParameters) {
-    expect_same_training(Over::threads, plan::LossKind::cross_entropy, 10);
+    expect_same_training(
+        Over::threads,
+        {.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::cross_entropy}, 10);
+}
+
+// Every other parameter: what is before the first that is trained has no backward.
+TEST_P(Splits, TrainingWithFrozenParametersGivesTheSameGradientsAndParameters) {
+    plan::Policy policy = kMse;
+    std::size_t trained = 0;
+    for (const graph::Op& op : model_.graph.ops()) {
+        if (op.kind != graph::OpKind::parameter) continue;
+        if (!is_floating_point(model_.graph.tensor(op.outputs[0]).dtype)) continue;
+        if (policy.frozen.size() <= trained) {
+            policy.frozen.push_back(op.name);
+        } else {
+            ++trained;
+        }
+    }
+    const plan::Problem problem = this->problem(plan::Mode::training, policy);
+    EXPECT_LE(alone(problem, policy, 1).parameters.size(), trained);
+    expect_same_training(Over::threads, policy, 10);
 }
 
 TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
@@ -186,7 +206,7 @@ TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
 }
 
 TEST_P(Splits, TrainingOverProcessesGivesTheSameGradientsAndParameters) {
-    expect_same_training(Over::processes, plan::LossKind::mse, 20);
+    expect_same_training(Over::processes, kMse, 20);
 }
 
 TEST_P(Splits, InferenceOnPretendGpusGivesTheSameOutputs) {
@@ -194,12 +214,12 @@ TEST_P(Splits, InferenceOnPretendGpusGivesTheSameOutputs) {
 }
 
 TEST_P(Splits, TrainingOnPretendGpusGivesTheSameGradientsAndParameters) {
-    expect_same_training(Over::pretend_gpus, plan::LossKind::mse, 12);
+    expect_same_training(Over::pretend_gpus, kMse, 12);
 }
 
 TEST_P(Splits, TrainingOnGpusOfProcessesGivesTheSameGradientsAndParameters) {
     (void)nccl_groups_made();
-    expect_same_training(Over::gpus_of_processes, plan::LossKind::mse, 4);
+    expect_same_training(Over::gpus_of_processes, kMse, 4);
     EXPECT_GT(nccl_groups_made(), 0);
 }
 
@@ -225,7 +245,7 @@ class SplitsOnCuda : public Splits {};
 TEST_P(SplitsOnCuda, GiveTheSame) {
     if (cuda_gpus() == 0) GTEST_SKIP() << "no GPU here";
     expect_same_outputs(Over::cuda, 12);
-    expect_same_training(Over::cuda, plan::LossKind::mse, 12);
+    expect_same_training(Over::cuda, kMse, 12);
 }
 
 const auto kExamples = testing::Values(

@@ -53,13 +53,13 @@ TEST(ZeroInAGrid, HoldsWhatThePublishedTableSays) {
     const GroupGraph groups(problem, make_groups(problem, Grouping::all));
     Grids grids(groups, options.policy, {.share_weights = true});
     const std::int64_t psi = 2 * 4 * kWidth * kWidth / 2;
-    const std::int64_t input = kBatch / 4 * kWidth * 2;
     const auto states = [&](ZeroLevel level) {
         plan::Strategy strategy = grids.strategy({.stages = 1, .groups = 4, .group_size = 2});
         apply_zero(problem, level, strategy);
         EXPECT_EQ(find_fault(problem, strategy), std::nullopt);
         EXPECT_EQ(zero_level(problem, strategy), level);
-        return plan::lower(problem, strategy).persistent[1].raw() - input;
+        const plan::MemoryByKind kept = plan::lower(problem, strategy).persistent[1];
+        return kept.total().raw() - kept[plan::MemoryKind::activations].raw();
     };
     EXPECT_EQ(states(ZeroLevel::none), 16 * psi);
     EXPECT_EQ(states(ZeroLevel::optimizer), 4 * psi + 12 * psi / 4);

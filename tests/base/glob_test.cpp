@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/constraint_globs.h"
+#include "base/glob.h"
 
 #include <gtest/gtest.h>
 
-namespace partita::api {
+namespace partita {
 namespace {
 
 TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
@@ -18,4 +18,4 @@ TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
 }
 
 }  // namespace
-}  // namespace partita::api
+}  // namespace partita

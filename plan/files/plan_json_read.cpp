@@ -183,9 +183,14 @@ Policy read_policy(const JsonField& field) {
     if (!known) field["loss"].fail(expected);
     if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
     if (const JsonField frozen = field["frozen"]; frozen.present()) {
-        for (const JsonField& glob : frozen.items()) {
+        // Each is held against the name of every parameter.
+        constexpr std::size_t kMostGlobs = 1'000;
+        constexpr std::size_t kLongest = 1'000;
+        const std::vector<JsonField> globs = frozen.items();
+        if (globs.size() > kMostGlobs) frozen.fail({.what = "at most 1000 globs"});
+        for (const JsonField& glob : globs) {
             policy.frozen.push_back(
-                glob.text({.what = "a glob over names of parameters"}, 1 << 16));
+                glob.text({.what = "a glob over names of parameters"}, kLongest));
         }
     }
     return policy;

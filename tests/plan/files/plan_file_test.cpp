@@ -85,6 +85,29 @@ std::string refusal(std::string text, const std::string& before, const std::stri
     return refusal(text.replace(at, before.size(), after));
 }
 
+TEST_F(PlanFile, NamesPrecisionAndFrozenParametersWhereThereAreAny) {
+    const std::string plain = to_json(plan_);
+    EXPECT_EQ(plain.find("precision"), std::string::npos);
+    EXPECT_EQ(plain.find("frozen"), std::string::npos);
+    plan_.precision = graph::DType::bfloat16;
+    plan_.policy.frozen = {"*bias", "w1"};
+    const std::string text = to_json(plan_);
+    EXPECT_THAT(text, HasSubstr(R"("precision": "bfloat16"})"));
+    EXPECT_THAT(text, HasSubstr(R"("frozen": ["*bias", "w1"]})"));
+    const Plan again = parse_plan(text, "plan.json");
+    EXPECT_EQ(again.precision, plan_.precision);
+    EXPECT_EQ(again.policy, plan_.policy);
+    EXPECT_EQ(to_json(again), text);
+    EXPECT_THAT(refusal(text, "\"bfloat16\"", "\"int8\""),
+                HasSubstr(R"(model.precision: expected "float16" or "bfloat16", got "int8")"));
+    EXPECT_THAT(refusal(text, R"(["*bias", "w1"])", "[1]"),
+                HasSubstr("policy.frozen[0]: expected a glob over names of parameters"));
+    std::string many = R"(["w1")";
+    for (int i = 0; i < 1'000; ++i) many += R"(, "w1")";
+    EXPECT_THAT(refusal(text, R"(["*bias", "w1"])", many + "]"),
+                HasSubstr("policy.frozen: expected at most 1000 globs"));
+}
+
 TEST_F(PlanFile, DevicesOutsideTheMachineAreRefusedWhileReading) {
     const std::string before = R"("mul1", "type": "MatMul", "degrees": [], "devices": [0])";
     const std::string start = R"("mul1", "type": "MatMul", "degrees": [], "devices": )";

@@ -23,10 +23,14 @@ std::vector<std::int64_t> legality_of(const Problem& problem, OpId op,
         add(static_cast<std::int64_t>(factor.name.size()));
         all.insert(all.end(), factor.name.begin(), factor.name.end());
         add(factor.extent);
+        // Whether it may be split in blocks depends on where it lies in operands and results.
+        const bool in_blocks = has_axis(rule, plan::Axis::along(f, 2, factor.extent));
         add((factor.splittable ? 1 : 0) + (factor.reduction ? 2 : 0) +
-            (problem.constraints().may_split(op, f) ? 4 : 0));
+            (problem.constraints().may_split(op, f) ? 4 : 0) + (in_blocks ? 8 : 0));
         add(static_cast<std::int64_t>(factor.combine));
     }
+    add(static_cast<std::int64_t>(rule.operands.size()));
+    for (const graph::TensorRule& operand : rule.operands) add(operand.linear ? 1 : 0);
     const auto& digits = problem.facts().batch_digits(op);
     add(static_cast<std::int64_t>(digits.size()));
     for (const graph::BatchDigit& digit : digits) {

@@ -28,6 +28,7 @@ constexpr double kLeastShare = 0.02;
 constexpr double kLess = 4;            ///< after a target that took too long
 constexpr double kMore = 2;            ///< after one that was proven
 constexpr std::int64_t kMoreTime = 4;  ///< after the lowest took too long
+constexpr std::int64_t kMostOperations = std::int64_t{1} << 62;  ///< for ever
 
 /// Below a 1e5th of the value between them, nothing is asked but for the value itself.
 constexpr std::int64_t kFinest = 100'000;
@@ -53,7 +54,7 @@ void TargetSchedule::took_too_long() {
     share_ /= kLess;
     if (share_ >= kLeastShare) return;
     share_ = 1;
-    operations_ *= kMoreTime;
+    operations_ = std::min(operations_, kMostOperations / kMoreTime) * kMoreTime;
 }
 
 void TargetSchedule::was_proven() {

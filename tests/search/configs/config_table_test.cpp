@@ -10,6 +10,7 @@
 #include "plan/legality/config_legality.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "tests/plan/named_axes.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/random_graph.h"
@@ -90,6 +91,45 @@ TEST(ConfigTable, HasForEveryOpTheDegreesThatAreLegalForIt) {
         }
     }
     EXPECT_GT(shared, 100U);
+}
+
+// A window or a reduction of one operand may not be cut in blocks, which other ops with factors of
+// the same names and extents may.
+TEST(ConfigTable, KnowsOfEveryOpWhatIsLegalForIt) {
+    std::size_t legal_blocks = 0;
+    std::size_t illegal_blocks = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const graph::OpGraph graph = plan::random_network(random, 12, plan::Layers::any);
+        const cost::Machine machine = plan::switched_machine(2);
+        const Problem problem = plan::make_problem(graph, machine);
+        ConfigTable table(problem);
+        const MicroBatchesId one = table.micro_batches_id(1);
+        const auto check = [&](OpId op, const plan::Axis& axis) {
+            const bool legal = is_legal_split(problem, op, {axis}, 2, 1);
+            const DegreesId id = table.degree_lists().id(op, {axis});
+            EXPECT_EQ(table.is_legal_split(op, id, one), legal)
+                << graph.op(op).name << " " << name_of(problem.facts().rule(op), axis);
+            if (axis.blocks > 1) ++(legal ? legal_blocks : illegal_blocks);
+        };
+        for (std::size_t i = 0; i < graph.op_count(); ++i) {
+            const graph::OpRule& rule = problem.facts().rule(OpId(i));
+            for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+                for (const std::int64_t blocks : {1, 2, 3}) {
+                    if (rule.factors[f].extent % blocks == 0) {
+                        check(OpId(i), plan::Axis::along(f, 2, blocks));
+                    }
+                }
+            }
+            check(OpId(i), plan::Axis::summands(2));
+            for (int operand = 0; operand < 2; ++operand) {
+                check(OpId(i), plan::Axis::summands(2, operand));
+            }
+        }
+    }
+    EXPECT_GT(legal_blocks, 100U);
+    EXPECT_GT(illegal_blocks, 20U);
 }
 
 // Three of eight devices, which no size of the machine divides.

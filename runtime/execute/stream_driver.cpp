@@ -78,8 +78,10 @@ public:
             if (program_.lasting[b.index()] == 0) mark(store[b]);
         }
         if (program_.exchange != nullptr) {
-            const auto [first, last] = program_.exchange->messages().messages_for(its.task);
-            for (std::int32_t message = first; message < last; ++message) {
+            // Those of this step: other steps of the task may be fetching theirs. Tokens have no slot.
+            const std::size_t tokens = program_.exchange->messages().messages_in;
+            for (const std::int32_t message : its.messages) {
+                if (std::cmp_greater_equal(message, tokens)) continue;
                 mark(store[program_.exchange->slot_of(message)]);
             }
         }

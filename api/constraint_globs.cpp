@@ -5,8 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "base/glob.h"
-
 namespace partita::api {
 namespace {
 
@@ -18,16 +16,6 @@ void sort_without_repeats(std::vector<Value>& values) {
 }
 
 }  // namespace
-
-std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob) {
-    std::vector<graph::OpId> found;
-    for (std::size_t index = 0; index < graph.op_count(); ++index) {
-        const graph::Op& op = graph.ops()[index];
-        if (glob_matches(glob, op.name) || (!op.block.empty() && glob_matches(glob, op.block)))
-            found.emplace_back(index);
-    }
-    return found;
-}
 
 std::optional<graph::OpId> restrict_devices(plan::Constraints& constraints,
                                             const graph::OpGraph& graph,

@@ -13,9 +13,6 @@
 
 namespace partita::api {
 
-/// Ops whose names match (base/glob.h), or the blocks (layers) that they belong to; rising.
-std::vector<graph::OpId> matching_ops(const graph::OpGraph& graph, std::string_view glob);
-
 /// Leaves the ops no device but these, and of earlier restrictions what both allow. Returns an op
 /// that has no device then; the constraints are of no use after that.
 std::optional<graph::OpId> restrict_devices(plan::Constraints& constraints,

@@ -12,6 +12,7 @@
 #include "api/constraint_globs.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "graph/op_globs.h"
 
 namespace partita::api {
 namespace {
@@ -73,7 +74,7 @@ private:
     std::vector<OpId> matches(const JsonField& field) {
         const std::string glob = field.text(
             {.what = "a glob over names or blocks of ops", .remedy = "Write e.g. \"/encoder/*\"."});
-        std::vector<OpId> found = matching_ops(graph_, glob);
+        std::vector<OpId> found = graph::matching_ops(graph_, glob);
         const auto is_of = [&](graph::OpKind kind) {
             return [this, kind](OpId op) { return graph_.op(op).kind == kind; };
         };

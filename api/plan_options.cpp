@@ -13,6 +13,7 @@
 #include "api/option_table.h"
 #include "api/request.h"
 #include "base/error.h"
+#include "graph/op_globs.h"
 #include "search/portfolio/searcher_table.h"
 
 namespace partita::api {
@@ -20,7 +21,7 @@ namespace {
 
 std::vector<graph::OpId> ops_of(const char* option, const std::string& glob,
                                 const LoadedModel& model) {
-    std::vector<graph::OpId> ops = matching_ops(model.graph, glob);
+    std::vector<graph::OpId> ops = graph::matching_ops(model.graph, glob);
     if (ops.empty()) {
         throw UsageError(
             fmt::format("{}: \"{}\" matches no op of {}. Model::ops() lists their names.", option,

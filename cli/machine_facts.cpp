@@ -51,7 +51,7 @@ std::string device_rows(const cost::Machine& machine) {
                  {.title = "reserved", .align = Align::right},
                  {.title = "bandwidth", .align = Align::right},
                  {.title = "vector", .align = Align::right},
-                 {.title = "matrices, other types as float32"}});
+                 {.title = "matrices by element type"}});
     FoldedRows rows;
     for (const cost::Device& device : machine.devices()) {
         rows.add(device.name, {device.model, to_text(device.memory), to_text(device.reserved),

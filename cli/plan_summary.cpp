@@ -20,7 +20,6 @@ namespace partita::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using NoMemory = std::vector<plan::MemoryByKind>;
 
 double to_seconds(search::Duration duration) {
     return std::chrono::duration<double>(duration).count();
@@ -157,7 +156,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (!precision.empty()) text += fact_line("precision", precision);
     const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
     text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
-    text += '\n' + memory_table(problem, priced.memory);
+    if (!priced.memory.empty()) text += '\n' + memory_table(problem, priced.memory);
     const std::string picture =
         priced.timeline ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
                         : load_picture(problem, priced.evaluation, terminal);
@@ -175,6 +174,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
     const double seconds = to_seconds(result_.elapsed);
     const Json rate =
         seconds > 0 ? Json(static_cast<double>(result_.evaluations) / seconds) : Json(nullptr);
+    const auto memory = priced ? priced->memory : std::vector<plan::MemoryByKind>{};
     Json unsupported = Json::object();
     for (const auto& [type, count] : facts_.unsupported) unsupported[type] = count;
     Json json = {{"status", name_of(result_.status)},
@@ -200,8 +200,7 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"tasks", result_.tasks},
                  {"acceptance_rate", or_null(result_.acceptance_rate)},
                  {"baselines", baselines_json(result_)},
-                 {"devices",
-                  devices_json(problem, result_.evaluation, priced ? priced->memory : NoMemory{})},
+                 {"devices", devices_json(problem, result_.evaluation, memory)},
                  {"costs", costs_json(priced ? counts_of(*priced) : plan::CostCounts{})},
                  {"unsupported_ops", unsupported},
                  {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};

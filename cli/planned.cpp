@@ -23,7 +23,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     ModelOptions model = options.model;
     model.unroll = model.unroll || plan.unroll;
     if (is_json(model.file)) return load_model(model);
-    if (plan.precision) model.precision = plan.precision;
+    if (!model.precision) model.precision = plan.precision;
     model.bindings.insert(plan.bindings.begin(), plan.bindings.end());
     model.shapes.insert(plan.shapes.begin(), plan.shapes.end());
     try {

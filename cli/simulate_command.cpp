@@ -136,7 +136,7 @@ private:
             result += fact_line("costs", costs_line(*planned.loaded, counts));
         }
         result += '\n' + device_table(problem, strategy, priced.evaluation, whole) + '\n';
-        result += memory_table(problem, priced.memory) + '\n';
+        if (!priced.memory.empty()) result += memory_table(problem, priced.memory) + '\n';
         return result + (priced.timeline
                              ? timeline_picture(problem, priced.tasks, *priced.timeline, terminal)
                              : load_picture(problem, priced.evaluation, terminal));

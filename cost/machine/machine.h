@@ -53,8 +53,8 @@ struct Device {
     [[nodiscard]] bool names_rate_of(graph::DType dtype) const;
 };
 
-/// 5 % of a GPU's memory: a context with its kernels takes 0.3 to 0.5 GiB, NCCL's buffers as much,
-/// and a caching allocator leaves gaps (docs/design-notes.md, "Reserved memory"). None of a CPU's.
+/// 5 % of a GPU's memory: what PyTorch's allocator took beyond what it gave out in 16 measured runs
+/// (docs/design-notes.md, "Reserved memory"). None of a CPU's.
 Bytes default_reserved(DeviceKind kind, Bytes memory);
 
 enum class LinkMode : std::uint8_t { duplex, directed, shared };

@@ -32,11 +32,6 @@ struct Parts {
     std::vector<char> leaves_node;  ///< per link
 };
 
-template <class Field>
-void change_devices(Parts& parts, Field field, const Change& change) {
-    for (Device& device : parts.devices) field(device, change);
-}
-
 int change_links(Parts& parts, Links which, bool bandwidth, const Change& change) {
     int changed = 0;
     for (std::size_t i = 0; i < parts.links.size(); ++i) {
@@ -52,6 +47,26 @@ int change_links(Parts& parts, Links which, bool bandwidth, const Change& change
         ++changed;
     }
     return changed;
+}
+
+/// What is reserved stays, unless it is the usual share.
+void change_memory(Device& device, const Change& change) {
+    const bool usual = device.reserved == default_reserved(device.kind, device.memory);
+    device.memory = Bytes(std::max<std::int64_t>(1, change(device.memory.raw())));
+    device.reserved = usual ? default_reserved(device.kind, device.memory)
+                            : std::min(device.reserved, device.memory - Bytes{1});
+}
+
+void change_reserved(Device& device, const Change& change) {
+    device.reserved = std::min(Bytes(change(device.reserved.raw())), device.memory - Bytes{1});
+}
+
+void change_memory_bandwidth(Device& device, const Change& change) {
+    device.memory_bandwidth = std::max<std::int64_t>(1, change(device.memory_bandwidth));
+}
+
+void change_launch_interval(Device& device, const Change& change) {
+    device.launch_interval = Time(change(device.launch_interval.raw()));
 }
 
 void change_matrix_flops(Device& device, const Change& change) {
@@ -77,9 +92,9 @@ int apply_links(Parts& parts, const Change& change) {
     return change_links(parts, which, bandwidth, change);
 }
 
-template <class Field>
-int apply_devices(Parts& parts, Field field, const Change& change) {
-    change_devices(parts, field, change);
+template <void (*... fields)(Device&, const Change&)>
+int apply_devices(Parts& parts, const Change& change) {
+    for (Device& device : parts.devices) (fields(device, change), ...);
     return static_cast<int>(parts.devices.size());
 }
 
@@ -91,57 +106,16 @@ constexpr std::array kPaths = {
     PathRow{"node.latency", FigureKind::time, true, apply_links<Links::node, false>},
     PathRow{"links.bandwidth", FigureKind::bytes_per_second, true, apply_links<Links::all, true>},
     PathRow{"links.latency", FigureKind::time, true, apply_links<Links::all, false>},
-    PathRow{"device.memory", FigureKind::bytes, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(
-                    parts,
-                    [](Device& d, const Change& c) {
-                        const bool usual = d.reserved == default_reserved(d.kind, d.memory);
-                        d.memory = Bytes(std::max<std::int64_t>(1, c(d.memory.raw())));
-                        d.reserved = usual ? default_reserved(d.kind, d.memory)
-                                           : std::min(d.reserved, d.memory - Bytes{1});
-                    },
-                    change);
-            }},
-    PathRow{"device.reserved", FigureKind::bytes, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(
-                    parts,
-                    [](Device& d, const Change& c) {
-                        d.reserved = std::min(Bytes(c(d.reserved.raw())), d.memory - Bytes{1});
-                    },
-                    change);
-            }},
+    PathRow{"device.memory", FigureKind::bytes, true, apply_devices<change_memory>},
+    PathRow{"device.reserved", FigureKind::bytes, true, apply_devices<change_reserved>},
     PathRow{"device.memory_bandwidth", FigureKind::bytes_per_second, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(
-                    parts,
-                    [](Device& d, const Change& c) {
-                        d.memory_bandwidth = std::max<std::int64_t>(1, c(d.memory_bandwidth));
-                    },
-                    change);
-            }},
+            apply_devices<change_memory_bandwidth>},
     PathRow{"device.launch_interval", FigureKind::time, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(
-                    parts,
-                    [](Device& d, const Change& c) {
-                        d.launch_interval = Time(c(d.launch_interval.raw()));
-                    },
-                    change);
-            }},
-    PathRow{"device.matrix_flops", FigureKind::flops, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(parts, change_matrix_flops, change);
-            }},
-    PathRow{"device.vector_flops", FigureKind::flops, true,
-            [](Parts& parts, const Change& change) {
-                return apply_devices(parts, change_vector_flops, change);
-            }},
-    PathRow{"compute", FigureKind::flops, false, [](Parts& parts, const Change& change) {
-                change_devices(parts, change_matrix_flops, change);
-                return apply_devices(parts, change_vector_flops, change);
-            }}};
+            apply_devices<change_launch_interval>},
+    PathRow{"device.matrix_flops", FigureKind::flops, true, apply_devices<change_matrix_flops>},
+    PathRow{"device.vector_flops", FigureKind::flops, true, apply_devices<change_vector_flops>},
+    PathRow{"compute", FigureKind::flops, false,
+            apply_devices<change_matrix_flops, change_vector_flops>}};
 
 bool may_be_zero(const PathRow& row) {
     return row.kind == FigureKind::time || row.path == "device.reserved";

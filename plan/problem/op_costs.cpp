@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/glob.h"
+#include "graph/op_globs.h"
 #include "graph/operators/part_op.h"
 
 namespace partita::plan {
@@ -67,11 +67,9 @@ std::vector<char> frozen_parameters(const graph::OpGraph& graph, const Policy& p
     std::vector<char> frozen(graph.tensor_count(), 0);
     for (const std::string& glob : policy.frozen) {
         bool matches = false;
-        for (const Op& op : graph.ops()) {
+        for (const OpId id : matching_ops(graph, glob)) {
+            const Op& op = graph.op(id);
             if (op.kind != OpKind::parameter) continue;
-            const bool named =
-                glob_matches(glob, op.name) || (!op.block.empty() && glob_matches(glob, op.block));
-            if (!named) continue;
             matches = true;
             frozen[op.outputs[0].index()] = 1;
         }

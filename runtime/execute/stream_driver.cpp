@@ -78,7 +78,8 @@ public:
             if (program_.lasting[b.index()] == 0) mark(store[b]);
         }
         if (program_.exchange != nullptr) {
-            // Those of this step: other steps of the task may be fetching theirs. Tokens have no slot.
+            // Those of this step: other steps of the task may be fetching theirs. Tokens have no
+            // slot.
             const std::size_t tokens = program_.exchange->messages().messages_in;
             for (const std::int32_t message : its.messages) {
                 if (std::cmp_greater_equal(message, tokens)) continue;

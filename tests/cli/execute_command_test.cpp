@@ -147,6 +147,8 @@ TEST_F(Execute, InSixteenBitsEqualsOneDeviceAndTheDataSet) {
         EXPECT_EQ(near.code, 0) << precision << ": " << near.out << near.err;
         EXPECT_THAT(near.out, HasSubstr("expected output"));
     }
+    // Another precision than the plan's is another model.
+    EXPECT_EQ(run({"verify", "plan.json", model, "--precision", "bf16"}).code, 6);
     EXPECT_THAT(read("plan.json"), HasSubstr(R"("unroll": false, "precision": "float16"})"));
     const Outcome unknown = run({"plan", model, "--inputs", data, "--precision", "int8"});
     EXPECT_EQ(unknown.code, 2);

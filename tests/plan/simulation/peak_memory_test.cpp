@@ -21,6 +21,13 @@ constexpr std::int64_t kHidden = 8 * 16 * 4;
 constexpr std::int64_t kW2 = 16 * 4 * 4;
 constexpr std::int64_t kY = 8 * 4 * 4;
 
+ProblemOptions training_with_adam() {
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.optimizer = Optimizer::adam;
+    return options;
+}
+
 // mul1 writes hidden; relu reads it, writes active; hidden ends when mul2 is committed.
 //     commit   mul1: hidden   relu: hidden + active   mul2: active + y
 TEST(PeakMemory, InferenceFreesWhatNobodyReadsAnyMore) {
@@ -37,9 +44,7 @@ TEST(PeakMemory, InferenceFreesWhatNobodyReadsAnyMore) {
 TEST(PeakMemory, TrainingCountsGradientsAndOptimizerState) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(1);
-    ProblemOptions options;
-    options.mode = Mode::training;
-    options.policy.optimizer = Optimizer::adam;
+    const ProblemOptions options = training_with_adam();
     const Problem problem = make_problem(graph, machine, options);
     const TaskGraph tasks = lower(problem, whole_ops(std::vector<int>(7, 0), options.policy));
     const MemoryByKind& kept = tasks.persistent[0];
@@ -58,9 +63,7 @@ TEST(PeakMemory, MixedPrecisionKeepsAMasterCopy) {
         graph.tensor(graph::TensorId(i)).dtype = graph::DType::bfloat16;
     }
     const cost::Machine machine = switched_machine(1);
-    ProblemOptions options;
-    options.mode = Mode::training;
-    options.policy.optimizer = Optimizer::adam;
+    const ProblemOptions options = training_with_adam();
     const Problem problem = make_problem(graph, machine, options);
     const graph::OpId w1 = *graph.find_op("w1");
     // ZeRO's 16 bytes per parameter: 2 + 2 + 12.
@@ -188,9 +191,7 @@ TEST(MemoryByKind, AddsUpToThePeak) {
 TEST(MemoryByKind, TellsModelStatesFromActivations) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);
-    ProblemOptions options;
-    options.mode = Mode::training;
-    options.policy.optimizer = Optimizer::adam;
+    const ProblemOptions options = training_with_adam();
     const Problem problem = make_problem(graph, machine, options);
     const TaskGraph tasks =
         lower(problem, search::data_parallel_strategy(problem, DeviceSet::progression(0, 2, 1)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/glob.h"
+#include "graph/op_globs.h"
 
 #include <gtest/gtest.h>
 
-namespace partita {
+namespace partita::graph {
 namespace {
 
 TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
@@ -18,4 +18,4 @@ TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
 }
 
 }  // namespace
-}  // namespace partita
+}  // namespace partita::graph

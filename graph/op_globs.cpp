@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/glob.h"
+#include "graph/op_globs.h"
 
 #include <cstddef>
 
-namespace partita {
+namespace partita::graph {
 
 // The usual two fingers: on a mismatch, let the last `*` swallow one character more.
 bool glob_matches(std::string_view glob, std::string_view text) {
@@ -29,4 +29,14 @@ bool glob_matches(std::string_view glob, std::string_view text) {
     return g == glob.size();
 }
 
-}  // namespace partita
+std::vector<OpId> matching_ops(const OpGraph& graph, std::string_view glob) {
+    std::vector<OpId> found;
+    for (std::size_t index = 0; index < graph.op_count(); ++index) {
+        const Op& op = graph.ops()[index];
+        if (glob_matches(glob, op.name) || (!op.block.empty() && glob_matches(glob, op.block)))
+            found.emplace_back(index);
+    }
+    return found;
+}
+
+}  // namespace partita::graph

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops as people name many at once: globs over the names of ops and of the blocks that they are in.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::graph {
+
+/// Does `glob` match all of `text`? `*` stands for any text, `?` for one character.
+bool glob_matches(std::string_view glob, std::string_view text);
+
+/// Ops whose names match, or the blocks (layers) that they belong to; rising.
+std::vector<OpId> matching_ops(const OpGraph& graph, std::string_view glob);
+
+}  // namespace partita::graph

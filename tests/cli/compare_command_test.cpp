@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans side by side: of other machines, and of configurations of one's own.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Compare : public ProgramTest {};
+
+TEST_F(Compare, AsksWhatOtherFiguresWouldGiveAsSimulateDoes) {
+    ASSERT_EQ(run(plan_mlp()).code, 0);
+    const std::string mlp = example("runnable/mlp/model.onnx");
+    const auto simulated = [&](const std::vector<std::string>& more) -> std::int64_t {
+        std::vector<std::string> arguments{"simulate", "plan.json", mlp, "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out)["value_ps"];
+    };
+    const auto compared = [&](const std::vector<std::string>& more) -> std::int64_t {
+        std::vector<std::string> arguments{"compare",   mlp,     "--batch",     "8",
+                                           "--machine", "cpu:2", "--searchers", "single-device",
+                                           "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out)["searchers"][0]["value_ps"];
+    };
+    const std::vector<std::string> slower{"--scale", "compute=0.01"};
+    EXPECT_GT(simulated(slower), simulated({}));
+    EXPECT_GT(compared(slower), compared({}));
+    const std::vector<std::string> same{"--scale", "compute=1"};
+    EXPECT_EQ(simulated(same), simulated({}));
+    EXPECT_EQ(compared(same), compared({}));
+    const std::vector<std::string> late{"--set", "device.launch_interval=1ms"};
+    EXPECT_GT(simulated(late), simulated({}));
+    EXPECT_GT(compared(late), compared({}));
+}
+
+// One table of configurations and searchers; one that the model cannot have is a row too.
+TEST_F(Compare, ComparesConfigurationsOfOnesOwn) {
+    const std::vector<std::string> base = {
+        "compare",   example("runnable/encoder-layer/model.onnx"),
+        "--bind",    "batch=4",
+        "--bind",    "sequence=16",
+        "--machine", "dgx-a100",
+        "--mode",    "training"};
+    const auto compare = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> arguments = base;
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(arguments);
+    };
+    const Outcome result =
+        compare({"--strategies", "tp=4,pp=2", "tp=8", "data-parallel", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("8 devices cannot share op 'node_matmul'"));
+    const json rows = json::parse(result.out)["searchers"];
+    ASSERT_EQ(rows.size(), 3);
+    EXPECT_THAT(rows[0]["configuration"].get<std::string>(), HasSubstr("dp=1,tp=4,pp=2"));
+    EXPECT_GT(rows[0]["memory_bytes"].get<std::int64_t>(), 0);
+    EXPECT_EQ(rows[1]["status"], "refused");
+    EXPECT_TRUE(rows[1]["value_ps"].is_null());
+    EXPECT_EQ(rows[2]["searcher"], "data-parallel");
+    EXPECT_EQ(compare({"--strategies", "tp=8"}).code, 2);
+    EXPECT_EQ(compare({"--strategies", "tp=0", "tp=2"}).code, 2);
+    EXPECT_THAT(compare({"--strategies", "hedt"}).err, HasSubstr("unknown searcher 'hedt'"));
+    EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
+    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=2,tp=2,pp=2"));
+}
+
+}  // namespace
+}  // namespace partita::tests

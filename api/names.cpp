@@ -117,6 +117,16 @@ plan::GradientSync to_internal(GradientSync sync) {
     fail("GradientSync");
 }
 
+plan::Recompute to_internal(Recompute recompute) {
+    switch (recompute) {
+    case Recompute::none: return plan::Recompute::none;
+    case Recompute::selective: return plan::Recompute::selective;
+    case Recompute::full: return plan::Recompute::full;
+    case Recompute::automatic: return plan::Recompute::automatic;
+    }
+    fail("Recompute");
+}
+
 plan::Scheduler to_internal(Scheduler scheduler) {
     switch (scheduler) {
     case Scheduler::fifo: return plan::Scheduler::fifo;

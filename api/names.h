@@ -31,6 +31,7 @@ plan::ScheduleKind to_internal(Schedule schedule);
 plan::Optimizer to_internal(Optimizer optimizer);
 plan::LossKind to_internal(Loss loss);
 plan::GradientSync to_internal(GradientSync sync);
+plan::Recompute to_internal(Recompute recompute);
 plan::Scheduler to_internal(Scheduler scheduler);
 search::ExactEngine to_internal(ExactEngine engine);
 

@@ -60,6 +60,15 @@ std::span<const OptionRow> option_table() {
                   .field = choice<&P::gradient_sync, GradientSync::all_reduce,
                                   GradientSync::parameter_server>(),
                   .says_how_to_train = true},
+        OptionRow{.option = "--recompute",
+                  .value = "WHAT",
+                  .set = OptionSet::training,
+                  .help = "training: what layer blocks compute once more for the backward instead "
+                          "of keeping it: none (default), selective (what attention makes), full, "
+                          "or auto (the search chooses for each block)",
+                  .field = choice<&P::recompute, Recompute::none, Recompute::selective,
+                                  Recompute::full, Recompute::automatic>(),
+                  .says_how_to_train = true},
         OptionRow{.option = "--micro-batches",
                   .value = "N",
                   .set = OptionSet::training,

@@ -111,6 +111,7 @@ void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& 
     if (options.schedule) {
         policy.schedule = {.kind = to_internal(*options.schedule), .chunks = options.chunks};
     }
+    if (options.recompute) policy.recompute = to_internal(*options.recompute);
     if (!options.frozen.empty()) policy.frozen = options.frozen;
     if (options.loss) {
         policy.loss = to_internal(*options.loss);

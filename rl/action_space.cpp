@@ -206,6 +206,7 @@ plan::Strategy ActionSpace::strategy(std::size_t iteration, std::span<const std:
         strategy.ops[i].config = {.axes = {}, .devices = DeviceSet::single(device)};
     }
     keep_parameters(iterations_[iteration], strategy);
+    plan::apply_recompute(problem().facts().recompute(), strategy);
     assert(!plan::find_fault(problem(), strategy) ||
            strategy.policy.schedule.kind != plan::ScheduleKind::none);
     return strategy;

@@ -58,6 +58,7 @@ Fault read_decision(const Problem& problem, graph::OpId op, const PlannedOp& pla
     const PlannedUpdate& update = planned.update;
     decision.update.accumulate_locally = update.accumulate_locally;
     decision.update.refetch = update.refetch;
+    decision.recompute = planned.recompute;
     if (const Fault fault = read_config(problem, op, planned.config, decision.config)) {
         return named("", *fault);
     }
@@ -87,7 +88,8 @@ Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenanc
         plan.ops.push_back({.name = op.name,
                             .type = op.type,
                             .config = planned_config(rule, strategy.ops[i].config),
-                            .update = planned_update(rule, strategy.ops[i].update)});
+                            .update = planned_update(rule, strategy.ops[i].update),
+                            .recompute = strategy.ops[i].recompute});
     }
     const TaskGraph tasks = lower(problem, strategy);
     plan.task_graph_digest = digest(tasks);

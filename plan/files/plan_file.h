@@ -50,6 +50,7 @@ struct PlannedOp {
     std::string type;
     PlannedConfig config;
     PlannedUpdate update;
+    Recompute recompute = Recompute::none;
     friend bool operator==(const PlannedOp&, const PlannedOp&) = default;
 };
 

@@ -102,7 +102,7 @@ PlannedUpdate planned_update(const JsonField& field, int machine_devices) {
 }
 
 PlannedOp planned_op(const JsonField& field, int machine_devices) {
-    field.allow_only({"name", "type", "degrees", "devices", "update"});
+    field.allow_only({"name", "type", "degrees", "devices", "update", "recompute"});
     PlannedOp op;
     op.name = field["name"].text({.what = "the name of an op"}, 1 << 16);
     op.type = field["type"].text({.what = "an operator"});
@@ -110,6 +110,9 @@ PlannedOp planned_op(const JsonField& field, int machine_devices) {
     op.config = planned_config(called, machine_devices);
     if (const JsonField update = called["update"]; update.present()) {
         op.update = planned_update(update, machine_devices);
+    }
+    if (const JsonField recompute = called["recompute"]; recompute.present()) {
+        op.recompute = choice(recompute, std::array{Recompute::selective, Recompute::full});
     }
     return op;
 }
@@ -155,7 +158,8 @@ void read_model(const JsonField& field, Plan& plan) {
 }
 
 Policy read_policy(const JsonField& field) {
-    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen"});
+    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
+                      "recompute"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -192,6 +196,10 @@ Policy read_policy(const JsonField& field) {
             policy.frozen.push_back(
                 glob.text({.what = "a glob over names of parameters"}, kLongest));
         }
+    }
+    if (const JsonField recompute = field["recompute"]; recompute.present()) {
+        policy.recompute = choice(recompute, std::array{Recompute::selective, Recompute::full,
+                                                        Recompute::automatic});
     }
     return policy;
 }

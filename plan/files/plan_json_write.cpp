@@ -53,10 +53,17 @@ std::string to_json(const PlannedUpdate& update) {
                        update.accumulate_locally ? "local" : "update", update.refetch);
 }
 
+/// Nothing where nothing is recomputed.
+std::string recompute_json(Recompute recompute) {
+    if (recompute == Recompute::none) return {};
+    return fmt::format(R"(, "recompute": "{}")", name_of(recompute));
+}
+
 std::string to_json(const PlannedOp& op) {
-    return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}{}}})",
+    return fmt::format(R"({{"name": {}, "type": {}, "degrees": [{}], "devices": {}{}{}}})",
                        json_quoted(op.name), json_quoted(op.type), degrees_json(op.config),
-                       to_json(op.config.devices), to_json(op.update));
+                       to_json(op.config.devices), to_json(op.update),
+                       recompute_json(op.recompute));
 }
 
 std::string to_json(const PlannedCollective& collective) {
@@ -97,9 +104,10 @@ std::string policy_json(const Policy& policy) {
         frozen = fmt::format(R"(, "frozen": [{}])", joined(policy.frozen, json_quoted));
     }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-                       R"("gradient_sync": "{}"{}}})",
+                       R"("gradient_sync": "{}"{}{}}})",
                        policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
-                       json_quoted(loss), name_of(policy.gradient_sync), frozen);
+                       json_quoted(loss), name_of(policy.gradient_sync), frozen,
+                       recompute_json(policy.recompute));
 }
 
 std::string order_json(const Plan& plan) {

@@ -31,8 +31,7 @@ void apply(Strategy& strategy, const StrategyChange& change) {
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {
     if (has_refetch(strategy) || !SlotKeys::fitting(problem, strategy.policy)) return false;
-    const std::size_t ops = problem.graph().op_count();
-    const auto slots = 2 * ops * static_cast<std::size_t>(strategy.policy.micro_batches) *
+    const auto slots = problem.priority_count() * static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
     return slots <= kMostSlots && !find_schedule_fault(problem, strategy);
 }
@@ -48,7 +47,7 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       resource_sets_(cache.resource_sets()),
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
-      finds_(rows().blocks(graph_)),
+      finds_(rows().blocks()),
       parts_(finds_.size(), 0),
       fused_(finds_.size()),
       slot_count_(first_slot(finds_.size())),
@@ -76,8 +75,10 @@ void IncrementalLowering::number_events() {
         }
         if (!step.has_parts) continue;
         const auto found = script.before_parts(step);
-        finds_[block_row({step.op, rows().own(step.op, step.micro_batch), step.pass})].assign(
-            found.begin(), found.end());
+        // What may run again at one place or another has a step at each.
+        std::vector<EventId>& finds =
+            finds_[block_row({step.op, rows().own(step.op, step.micro_batch), step.pass})];
+        finds.insert(finds.end(), found.begin(), found.end());
     }
 }
 
@@ -85,6 +86,7 @@ bool IncrementalLowering::exists(const PartBlock& block) const {
     if (rows().own(block.op, block.micro_batch) != block.micro_batch) return false;
     const OpKind kind = graph_.op(block.op).kind;
     if (block.pass == Pass::forward) return kind == OpKind::compute;
+    if (block.pass == Pass::recompute) return layouts_.recompute(block.op) != Recompute::none;
     return (kind == OpKind::compute || kind == OpKind::output) &&
            problem_.facts().has_backward(block.op);
 }
@@ -109,10 +111,12 @@ void IncrementalLowering::begin(const StrategyChange& change) {
     pending_.most_bytes_before = most_bytes_;
     pending_.work_before = work_;
     for (const auto& [op, decision] : change.ops) {
-        if (layouts_.of(op, 0).config == decision.config) continue;
+        const bool has_config = layouts_.of(op, 0).config == decision.config;
+        if (has_config && layouts_.recompute(op) == decision.recompute) continue;
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
-        layouts_.set(op, decision.config);
+        if (!has_config) layouts_.set(op, decision.config);
+        layouts_.set_recompute(op, decision.recompute);
         const bool moved = layouts_.of(op, 0).devices != before;
         if (moved && is_staged(problem_, op)) pending_.stages_differ = true;
         add_parts(op, 1);
@@ -142,14 +146,17 @@ void IncrementalLowering::look_up() {
 void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
     for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
         const OpLayouts& layouts = layouts_.of(op, m);
-        const bool forward = exists({op, m, Pass::forward});
+        const int forwards =
+            (exists({op, m, Pass::forward}) ? 1 : 0) + (exists({op, m, Pass::recompute}) ? 1 : 0);
         const bool backward = exists({op, m, Pass::backward});
         for (const std::int32_t device : layouts.devices) {
             const auto c = static_cast<std::size_t>(problem_.prices().device_class(device));
             const auto row = static_cast<std::size_t>(compute_row(device));
-            if (forward) add_load(row, sign * layouts.forward[c].raw());
+            for (int i = 0; i < forwards; ++i) {
+                add_load(row, sign * layouts.forward[c].raw());
+                work_ += Int128{sign} * layouts.forward[c].raw();
+            }
             if (backward) add_load(row, sign * layouts.backward[c].raw());
-            if (forward) work_ += Int128{sign} * layouts.forward[c].raw();
             if (backward) work_ += Int128{sign} * layouts.backward[c].raw();
             const auto& given = graph_.op(op).given;
             if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
@@ -173,6 +180,19 @@ void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign
     }
 }
 
+/// Whose gradients the op waits for before it runs again.
+std::vector<TensorId> IncrementalLowering::awaited_by(OpId op) const {
+    const RecomputeRegions& regions = problem_.facts().recompute();
+    if (regions.block_of(op) < 0) return {};
+    std::vector<TensorId> awaited;
+    const auto block = static_cast<std::size_t>(regions.block_of(op));
+    for (const RecomputeRegion& region : regions.blocks()[block].regions) {
+        const bool first = std::ranges::find(region.first, op) != region.first.end();
+        if (first) awaited.push_back(region.awaited);
+    }
+    return awaited;
+}
+
 void IncrementalLowering::change_op(OpId op) {
     const Op& of = graph_.op(op);
     for (int m = 0; m < rows().micro_batches(); ++m) {
@@ -180,8 +200,9 @@ void IncrementalLowering::change_op(OpId op) {
             if (t.valid()) pending_.rows_near.add(rows().row(t, m));
         }
         for (const TensorId t : of.outputs) pending_.rows_near.add(rows().row(t, m));
+        for (const TensorId t : awaited_by(op)) pending_.rows_near.add(rows().row(t, m));
         if (!rows().runs_in(op, m)) continue;
-        for (const Pass pass : kAllPasses) pending_.blocks.add(block_row({op, m, pass}));
+        for (const Pass pass : rows().passes()) pending_.blocks.add(block_row({op, m, pass}));
     }
 }
 

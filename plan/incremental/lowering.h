@@ -3,7 +3,7 @@
 // The tasks of a strategy that changes a little at a time, in slots: what lower() would give anew.
 //
 //     op Y changes its config
-//       its parts             are others
+//       its parts             are others, or run again or no more (OpDecision::recompute)
 //       tensors around it     lie and are needed elsewhere: their tasks are looked up (TensorTasks)
 //       ops around these      wait for other tasks
 //       fusions around these  are found again; they may concern one tensor more
@@ -64,6 +64,7 @@ bool is_incremental(const Problem& problem, const Strategy& strategy);
 /// Do the parts of the event's block wait for, or read, what it finds?
 constexpr bool is_for_parts(const TensorEvent& event) {
     return event.block >= 0 && event.kind != TensorEvent::Kind::produce &&
+           event.kind != TensorEvent::Kind::reproduce &&
            event.kind != TensorEvent::Kind::contribute;
 }
 
@@ -177,6 +178,7 @@ private:
     void add_parts(graph::OpId op, std::int64_t sign);
     void add_load(std::size_t resource, std::int64_t load);
     void add_tensor(const TensorTasks& tasks, std::int64_t sign);
+    [[nodiscard]] std::vector<graph::TensorId> awaited_by(graph::OpId op) const;
     void change_op(graph::OpId op);
     void renew(std::size_t row, const TensorTasks& tasks);
     Tensor& touch(std::size_t row);
@@ -211,6 +213,7 @@ private:
     }
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
+    [[nodiscard]] std::optional<PartBlock> block_before(const PartBlock& block) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
 
     [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }

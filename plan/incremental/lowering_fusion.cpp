@@ -35,6 +35,7 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
             const std::size_t e = event_of(tasks, i);
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
+            // What runs again fetches around one block alone: its place among the others is none.
             const bool backward = pass_of(event) == Pass::backward;
             const auto op = static_cast<std::int64_t>(event.op.index());
             found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op,

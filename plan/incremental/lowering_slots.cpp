@@ -55,13 +55,23 @@ Slot IncrementalLowering::resolved(std::size_t row, TaskRef ref) const {
     return first_slot(block_row(row, block_of(ref))) + part_of(ref);
 }
 
+/// The same parts in the pass before; nullopt: there is none.
+std::optional<PartBlock> IncrementalLowering::block_before(const PartBlock& block) const {
+    if (block.pass == Pass::forward || graph_.op(block.op).kind == graph::OpKind::output) {
+        return std::nullopt;
+    }
+    const bool again =
+        block.pass == Pass::backward && layouts_.recompute(block.op) != Recompute::none;
+    return PartBlock{block.op, block.micro_batch, again ? Pass::recompute : Pass::forward};
+}
+
 void IncrementalLowering::emit_block(std::size_t block) {
     const PartBlock of = block_at(block);
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
     const std::int32_t schedule_key = block_order().of(of.op, of.micro_batch, of.pass);
     const bool backward = of.pass == Pass::backward;
-    const bool after_forward = backward && graph_.op(of.op).kind == graph::OpKind::compute;
+    const std::optional<PartBlock> before = block_before(of);
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];
@@ -74,10 +84,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
                 if (source.task != -1) list_.add_predecessor(resolved(find.row, source.task));
             }
         }
-        if (after_forward) {
-            list_.add_predecessor(first_slot(block_row({of.op, of.micro_batch, Pass::forward})) +
-                                  part);
-        }
+        if (before) list_.add_predecessor(first_slot(block_row(*before)) + part);
         emit({.slot = first + part,
               .resource_set = device,
               .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),

@@ -29,7 +29,7 @@ void IncrementalLowering::find_moved_blocks() {
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const OpId op(i);
         for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
-            for (const Pass pass : kAllPasses) {
+            for (const Pass pass : rows().passes()) {
                 if (pending_.next_order->of(op, m, pass) == block_order_.of(op, m, pass)) continue;
                 pending_.blocks.add(block_row({op, m, pass}));
             }

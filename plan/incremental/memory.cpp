@@ -37,28 +37,38 @@ void IncrementalMemory::number_rows() {
     const graph::OpGraph& graph = problem_.graph();
     const MicroBatchRows& rows = lowering_.layouts().rows();
     for (std::size_t i = graph.op_count(); i-- > 0;) {
-        const Op& op = graph.op(OpId(i));
-        const bool views = op.kind == OpKind::compute && problem_.facts().rule(OpId(i)).alias &&
-                           !op.inputs.empty() && op.inputs[0].valid();
         for (int m = 0; m < rows.micro_batches() && rows.runs_in(OpId(i), m); ++m) {
-            for (const TensorId t : op.outputs) {
-                View view{.row = rows.row(t, m), .viewed = 0, .event = 0, .is_one = views};
-                if (views) {
-                    view.viewed = rows.row(op.inputs[0], m);
-                    view.event = event_of_use(view.viewed, OpId(i), m);
-                }
-                backwards_.push_back(view);
+            for (const TensorId t : graph.op(OpId(i)).outputs) {
+                backwards_.push_back(view_of(OpId(i), t, m));
             }
         }
     }
 }
 
-/// Which event of a row is the forward use of operand 0?
-std::size_t IncrementalMemory::event_of_use(std::size_t row, OpId op, int micro_batch) const {
+IncrementalMemory::View IncrementalMemory::view_of(OpId id, TensorId result,
+                                                   int micro_batch) const {
+    const Op& op = problem_.graph().op(id);
+    const MicroBatchRows& rows = lowering_.layouts().rows();
+    View view{.row = rows.row(result, micro_batch), .viewed = 0, .made = {}};
+    const bool views = op.kind == OpKind::compute && problem_.facts().rule(id).alias &&
+                       !op.inputs.empty() && op.inputs[0].valid();
+    if (!views) return view;
+    view.viewed = rows.row(op.inputs[0], micro_batch);
+    const std::vector<TensorEvent>& events = lowering_.layouts().events()[view.row].events;
+    for (std::size_t e = 0; e < events.size(); ++e) {
+        if (events[e].kind != Kind::produce && events[e].kind != Kind::reproduce) continue;
+        view.made.push_back({.event = e, .found = event_of_use(view.viewed, events[e])});
+    }
+    return view;
+}
+
+/// Which event of a row finds the operand 0 of what is made?
+std::size_t IncrementalMemory::event_of_use(std::size_t row, const TensorEvent& made) const {
+    const Kind use = made.kind == Kind::produce ? Kind::forward_use : Kind::recompute_use;
     const std::vector<TensorEvent>& events = lowering_.layouts().events()[row].events;
     const auto found = std::find_if(events.begin(), events.end(), [&](const TensorEvent& event) {
-        return event.kind == Kind::forward_use && event.op == op && event.operand == 0 &&
-               event.micro_batch == micro_batch;
+        return event.kind == use && event.op == made.op && event.operand == 0 &&
+               event.micro_batch == made.micro_batch && event.choice == made.choice;
     });
     assert(found != events.end());
     return at(found - events.begin());
@@ -114,16 +124,19 @@ void IncrementalMemory::renew(std::size_t row) {
     add_users(row, *tasks);
 }
 
-/// What is produced comes first, and stays though it has no bytes: it may be a view.
+/// What parts make stays though it has no bytes: it may be a view.
 void IncrementalMemory::add_values(std::size_t row, const TensorTasks& tasks) {
     Row& of = rows_[row];
-    const std::size_t produced = tasks.steps[0].buffers;
+    const std::vector<TensorEvent>& events = lowering_.layouts().events()[row].events;
+    std::size_t e = 0;
     for (std::size_t b = 0; b < tasks.buffers.size(); ++b) {
+        while (tasks.steps[e].buffers <= b) ++e;
+        const bool made = events[e].kind == Kind::produce || events[e].kind == Kind::reproduce;
         const TensorBuffer& buffer = tasks.buffers[b];
         std::int32_t value = -1;
         if (buffer.root >= 0) {
             value = of.value_of[at(buffer.root)];
-        } else if (buffer.writer != -1 && (b < produced || buffer.bytes != Bytes{0})) {
+        } else if (buffer.writer != -1 && (made || buffer.bytes != Bytes{0})) {
             value = static_cast<std::int32_t>(of.values.size());
             of.values.push_back({.bytes = buffer.bytes, .device = buffer.device});
         }
@@ -203,11 +216,28 @@ void IncrementalMemory::add_given() {
     }
 }
 
-/// Does this part of a result lie in what its operand holds? `root`: where, null if that has no
+/// Each of these values is a part's; empty where the event does not happen.
+IncrementalMemory::MadeValues IncrementalMemory::values_of(const View& view,
+                                                           const Made& made) const {
+    const Row& row = rows_[view.row];
+    if (row.tasks == nullptr) return {};
+    const std::size_t first = made.event == 0 ? 0 : row.tasks->steps[made.event - 1].buffers;
+    const std::size_t count = row.tasks->steps[made.event].buffers - first;
+    if (count == 0 || row.value_of[first] < 0) return {};
+    const std::size_t begin = at(row.value_of[first]);
+    return {.begin = begin, .end = begin + count, .found = made.found};
+}
+
+/// Does this value of a result lie in what its operand holds? `root`: where, null if that has no
 /// bytes.
-bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& root) {
+bool IncrementalMemory::is_viewing(const View& view, std::size_t v, Value*& root) {
+    const auto made = std::find_if(made_.begin(), made_.end(), [&](const MadeValues& values) {
+        return v >= values.begin && v < values.end;
+    });
+    if (made == made_.end()) return false;
     const TensorTasks& viewed = *lowering_.tasks_of(view.viewed);
-    const TensorStep& step = viewed.steps[view.event];
+    const TensorStep& step = viewed.steps[made->found];
+    const std::size_t part = v - made->begin;
     if (part >= step.parts) return false;
     const auto sources = sources_of(viewed, step, part);
     if (sources.size() != 1 || sources[0].buffer < 0) return false;
@@ -222,8 +252,8 @@ bool IncrementalMemory::is_viewing(const View& view, std::size_t part, Value*& r
 void IncrementalMemory::add_lives(const View& view) {
     Row& row = rows_[view.row];
     const std::span<const Slot> slots = lowering_.slots_of(view.row);
-    const std::size_t produced =
-        row.tasks != nullptr && view.is_one ? row.tasks->steps[0].buffers : 0;
+    made_.clear();
+    for (const Made& made : view.made) made_.push_back(values_of(view, made));
     const User* user = row.users.data();
     for (std::size_t v = 0; v < row.values.size(); ++v) {
         Value& value = row.values[v];
@@ -236,7 +266,7 @@ void IncrementalMemory::add_lives(const View& view) {
             end = std::max(end, span_of(*other, slots).end);
         }
         Value* root = nullptr;
-        if (v < produced && is_viewing(view, v, root)) {
+        if (!made_.empty() && is_viewing(view, v, root)) {
             if (root != nullptr) root->kept_until = std::max(root->kept_until, end);
             continue;
         }

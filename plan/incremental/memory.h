@@ -25,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "base/units.h"
 #include "plan/incremental/lowering.h"
 #include "plan/incremental/slot_graph.h"
@@ -64,12 +65,23 @@ private:
         std::vector<User> users;             ///< of each value, first the writer
         std::vector<std::int32_t> value_of;  ///< per buffer; -1: it has no bytes
     };
-    /// A result that uses the memory of an operand: which event of the operand's row finds it.
+    /// An event of a result's row that makes it, and the one of the operand's row that finds what it
+    /// is made of.
+    struct Made {
+        std::size_t event = 0;
+        std::size_t found = 0;
+    };
+    /// A result; if it uses the memory of an operand, of which row, and each time it is made.
     struct View {
         std::size_t row = 0;
         std::size_t viewed = 0;
-        std::size_t event = 0;
-        bool is_one = false;
+        SmallVector<Made, 1> made;
+    };
+    /// Values of a row that an event makes, one per part.
+    struct MadeValues {
+        std::size_t begin = 0;
+        std::size_t end = 0;
+        std::size_t found = 0;  ///< as Made
     };
     /// A task by position: its commit, and the first that proves that it has ended, or the end of
     /// all.
@@ -101,7 +113,8 @@ private:
     // memory.cpp: the life of each value
     static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
     void number_rows();
-    [[nodiscard]] std::size_t event_of_use(std::size_t row, graph::OpId op, int micro_batch) const;
+    [[nodiscard]] View view_of(graph::OpId op, graph::TensorId result, int micro_batch) const;
+    [[nodiscard]] std::size_t event_of_use(std::size_t row, const TensorEvent& made) const;
     void renew(std::size_t row);
     void add_values(std::size_t row, const TensorTasks& tasks);
     void add_users(std::size_t row, const TensorTasks& tasks);
@@ -109,7 +122,8 @@ private:
     void add_persistent(const TensorTasks& tasks, std::int64_t sign);
     void add_given();
     void add_lives(const View& view);
-    [[nodiscard]] bool is_viewing(const View& view, std::size_t part, Value*& root);
+    [[nodiscard]] MadeValues values_of(const View& view, const Made& made) const;
+    [[nodiscard]] bool is_viewing(const View& view, std::size_t value, Value*& root);
     [[nodiscard]] Span span_of(User user, std::span<const Slot> slots) const {
         const Slot slot = user < 0 ? ~user : slots[static_cast<std::size_t>(user)];
         return spans_[static_cast<std::size_t>(slot)];
@@ -146,6 +160,7 @@ private:
     std::vector<Bytes> peaks_;                         ///< the same
     std::vector<std::pair<std::int32_t, User>> uses_;  ///< scratch: value, user
     std::vector<std::uint32_t> ends_;                  ///< the same: per value
+    SmallVector<MadeValues, 3> made_;                  ///< the same, of a row
 };
 
 }  // namespace partita::plan

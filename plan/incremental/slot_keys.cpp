@@ -23,7 +23,7 @@ std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& 
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
     keys.schedule_keys_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
-    const int priority_bits = bits_for(kPasses * problem.graph().op_count());
+    const int priority_bits = bits_for(problem.priority_count());
     const int micro_batch_bits = bits_for(static_cast<std::size_t>(policy.micro_batches));
     const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.schedule_keys_)) -
                      priority_bits - micro_batch_bits - 1 - bits_for(places);

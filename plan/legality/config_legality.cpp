@@ -194,6 +194,32 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
     return std::nullopt;
 }
 
+/// All of a region runs again, or nothing; what the policy says of all blocks holds for each.
+Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
+    const RecomputeRegions& regions = problem.facts().recompute();
+    const auto expected = [&](OpId op) {
+        if (regions.block_of(op) < 0) return Recompute::none;
+        const auto b = static_cast<std::size_t>(regions.block_of(op));
+        const LayerBlock& block = regions.blocks()[b];
+        const Recompute said = problem.policy().recompute;
+        const bool is_free = said == Recompute::automatic;
+        const Recompute choice = is_free ? recompute_of(block, strategy) : said;
+        const RecomputeRegion* const region = block.region(choice);
+        return region != nullptr && region->has(op) ? choice : Recompute::none;
+    };
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
+        const OpId op(i);
+        const Recompute found = strategy.ops[i].recompute;
+        if (found == expected(op)) continue;
+        return named(problem, op,
+                     fmt::format("recompute: expected \"{}\", as its layer block and --recompute {} "
+                                 "have it, got \"{}\"",
+                                 name_of(expected(op)), name_of(problem.policy().recompute),
+                                 name_of(found)));
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 Fault find_split_fault(const Problem& problem, OpId op) {
@@ -247,6 +273,7 @@ Fault find_fault(const Problem& problem, const Strategy& strategy) {
             return named(problem, OpId(i), *fault);
         }
     }
+    if (Fault fault = find_recompute_fault(problem, strategy)) return fault;
     if (Fault fault = find_group_fault(problem, strategy)) return fault;
     return find_schedule_fault(problem, strategy);
 }

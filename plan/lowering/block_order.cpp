@@ -30,7 +30,7 @@ BlockOrder::BlockOrder(const Problem& problem, const Policy& policy, Pipeline pi
                               .training = problem.mode() == Mode::training};
     const std::size_t positions =
         static_cast<std::size_t>(pipeline_.stages) * static_cast<std::size_t>(schedule.chunks);
-    schedule_keys_.assign(kPasses * positions * static_cast<std::size_t>(micro_batches_), -1);
+    schedule_keys_.assign(2 * positions * static_cast<std::size_t>(micro_batches_), -1);
     for (int stage = 0; stage < pipeline_.stages; ++stage) {
         std::int32_t schedule_key = 0;
         for (const Block& block : sequence_of(schedule, shape, stage)) {
@@ -44,7 +44,8 @@ BlockOrder::BlockOrder(const Problem& problem, const Policy& policy, Pipeline pi
 
 std::size_t BlockOrder::index_of(int position, int micro_batch, Pass pass) const {
     const auto row = static_cast<std::size_t>(position) * static_cast<std::size_t>(micro_batches_);
-    return pass_row(row + static_cast<std::size_t>(micro_batch), pass);
+    // What runs again is part of the backward.
+    return 2 * (row + static_cast<std::size_t>(micro_batch)) + (pass == Pass::forward ? 0 : 1);
 }
 
 std::int32_t BlockOrder::of(graph::OpId op, int micro_batch, Pass pass) const {

@@ -29,7 +29,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       layouts_(problem, strategy, cache),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
-      first_parts_(rows_.blocks(graph_)) {
+      first_parts_(rows_.blocks()) {
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         if (layouts_.events()[row].events.empty()) continue;
         tensors_[row].events = &layouts_.events()[row];
@@ -51,13 +51,14 @@ TaskGraph Lowering::run() {
 }
 
 void Lowering::lower(const ScriptStep& step) {
+    if (step.choice != layouts_.recompute(step.op) && step.pass == Pass::recompute) return;
     const IterationScript& script = layouts_.script();
     std::vector<Found> found;
     for (const EventId event : script.before_parts(step)) found.push_back(lower(event));
     if (step.has_parts)
         add_parts({step.op, rows_.own(step.op, step.micro_batch), step.pass}, found);
     const Op& op = graph_.op(step.op);
-    const bool views = step.pass == Pass::forward && problem_.facts().rule(step.op).alias &&
+    const bool views = step.pass != Pass::backward && problem_.facts().rule(step.op).alias &&
                        !op.inputs.empty() && op.inputs[0].valid();
     for (const EventId event : script.after_parts(step)) {
         const Found after = lower(event);
@@ -80,6 +81,7 @@ namespace {
 
 TaskKind kind_of(const Op& op, Pass pass) {
     if (pass == Pass::forward) return TaskKind::forward;
+    if (pass == Pass::recompute) return TaskKind::recompute;
     return op.kind == OpKind::output ? TaskKind::loss : TaskKind::backward;
 }
 
@@ -108,17 +110,24 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
              .priority = problem_.priority(block.op, block.pass),
              .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
-        if (kind == TaskKind::backward) {
-            build_.add_edge(task_of({block.op, block.micro_batch, Pass::forward}, part), task);
-        }
+        build_.add_edge(part_before(block, part), task);
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
-        if (op.given && !backward) {
+        if (op.given && kind == TaskKind::forward) {
             build_.add_persistent({device, MemoryKind::weights, op.given->memory});
         }
         tasks.push_back(task);
     }
     note_readers(tasks);
     return tasks;
+}
+
+/// The same part in the pass before; invalid: there is none.
+TaskId Lowering::part_before(const PartBlock& block, int part) const {
+    if (block.pass == Pass::forward || graph_.op(block.op).kind == OpKind::output) return {};
+    const bool again =
+        block.pass == Pass::backward && layouts_.recompute(block.op) != Recompute::none;
+    const Pass before = again ? Pass::recompute : Pass::forward;
+    return task_of({block.op, block.micro_batch, before}, part);
 }
 
 void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
@@ -182,6 +191,7 @@ namespace {
 
 MemoryKind kind_of(const graph::Tensor& tensor, const BufferValue& value) {
     if (value.message) return MemoryKind::buffers;
+    if (value.recomputed) return MemoryKind::recomputation;
     if (tensor.role == graph::TensorRole::constant) return MemoryKind::weights;
     if (tensor.role != graph::TensorRole::parameter) return MemoryKind::activations;
     return value.gradient ? MemoryKind::gradients : MemoryKind::weights;

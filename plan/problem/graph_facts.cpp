@@ -40,6 +40,12 @@ GraphFacts::GraphFacts(const graph::OpGraph& graph, std::vector<graph::OpRule> r
     find_resident_tensors(options);
     find_batch();
     if (options.mode == Mode::training) find_gradients(options.policy);
+    if (options.mode == Mode::training && options.policy.recompute != Recompute::none) {
+        recompute_ = RecomputeRegions(graph_, {.rules = rules_,
+                                               .has_backward = backward_,
+                                               .has_gradient = gradient_,
+                                               .is_batched = batched_ops_});
+    }
 }
 
 void GraphFacts::find_resident_tensors(const ProblemOptions& options) {

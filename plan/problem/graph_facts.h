@@ -5,6 +5,7 @@
 //
 //     gradients    which tensors have one, and which ops a backward task
 //     batch        where it lies in factors of ops, and what differs between micro-batches
+//     recompute    what may run again for the backward
 //     work         FLOPs and bytes of each phase; bytes that stay for the whole iteration
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "graph/operators/soap.h"
 #include "plan/problem/op_costs.h"
 #include "plan/problem/problem_options.h"
+#include "plan/problem/recompute_regions.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {
@@ -41,6 +43,9 @@ public:
     /// Never changes between iterations: loaded once wherever it is used, never copied by a task.
     /// Constants, frozen parameters, and in inference all parameters.
     [[nodiscard]] bool is_resident(graph::TensorId t) const { return resident_[t.index()] != 0; }
+
+    /// Empty unless it is training and the policy recomputes.
+    [[nodiscard]] const RecomputeRegions& recompute() const { return recompute_; }
 
     /// What the tasks of an op do: what is measured where they are to be priced.
     [[nodiscard]] const OpWorks& works() const { return works_; }
@@ -79,6 +84,7 @@ private:
     std::vector<char> resident_;                                ///< per tensor
     std::vector<char> gradient_;                                ///< per tensor
     std::vector<char> backward_;                                ///< per op
+    RecomputeRegions recompute_;
     OpWorks works_;
 };
 

@@ -27,12 +27,14 @@ Time sending_time(const Prices& prices, const TransferPrices& transfers, TensorI
 std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& constraints,
                                const Prices& prices, const TransferPrices& transfers) {
     const graph::OpGraph& graph = facts.graph();
-    std::vector<Time> path(kPasses * graph.op_count());
+    const std::size_t ops = graph.op_count();
+    std::vector<Time> path(passes(facts.recompute().any()).size() * ops);
+    const auto row = [&](OpId op, Pass pass) { return pass_row(op.index(), pass, ops); };
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.op(OpId(i));
         const int device = constraints.allowed_devices(OpId(i))[0];
         if (op.kind == OpKind::parameter) {
-            path[pass_row(i, Pass::backward)] = prices.update_time(OpId(i), device) +
+            path[row(OpId(i), Pass::backward)] = prices.update_time(OpId(i), device) +
                                                 sending_time(prices, transfers, op.outputs[0]);
             continue;
         }
@@ -40,20 +42,33 @@ std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& con
         Time longest;
         for (const TensorId t : op.inputs) {
             if (!t.valid() || !facts.has_gradient(t)) continue;
-            longest =
-                std::max(longest, path[pass_row(graph.tensor(t).producer.index(), Pass::backward)]);
+            longest = std::max(longest, path[row(graph.tensor(t).producer, Pass::backward)]);
         }
-        path[pass_row(i, Pass::backward)] = prices.backward_time(OpId(i), device) + longest;
+        path[row(OpId(i), Pass::backward)] = prices.backward_time(OpId(i), device) + longest;
     }
     for (std::size_t i = graph.op_count(); i-- > 0;) {
-        Time longest = path[pass_row(i, Pass::backward)];
+        Time longest = path[row(OpId(i), Pass::backward)];
         for (const TensorId t : graph.op(OpId(i)).outputs) {
             for (const graph::Use use : graph.uses(t)) {
-                longest = std::max(longest, path[pass_row(use.op.index(), Pass::forward)]);
+                longest = std::max(longest, path[row(use.op, Pass::forward)]);
             }
         }
         const int device = constraints.allowed_devices(OpId(i))[0];
-        path[pass_row(i, Pass::forward)] = prices.forward_time(OpId(i), device) + longest;
+        path[row(OpId(i), Pass::forward)] = prices.forward_time(OpId(i), device) + longest;
+    }
+    for (std::size_t i = ops; i-- > 0 && facts.recompute().any();) {
+        // Before the backward of the op and of its readers.
+        Time longest = path[row(OpId(i), Pass::backward)];
+        for (const TensorId t : graph.op(OpId(i)).outputs) {
+            for (const graph::Use use : graph.uses(t)) {
+                if (facts.recompute().block_of(use.op) != facts.recompute().block_of(OpId(i)))
+                    continue;
+                longest = std::max({longest, path[row(use.op, Pass::backward)],
+                                    path[row(use.op, Pass::recompute)]});
+            }
+        }
+        const int device = constraints.allowed_devices(OpId(i))[0];
+        path[row(OpId(i), Pass::recompute)] = prices.forward_time(OpId(i), device) + longest;
     }
     return path;
 }
@@ -67,8 +82,9 @@ std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstra
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto key = [&](std::size_t i) {
         // Runs in the opposite order.
-        const bool backward = i % kPasses == static_cast<std::size_t>(Pass::backward);
-        const auto op = static_cast<std::int64_t>(i / kPasses);
+        const bool again = i >= 2 * facts.graph().op_count();
+        const bool backward = !again && i % 2 == 1;
+        const auto op = static_cast<std::int64_t>(again ? i : i / 2);
         return std::tuple(-path[i].raw(), backward, backward ? -op : op);
     };
     std::sort(order.begin(), order.end(),

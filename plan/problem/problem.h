@@ -63,11 +63,13 @@ public:
     [[nodiscard]] const BatchChoices& batch() const { return batch_; }
     [[nodiscard]] const TimeBounds& bounds() const { return bounds_; }
 
-    /// Frozen priority of a forward or a backward, as its place in one order (op_priorities.h);
+    /// Frozen priority of an op in a pass, as its place in one order (op_priorities.h);
     /// smaller = more urgent. Independent of any strategy.
     [[nodiscard]] std::int32_t priority(graph::OpId op, Pass pass) const {
-        return parts_->priorities[pass_row(op.index(), pass)];
+        return parts_->priorities[pass_row(op.index(), pass, graph().op_count())];
     }
+    /// There are so many.
+    [[nodiscard]] std::size_t priority_count() const { return parts_->priorities.size(); }
 
     /// This problem with micro-batches and schedule left to the search.
     [[nodiscard]] Problem with_free_batch() const;

@@ -4,18 +4,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace partita::plan {
 
 /// Of an iteration over the ops. The loss of an output belongs to the backward, and so does the
-/// update of a parameter.
-enum class Pass : std::uint8_t { forward, backward };
-inline constexpr std::array kAllPasses = {Pass::forward, Pass::backward};
-inline constexpr std::size_t kPasses = kAllPasses.size();
+/// update of a parameter. What is recomputed is a forward once more, for the backward.
+enum class Pass : std::uint8_t { forward, backward, recompute };
+inline constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::recompute};
 
-/// Number of an op's pass where things have one per op and pass.
-constexpr std::size_t pass_row(std::size_t op, Pass pass) {
-    return kPasses * op + static_cast<std::size_t>(pass);
+/// The passes that ops may have: nothing is recomputed unless the problem allows it.
+constexpr std::span<const Pass> passes(bool recomputes) {
+    return {kPasses.data(), recomputes ? kPasses.size() : kPasses.size() - 1};
+}
+
+/// Number of an op's pass where things have one per op and pass. `ops`: of all rows; what is
+/// recomputed comes behind the rest, so that without it nothing is left empty.
+constexpr std::size_t pass_row(std::size_t op, Pass pass, std::size_t ops) {
+    return pass == Pass::recompute ? 2 * ops + op : 2 * op + static_cast<std::size_t>(pass);
 }
 
 }  // namespace partita::plan

@@ -59,6 +59,16 @@ std::string_view name_of(GradientSync sync) {
     return {};
 }
 
+std::string_view name_of(Recompute recompute) {
+    switch (recompute) {
+    case Recompute::none: return "none";
+    case Recompute::selective: return "selective";
+    case Recompute::full: return "full";
+    case Recompute::automatic: return "auto";
+    }
+    return {};
+}
+
 Strategy whole_ops(const std::vector<int>& devices, Policy policy) {
     Strategy strategy;
     strategy.policy = std::move(policy);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strategy: one decision per op, plus the training policy. What is decided of an op is its config,
-// and of a trained parameter also how it is updated. A config is an ordered list of axes, major to
-// minor, mapped onto a device set; the empty list is a whole op on one device.
+// of a trained parameter also how it is updated, and of what may be recomputed whether it is. A
+// config is an ordered list of axes, major to minor, mapped onto a device set; the empty list is a
+// whole op on one device.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +59,21 @@ struct UpdateConfig {
     friend bool operator==(const UpdateConfig&, const UpdateConfig&) = default;
 };
 
+/// What of a layer block's activations is given up after the forward and computed once more for the
+/// backward (recompute_regions.h says which ops that are).
+enum class Recompute : std::uint8_t {
+    none,
+    selective,  ///< what attention makes between its two products
+    full,       ///< all but what the block reads and gives
+    automatic   ///< of a policy: the search chooses one of these for each block
+};
+
 /// All that is decided of one op.
 struct OpDecision {
     OpConfig config;
     UpdateConfig update;  ///< of a parameter; the default one for all others
+    /// Of an op that runs again: what is chosen for its layer block.
+    Recompute recompute = Recompute::none;
     friend bool operator==(const OpDecision&, const OpDecision&) = default;
 };
 
@@ -72,6 +84,7 @@ enum class GradientSync : std::uint8_t { all_reduce, parameter_server };
 std::string_view name_of(Optimizer optimizer);
 std::string_view name_of(LossKind loss);
 std::string_view name_of(GradientSync sync);
+std::string_view name_of(Recompute recompute);
 
 /// More micro-batches than that are refused.
 inline constexpr int kMostMicroBatches = 4'096;
@@ -86,6 +99,7 @@ struct Policy {
     GradientSync gradient_sync = GradientSync::all_reduce;
     /// Globs over names of parameters, or of the blocks that they belong to: those are not trained.
     std::vector<std::string> frozen;
+    Recompute recompute = Recompute::none;  ///< of every layer block that has such a region
     friend bool operator==(const Policy&, const Policy&) = default;
 };
 

@@ -8,6 +8,7 @@
 //     gradients     of parameters, with those that wait to be added up
 //     optimizer     moments and master copies
 //     activations   everything else that ops give each other, both ways, and the inputs
+//     recomputation of these, what was computed once more for the backward
 //     buffers       messages in the order in which they travel
 #pragma once
 
@@ -20,13 +21,20 @@
 
 namespace partita::plan {
 
-enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, activations, buffers };
+enum class MemoryKind : std::uint8_t {
+    weights,
+    gradients,
+    optimizer,
+    activations,
+    recomputation,
+    buffers
+};
 inline constexpr std::array kMemoryKinds = {MemoryKind::weights, MemoryKind::gradients,
                                             MemoryKind::optimizer, MemoryKind::activations,
-                                            MemoryKind::buffers};
+                                            MemoryKind::recomputation, MemoryKind::buffers};
 constexpr std::string_view name_of(MemoryKind kind) {
     constexpr std::array<std::string_view, kMemoryKinds.size()> kNames = {
-        "weights", "gradients", "optimizer", "activations", "buffers"};
+        "weights", "gradients", "optimizer", "activations", "recomputation", "buffers"};
     return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -17,6 +17,7 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::update: return "update";
     case TaskKind::copy: return "copy";
     case TaskKind::collective: return "collective";
+    case TaskKind::recompute: return "recompute";
     }
     return {};
 }

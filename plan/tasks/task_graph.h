@@ -15,7 +15,8 @@
 //
 // What a task means can be read off its buffers, which say what region of which tensor they hold:
 //
-//     forward, backward   the part of the op that its config, part and micro-batch name, on the
+//     forward, backward,
+//     recompute           the part of the op that its config, part and micro-batch name, on the
 //                         operands found in what it reads
 //     everything else     every element of a result is the combination (Task::combine) of the
 //                         elements at its position in what the task reads of the same tensor
@@ -55,7 +56,8 @@ enum class TaskKind : std::uint8_t {
     pack,
     update,
     copy,
-    collective
+    collective,
+    recompute  ///< a forward once more, for the backward
 };
 std::string_view name_of(TaskKind kind);
 constexpr bool is_communication(TaskKind kind) {
@@ -117,7 +119,8 @@ struct BufferValue {
     Bytes bytes;  ///< 0: they are those of another buffer, or persistent ones
     graph::TensorId tensor;
     bool gradient = false;
-    bool message = false;  ///< in the order in which it is sent or arrives, not that of the tensor
+    bool recomputed = false;  ///< made once more, for the backward
+    bool message = false;     ///< in the order in which it is sent or arrives, not that of the tensor
     std::int32_t micro_batch = -1;
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int32_t summand = 0;

@@ -75,6 +75,7 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
     case TaskKind::forward:
     case TaskKind::loss:
     case TaskKind::backward:
+    case TaskKind::recompute:
         if (problem_.graph().op(task.op).given) return std::nullopt;
         return part(task, std::move(time));
     case TaskKind::accumulate: {

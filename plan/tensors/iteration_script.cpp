@@ -75,7 +75,9 @@ private:
         for (const TensorEvent& event : of.events) {
             const bool output = graph_.op(event.op).kind == OpKind::output;
             traits.insert(traits.end(), {static_cast<std::int64_t>(event.kind), event.block,
-                                         event.operand, event.micro_batch, output ? 1 : 0});
+                                         event.operand, event.micro_batch, output ? 1 : 0,
+                                         static_cast<std::int64_t>(event.choice),
+                                         event.finds_recomputed ? 1 : 0});
         }
         return traits;
     }
@@ -92,7 +94,18 @@ private:
                              .block = block,
                              .operand = static_cast<std::int32_t>(operand),
                              .micro_batch = micro_batch,
-                             .op = op});
+                             .op = op,
+                             .choice = script_.steps.back().choice,
+                             .finds_recomputed = finds_recomputed(t, kind, op)});
+    }
+
+    /// Readers in the block of the producer find what was recomputed for them.
+    [[nodiscard]] bool finds_recomputed(TensorId t, Kind kind, OpId op) const {
+        const RecomputeRegions& regions = problem_.facts().recompute();
+        const bool use = kind == Kind::recompute_use || kind == Kind::backward_use ||
+                         kind == Kind::result_use;
+        return use && regions.block_of(op) >= 0 &&
+               regions.block_of(op) == regions.block_of(graph_.tensor(t).producer);
     }
 
     /// Of the step at hand, as `t` numbers it.
@@ -136,6 +149,9 @@ private:
             begin(id, Pass::backward, m, true);
             uses_and_gives(id, m, true);
         } else {
+            for (const RecomputeRegion* region : problem_.facts().recompute().before(id)) {
+                for (const OpId again : region->ops) recompute(again, *region, m);
+            }
             const int own = rows_.own(id, m);
             begin(id, Pass::backward, m, true);
             for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -144,6 +160,26 @@ private:
                 add(t, Kind::collect, i, id, own, block(t, own));
             }
             uses_and_gives(id, own, false);
+        }
+    }
+
+    /// The forward of the op once more.
+    void recompute(OpId id, const RecomputeRegion& region, int m) {
+        const Op& op = graph_.op(id);
+        begin(id, Pass::recompute, m, true);
+        script_.steps.back().choice = region.choice;
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (t.valid()) add(t, Kind::recompute_use, i, id, m, block(t, m));
+        }
+        const bool first = std::ranges::find(region.first, id) != region.first.end();
+        if (first) {
+            add(region.awaited, Kind::await_gradient, 0, id, m, block(region.awaited, m));
+        }
+        parts_here();
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            const TensorId t = op.outputs[i];
+            add(t, Kind::reproduce, i, id, m, block(t, m));
         }
     }
 

@@ -10,10 +10,13 @@
 //                                  backward_use, result_use     │ parts │  contribute to its operands' gradients
 //     ...                          for all micro-batches, ops against their order; parameters come to their turn with
 //                                  parameter, and after the last micro-batch update
+//     recompute X                  await_gradient, recompute_use of its operands │ parts │ reproduce its results
+//                                  the ops of a region in their order, before the first backward that needs them;
+//                                  only if that is decided of X (recompute_regions.h)
 //
 // An op that is the same in all micro-batches goes forward in the first and backward in the last
 // one; until then gradients of its results are added up between micro-batches (accumulate). Source:
-// RULES.md 10-17.
+// RULES.md 10-17; recompute_regions.h.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +43,7 @@ struct ScriptStep {
     std::int32_t micro_batch =
         0;  ///< of the iteration; an op that is the same in all has parts of micro-batch 0
     bool has_parts = false;
+    Recompute choice = Recompute::none;  ///< happens only if that is decided of the op
     std::uint32_t begin = 0;  ///< of IterationScript::events, those before the parts
     std::uint32_t parts = 0;  ///< end of these, and begin of those after
     std::uint32_t end = 0;

@@ -16,13 +16,15 @@ StrategyTensors::StrategyTensors(const Problem& problem, const Strategy& strateg
       rows_(problem.facts(), strategy.policy.micro_batches),
       script_(cache.script(strategy.policy.micro_batches)),
       ops_(problem.graph().op_count() * static_cast<std::size_t>(rows_.micro_batches())),
-      updates_(problem.graph().op_count()) {
+      updates_(problem.graph().op_count()),
+      recompute_(problem.graph().op_count(), Recompute::none) {
     key_.micro_batches = strategy.policy.micro_batches;
     key_.optimizer = strategy.policy.optimizer;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
         set(op, strategy.config(op));
         if (problem.graph().op(op).kind == OpKind::parameter) set_update(op, strategy.update(op));
+        set_recompute(op, strategy.ops[i].recompute);
     }
     accept();
 }
@@ -39,11 +41,15 @@ void StrategyTensors::reject() {
     for (; !updates_before_.empty(); updates_before_.pop_back()) {
         updates_[updates_before_.back().first] = std::move(updates_before_.back().second);
     }
+    for (; !recompute_before_.empty(); recompute_before_.pop_back()) {
+        recompute_[recompute_before_.back().first] = recompute_before_.back().second;
+    }
 }
 
 void StrategyTensors::accept() {
     ops_before_.clear();
     updates_before_.clear();
+    recompute_before_.clear();
 }
 
 void StrategyTensors::set(OpId op, const OpConfig& config) {
@@ -65,6 +71,12 @@ bool StrategyTensors::set_update(OpId parameter, const UpdateConfig& update) {
     return true;
 }
 
+bool StrategyTensors::set_recompute(OpId op, Recompute choice) {
+    if (recompute_[op.index()] == choice) return false;
+    recompute_before_.emplace_back(op.index(), std::exchange(recompute_[op.index()], choice));
+    return true;
+}
+
 void StrategyTensors::refresh_update(OpId parameter) {
     Update& update = updates_[parameter.index()];
     if (!update.config.update.devices.empty()) return;
@@ -75,13 +87,17 @@ void StrategyTensors::refresh_update(OpId parameter) {
 std::int32_t StrategyTensors::layout_at(const TensorEvent& event) const {
     const auto operand = static_cast<std::size_t>(event.operand);
     if (event.kind == Kind::accumulate) return -1;
+    if (event.choice != Recompute::none && event.choice != recompute_[event.op.index()]) return -1;
     if (event.kind == Kind::parameter || event.kind == Kind::update) {
         return updates_[event.op.index()].layouts->results[0];
     }
     const OpLayouts& layouts = of(event.op, event.micro_batch);
     switch (event.kind) {
-    case Kind::produce: return layouts.results[operand];
+    case Kind::produce:
+    case Kind::reproduce: return layouts.results[operand];
+    case Kind::await_gradient: return layouts.results[0];  // for its devices
     case Kind::forward_use:
+    case Kind::recompute_use:
     case Kind::backward_use: return layouts.operands[operand];
     case Kind::contribute: return layouts.operand_gradients[operand];
     default: break;

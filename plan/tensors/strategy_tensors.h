@@ -37,6 +37,9 @@ public:
     void set(graph::OpId op, const OpConfig& config);
     /// False: that is how it is updated already.
     bool set_update(graph::OpId parameter, const UpdateConfig& update);
+    /// The same: that is what runs again already.
+    bool set_recompute(graph::OpId op, Recompute choice);
+    [[nodiscard]] Recompute recompute(graph::OpId op) const { return recompute_[op.index()]; }
     /// Takes back all that was set since the latest accept().
     void reject();
     void accept();
@@ -53,9 +56,11 @@ private:
     const IterationScript& script_;
     std::vector<const OpLayouts*> ops_;  ///< by row
     std::vector<Update> updates_;        ///< by op
+    std::vector<Recompute> recompute_;   ///< the same
     TensorKey key_;                      ///< kept for its memory
     std::vector<std::pair<std::size_t, const OpLayouts*>> ops_before_;
     std::vector<std::pair<std::size_t, Update>> updates_before_;
+    std::vector<std::pair<std::size_t, Recompute>> recompute_before_;
 };
 
 }  // namespace partita::plan

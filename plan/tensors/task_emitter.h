@@ -28,6 +28,7 @@ struct Subject {
     int micro_batch = -1;
     bool gradient = false;
     bool updated = false;
+    bool recomputed = false;
     int operand = -1;  ///< of a gradient that nobody has added up yet: the consumer's
 };
 
@@ -46,6 +47,7 @@ inline TensorBuffer buffer_of(const Subject& subject, const Location& location, 
              .bytes = bytes,
              .tensor = {},
              .gradient = subject.gradient,
+             .recomputed = subject.recomputed,
              .micro_batch = subject.micro_batch,
              .region = piece.region,
              .summand = piece.summand,

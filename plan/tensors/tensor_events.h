@@ -5,12 +5,14 @@
 // that happens is what strategies say.
 //
 //     w [a parameter], read by X:   produce  forward X  backward X  contribute X  parameter  update
+//     t, which may be recomputed:   produce  forward X  [reproduce]  backward X  contribute X  collect
 //
 // A tensor that differs between micro-batches has events of its own for each of them; any other has
 // them for all micro-batches in one list. Source: RULES.md 10-17.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/ids.h"
@@ -37,19 +39,31 @@ struct TensorEvent {
         accumulate,    ///< gradients are added up between micro-batches
         collect,       ///< the producer's backward needs the gradient
         parameter,     ///< a micro-batch adds to a parameter's gradient
-        update         ///< the parameter changes
+        update,        ///< the parameter changes
+        await_gradient,  ///< what is recomputed waits until consumers have contributed to it
+        recompute_use,   ///< an operand of a forward that runs again
+        reproduce        ///< lies again where its producer leaves it
     };
     Kind kind = Kind::produce;
     std::int32_t block = -1;    ///< of TensorEvents::blocks; -1: no parts are concerned
     std::int32_t operand = -1;  ///< of the consumer; of the producer which result
     std::int32_t micro_batch = 0;
     graph::OpId op;
+    /// Happens only if that is decided of the op; none: always.
+    Recompute choice = Recompute::none;
+    /// A use: finds the value that was recomputed, if it was.
+    bool finds_recomputed = false;
 };
 
 constexpr Pass pass_of(const TensorEvent& event) {
-    const bool forward =
-        event.kind == TensorEvent::Kind::produce || event.kind == TensorEvent::Kind::forward_use;
-    return forward ? Pass::forward : Pass::backward;
+    switch (event.kind) {
+    case TensorEvent::Kind::produce:
+    case TensorEvent::Kind::forward_use: return Pass::forward;
+    case TensorEvent::Kind::await_gradient:
+    case TensorEvent::Kind::recompute_use:
+    case TensorEvent::Kind::reproduce: return Pass::recompute;
+    default: return Pass::backward;
+    }
 }
 
 struct TensorEvents {
@@ -94,19 +108,28 @@ public:
 
     // By block: rows of ops, and the passes of each.
     [[nodiscard]] std::size_t row(const PartBlock& block) const {
-        return pass_row(row(block.op, block.micro_batch), block.pass);
+        return pass_row(row(block.op, block.micro_batch), block.pass, ops());
     }
     [[nodiscard]] PartBlock block(std::size_t row) const {
         const auto m = static_cast<std::size_t>(micro_batches_);
-        const std::size_t op = row / kPasses;
+        const bool recompute = row >= 2 * ops();
+        const std::size_t op = recompute ? row - 2 * ops() : row / 2;
         return {graph::OpId(op / m), static_cast<std::int32_t>(op % m),
-                static_cast<Pass>(row % kPasses)};
+                recompute ? Pass::recompute : static_cast<Pass>(row % 2)};
     }
-    [[nodiscard]] std::size_t blocks(const graph::OpGraph& graph) const {
-        return kPasses * graph.op_count() * static_cast<std::size_t>(micro_batches_);
+    [[nodiscard]] std::size_t blocks() const { return passes().size() * ops(); }
+    /// Those that there are.
+    [[nodiscard]] std::span<const Pass> passes() const {
+        return plan::passes(facts_.recompute().any());
     }
 
 private:
+    /// Rows of ops.
+    [[nodiscard]] std::size_t ops() const {
+        return facts_.graph().op_count() * static_cast<std::size_t>(micro_batches_);
+    }
+
+
     const GraphFacts& facts_;
     int micro_batches_;
 };

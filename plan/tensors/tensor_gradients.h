@@ -36,6 +36,18 @@ public:
 
     /// What a consumer's backward contributes, in that layout.
     void contribute(const TensorEvent& event, std::int32_t layout);
+    /// Calls `then` with each task of the device that has contributed so far.
+    template <class Then>
+    void for_each_contribution(int device, Then then) const {
+        for (const Pending& pending : pending_) {
+            const std::size_t pieces = tensor_.pieces(pending.instance.layout).size();
+            for (std::size_t i = 0; i < pieces; ++i) {
+                for (const Location& location : values_[values_.piece(pending.instance, i)]) {
+                    if (location.device == device) then(location);
+                }
+            }
+        }
+    }
     /// Adds up what lies in equal layouts, between two micro-batches. What comes first in a layout
     /// is the accumulator, whose bytes may be persistent.
     void accumulate(int micro_batch, bool persistent);

@@ -37,6 +37,21 @@ void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
     instances_.push_back(produced);
 }
 
+void TensorInstances::reproduce(const TensorEvent& event, std::int32_t layout) {
+    const Subject subject{.micro_batch = tensor_.label(), .recomputed = true};
+    const Instance reproduced = values_.next_instance(layout);
+    const std::span<const Piece> pieces = tensor_.pieces(layout);
+    for (std::size_t part = 0; part < pieces.size(); ++part) {
+        const Piece& piece = pieces[part];
+        Location location{.device = piece.device,
+                          .task = part_ref(event.block, static_cast<int>(part))};
+        location.buffer = emitter_.add_buffer(
+            buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region)));
+        values_.add_piece(values_.add_location(location));
+    }
+    recomputed_.push_back(reproduced);
+}
+
 Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
     if (tensor_.key().refetch) {
         const bool backward = event.kind != TensorEvent::Kind::forward_use;
@@ -44,11 +59,15 @@ Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
         if (epoch_ != epoch && instances_.size() > 1) instances_.resize(1);
         epoch_ = epoch;
     }
-    for (const Instance& known : instances_) {
+    const bool again = finds_recomputed(event);
+    Instances& lying = again ? recomputed_ : instances_;
+    for (const Instance& known : lying) {
         if (known.layout == layout) return known;
     }
-    const Instance found = tensor_.is_resident() ? add_resident(layout) : fetch(layout);
-    instances_.push_back(found);
+    const Subject subject{.micro_batch = tensor_.label(), .recomputed = again};
+    const Instance found =
+        tensor_.is_resident() ? add_resident(layout) : fetch(lying, layout, subject);
+    lying.push_back(found);
     return found;
 }
 
@@ -64,15 +83,15 @@ Instance TensorInstances::add_resident(std::int32_t layout) {
     return instance;
 }
 
-Instance TensorInstances::fetch(std::int32_t layout) {
-    assert(!instances_.empty());
-    const auto near =
-        std::find_if(instances_.begin(), instances_.end(), [&](const Instance& known) {
-            return tensor_.layouts().is_local(known.layout, layout, tensor_.regions());
-        });
-    if (near != instances_.end()) return slice(*near, layout);
+Instance TensorInstances::fetch(const Instances& known, std::int32_t layout,
+                                const Subject& subject) {
+    assert(!known.empty());
+    const auto near = std::find_if(known.begin(), known.end(), [&](const Instance& instance) {
+        return tensor_.layouts().is_local(instance.layout, layout, tensor_.regions());
+    });
+    if (near != known.end()) return slice(*near, layout);
     emitter_.step().fetched = tensor_.key().refetch;
-    return reshards_.reshard(produced(), layout, {.micro_batch = tensor_.label()});
+    return reshards_.reshard(known.front(), layout, subject);
 }
 
 /// `to` must be local to the instance's layout.

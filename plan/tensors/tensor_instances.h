@@ -24,15 +24,22 @@ public:
 
     void clear() {
         instances_.clear();
+        recomputed_.clear();
         epoch_ = -1;
     }
 
     /// What a producer leaves: parts of an op their results, a source what lies there at time 0.
     /// What is resident lies wherever it is used: nothing happens.
     void produce(const TensorEvent& event, std::int32_t layout);
+    /// The same once more, for the backward.
+    void reproduce(const TensorEvent& event, std::int32_t layout);
     /// The tensor in the layout that a use needs: an instance that it has already, a slice of one
     /// that lies right, or a reshard of the first.
     Instance find(const TensorEvent& event, std::int32_t layout);
+    /// Will it find what was recomputed?
+    [[nodiscard]] bool finds_recomputed(const TensorEvent& event) const {
+        return event.finds_recomputed && !recomputed_.empty();
+    }
 
     /// Where the producer leaves it. There must have been a producer.
     [[nodiscard]] const Instance& produced() const { return instances_.front(); }
@@ -42,13 +49,14 @@ public:
 private:
     Instance add_resident(std::int32_t layout);
     Instance slice(const Instance& from, std::int32_t to);
-    Instance fetch(std::int32_t layout);
+    Instance fetch(const Instances& known, std::int32_t layout, const Subject& subject);
 
     const LoweredTensor& tensor_;
     ValuePool& values_;
     TaskEmitter& emitter_;
     TensorReshards& reshards_;
-    Instances instances_;  ///< the first is never forgotten
+    Instances instances_;   ///< the first is never forgotten
+    Instances recomputed_;  ///< the same of what was recomputed; empty: nothing was
     int epoch_ = -1;       ///< of a tensor that is fetched again: the use of all but the first
 };
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "base/small_vector.h"
+
 namespace partita::plan {
 
 using Kind = TensorEvent::Kind;
@@ -43,11 +45,15 @@ void TensorLowering::clear() {
 }
 
 void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
+    if (event.choice != Recompute::none && layout < 0) return;  // does not happen
     switch (event.kind) {
     case Kind::produce: instances_.produce(event, layout); break;
+    case Kind::reproduce: instances_.reproduce(event, layout); break;
     case Kind::forward_use:
+    case Kind::recompute_use:
     case Kind::backward_use:
     case Kind::result_use: add_use(event, layout); break;
+    case Kind::await_gradient: await_gradient(layout); break;
     case Kind::contribute: gradients_.contribute(event, layout); break;
     case Kind::accumulate: gradients_.accumulate(event.micro_batch, false); break;
     case Kind::collect:
@@ -60,12 +66,13 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
 }
 
 void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
+    const bool recomputed = instances_.finds_recomputed(event);
     const Instance found = instances_.find(event, layout);
     if (event.block < 0) return;  // nobody reads it
-    const bool operand = event.kind == Kind::backward_use;
+    const bool operand = event.kind == Kind::backward_use || event.kind == Kind::recompute_use;
     const bool loss = tensor_.problem().graph().op(event.op).kind == graph::OpKind::output;
-    // What the forward had is there: the backward comes after it.
-    emitter_.step().waits = !operand || loss || tensor_.key().refetch;
+    // What the forward had is there: what comes for the backward comes after it.
+    emitter_.step().waits = !operand || loss || recomputed || tensor_.key().refetch;
     const std::size_t parts = tensor_.pieces(layout).size();
     for (std::size_t part = 0; part < parts; ++part) {
         const TaskRef reader = part_ref(event.block, static_cast<int>(part));
@@ -74,6 +81,20 @@ void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
         }
     }
     add_sources(found);
+}
+
+/// Each part, of which the layout tells the device, comes after what its device has contributed to
+/// the gradient so far.
+void TensorLowering::await_gradient(std::int32_t layout) {
+    emitter_.step().waits = true;
+    SmallVector<Location, 4> contributed;
+    for (const Piece& piece : tensor_.pieces(layout)) {
+        contributed.clear();
+        gradients_.for_each_contribution(piece.device, [&](const Location& location) {
+            contributed.push_back({.device = location.device, .task = location.task});
+        });
+        emitter_.add_sources({contributed.data(), contributed.size()});
+    }
 }
 
 /// Parts find the instance, each its piece.

@@ -52,6 +52,7 @@ private:
     void clear();
     void lower(const TensorEvent& event, std::int32_t layout);
     void add_use(const TensorEvent& event, std::int32_t layout);
+    void await_gradient(std::int32_t layout);
     void add_sources(const Instance& instance);
 
     LoweredTensor tensor_;

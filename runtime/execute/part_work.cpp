@@ -48,13 +48,13 @@ graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
 }
 
 ForwardWork::ForwardWork(const plan::Problem& problem, const TaskGraph& tasks, plan::TaskId task,
-                         std::shared_ptr<PartState> state, at::Device device)
+                         std::shared_ptr<PartState> state, at::Device device, bool leaves_tape)
     : state_(std::move(state)) {
     const graph::Op& op = problem.graph().op(tasks.tasks[task.index()].op);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         operands_.push_back(operand_of(problem, tasks, task, state_->kernel.op(), i, device));
     }
-    leaves_tape_ = state_->kernel.needs_tape() &&
+    leaves_tape_ = leaves_tape && state_->kernel.needs_tape() &&
                    std::ranges::any_of(state_->wanted, [](char wanted) { return wanted != 0; });
     for (const plan::BufferId b : tasks.writes[task.index()]) {
         const TensorId t = tasks.buffers[b.index()].tensor;

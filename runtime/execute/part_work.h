@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward and backward of a part of an op. Both share the part's kernel and, where autograd does
-// the backward, the tape that the forward leaves.
+// Forward and backward of a part of an op; what is recomputed is a forward too. All share the
+// part's kernel and, where autograd does the backward, the tape that the forward leaves.
 #pragma once
 
 #include <memory>
@@ -30,13 +30,13 @@ graph::Box box_of(const plan::Problem& problem, const plan::Strategy& strategy,
 class ForwardWork final : public Work {
 public:
     ForwardWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
-                std::shared_ptr<PartState> state, at::Device device);
+                std::shared_ptr<PartState> state, at::Device device, bool leaves_tape);
     void run(Store& store) override;
 
 private:
     std::shared_ptr<PartState> state_;  ///< shared with the backward
     std::vector<Fetch> operands_;
-    bool leaves_tape_ = false;
+    bool leaves_tape_;
     struct Result {
         std::size_t index = 0;  ///< of the op's
         plan::BufferId buffer;

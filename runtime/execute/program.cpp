@@ -147,8 +147,10 @@ private:
         if (!is_here(task.device)) return;
         switch (task.kind) {
         case TaskKind::forward:
+        case TaskKind::recompute:
             add_step(id, task.device,
-                     std::make_unique<ForwardWork>(problem_, tasks_, id, state_of(task), device));
+                     std::make_unique<ForwardWork>(problem_, tasks_, id, state_of(task), device,
+                                                   leaves_tape(task)));
             break;
         case TaskKind::backward:
             add_step(id, task.device,
@@ -161,6 +163,12 @@ private:
         case TaskKind::copy:
         case TaskKind::collective: break;
         }
+    }
+
+    /// A backward wants the tape of the forward that ran last, and a tape keeps what was read.
+    [[nodiscard]] bool leaves_tape(const Task& task) const {
+        const bool again = strategy_.ops[task.op.index()].recompute != plan::Recompute::none;
+        return again == (task.kind == TaskKind::recompute);
     }
 
     /// Forward and backward find the same.

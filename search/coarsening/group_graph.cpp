@@ -90,6 +90,17 @@ void GroupGraph::sum_times() {
                      [&](int a, int b) { return total_time(a) < total_time(b); });
 }
 
+/// Need what it makes not be kept for the backward?
+bool may_run_again(const plan::Problem& problem, OpId op) {
+    const plan::RecomputeRegions& regions = problem.facts().recompute();
+    if (regions.block_of(op) < 0) return false;
+    const plan::Recompute said = problem.policy().recompute;
+    const auto most = said == plan::Recompute::automatic ? plan::Recompute::full : said;
+    const auto block = static_cast<std::size_t>(regions.block_of(op));
+    const plan::RecomputeRegion* const region = regions.blocks()[block].region(most);
+    return region != nullptr && region->has(op);
+}
+
 /// Activations that the backward of `op` reads, appended to `saved`.
 void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
     const graph::OpGraph& graph = problem_.graph();
@@ -99,7 +110,9 @@ void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
             const TensorId t = tensors[i];
             const bool read = i >= 64 || ((bits >> i) & 1U) != 0;
             if (!t.valid() || !read) continue;
-            if (graph.op(graph.tensor(t).producer).kind == OpKind::compute) saved.push_back(t);
+            const OpId producer = graph.tensor(t).producer;
+            if (may_run_again(problem_, producer)) continue;
+            if (graph.op(producer).kind == OpKind::compute) saved.push_back(t);
         }
     };
     if (!problem_.facts().has_backward(op) || graph.op(op).kind != OpKind::compute) return;
@@ -207,7 +220,9 @@ plan::Strategy GroupGraph::strategy(const Placement& placement) const {
     for (std::size_t i = 0; i < devices.size(); ++i) {
         devices[i] = placement[static_cast<std::size_t>(groups_.of[i])];
     }
-    return plan::whole_ops(devices, problem_.policy());
+    plan::Strategy strategy = plan::whole_ops(devices, problem_.policy());
+    plan::apply_recompute(problem_.facts().recompute(), strategy);
+    return strategy;
 }
 
 Placement GroupGraph::placement(const plan::Strategy& strategy) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plan/strategy/strategy.h"
 #include "search/configs/degree_lists.h"
 #include "search/configs/device_sets.h"
 
@@ -35,6 +36,7 @@ struct UpdateId {
 struct DecisionId {
     ConfigId config;
     UpdateId update;
+    plan::Recompute recompute = plan::Recompute::none;
     friend bool operator==(const DecisionId&, const DecisionId&) = default;
 };
 

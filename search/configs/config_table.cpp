@@ -141,7 +141,7 @@ UpdateId ConfigTable::id(OpId op, const plan::UpdateConfig& update) {
 }
 
 DecisionId ConfigTable::id(OpId op, const plan::OpDecision& decision) {
-    return {id(op, decision.config), id(op, decision.update)};
+    return {id(op, decision.config), id(op, decision.update), decision.recompute};
 }
 
 plan::OpConfig ConfigTable::config(OpId op, ConfigId id) const {
@@ -155,7 +155,7 @@ plan::UpdateConfig ConfigTable::update(OpId op, UpdateId id) const {
 }
 
 plan::OpDecision ConfigTable::decision(OpId op, DecisionId id) const {
-    return {config(op, id.config), update(op, id.update)};
+    return {config(op, id.config), update(op, id.update), id.recompute};
 }
 
 }  // namespace partita::search

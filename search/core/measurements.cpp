@@ -21,6 +21,7 @@ void add(Sha256& sha, const plan::OpDecision& decision) {
     const plan::UpdateConfig& update = decision.update;
     add(sha, update.update);
     sha.add(update.accumulate_locally ? 1 : 0).add(update.refetch ? 1 : 0);
+    sha.add(name_of(decision.recompute));
 }
 
 void add(Sha256& sha, const plan::Policy& policy) {

@@ -9,6 +9,7 @@
 #include "plan/legality/config_legality.h"
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/recompute_fit.h"
 
 namespace partita::search {
 
@@ -89,6 +90,7 @@ Strategy data_parallel_strategy(const Problem& problem, const DeviceSet& devices
             {.config = config_of(problem, OpId(i), devices, policy.micro_batches)});
     }
     accumulate_locally(problem, strategy);
+    plan::apply_recompute(problem.facts().recompute(), strategy);
     if (policy.gradient_sync == plan::GradientSync::parameter_server) {
         serve_parameters(problem, devices, strategy);
     } else {
@@ -133,15 +135,15 @@ Status DataParallel::step(Engine& engine) {
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     const std::vector<plan::Policy> policies = policies_to_try(problem, devices);
     for (const ZeroLevel zero : {ZeroLevel::none, ZeroLevel::gradients, ZeroLevel::parameters}) {
-        std::optional<plan::Evaluation> evaluation;
+        std::optional<FittedStrategy> fitted;
         std::size_t tried = 0;
         do {
-            evaluation =
-                engine.evaluate(data_parallel_strategy(problem, devices, zero, policies[tried++]));
-            if (!evaluation) return Status::found;
-        } while (!evaluation->feasible() && tried < policies.size());
+            fitted = evaluate_and_recompute(
+                engine, data_parallel_strategy(problem, devices, zero, policies[tried++]));
+            if (!fitted) return Status::found;
+        } while (!fitted->evaluation.feasible() && tried < policies.size());
         // Shards may be quicker than more micro-batches.
-        const bool fits_at_once = evaluation->feasible() && tried == 1;
+        const bool fits_at_once = fitted->evaluation.feasible() && tried == 1;
         if (fits_at_once || !shards) break;
     }
     return next_ == devices_.size() ? Status::found : Status::in_progress;

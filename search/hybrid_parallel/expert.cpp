@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/core/engine.h"
+#include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/layer_cut.h"
 #include "search/list_scheduling/device_loads.h"
 #include "search/list_scheduling/memory_repair.h"
@@ -42,9 +43,9 @@ Status Expert::step(Engine& engine) {
         order_ = grids_->by_estimate();
     }
     if (next_ < order_.size() && fitting_ < kMostGrids) {
-        const auto evaluation = engine.evaluate(grids_->strategy(order_[next_++]));
-        if (!evaluation) return Status::found;
-        if (evaluation->feasible()) ++fitting_;
+        const auto fitted = evaluate_and_recompute(engine, grids_->strategy(order_[next_++]));
+        if (!fitted) return Status::found;
+        if (fitted->evaluation.feasible()) ++fitting_;
         return Status::in_progress;
     }
     if (!pipelines_) pipelines_.emplace(engine.groups(), *grids_);

@@ -15,6 +15,7 @@
 #include "plan/problem/problem.h"
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/expert.h"
 #include "search/list_scheduling/memory_repair.h"
 
@@ -178,14 +179,16 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
             apply_zero(engine.problem(), level, strategy);
             fault = plan::find_fault(engine.problem(), strategy).value_or("");
             if (!fault.empty()) break;
-            const auto evaluation = engine.evaluate(strategy);
-            if (!evaluation) return false;
+            const auto fitted = evaluate_and_recompute(engine, strategy);
+            if (!fitted) return false;
             ++tried_;
-            if (engine.best() != nullptr && *engine.best() == strategy) {
+            if (engine.best() != nullptr && *engine.best() == fitted->strategy) {
                 improves = true;
                 engine.describe_best(describe(entry.grid, grids.policy(), level, config_));
             }
-            if (evaluation->feasible() && level != ZeroLevel::none) break;
+            // A higher level may fit without recomputing as much.
+            const bool fits_as_it_is = fitted->evaluation.feasible() && fitted->strategy == strategy;
+            if (fits_as_it_is && level != ZeroLevel::none) break;
         }
     }
     if (fault_.empty()) fault_ = fault;

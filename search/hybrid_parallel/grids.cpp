@@ -205,6 +205,7 @@ Strategy Grids::strategy(const Grid& grid) {
         strategy.ops.push_back({.config = stage_config(problem_, OpId(i), blocks[stage], axes[i])});
     }
     accumulate_locally(problem_, strategy);
+    plan::apply_recompute(problem_.facts().recompute(), strategy);
     join_groups(problem_, devices_[0], strategy);
     return strategy;
 }

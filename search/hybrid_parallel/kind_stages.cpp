@@ -186,6 +186,7 @@ Strategy KindStages::strategy(const Candidate& candidate) {
         strategy.ops.push_back({.config = stage_config(problem_, OpId(i), block, own)});
     }
     accumulate_locally(problem_, strategy);
+    plan::apply_recompute(problem_.facts().recompute(), strategy);
     join_groups(problem_, kinds_.back().front(), strategy);
     return strategy;
 }

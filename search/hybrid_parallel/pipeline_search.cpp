@@ -7,6 +7,7 @@
 
 #include "search/configs/standard_configs.h"
 #include "search/core/engine.h"
+#include "search/core/recompute_fit.h"
 #include "search/hybrid_parallel/expert.h"
 
 namespace partita::search {
@@ -83,9 +84,9 @@ Status PipelineSearch::step(Engine& engine) {
     if (!strategy) strategy = next_grid(engine);
     if (!strategy) strategy = next_order(engine);
     if (!strategy) return Status::found;
-    const auto evaluation = engine.evaluate(*strategy);
-    if (!evaluation) return Status::found;
-    const bool best = engine.best() != nullptr && *engine.best() == *strategy;
+    const auto fitted = evaluate_and_recompute(engine, std::move(*strategy));
+    if (!fitted) return Status::found;
+    const bool best = engine.best() != nullptr && *engine.best() == fitted->strategy;
     if (counts) misses_ = best ? 0 : misses_ + 1;
     return Status::in_progress;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/core/recompute_fit.h"
 #include "search/list_scheduling/device_loads.h"
 
 namespace partita::search {
@@ -59,10 +60,10 @@ bool move_groups(const GroupGraph& graph, const plan::Evaluation& evaluation,
 bool repair(Engine& engine, Placement placement) {
     const GroupGraph& graph = engine.groups();
     for (int round = 0; round < kRepairRounds; ++round) {
-        const auto evaluation = engine.evaluate(graph.strategy(placement));
-        if (!evaluation) return false;
-        if (evaluation->feasible()) return true;
-        if (!move_groups(graph, *evaluation, placement)) return false;
+        const auto fitted = evaluate_and_recompute(engine, graph.strategy(placement));
+        if (!fitted) return false;
+        if (fitted->evaluation.feasible()) return true;
+        if (!move_groups(graph, fitted->evaluation, placement)) return false;
     }
     return false;
 }

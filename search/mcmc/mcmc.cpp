@@ -45,6 +45,11 @@ bool Mcmc::is_over(const Engine& engine) const {
 
 /// The coldest chain starts from the best plan, the others from those that were the best before it.
 void Mcmc::start(Engine& engine) {
+    if (options_.moves.empty()) {
+        std::erase_if(moves_, [&](const Move* move) {
+            return move->applies != nullptr && !move->applies(engine.problem());
+        });
+    }
     assert(engine.best() != nullptr);
     const std::uint64_t seed = engine.random().next();
     std::vector<plan::Strategy> starts = engine.starts();

@@ -6,15 +6,18 @@ namespace partita::search {
 namespace {
 
 /// Visits the numbers that the changes consist of until one is refused. Default updates, which most
-/// are, are left out: all others begin with a negative number, as no op does.
+/// are, are left out, and so is what recomputes nothing: all others begin with a negative number, as no op does.
 template <class Visit>
 bool all_words(const Changes& changes, Visit visit) {
     const auto of_config = [&](ConfigId config) {
         return visit(config.degrees) && visit(config.devices);
     };
     for (const auto& [op, decision] : changes.ops) {
-        const auto& [config, update] = decision;
+        const auto& [config, update, recompute] = decision;
         if (!visit(static_cast<std::int32_t>(op.value)) || !of_config(config)) return false;
+        if (recompute != plan::Recompute::none && !visit(~(4 + static_cast<int>(recompute)))) {
+            return false;
+        }
         if (update == UpdateId{}) continue;
         const int flags = (update.accumulate_locally ? 1 : 0) + (update.refetch ? 2 : 0);
         if (!visit(~flags) || !of_config(update.update)) return false;

@@ -365,6 +365,7 @@ plan::Strategy EliminationSpace::strategy(std::span<const int> choices,
                 ? as_read(problem_, source, strategy.config(reader), policy_.micro_batches)
                 : on_one_device(problem_, source, configs_.all_devices());
     }
+    plan::apply_recompute(problem_.facts().recompute(), strategy);
     return strategy;
 }
 

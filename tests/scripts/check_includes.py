@@ -62,7 +62,7 @@ ARROWS = {
     "search/variable_elimination": "graph plan/evaluation plan/legality plan/problem plan/strategy "
                                    "plan/tensors search/coarsening search/configs search/core "
                                    "search/list_scheduling",
-    "search/mcmc/moves": "base plan/legality plan/strategy search/configs search/support",
+    "search/mcmc/moves": "base plan/legality plan/problem plan/strategy search/configs search/support",
     "search/mcmc": "base plan/evaluation plan/incremental plan/strategy search/coarsening "
                    "search/configs search/core search/mcmc/moves search/support",
     "search/max_load/model": "base graph plan/evaluation search/coarsening",

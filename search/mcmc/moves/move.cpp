@@ -7,6 +7,7 @@
 #include "search/mcmc/moves/change_degrees.h"
 #include "search/mcmc/moves/change_devices.h"
 #include "search/mcmc/moves/change_micro_batches.h"
+#include "search/mcmc/moves/change_recompute.h"
 #include "search/mcmc/moves/change_repeats.h"
 #include "search/mcmc/moves/change_sharding.h"
 #include "search/mcmc/moves/copy_config.h"
@@ -50,6 +51,11 @@ constexpr std::array kMoves = {
          .summary = "twice or half as many micro-batches, or another schedule",
          .draw = change_micro_batches,
          .weight = 2},
+    Move{.name = "change-recompute",
+         .summary = "layer blocks recompute something else for the backward, or nothing",
+         .draw = change_recompute,
+         .weight = 8,
+         .applies = may_choose_recompute},
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Move {
     /// Edits the proposal and returns the log ratio; nullopt: nothing to do for what was drawn.
     std::optional<double> (*draw)(SearchSpace& space, Random& random, ProposalBuilder& builder);
     int weight = 1;  ///< how often it is tried, relative to the others; > 0
+    bool (*applies)(const plan::Problem& problem) = nullptr;  ///< null: to every problem
 };
 
 std::span<const Move> move_table();

@@ -17,6 +17,7 @@ ProposalBuilder::ProposalBuilder(SearchSpace& space)
       table_(space.table()),
       changed_(problem_.graph().op_count()),
       updated_(problem_.graph().op_count()),
+      recomputed_(problem_.graph().op_count()),
       decisions_(problem_.graph().op_count()),
       marks_(problem_.graph().op_count()),
       together_(problem_.constraints().together().size()) {}
@@ -26,6 +27,7 @@ void ProposalBuilder::start(const State& base) {
     micro_batches_id_ = base.micro_batches_id();
     changed_.clear();
     updated_.clear();
+    recomputed_.clear();
     policy_.reset();
 }
 
@@ -181,7 +183,7 @@ bool ProposalBuilder::is_legal(const Changes& changes) {
     if (summands) return is_legal_strategy(changes);
     if (policy_) return is_legal_batch(changes);
     for (const DecisionChange& change : changes.ops) {
-        const auto& [config, update] = change.decision;
+        const auto& [config, update, recompute] = change.decision;
         if (has_other_config(change) && !table_.is_legal(change.op, config, micro_batches_id_))
             return false;
         if (update.update.devices == 0 || update == base_->update(change.op)) continue;
@@ -192,11 +194,14 @@ bool ProposalBuilder::is_legal(const Changes& changes) {
 
 void ProposalBuilder::collect(Changes& changes) const {
     changes.clear();
-    for_each_of_either(changed_, updated_, [&](std::size_t i) {
+    const auto add = [&](std::size_t i) {
         const OpId op(i);
-        const DecisionId decision{config(op), update(op)};
+        const DecisionId decision{config(op), update(op), recompute(op)};
         if (decision != base_->decision(op)) changes.ops.push_back({op, decision});
-    });
+    };
+    // A move that changes what runs again changes nothing else.
+    for_each_of_either(changed_, updated_, add);
+    recomputed_.for_each(add);
     if (policy_ && *policy_ != base_->policy()) changes.policy = policy_;
 }
 

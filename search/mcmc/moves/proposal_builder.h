@@ -44,6 +44,10 @@ public:
     [[nodiscard]] UpdateId update(graph::OpId op) const {
         return updated_.contains(op.index()) ? decisions_[op.index()].update : base_->update(op);
     }
+    [[nodiscard]] plan::Recompute recompute(graph::OpId op) const {
+        return recomputed_.contains(op.index()) ? decisions_[op.index()].recompute
+                                                : base_->decision(op).recompute;
+    }
     /// ConfigTable::micro_batches_id() of its number of micro-batches.
     [[nodiscard]] MicroBatchesId micro_batches_id() const { return micro_batches_id_; }
 
@@ -54,6 +58,11 @@ public:
     void set_update(graph::OpId op, UpdateId update) {
         decisions_[op.index()].update = update;
         updated_.insert(op.index());
+    }
+    /// All of a region, or none of a block: whoever sets it sees to that.
+    void set_recompute(graph::OpId op, plan::Recompute choice) {
+        decisions_[op.index()].recompute = choice;
+        recomputed_.insert(op.index());
     }
     void set_policy(plan::Policy policy);
 
@@ -93,7 +102,8 @@ private:
     MicroBatchesId micro_batches_id_ = 0;
     IndexSet changed_;  ///< ops with a config of their own
     IndexSet updated_;  ///< ops with an update of their own, which moves nothing else
-    /// Per op: the config of the changed ones, the update of the updated ones.
+    IndexSet recomputed_;  ///< ops with a choice of their own to run again or not, the same
+    /// Per op: the config of the changed ones, the update of the updated ones, ...
     std::vector<DecisionId> decisions_;
     std::optional<plan::Policy> policy_;
     IndexSet marks_;

@@ -154,6 +154,8 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
     const std::string precision = precision_line(problem);
     if (!precision.empty()) text += fact_line("precision", precision);
+    const std::string recompute = recompute_line(problem, result_.strategy);
+    if (!recompute.empty()) text += fact_line("recompute", recompute);
     const Time whole = priced.timeline ? priced.timeline->makespan : priced.evaluation.value;
     text += '\n' + device_table(problem, result_.strategy, priced.evaluation, whole);
     if (!priced.memory.empty()) text += '\n' + memory_table(problem, priced.memory);
@@ -205,6 +207,12 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
                  {"unsupported_ops", unsupported},
                  {"plan", plan_file.empty() ? Json(nullptr) : Json(plan_file)}};
     if (!found) json["shortage"] = result_.shortage;
+    if (problem.policy().recompute != plan::Recompute::none && found) {
+        const RecomputedBlocks count = recomputed_blocks(problem, result_.strategy);
+        json["recompute"] = {{"blocks", count.blocks},
+                             {"selective", count.selective},
+                             {"full", count.full}};
+    }
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -241,6 +249,8 @@ std::string PlanSummary::page(const api::Priced& priced) const {
         input.facts.emplace_back("micro-batches", std::to_string(policy.micro_batches));
         input.facts.emplace_back("schedule", to_text(policy.schedule));
     }
+    const std::string recompute = recompute_line(problem, result_.strategy);
+    if (!recompute.empty()) input.facts.emplace_back("recompute", recompute);
     const std::string unsupported = unsupported_line(facts_);
     if (!unsupported.empty()) input.facts.emplace_back("unknown ops", unsupported);
 

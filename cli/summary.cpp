@@ -217,6 +217,37 @@ std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts) {
     return measured ? fmt::format("{} tasks ({})", text, loaded.costs.measured) : text;
 }
 
+RecomputedBlocks recomputed_blocks(const plan::Problem& problem, const plan::Strategy& strategy) {
+    RecomputedBlocks count;
+    for (const plan::LayerBlock& block : problem.facts().recompute().blocks()) {
+        const plan::Recompute choice = recompute_of(block, strategy);
+        ++count.blocks;
+        if (choice == plan::Recompute::selective) ++count.selective;
+        if (choice == plan::Recompute::full) ++count.full;
+    }
+    return count;
+}
+
+std::string recompute_line(const plan::Problem& problem, const plan::Strategy& strategy) {
+    const plan::Recompute asked = problem.policy().recompute;
+    if (asked == plan::Recompute::none) return "";
+    const RecomputedBlocks count = recomputed_blocks(problem, strategy);
+    if (count.blocks == 0) {
+        return "nothing: the model names no layer blocks that come more than once";
+    }
+    const plan::RecomputeRegions& regions = problem.facts().recompute();
+    if (asked == plan::Recompute::selective && !regions.has(asked)) {
+        return "nothing: no layer block keeps what attention makes between two products";
+    }
+    std::string text;
+    if (count.full > 0) text += fmt::format("in full {}", count.full);
+    if (count.selective > 0) {
+        text += fmt::format("{}selective {}", text.empty() ? "" : ", ", count.selective);
+    }
+    return fmt::format("{} of {}", text.empty() ? "nothing" : text,
+                       count_of(count.blocks, "layer block"));
+}
+
 std::string precision_line(const plan::Problem& problem) {
     bool any = false;
     for (std::size_t i = 0; i < problem.graph().op_count() && !any; ++i) {

@@ -54,6 +54,16 @@ std::vector<std::pair<std::string_view, std::int64_t>> named_counts(const plan::
 /// "412 measured, 31 interpolated, 7 analytic tasks (profile.sqlite 2026-11-22)", "9 ops analytic".
 std::string costs_line(const Loaded& loaded, const plan::CostCounts& counts);
 
+/// Layer blocks by what they recompute.
+struct RecomputedBlocks {
+    std::int64_t blocks = 0;  ///< of which something can be recomputed
+    std::int64_t selective = 0;
+    std::int64_t full = 0;
+};
+RecomputedBlocks recomputed_blocks(const plan::Problem& problem, const plan::Strategy& strategy);
+/// "in full 3, selective 9 of 12 layer blocks"; "" where nobody asked for it.
+std::string recompute_line(const plan::Problem& problem, const plan::Strategy& strategy);
+
 /// "float32; bfloat16 products are 16 times as fast there: --precision bf16"; "" where the machine
 /// has nothing quicker for the matrix products of the model.
 std::string precision_line(const plan::Problem& problem);

@@ -174,8 +174,8 @@ std::string memory(const ReportInput& input) {
 
 std::string data(const ReportInput& input) {
     using plan::TaskKind;
-    constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,      TaskKind::backward,
-                                   TaskKind::accumulate, TaskKind::pack,      TaskKind::update,
+    constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,       TaskKind::backward,
+                                   TaskKind::accumulate, TaskKind::pack,       TaskKind::update,
                                    TaskKind::copy,       TaskKind::collective, TaskKind::recompute};
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;

@@ -158,8 +158,8 @@ void read_model(const JsonField& field, Plan& plan) {
 }
 
 Policy read_policy(const JsonField& field) {
-    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
-                      "recompute"});
+    field.allow_only(
+        {"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen", "recompute"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -198,8 +198,8 @@ Policy read_policy(const JsonField& field) {
         }
     }
     if (const JsonField recompute = field["recompute"]; recompute.present()) {
-        policy.recompute = choice(recompute, std::array{Recompute::selective, Recompute::full,
-                                                        Recompute::automatic});
+        policy.recompute = choice(
+            recompute, std::array{Recompute::selective, Recompute::full, Recompute::automatic});
     }
     return policy;
 }

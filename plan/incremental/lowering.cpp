@@ -31,7 +31,8 @@ void apply(Strategy& strategy, const StrategyChange& change) {
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {
     if (has_refetch(strategy) || !SlotKeys::fitting(problem, strategy.policy)) return false;
-    const auto slots = problem.priority_count() * static_cast<std::size_t>(strategy.policy.micro_batches) *
+    const auto slots = problem.priority_count() *
+                       static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
     return slots <= kMostSlots && !find_schedule_fault(problem, strategy);
 }
@@ -116,9 +117,11 @@ void IncrementalLowering::begin(const StrategyChange& change) {
         add_parts(op, -1);
         const std::vector<std::int32_t>& before = layouts_.of(op, 0).devices;
         if (!has_config) layouts_.set(op, decision.config);
-        layouts_.set_recompute(op, decision.recompute);
+        const bool runs_again = layouts_.set_recompute(op, decision.recompute);
         const bool moved = layouts_.of(op, 0).devices != before;
-        if (moved && is_staged(problem_, op)) pending_.stages_differ = true;
+        // Not every pipeline of chunks can recompute.
+        const bool differs = moved || (runs_again && policy_.schedule.chunks > 1);
+        if (differs && is_staged(problem_, op)) pending_.stages_differ = true;
         add_parts(op, 1);
         change_op(op);
     }

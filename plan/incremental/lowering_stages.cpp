@@ -17,6 +17,8 @@ bool IncrementalLowering::keeps_schedule() {
         return layouts_.of(op, 0).devices;
     });
     if (!plan::keeps_schedule(policy_, pipeline)) return false;
+    const auto recompute_of = [&](OpId op) { return layouts_.recompute(op); };
+    if (find_recomputed_in_chunks(problem_, pipeline, recompute_of) != nullptr) return false;
     const Pipeline& before = block_order_.pipeline();
     const bool is_same = pipeline.stages == before.stages && pipeline.position == before.position;
     if (!is_same) pending_.next_order.emplace(problem_, policy_, std::move(pipeline));

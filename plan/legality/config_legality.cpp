@@ -211,11 +211,12 @@ Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
         const OpId op(i);
         const Recompute found = strategy.ops[i].recompute;
         if (found == expected(op)) continue;
-        return named(problem, op,
-                     fmt::format("recompute: expected \"{}\", as its layer block and --recompute {} "
-                                 "have it, got \"{}\"",
-                                 name_of(expected(op)), name_of(problem.policy().recompute),
-                                 name_of(found)));
+        return named(
+            problem, op,
+            fmt::format("recompute: expected \"{}\", as its layer block and --recompute {} "
+                        "have it, got \"{}\"",
+                        name_of(expected(op)), name_of(problem.policy().recompute),
+                        name_of(found)));
     }
     return std::nullopt;
 }

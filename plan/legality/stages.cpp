@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -163,10 +164,34 @@ bool keeps_schedule(const Policy& policy, const Pipeline& pipeline) {
     return pipeline.chunks == schedule.chunks && in_groups;
 }
 
+const LayerBlock* find_recomputed_in_chunks(const Problem& problem, const Pipeline& pipeline,
+                                            const RecomputeOfOp& recompute_of) {
+    if (pipeline.chunks < 2) return nullptr;
+    for (const LayerBlock& block : problem.facts().recompute().blocks()) {
+        std::map<int, int> chunk_of_stage;
+        for (const OpId op : block.ops) {
+            if (recompute_of(op) == Recompute::none || !pipeline.has(op)) continue;
+            const int chunk = pipeline.chunk(op);
+            if (chunk_of_stage.try_emplace(pipeline.stage(op), chunk).first->second != chunk) {
+                return &block;
+            }
+        }
+    }
+    return nullptr;
+}
+
 std::optional<std::string> find_schedule_fault(const Problem& problem, const Strategy& strategy) {
     const Schedule schedule = strategy.policy.schedule;
     if (schedule.kind == ScheduleKind::none) return std::nullopt;
     const Pipeline pipeline = pipeline_of(problem, strategy);
+    const LayerBlock* const torn = find_recomputed_in_chunks(
+        problem, pipeline, [&](OpId op) { return strategy.ops[op.index()].recompute; });
+    if (torn != nullptr) {
+        return fmt::format(
+            "schedule {}: layer block '{}' is recomputed, but one stage has several chunks of it. "
+            "Use fewer chunks or stages",
+            to_text(schedule), torn->name);
+    }
     if (keeps_schedule(strategy.policy, pipeline)) return std::nullopt;
     if (pipeline.chunks != schedule.chunks) return fault_of_chunks(problem, pipeline, schedule);
     return fmt::format("schedule {}: {} micro-batches are no multiple of the {} stages",

@@ -48,6 +48,14 @@ Pipeline pipeline_of(const Problem& problem, const Strategy& strategy);
 /// Is that a pipeline for the schedule of the policy? Any is one for "none".
 bool keeps_schedule(const Policy& policy, const Pipeline& pipeline);
 
+/// What is chosen for an op's layer block (OpDecision::recompute).
+using RecomputeOfOp = std::function<Recompute(graph::OpId)>;
+
+/// A layer block that is recomputed though one stage has several chunks of it: the later chunk's
+/// backward would need what the earlier one's makes, which comes after it. Null: there is none.
+const LayerBlock* find_recomputed_in_chunks(const Problem& problem, const Pipeline& pipeline,
+                                            const RecomputeOfOp& recompute_of);
+
 /// Why the strategy is no pipeline for its schedule, naming an op; nothing when it is one. Any
 /// strategy is one for "none".
 std::optional<std::string> find_schedule_fault(const Problem& problem, const Strategy& strategy);

@@ -28,8 +28,8 @@ void Lowering::note_gradient(TensorId t, TaskRange tasks) {
                                      [&](const Fetch& fetch) { return fetch.tensor == t; });
     if (latest == fetches_.rend() || latest->readers.empty()) return;
     // Not every backward needs the parameter again.
-    const TaskKind reader = build_.task(latest->readers[0]).kind;
-    if (reader == TaskKind::backward || reader == TaskKind::recompute) latest->gradient = tasks;
+    // What was fetched to recompute a block has the block's other fetches before its gradient.
+    if (build_.task(latest->readers[0]).kind == TaskKind::backward) latest->gradient = tasks;
 }
 
 /// What each device fetches, op by op in the order in which it runs them.

@@ -73,7 +73,7 @@ void Lowering::make_views(const Found& viewed, const Found& result) {
         if (sources.size() != 1 || sources[0].buffer < 0) continue;
         const BufferId root = viewed.tensor->buffers[static_cast<std::size_t>(sources[0].buffer)];
         if (build_.buffer(root).writer.valid())
-            build_.make_view(result.tensor->buffers[part], root);
+            build_.make_view(result.tensor->buffers[result.first_buffer + part], root);
     }
 }
 
@@ -147,7 +147,8 @@ Lowering::Found Lowering::lower(EventId id) {
     const std::size_t first = tensor.ids.size();
     for (std::size_t i = first; i < step.tasks; ++i) add_local_task(tensor, i, event);
     tensor.latest.end = build_.task_count();
-    for (std::size_t i = tensor.buffers.size(); i < step.buffers; ++i) add_local_buffer(tensor, i);
+    const std::size_t first_buffer = tensor.buffers.size();
+    for (std::size_t i = first_buffer; i < step.buffers; ++i) add_local_buffer(tensor, i);
     for (std::size_t i = first; i < step.tasks; ++i) {
         for (const std::int32_t buffer : tensor.tasks->reads[i]) {
             build_.add_read(tensor.ids[i], tensor.buffers[static_cast<std::size_t>(buffer)]);
@@ -157,7 +158,7 @@ Lowering::Found Lowering::lower(EventId id) {
     if (event.kind == TensorEvent::Kind::parameter && strategy_.update(event.op).refetch) {
         note_gradient(tensor.events->tensor, tensor.latest);
     }
-    return {&tensor, &step};
+    return {&tensor, &step, first_buffer};
 }
 
 void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEvent& event) {

@@ -47,6 +47,7 @@ private:
     struct Found {
         const Tensor* tensor = nullptr;
         const TensorStep* step = nullptr;
+        std::size_t first_buffer = 0;  ///< of those that the event made
     };
 
     /// One use of a parameter that is fetched anew for each.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/problem/graph_facts.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace partita::plan {
@@ -22,6 +23,29 @@ void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>&
         if (dims.empty()) continue;
         for (const int f : dims.back().factors) {
             rules[i].factors[static_cast<std::size_t>(f)].splittable = false;
+        }
+    }
+}
+
+}  // namespace
+
+namespace {
+
+/// The gradient of an operand in which the op is linear does not depend on that operand: it is kept
+/// for the gradients of others, such as those of a scale that is trained.
+void keep_only_what_gradients_read(const graph::OpGraph& graph, const std::vector<char>& gradient,
+                                   std::vector<graph::OpRule>& rules) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const std::vector<TensorId>& operands = graph.ops()[i].inputs;
+        graph::OpRule& rule = rules[i];
+        for (std::size_t o = 0; o < std::min<std::size_t>(operands.size(), 64); ++o) {
+            if (!rule.operands[o].linear) continue;
+            bool others = false;
+            for (std::size_t j = 0; j < operands.size(); ++j) {
+                const bool wanted = operands[j].valid() && gradient[operands[j].index()] != 0;
+                others = others || (j != o && wanted);
+            }
+            if (!others) rule.saves_operands &= ~(std::uint64_t{1} << o);
         }
     }
 }
@@ -82,6 +106,7 @@ void GraphFacts::find_gradients(const Policy& policy) {
     GradientPaths paths = gradient_paths(graph_, policy);
     gradient_ = std::move(paths.gradient);
     backward_ = std::move(paths.backward);
+    keep_only_what_gradients_read(graph_, gradient_, rules_);
     if (policy.loss == LossKind::cross_entropy) keep_classes_together(graph_, backward_, rules_);
 }
 

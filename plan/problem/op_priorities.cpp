@@ -35,7 +35,7 @@ std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& con
         const int device = constraints.allowed_devices(OpId(i))[0];
         if (op.kind == OpKind::parameter) {
             path[row(OpId(i), Pass::backward)] = prices.update_time(OpId(i), device) +
-                                                sending_time(prices, transfers, op.outputs[0]);
+                                                 sending_time(prices, transfers, op.outputs[0]);
             continue;
         }
         if (!facts.has_backward(OpId(i))) continue;

@@ -78,8 +78,8 @@ private:
     /// Of two activations.
     [[nodiscard]] bool is_product(OpId op) const {
         const std::vector<TensorId>& operands = graph_.op(op).inputs;
-        return rule(op).matrix_product && operands.size() == 2 && is_batched(producer(operands[0])) &&
-               is_batched(producer(operands[1]));
+        return rule(op).matrix_product && operands.size() == 2 &&
+               is_batched(producer(operands[0])) && is_batched(producer(operands[1]));
     }
 
     /// What lies between two products with a softmax among it, and the first of them.
@@ -181,8 +181,8 @@ private:
             if (may && is_needed(*op, again)) again.insert(*op);
         }
         RecomputeRegion region;
-        const auto before = std::find_if(ops_.rbegin(), ops_.rend(),
-                                         [&](OpId op) { return reads(op, again); });
+        const auto before =
+            std::find_if(ops_.rbegin(), ops_.rend(), [&](OpId op) { return reads(op, again); });
         if (before == ops_.rend()) return region;
         region.before = *before;
         for (const TensorId t : graph_.op(*before).outputs) {
@@ -213,9 +213,8 @@ bool RecomputeRegion::has(OpId op) const {
 }
 
 const RecomputeRegion* LayerBlock::region(Recompute choice) const {
-    const auto found = std::find_if(regions.begin(), regions.end(), [&](const RecomputeRegion& r) {
-        return r.choice == choice;
-    });
+    const auto found = std::find_if(regions.begin(), regions.end(),
+                                    [&](const RecomputeRegion& r) { return r.choice == choice; });
     return found == regions.end() ? nullptr : &*found;
 }
 
@@ -242,9 +241,8 @@ std::vector<const RecomputeRegion*> RecomputeRegions::before(OpId op) const {
 }
 
 bool RecomputeRegions::has(Recompute choice) const {
-    return std::any_of(blocks_.begin(), blocks_.end(), [&](const LayerBlock& block) {
-        return block.region(choice) != nullptr;
-    });
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](const LayerBlock& block) { return block.region(choice) != nullptr; });
 }
 
 Recompute recompute_of(const LayerBlock& block, const Strategy& strategy) {

@@ -29,8 +29,8 @@ enum class MemoryKind : std::uint8_t {
     recomputation,
     buffers
 };
-inline constexpr std::array kMemoryKinds = {MemoryKind::weights, MemoryKind::gradients,
-                                            MemoryKind::optimizer, MemoryKind::activations,
+inline constexpr std::array kMemoryKinds = {MemoryKind::weights,       MemoryKind::gradients,
+                                            MemoryKind::optimizer,     MemoryKind::activations,
                                             MemoryKind::recomputation, MemoryKind::buffers};
 constexpr std::string_view name_of(MemoryKind kind) {
     constexpr std::array<std::string_view, kMemoryKinds.size()> kNames = {

@@ -120,7 +120,7 @@ struct BufferValue {
     graph::TensorId tensor;
     bool gradient = false;
     bool recomputed = false;  ///< made once more, for the backward
-    bool message = false;     ///< in the order in which it is sent or arrives, not that of the tensor
+    bool message = false;  ///< in the order in which it is sent or arrives, not that of the tensor
     std::int32_t micro_batch = -1;
     std::int32_t region = -1;  ///< of TaskGraph::regions
     std::int32_t summand = 0;

@@ -102,8 +102,8 @@ private:
     /// Readers in the block of the producer find what was recomputed for them.
     [[nodiscard]] bool finds_recomputed(TensorId t, Kind kind, OpId op) const {
         const RecomputeRegions& regions = problem_.facts().recompute();
-        const bool use = kind == Kind::recompute_use || kind == Kind::backward_use ||
-                         kind == Kind::result_use;
+        const bool use =
+            kind == Kind::recompute_use || kind == Kind::backward_use || kind == Kind::result_use;
         return use && regions.block_of(op) >= 0 &&
                regions.block_of(op) == regions.block_of(graph_.tensor(t).producer);
     }

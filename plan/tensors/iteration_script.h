@@ -44,8 +44,8 @@ struct ScriptStep {
         0;  ///< of the iteration; an op that is the same in all has parts of micro-batch 0
     bool has_parts = false;
     Recompute choice = Recompute::none;  ///< happens only if that is decided of the op
-    std::uint32_t begin = 0;  ///< of IterationScript::events, those before the parts
-    std::uint32_t parts = 0;  ///< end of these, and begin of those after
+    std::uint32_t begin = 0;             ///< of IterationScript::events, those before the parts
+    std::uint32_t parts = 0;             ///< end of these, and begin of those after
     std::uint32_t end = 0;
 };
 

@@ -31,15 +31,15 @@ struct PartBlock {
 
 struct TensorEvent {
     enum class Kind : std::uint8_t {
-        produce,       ///< lies where its producer leaves it
-        forward_use,   ///< an operand of a forward, or what an output gives
-        backward_use,  ///< an operand of a backward, or of a loss
-        result_use,    ///< a result that the producer's backward needs
-        contribute,    ///< a backward contributes to the gradient of an operand
-        accumulate,    ///< gradients are added up between micro-batches
-        collect,       ///< the producer's backward needs the gradient
-        parameter,     ///< a micro-batch adds to a parameter's gradient
-        update,        ///< the parameter changes
+        produce,         ///< lies where its producer leaves it
+        forward_use,     ///< an operand of a forward, or what an output gives
+        backward_use,    ///< an operand of a backward, or of a loss
+        result_use,      ///< a result that the producer's backward needs
+        contribute,      ///< a backward contributes to the gradient of an operand
+        accumulate,      ///< gradients are added up between micro-batches
+        collect,         ///< the producer's backward needs the gradient
+        parameter,       ///< a micro-batch adds to a parameter's gradient
+        update,          ///< the parameter changes
         await_gradient,  ///< what is recomputed waits until consumers have contributed to it
         recompute_use,   ///< an operand of a forward that runs again
         reproduce        ///< lies again where its producer leaves it
@@ -128,7 +128,6 @@ private:
     [[nodiscard]] std::size_t ops() const {
         return facts_.graph().op_count() * static_cast<std::size_t>(micro_batches_);
     }
-
 
     const GraphFacts& facts_;
     int micro_batches_;

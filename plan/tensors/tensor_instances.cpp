@@ -50,6 +50,17 @@ void TensorInstances::reproduce(const TensorEvent& event, std::int32_t layout) {
         values_.add_piece(values_.add_location(location));
     }
     recomputed_.push_back(reproduced);
+    recomputing_.clear();
+    for (const Piece& piece : pieces) recomputing_.push_back(piece.device);
+    std::ranges::sort(recomputing_);
+}
+
+bool TensorInstances::finds_recomputed(const TensorEvent& event, std::int32_t layout) const {
+    if (!event.finds_recomputed || recomputed_.empty()) return false;
+    const std::span<const Piece> pieces = tensor_.pieces(layout);
+    return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+        return std::ranges::binary_search(recomputing_, piece.device);
+    });
 }
 
 Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
@@ -59,7 +70,7 @@ Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
         if (epoch_ != epoch && instances_.size() > 1) instances_.resize(1);
         epoch_ = epoch;
     }
-    const bool again = finds_recomputed(event);
+    const bool again = finds_recomputed(event, layout);
     Instances& lying = again ? recomputed_ : instances_;
     for (const Instance& known : lying) {
         if (known.layout == layout) return known;

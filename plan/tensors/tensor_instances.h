@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "plan/tensors/lowered_tensor.h"
 #include "plan/tensors/task_emitter.h"
@@ -36,10 +37,9 @@ public:
     /// The tensor in the layout that a use needs: an instance that it has already, a slice of one
     /// that lies right, or a reshard of the first.
     Instance find(const TensorEvent& event, std::int32_t layout);
-    /// Will it find what was recomputed?
-    [[nodiscard]] bool finds_recomputed(const TensorEvent& event) const {
-        return event.finds_recomputed && !recomputed_.empty();
-    }
+    /// Will it find what was recomputed? On other devices than recompute it, such as those of
+    /// another stage, what the forward sent is kept.
+    [[nodiscard]] bool finds_recomputed(const TensorEvent& event, std::int32_t layout) const;
 
     /// Where the producer leaves it. There must have been a producer.
     [[nodiscard]] const Instance& produced() const { return instances_.front(); }
@@ -57,7 +57,8 @@ private:
     TensorReshards& reshards_;
     Instances instances_;   ///< the first is never forgotten
     Instances recomputed_;  ///< the same of what was recomputed; empty: nothing was
-    int epoch_ = -1;       ///< of a tensor that is fetched again: the use of all but the first
+    std::vector<std::int32_t> recomputing_;  ///< devices of the first of these, rising
+    int epoch_ = -1;  ///< of a tensor that is fetched again: the use of all but the first
 };
 
 }  // namespace partita::plan

@@ -66,7 +66,7 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
 }
 
 void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
-    const bool recomputed = instances_.finds_recomputed(event);
+    const bool recomputed = instances_.finds_recomputed(event, layout);
     const Instance found = instances_.find(event, layout);
     if (event.block < 0) return;  // nobody reads it
     const bool operand = event.kind == Kind::backward_use || event.kind == Kind::recompute_use;

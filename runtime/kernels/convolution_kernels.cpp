@@ -69,9 +69,15 @@ Tensors conv(const KernelCall& call) {
     return {convolution_of(call, call.operand(0), weight)(weight, bias_of(call, 2))};
 }
 
+/// The operand; one of its shape where it is not saved, because no gradient that is wanted reads it.
+at::Tensor saved_or_zeros(const BackwardCall& call, std::size_t operand) {
+    if (call.has(operand)) return call.operand(operand);
+    return at::zeros({}, call.gradients[0].options()).expand(call.operand_shapes[operand]);
+}
+
 Tensors conv_backward(const BackwardCall& call) {
-    const at::Tensor& weight = call.operand(1);
-    const Convolution convolution = convolution_of(call, call.operand(0), weight);
+    const at::Tensor weight = saved_or_zeros(call, 1);
+    const Convolution convolution = convolution_of(call, saved_or_zeros(call, 0), weight);
     const Windows& windows = convolution.windows;
     at::OptionalIntArrayRef bias;
     if (call.wants(2)) bias = call.operand_shapes[2];

@@ -61,13 +61,13 @@ Tensors matmul_backward(const BackwardCall& call) {
     at::Tensor a = call.operand(0);
     at::Tensor b = call.operand(1);
     at::Tensor gradient = call.gradients[0];
-    if (b.dim() == 1) {  // a column, of which the result has no dim
-        b = b.unsqueeze(-1);
+    if (b_shape.size() == 1) {  // a column, of which the result has no dim
+        if (b.defined()) b = b.unsqueeze(-1);
         b_shape.push_back(1);
         gradient = gradient.unsqueeze(-1);
     }
-    if (a.dim() == 1) {  // a row
-        a = a.unsqueeze(0);
+    if (a_shape.size() == 1) {  // a row
+        if (a.defined()) a = a.unsqueeze(0);
         a_shape.insert(a_shape.begin(), 1);
         gradient = gradient.unsqueeze(-2);
     }

@@ -35,11 +35,23 @@ std::int64_t from_front(std::int64_t axis, std::int64_t rank) {
     return axis < 0 ? axis + dims : axis;
 }
 
-at::Tensor second_operand(const KernelCall& call) {
+namespace {
+
+at::Tensor second_operand_of(const KernelCall& call, std::int64_t dims_of_first) {
     at::Tensor operand = call.operand(1);
-    const std::int64_t added = trailing_dims(call.op, call.operand(0).dim(), operand.dim());
+    const std::int64_t added = trailing_dims(call.op, dims_of_first, operand.dim());
     for (std::int64_t i = 0; i < added; ++i) operand = operand.unsqueeze(-1);
     return operand;
+}
+
+}  // namespace
+
+at::Tensor second_operand(const KernelCall& call) {
+    return second_operand_of(call, call.operand(0).dim());
+}
+
+at::Tensor second_operand(const BackwardCall& call) {
+    return second_operand_of(call, std::ssize(call.operand_shapes[0]));
 }
 
 Tensors to_operands(const BackwardCall& call,

@@ -18,6 +18,8 @@ namespace partita::runtime {
 /// Operand 1 of a broadcasting operator, with dims of 1 behind its own where attribute `axis`
 /// (before opset 7) places it further to the left.
 at::Tensor second_operand(const KernelCall& call);
+/// The same where the first may not be saved.
+at::Tensor second_operand(const BackwardCall& call);
 
 /// gradient(i) for every wanted operand, summed to the operand's shape.
 Tensors to_operands(const BackwardCall& call,

@@ -187,7 +187,8 @@ bool GridSearch::try_grid(Engine& engine, const GridQueue::Entry& entry) {
                 engine.describe_best(describe(entry.grid, grids.policy(), level, config_));
             }
             // A higher level may fit without recomputing as much.
-            const bool fits_as_it_is = fitted->evaluation.feasible() && fitted->strategy == strategy;
+            const bool fits_as_it_is =
+                fitted->evaluation.feasible() && fitted->strategy == strategy;
             if (fits_as_it_is && level != ZeroLevel::none) break;
         }
     }

@@ -36,10 +36,13 @@ std::string shortage_of(const Problem& problem, const Strategy& strategy,
             "number of micro-batches, or a searcher that proposes pipelines (expert, auto).",
             why);
     }
+    const bool keeps_all = problem.mode() == plan::Mode::training &&
+                           problem.policy().recompute == plan::Recompute::none;
     return fmt::format(
         "no plan found fits the memory: in the closest one {}, {} bytes short in all. Use more "
-        "devices or devices with more memory, or a smaller batch.",
-        why, evaluation.overflow.raw());
+        "devices or devices with more memory, or a smaller batch{}.",
+        why, evaluation.overflow.raw(),
+        keeps_all ? ", or let layers compute activations once more (--recompute auto)" : "");
 }
 
 void check_start(const Problem& problem, const Strategy& start) {
@@ -185,6 +188,8 @@ SearchResult search(const Problem& problem, EngineOptions options) {
 
 SearchResult search(const Problem& problem, EngineOptions options,
                     std::span<const SearcherRow> searchers) {
+    // What it recomputes is said op by op, and held against what is asked for now.
+    if (options.start) options.start->policy.recompute = problem.policy().recompute;
     check(problem, options);
     const Clock& clock = options.clock != nullptr ? *options.clock : steady_clock();
     const Duration begin = clock.now();

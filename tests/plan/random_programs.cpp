@@ -256,6 +256,9 @@ std::string text_of(const Problem& problem, const Strategy& strategy) {
         }
         if (update.accumulate_locally) text += ", accumulated locally";
         if (update.refetch) text += ", fetched again";
+        const Recompute recompute = strategy.ops[i].recompute;
+        if (recompute != Recompute::none)
+            text += ", recomputed: " + std::string(name_of(recompute));
     }
     return text;
 }
@@ -280,6 +283,47 @@ Strategy without_refetch(Strategy strategy) {
     return strategy;
 }
 
+OpGraph in_layer_blocks(Random& random, OpGraph graph) {
+    constexpr int kBlocks = 3;
+    int block = 0;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (draw(random, 4) == 0) block = draw(random, kBlocks);
+        graph.op(OpId(i)).block = "layers." + std::to_string(block);
+    }
+    return graph;
+}
+
+namespace {
+
+Recompute random_choice(Random& random, const LayerBlock& block) {
+    const int pick = draw(random, static_cast<int>(block.regions.size()) + 1);
+    return pick == 0 ? Recompute::none : block.regions[static_cast<std::size_t>(pick - 1)].choice;
+}
+
+}  // namespace
+
+void draw_recompute(Random& random, const Problem& problem, const Strategy& base,
+                    std::vector<OpChange>& changes) {
+    const auto& blocks = problem.facts().recompute().blocks();
+    for (OpChange& change : changes) {
+        change.decision.recompute = base.ops[change.op.index()].recompute;
+    }
+    if (blocks.empty() || draw(random, 2) == 0) return;
+    const int pick = draw(random, static_cast<int>(blocks.size()));
+    const LayerBlock& block = blocks[static_cast<std::size_t>(pick)];
+    Strategy next = base;
+    set_recompute(block, random_choice(random, block), next);
+    for (const OpId op : block.ops) {
+        const auto known = std::ranges::find(changes, op, &OpChange::op);
+        const Recompute drawn = next.ops[op.index()].recompute;
+        if (known != changes.end()) {
+            known->decision.recompute = drawn;
+        } else if (drawn != base.ops[op.index()].recompute) {
+            changes.push_back({op, next.ops[op.index()]});
+        }
+    }
+}
+
 Strategy random_strategy(Random& random, const Problem& problem, int micro_batches) {
     const std::size_t ops = problem.graph().op_count();
     Strategy strategy = whole_ops(std::vector<int>(ops, 0), problem.policy());
@@ -293,6 +337,9 @@ Strategy random_strategy(Random& random, const Problem& problem, int micro_batch
         if (draw(random, 2) == 0) update.update = random_config(random, problem, op, micro_batches);
         update.accumulate_locally = draw(random, 2) == 0;
         update.refetch = draw(random, 2) == 0;
+    }
+    for (const LayerBlock& block : problem.facts().recompute().blocks()) {
+        set_recompute(block, random_choice(random, block), strategy);
     }
     return strategy;
 }
@@ -310,6 +357,7 @@ std::vector<OpChange> random_change(Random& random, const Problem& problem, cons
         changes.push_back({op, updates ? OpDecision{base.config(op), other.update(op)}
                                        : OpDecision{other.config(op), base.update(op)}});
     }
+    draw_recompute(random, problem, base, changes);
     return changes;
 }
 

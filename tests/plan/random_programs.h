@@ -24,7 +24,15 @@ enum class Layers {
 /// x [5 6] through `layers` random layers with uneven extents; rows are the batch.
 graph::OpGraph random_network(search::Random& random, int layers, Layers kind);
 
+/// The same network, its ops in a few layer blocks: mostly in that of the op before.
+graph::OpGraph in_layer_blocks(search::Random& random, graph::OpGraph graph);
+
+/// Where the search may choose it, blocks recompute at random.
 Strategy random_strategy(search::Random& random, const Problem& problem, int micro_batches);
+
+/// Ops recompute what they do in the base or, sometimes, what is drawn for their blocks anew.
+void draw_recompute(search::Random& random, const Problem& problem, const Strategy& base,
+                    std::vector<OpChange>& changes);
 
 /// No parameter is fetched again for each use.
 Strategy without_refetch(Strategy strategy);

@@ -100,8 +100,8 @@ private:
     ConfigTable& table_;
     const State* base_ = nullptr;
     MicroBatchesId micro_batches_id_ = 0;
-    IndexSet changed_;  ///< ops with a config of their own
-    IndexSet updated_;  ///< ops with an update of their own, which moves nothing else
+    IndexSet changed_;     ///< ops with a config of their own
+    IndexSet updated_;     ///< ops with an update of their own, which moves nothing else
     IndexSet recomputed_;  ///< ops with a choice of their own to run again or not, the same
     /// Per op: the config of the changed ones, the update of the updated ones, ...
     std::vector<DecisionId> decisions_;

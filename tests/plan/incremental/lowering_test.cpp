@@ -217,14 +217,51 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
     EXPECT_GT(spliced, 100);
 }
 
+TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
+    int changes = 0;
+    int recomputed = 0;
+    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        const int micro_batches = 1 + static_cast<int>(seed % 3);
+        const graph::OpGraph graph = in_layer_blocks(
+            random, random_network(random, 2 + draw(random, 7),
+                                   micro_batches > 1 ? Layers::samples_apart : Layers::any));
+        const cost::Machine machine = switched_machine(1 + draw(random, 6));
+        const Problem problem = make_problem(graph, machine,
+                                             {.mode = Mode::training,
+                                              .objective = Objective::step_time,
+                                              .policy = {.recompute = Recompute::automatic}});
+        Changing changing(random, problem,
+                          without_refetch(random_strategy(random, problem, micro_batches)));
+        changing.expect_equal();
+        for (int i = 0; i < 40 && !HasFailure(); ++i) {
+            std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
+            for (OpChange& of : drawn) {
+                of.decision.update.refetch = false;
+                recomputed += of.decision.recompute != Recompute::none ? 1 : 0;
+            }
+            changing.step(drawn);
+            if (i % 4 == 0) changing.expect_equal();
+        }
+        changing.expect_equal();
+        if (HasFailure()) return;
+        changes += changing.changes();
+    }
+    // It is about something.
+    EXPECT_GT(changes, 1'500);
+    EXPECT_GT(recomputed, 2'000);
+}
+
 TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
     std::map<ScheduleKind, int> changes;
     int broken = 0;
     int fusions = 0;
-    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 160; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(seed);
-        const RandomPipeline of(random, seed % 4 != 0);
+        RandomPipeline of(random, seed % 4 != 0);
+        if (seed > 120) of.recompute(random);
         const Problem problem = make_problem(of.graph, of.machine, of.options);
         const RandomStages stages = draw_stages(random, problem, of.stages);
         const auto start = random_pipeline(random, problem, stages);

@@ -26,6 +26,9 @@ namespace {
 
 using search::Random;
 
+/// Seeds beyond it let layer blocks recompute.
+constexpr std::uint64_t kKeepsAll = 250;
+
 /// Views of what has no memory of its own, of what has, and of views.
 graph::OpGraph network_of_views() {
     NetworkBuilder build;
@@ -42,8 +45,9 @@ graph::OpGraph network_of_views() {
 
 graph::OpGraph network(Random& random, std::uint64_t seed, int micro_batches) {
     if (seed % 10 == 0) return network_of_views();
-    return random_network(random, 1 + draw(random, 7),
-                          micro_batches > 1 ? Layers::samples_apart : Layers::any);
+    graph::OpGraph graph = random_network(random, 1 + draw(random, 7),
+                                          micro_batches > 1 ? Layers::samples_apart : Layers::any);
+    return seed > kKeepsAll ? in_layer_blocks(random, std::move(graph)) : graph;
 }
 
 /// A strategy that changes at random, and the peaks of its devices.
@@ -100,7 +104,8 @@ private:
     static ProblemOptions options(std::uint64_t seed) {
         const bool training = seed % 4 != 0;
         return {.mode = training ? Mode::training : Mode::inference,
-                .objective = training ? Objective::step_time : Objective::latency};
+                .objective = training ? Objective::step_time : Objective::latency,
+                .policy = {.recompute = seed > kKeepsAll ? Recompute::automatic : Recompute::none}};
     }
     /// Of every third device some fit, and are not in doubt even.
     static Bytes capacity(std::uint64_t seed) {
@@ -169,7 +174,7 @@ TEST(IncrementalMemory, EqualsTheMemoryOfLoweringAnew) {
     int bounded = 0;
     int freed = 0;
     int views = 0;
-    for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+    for (std::uint64_t seed = 1; seed <= kKeepsAll + 120; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Changing changing(seed);
         for (int i = 0; i < 40 && !HasFailure(); ++i) changing.step();

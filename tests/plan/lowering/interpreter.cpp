@@ -165,6 +165,7 @@ private:
             forward_[key(task)] = at_;
             run_forward(task);
             break;
+        case TaskKind::recompute: run_forward(task); break;
         case TaskKind::backward: run_backward(task); break;
         case TaskKind::loss: run_loss(task); break;
         case TaskKind::update: run_update(task); break;

@@ -34,14 +34,23 @@ const cost::Machine& machine(std::uint64_t seed) {
 }
 
 struct Program {
-    Program(std::uint64_t seed, Layers kind, int micro_batches)
+    Program(std::uint64_t seed, Layers kind, int micro_batches,
+            Recompute recompute = Recompute::none)
         : random(seed),
-          graph(random_network(random, 1 + draw(random, 6), kind)),
+          graph(network(random, kind, recompute)),
           problem(make_problem(graph, machine(seed),
-                               {.mode = Mode::training, .objective = Objective::step_time})),
+                               {.mode = Mode::training,
+                                .objective = Objective::step_time,
+                                .policy = {.recompute = recompute}})),
           strategy(random_strategy(random, problem, micro_batches)) {}
     Program(const Program&) = delete;  // the problem refers to the graph
     Program& operator=(const Program&) = delete;
+
+    static OpGraph network(Random& random, Layers kind, Recompute recompute) {
+        OpGraph graph = random_network(random, 1 + draw(random, 6), kind);
+        if (recompute == Recompute::none) return graph;
+        return in_layer_blocks(random, std::move(graph));
+    }
 
     [[nodiscard]] Strategy alone() const {
         return on_devices(std::vector<int>(graph.op_count(), 0));
@@ -168,6 +177,50 @@ TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
         ++checked;
     }
     EXPECT_GE(checked, 100);
+}
+
+int count(const TaskGraph& tasks, TaskKind kind) {
+    return static_cast<int>(std::ranges::count(tasks.tasks, kind, &Task::kind));
+}
+
+TEST(Semantics, RecomputedProgramsComputeWhatOneDeviceComputes) {
+    int recomputed = 0;
+    int moved = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        const int micro_batches = 1 + static_cast<int>(seed % 3);
+        const Program program(seed, micro_batches > 1 ? Layers::samples_apart : Layers::any,
+                              micro_batches, Recompute::automatic);
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+        const TaskGraph tasks = lower(program.problem, program.strategy);
+        recomputed += count(tasks, TaskKind::recompute) > 0 ? 1 : 0;
+        moved += std::ranges::any_of(tasks.buffers,
+                                     [&](const Buffer& buffer) {
+                                         if (!buffer.recomputed || !buffer.writer.valid())
+                                             return false;
+                                         return tasks.tasks[buffer.writer.index()].kind !=
+                                                TaskKind::recompute;
+                                     })
+                     ? 1
+                     : 0;
+    }
+    EXPECT_GE(recomputed, 100);
+    EXPECT_GE(moved, 30);
+}
+
+TEST(Semantics, RecomputedSchedulesComputeWhatOneBatchComputes) {
+    int checked = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2),
+                        Recompute::automatic);
+        program.strategy = staged(program, 1 + static_cast<int>(seed % 4) / 2 * 2,
+                                  {.kind = ScheduleKind::one_f_one_b});
+        if (find_fault(program.problem, program.strategy)) continue;
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+        checked += count(lower(program.problem, program.strategy), TaskKind::recompute) > 0 ? 1 : 0;
+    }
+    EXPECT_GE(checked, 50);
 }
 
 /// <a, b> over the elements of a tensor, each counted once.

@@ -73,6 +73,11 @@ RandomPipeline::RandomPipeline(Random& random, bool training)
     }
 }
 
+void RandomPipeline::recompute(Random& random) {
+    graph = in_layer_blocks(random, std::move(graph));
+    options.policy.recompute = Recompute::automatic;
+}
+
 RandomStages draw_stages(Random& random, const Problem& problem, int stages) {
     RandomStages drawn{.stages = stages, .chunks = problem.policy().schedule.chunks, .borders = {}};
     const auto ops = static_cast<int>(problem.graph().op_count());
@@ -119,6 +124,7 @@ std::vector<OpChange> random_pipeline_change(Random& random, const Problem& prob
         const bool updates = parameter && draw(random, 2) == 0;
         changes.push_back({op, {other.config(op), updates ? other.update(op) : base.update(op)}});
     }
+    draw_recompute(random, problem, base, changes);
     return changes;
 }
 

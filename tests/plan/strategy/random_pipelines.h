@@ -29,6 +29,8 @@ struct RandomStages {
 /// A problem in a schedule: of all kinds, as many devices and layers as give it something to do.
 struct RandomPipeline {
     RandomPipeline(search::Random& random, bool training);
+    /// Layer blocks recompute, where it is training.
+    void recompute(search::Random& random);
 
     int micro_batches = 1;
     int stages = 1;

@@ -166,9 +166,11 @@ TEST(MemoryByKind, AddsUpToThePeak) {
     MemoryByKind seen;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         search::Random random(seed);
-        const graph::OpGraph graph = random_network(random, 8, Layers::any);
+        const graph::OpGraph graph =
+            in_layer_blocks(random, random_network(random, 8, Layers::any));
         ProblemOptions options;
         options.mode = seed % 2 == 0 ? Mode::training : Mode::inference;
+        options.policy.recompute = seed % 4 == 0 ? Recompute::automatic : Recompute::none;
         options.policy.optimizer = Optimizer::adam;
         const Problem problem = make_problem(graph, machine, options);
         const TaskGraph tasks = lower(problem, random_strategy(random, problem, 1));

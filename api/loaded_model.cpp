@@ -20,28 +20,32 @@ void check_precision(DType precision) {
 
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
     if (options.precision) check_precision(*options.precision);
-    LoadedModel model = to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
-                                                                .input_shapes = options.shapes,
-                                                                .batch = options.batch,
-                                                                .inputs_dir = options.inputs,
-                                                                .unroll = options.unroll,
-                                                                .precision = options.precision}),
-                                  file);
+    LoadedModel model =
+        to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
+                                                .input_shapes = options.shapes,
+                                                .batch = options.batch,
+                                                .inputs_dir = options.inputs,
+                                                .unroll = options.unroll,
+                                                .precision = options.precision,
+                                                .float32_gradients = options.float32_gradients}),
+                  file);
     model.shapes = options.shapes;
     model.unroll = options.unroll;
     model.precision = options.precision;
+    model.float32_gradients = options.float32_gradients;
     return model;
 }
 
 /// Throws UsageError naming an option that binds what a workload does not have.
 void refuse_bindings(const std::filesystem::path& file, const ImportOptions& options) {
-    const char* given = !options.bindings.empty() ? "--bind"
-                        : !options.shapes.empty() ? "--shape"
-                        : options.batch           ? "--batch"
-                        : !options.inputs.empty() ? "--inputs"
-                        : options.unroll          ? "--unroll"
-                        : options.precision       ? "--precision"
-                                                  : nullptr;
+    const char* given = !options.bindings.empty()   ? "--bind"
+                        : !options.shapes.empty()   ? "--shape"
+                        : options.batch             ? "--batch"
+                        : !options.inputs.empty()   ? "--inputs"
+                        : options.unroll            ? "--unroll"
+                        : options.precision         ? "--precision"
+                        : options.float32_gradients ? "--precision"
+                                                    : nullptr;
     if (given != nullptr) {
         throw UsageError(
             fmt::format("{}: the workload {} has given costs and no dims. Leave the "

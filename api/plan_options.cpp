@@ -61,6 +61,10 @@ void add_placements(const PlanOptions& options, const LoadedModel& model,
     }
 }
 
+/// Of ops, on all devices and in all micro-batches: so many the search may choose with --strategy,
+/// priced in a second.
+constexpr std::int64_t kMostPartsOfAForm = 400'000;
+
 /// What --strategy says must go with the rest.
 void check_strategy(const PlanOptions& options, bool starts) {
     const search::ParallelConfig config = search::parse_parallel_config(options.strategy);
@@ -153,10 +157,18 @@ std::vector<std::string> apply_constraints(const PlanOptions& options, const Loa
     return notes;
 }
 
-void open_pipeline(const PlanOptions& options, plan::ProblemOptions& problem) {
+void open_pipeline(const PlanOptions& options, const graph::OpGraph& graph,
+                   const cost::Machine& machine, plan::ProblemOptions& problem) {
     if (problem.objective != plan::Objective::step_time) return;
     if (!options.micro_batches) {
         problem.constraints.most_micro_batches = plan::kMostChosenMicroBatches;
+        // Few plans have the form that was said; each may take long.
+        if (!options.strategy.empty()) {
+            const auto parts = static_cast<std::int64_t>(graph.op_count()) * machine.device_count();
+            problem.constraints.most_micro_batches = static_cast<int>(
+                std::clamp<std::int64_t>(kMostPartsOfAForm / std::max<std::int64_t>(parts, 1),
+                                         plan::kMostChosenMicroBatches, plan::kMostMicroBatches));
+        }
     }
     problem.constraints.free_schedule = !options.schedule;
 }
@@ -167,7 +179,7 @@ plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedMod
     apply_training(options, problem.mode, problem.policy);
     apply_objective(options, model, problem);
     apply_constraints(options, model, machine, problem.constraints);
-    open_pipeline(options, problem);
+    open_pipeline(options, model.graph, machine, problem);
     return problem;
 }
 

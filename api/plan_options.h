@@ -33,8 +33,9 @@ std::vector<std::string> apply_constraints(const PlanOptions& options, const Loa
                                            plan::Constraints& constraints);
 
 /// Leaves micro-batches and schedule to the search, where they were not given and may pay: in the
-/// step time of training.
-void open_pipeline(const PlanOptions& options, plan::ProblemOptions& problem);
+/// step time of training. With --strategy there are more micro-batches to choose from.
+void open_pipeline(const PlanOptions& options, const graph::OpGraph& graph,
+                   const cost::Machine& machine, plan::ProblemOptions& problem);
 
 /// All of these.
 plan::ProblemOptions problem_options(const PlanOptions& options, const LoadedModel& model,

@@ -46,7 +46,7 @@ std::function<CaseModel()> workload(const char* file) {
 plan::Problem make_problem(const Case& of, const CaseModel& model) {
     plan::ProblemOptions kind{.mode = of.mode, .objective = of.objective};
     kind.constraints.together = model.together;
-    api::open_pipeline({}, kind);
+    api::open_pipeline({}, model.graph, model.machine, kind);
     return plan::Problem(model.graph, model.machine, cost::default_cost_model(), kind);
 }
 

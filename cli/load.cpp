@@ -82,7 +82,7 @@ std::unique_ptr<Loaded> load_problem(const ModelOptions& model_options, const st
          api::apply_constraints(asked, model, chosen, options.constraints)) {
         console.note(note);
     }
-    api::open_pipeline(asked, options);
+    api::open_pipeline(asked, model.graph, chosen, options);
     return make_loaded(std::move(model), std::move(chosen), asked.profile, std::move(options),
                        console);
 }

@@ -23,7 +23,10 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     ModelOptions model = options.model;
     model.unroll = model.unroll || plan.unroll;
     if (is_json(model.file)) return load_model(model);
-    if (!model.precision) model.precision = plan.precision;
+    if (!model.precision) {
+        model.precision = plan.precision;
+        model.float32_gradients = model.float32_gradients || plan.float32_gradients;
+    }
     model.bindings.insert(plan.bindings.begin(), plan.bindings.end());
     model.shapes.insert(plan.shapes.begin(), plan.shapes.end());
     try {

@@ -63,6 +63,26 @@ std::optional<DType> precision_of(std::string_view text) {
     throw UsageError(fmt::format("--precision {}: unknown. There is: model, bf16, fp16.", text));
 }
 
+/// "bf16", "bf16,grads=fp32", "model,master=fp32,grads=fp32".
+void read_precision(std::string_view text, ModelOptions& options) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    options.precision = precision_of(text.substr(0, comma));
+    options.float32_gradients = false;
+    for (std::string_view rest = text.substr(comma); !rest.empty();) {
+        rest.remove_prefix(1);
+        const std::string_view item = rest.substr(0, rest.find(','));
+        rest.remove_prefix(item.size());
+        if (item == "grads=fp32") {
+            options.float32_gradients = true;
+        } else if (item != "master=fp32") {  // masters are never anything else
+            throw UsageError(fmt::format(
+                "--precision {}: '{}' is unknown. Behind the type may stand grads=fp32 (gradients "
+                "are kept, added up and sent in float32) and master=fp32 (always so).",
+                text, item));
+        }
+    }
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -104,11 +124,11 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->type_name("DIR")
         ->group(kModelGroup);
     app.add_option_function<std::string>(
-           "--precision",
-           [&options](const std::string& text) { options.precision = precision_of(text); },
+           "--precision", [&options](const std::string& text) { read_precision(text, options); },
            "bf16 or fp16: compute a float32 model in that, with float32 master weights; model "
-           "(default): as the file says")
-        ->type_name("P")
+           "(default): as the file says; with ,grads=fp32 gradients of 16-bit weights are kept, "
+           "added up and sent in float32")
+        ->type_name("P[,grads=fp32]")
         ->group(kModelGroup);
     app.add_flag("--unroll", options.unroll, "expand LSTM, GRU, RNN into one op per step")
         ->group(kModelGroup);

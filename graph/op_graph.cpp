@@ -315,6 +315,7 @@ private:
         optional(tensor.known_integers);
         number(tensor.given_bytes.has_value());
         if (tensor.given_bytes) number(tensor.given_bytes->raw());
+        if (tensor.gradient_dtype) number(*tensor.gradient_dtype);
     }
 
     Sha256 hash_;

@@ -38,11 +38,17 @@ struct Tensor {
     /// Its value when it is known, integral and small (shape targets, axes, index lists),
     /// row-major.
     std::optional<std::vector<std::int64_t>> known_integers;
+    /// Of its gradient, where that is kept, added up and sent in another type (mixed precision).
+    std::optional<DType> gradient_dtype;
     /// Bytes given by a workload file instead of shape and dtype.
     std::optional<Bytes> given_bytes;
 
     [[nodiscard]] std::int64_t elements() const;  ///< 1 for a scalar; throws OverflowError
     [[nodiscard]] Bytes bytes() const;
+    /// Element type of its gradient, or of its value.
+    [[nodiscard]] DType type_of(bool gradient) const {
+        return gradient ? gradient_dtype.value_or(dtype) : dtype;
+    }
 };
 
 /// Values of parameters and constants, read only when something runs, never while planning.

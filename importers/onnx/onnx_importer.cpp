@@ -146,6 +146,7 @@ OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const Onn
         imported.source = std::move(narrow.source);
         imported.notes.push_back(std::move(narrow.note));
     }
+    if (options.float32_gradients) keep_gradients_in_float32(imported.graph);
     return imported;
 }
 

@@ -212,4 +212,14 @@ Narrowed narrowed(OpGraph graph, std::unique_ptr<graph::TensorSource> source, DT
     return result;
 }
 
+void keep_gradients_in_float32(OpGraph& graph) {
+    for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+        Tensor& tensor = graph.tensor(TensorId(i));
+        const bool narrow = tensor.dtype == DType::float16 || tensor.dtype == DType::bfloat16;
+        if (narrow && tensor.role == graph::TensorRole::parameter) {
+            tensor.gradient_dtype = DType::float32;
+        }
+    }
+}
+
 }  // namespace partita::importers

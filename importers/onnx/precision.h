@@ -31,4 +31,8 @@ struct Narrowed {
 Narrowed narrowed(graph::OpGraph graph, std::unique_ptr<graph::TensorSource> source,
                   graph::DType to, const std::string& file);
 
+/// Gradients of 16-bit parameters are kept, added up and sent in float32, as Megatron-LM's
+/// accumulate_allreduce_grads_in_fp32 has it.
+void keep_gradients_in_float32(graph::OpGraph& graph);
+
 }  // namespace partita::importers

@@ -34,6 +34,9 @@ struct ImportOptions {
     bool unroll = false;  ///< LSTM, GRU and RNN become one op per step; `--unroll`
     /// float16 or bfloat16: that instead of float32, with float32 masters; `--precision`.
     std::optional<DType> precision;
+    /// Gradients of 16-bit parameters are kept, added up and sent in float32;
+    /// `--precision P,grads=fp32`.
+    bool float32_gradients = false;
 };
 
 /// One op of a model. Inputs, parameters, constants and outputs are ops too, of types "Input",

@@ -63,6 +63,7 @@ struct Plan {
     std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
     bool unroll = false;
     std::optional<graph::DType> precision;  ///< --precision; absent from the file when empty
+    bool float32_gradients = false;         ///< --precision ...,grads=fp32; absent when false
     // machine, embedded whole
     std::optional<cost::Machine> machine;  ///< never empty in a plan that was read
     std::string machine_digest;
@@ -97,7 +98,7 @@ struct Provenance {
 };
 
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
-/// only it knows: model_file, bindings, shapes, unroll, precision.
+/// only it knows: model_file, bindings, shapes, unroll, precision, float32_gradients.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
 
 std::string to_json(const Plan& plan);

@@ -133,7 +133,7 @@ PlannedCollective planned_collective(const JsonField& field) {
 }
 
 void read_model(const JsonField& field, Plan& plan) {
-    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision"});
+    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -154,6 +154,11 @@ void read_model(const JsonField& field, Plan& plan) {
         const bool narrow =
             plan.precision == graph::DType::float16 || plan.precision == graph::DType::bfloat16;
         if (!narrow) precision.fail(types);
+    }
+    if (const JsonField gradients = field["gradients"]; gradients.present()) {
+        const JsonExpectation type{.what = "\"float32\""};
+        if (gradients.text(type, 16) != "float32") gradients.fail(type);
+        plan.float32_gradients = true;
     }
 }
 

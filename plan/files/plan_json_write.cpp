@@ -84,9 +84,10 @@ std::string model_json(const Plan& plan) {
     const std::string precision =
         plan.precision ? fmt::format(R"(, "precision": "{}")", graph::name_of(*plan.precision))
                        : "";
-    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}}})",
+    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}}})",
                        json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings,
-                       shapes, plan.unroll, precision);
+                       shapes, plan.unroll, precision,
+                       plan.float32_gradients ? R"(, "gradients": "float32")" : "");
 }
 
 /// The machine's own object, with its digest as first member.

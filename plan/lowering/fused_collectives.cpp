@@ -49,7 +49,7 @@ FusionSignature signature_of(const Problem& problem, const FusibleCollective& of
         signature.kind = task.collective;
     }
     if (cost::reduces(task.collective)) {
-        signature.dtype = problem.graph().tensor(task.tensor).dtype;
+        signature.dtype = problem.graph().tensor(task.tensor).type_of(task.gradient);
     }
     return signature;
 }

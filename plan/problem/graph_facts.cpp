@@ -120,7 +120,7 @@ Bytes GraphFacts::persistent_bytes(OpId op) const {
     if (source.kind == OpKind::compute || source.kind == OpKind::output) return Bytes{0};
     const TensorId t = source.outputs[0];
     if (!has_gradient(t)) return tensor_bytes(t);
-    return 2 * tensor_bytes(t) +
+    return tensor_bytes(t) + gradient_bytes_of(graph_.tensor(t), graph_.tensor(t).elements()) +
            optimizer_state_bytes(graph_.tensor(t), graph_.tensor(t).elements(), optimizer_);
 }
 

@@ -109,6 +109,11 @@ Bytes bytes_of(const Tensor& tensor, std::int64_t elements) {
                                          : bytes_for(elements, graph::bits_of(tensor.dtype));
 }
 
+Bytes gradient_bytes_of(const Tensor& tensor, std::int64_t elements) {
+    if (!tensor.gradient_dtype) return bytes_of(tensor, elements);
+    return bytes_for(elements, graph::bits_of(*tensor.gradient_dtype));
+}
+
 Bytes optimizer_state_bytes(const Tensor& parameter, std::int64_t elements, Optimizer optimizer) {
     const Bytes copy = bytes_for(elements, graph::DType::float64 == parameter.dtype ? 64 : 32);
     const Bytes master = graph::bits_of(parameter.dtype) < 32 ? copy : Bytes{0};
@@ -124,17 +129,18 @@ cost::Work accumulate_work(const Tensor& tensor, std::int64_t elements) {
     return {.type = "Accumulate",
             .phase = cost::Phase::accumulate,
             .flops = Flops(elements),
-            .bytes = 3 * bytes_of(tensor, elements),
-            .dtype = tensor.dtype,
+            .bytes = 3 * gradient_bytes_of(tensor, elements),
+            .dtype = tensor.type_of(/*gradient=*/true),
             .elements = elements};
 }
 
-cost::Work pack_work(const Tensor& tensor, std::int64_t elements) {
-    return {.type = "Pack",
-            .phase = cost::Phase::pack,
-            .bytes = 2 * bytes_of(tensor, elements),
-            .dtype = tensor.dtype,
-            .elements = elements};
+cost::Work pack_work(const Tensor& tensor, std::int64_t elements, bool gradient) {
+    return {
+        .type = "Pack",
+        .phase = cost::Phase::pack,
+        .bytes = 2 * (gradient ? gradient_bytes_of(tensor, elements) : bytes_of(tensor, elements)),
+        .dtype = tensor.type_of(gradient),
+        .elements = elements};
 }
 
 namespace {
@@ -372,7 +378,7 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
         const Bytes operand = bytes_of(graph_.tensor(t), size.operands[i]);
         const bool has_gradient = gradient_[t.index()] != 0;
         const bool saved = i < 64 && ((rule.saves_operands >> i) & 1U) != 0;
-        if (has_gradient) bytes += operand;
+        if (has_gradient) bytes += gradient_bytes_of(graph_.tensor(t), size.operands[i]);
         if (saved) bytes += operand;
         // The gradient of a bias is a sum that rides along with the product.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
@@ -410,7 +416,7 @@ cost::Work OpWorks::update(OpId id, std::int64_t elements) const {
     return {.type = "Update",
             .phase = cost::Phase::update,
             .flops = flops * Flops(elements),
-            .bytes = 3 * bytes_of(parameter, elements) +
+            .bytes = 2 * bytes_of(parameter, elements) + gradient_bytes_of(parameter, elements) +
                      2 * optimizer_state_bytes(parameter, elements, optimizer_),
             .dtype = parameter.dtype,
             .elements = elements,

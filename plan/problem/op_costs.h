@@ -47,12 +47,14 @@ Bytes optimizer_state_bytes(const graph::Tensor& parameter, std::int64_t element
 
 /// Of that many elements of a tensor; all of them are its own bytes, given ones included.
 Bytes bytes_of(const graph::Tensor& tensor, std::int64_t elements);
+/// Of that many elements of its gradient.
+Bytes gradient_bytes_of(const graph::Tensor& tensor, std::int64_t elements);
 
 /// Adding `elements` elements of one more contribution to a gradient of that tensor.
 cost::Work accumulate_work(const graph::Tensor& tensor, std::int64_t elements);
 
-/// Moving `elements` elements to other places on their device.
-cost::Work pack_work(const graph::Tensor& tensor, std::int64_t elements);
+/// Moving `elements` elements of a tensor, or of its gradient, to other places on their device.
+cost::Work pack_work(const graph::Tensor& tensor, std::int64_t elements, bool gradient);
 
 /// How much the largest part of an op handles: parts are priced by it (contract 11).
 struct PartSize {

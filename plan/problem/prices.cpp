@@ -99,8 +99,8 @@ cost::Price Prices::accumulate_price(TensorId t, std::int64_t elements, int devi
     return price(accumulate_work(facts_.graph().tensor(t), elements), device);
 }
 
-cost::Price Prices::pack_price(TensorId t, std::int64_t elements, int device) const {
-    return price(pack_work(facts_.graph().tensor(t), elements), device);
+cost::Price Prices::pack_price(TensorId t, std::int64_t elements, bool gradient, int device) const {
+    return price(pack_work(facts_.graph().tensor(t), elements, gradient), device);
 }
 
 std::string Prices::digest(const cost::CollectiveModel& collectives) const {

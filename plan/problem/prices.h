@@ -82,8 +82,9 @@ public:
     /// Of adding one more contribution to that many elements of the gradient of `t`.
     [[nodiscard]] cost::Price accumulate_price(graph::TensorId t, std::int64_t elements,
                                                int device) const;
-    /// Of bringing that many elements of `t` into the order of a message, or back.
-    [[nodiscard]] cost::Price pack_price(graph::TensorId t, std::int64_t elements,
+    /// Of bringing that many elements of `t`, or of its gradient, into the order of a message, or
+    /// back.
+    [[nodiscard]] cost::Price pack_price(graph::TensorId t, std::int64_t elements, bool gradient,
                                          int device) const;
 
     /// SHA-256 over the times of whole ops and the names of both models: where two digests are

@@ -84,8 +84,9 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
                                    divided(std::move(time), std::max<std::int64_t>(added, 1)));
     }
     case TaskKind::pack:
-        return cost::measured_work(pack_work(problem_.graph().tensor(task.tensor), elements),
-                                   std::move(time));
+        return cost::measured_work(
+            pack_work(problem_.graph().tensor(task.tensor), elements, task.gradient),
+            std::move(time));
     case TaskKind::update:
         return cost::measured_work(problem_.facts().works().update(task.op, elements),
                                    std::move(time));
@@ -112,7 +113,7 @@ std::optional<cost::MeasuredTransfer> TaskMeasurements::transfer(TaskId id, cost
         .ranks = static_cast<int>(devices.size()),
         .nodes = static_cast<int>(nodes.size()),
         .bytes = task.bytes,
-        .dtype = problem_.graph().tensor(task.tensor).dtype,
+        .dtype = problem_.graph().tensor(task.tensor).type_of(task.gradient),
         .variant = std::move(variant),
         .time = std::move(time)};
 }

@@ -66,6 +66,7 @@ private:
         const graph::Tensor& tensor = graph_.tensor(of.tensor);
         const Op& producer = graph_.op(tensor.producer);
         std::vector<std::int64_t> traits{static_cast<std::int64_t>(tensor.dtype),
+                                         static_cast<std::int64_t>(tensor.type_of(true)),
                                          static_cast<std::int64_t>(producer.kind),
                                          // Given prices are of one op.
                                          producer.given ? std::int64_t{tensor.producer.value} : -1,

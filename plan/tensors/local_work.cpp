@@ -21,11 +21,12 @@ TaskRef LocalWork::add_pack(std::span<const Location> locations, const Subject& 
     const std::int64_t elements = tensor_.elements(piece.region);
     Task task = task_of(TaskKind::pack, subject);
     task.device = piece.device;
-    set_price(
-        task,
-        prices_.of(TaskKind::pack, elements, problem_.prices().device_class(piece.device), [&] {
-            return problem_.prices().pack_price(tensor_.id(), elements, piece.device);
-        }));
+    const Bytes bytes = tensor_.bytes(elements, subject.gradient);
+    set_price(task, prices_.of(TaskKind::pack, bytes.raw(),
+                               problem_.prices().device_class(piece.device), [&] {
+                                   return problem_.prices().pack_price(
+                                       tensor_.id(), elements, subject.gradient, piece.device);
+                               }));
     const TaskRef id = emitter_.add_task(task);
     emitter_.add_inputs(id, locations);
     return id;
@@ -35,7 +36,8 @@ Locations LocalWork::packed(Locations locations, const Subject& subject, const P
     const TaskRef id = add_pack(values_[locations], subject, piece);
     emitter_.set_in_block(id, writes_in_block(values_[locations], piece.device));
     Location location{.device = piece.device, .task = id};
-    TensorBuffer buffer = buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region));
+    TensorBuffer buffer =
+        buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region, subject.gradient));
     buffer.message = true;
     location.buffer = emitter_.add_buffer(buffer);
     return values_.add_location(location);
@@ -44,7 +46,8 @@ Locations LocalWork::packed(Locations locations, const Subject& subject, const P
 Location LocalWork::unpacked(const Location& message, const Subject& subject, const Piece& piece) {
     Location location{.device = piece.device, .task = add_pack({&message, 1}, subject, piece)};
     // A new value of a parameter is written where the old one lies.
-    const Bytes bytes = subject.updated ? Bytes{0} : tensor_.buffer_bytes(piece.region);
+    const Bytes bytes =
+        subject.updated ? Bytes{0} : tensor_.buffer_bytes(piece.region, subject.gradient);
     location.buffer = emitter_.add_buffer(buffer_of(subject, location, piece, bytes));
     return location;
 }
@@ -76,7 +79,8 @@ Locations LocalWork::sum(Locations locations, const Subject& subject, const Piec
     Location sum{.device = piece.device, .task = id};
     const bool allocates = !persistent && !in_place;
     TensorBuffer buffer =
-        buffer_of(subject, sum, piece, allocates ? tensor_.buffer_bytes(piece.region) : Bytes{0});
+        buffer_of(subject, sum, piece,
+                  allocates ? tensor_.buffer_bytes(piece.region, subject.gradient) : Bytes{0});
     if (in_place && !persistent) buffer.root = first.buffer;
     sum.buffer = emitter_.add_buffer(buffer);
     return values_.add_location(sum);

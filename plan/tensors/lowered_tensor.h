@@ -48,11 +48,14 @@ public:
     [[nodiscard]] std::int64_t elements(std::int32_t region) const {
         return regions_.volume(region);
     }
-    [[nodiscard]] Bytes bytes(std::int64_t elements) const { return bytes_.of(elements); }
+    /// Of so many elements, or of their gradient.
+    [[nodiscard]] Bytes bytes(std::int64_t elements, bool gradient) const {
+        return bytes_.of(elements, gradient);
+    }
     /// Buffers of a workload are part of the memory it gives for the node.
-    [[nodiscard]] Bytes buffer_bytes(std::int32_t region) const {
+    [[nodiscard]] Bytes buffer_bytes(std::int32_t region, bool gradient) const {
         if (region < 0 || problem_.graph().op(producer_).given) return Bytes{0};
-        return bytes(elements(region));
+        return bytes(elements(region), gradient);
     }
 
 private:

@@ -39,7 +39,7 @@ Location ParameterUpdate::update_piece(const Piece& piece, std::int32_t part, Lo
     const TensorKey& key = tensor_.key();
     if (!key.accumulate_locally) {
         emitter_.add_persistent(piece.device, MemoryKind::gradients,
-                                tensor_.buffer_bytes(piece.region));
+                                tensor_.buffer_bytes(piece.region, /*gradient=*/true));
     }
     emitter_.add_persistent(piece.device, MemoryKind::optimizer,
                             optimizer_state_bytes(problem_.graph().tensor(tensor_.id()),

@@ -51,7 +51,8 @@ void TensorGradients::allocate(const Pending& pending, Subject subject, bool per
     for (std::size_t i = 0; i < pieces.size(); ++i) {
         for (Location& location : values_[values_.piece(pending.instance, i)]) {
             if (location.buffer >= 0) continue;
-            const Bytes bytes = persistent ? Bytes{0} : tensor_.buffer_bytes(pieces[i].region);
+            const Bytes bytes =
+                persistent ? Bytes{0} : tensor_.buffer_bytes(pieces[i].region, true);
             location.buffer = emitter_.add_buffer(buffer_of(subject, location, pieces[i], bytes));
         }
     }
@@ -126,7 +127,7 @@ void TensorGradients::add_micro_batch(int micro_batch, std::int32_t layout) {
         for (const Piece& piece : tensor_.pieces(accumulator.instance.layout)) {
             if (piece.region < 0) continue;
             emitter_.add_persistent(piece.device, MemoryKind::gradients,
-                                    tensor_.buffer_bytes(piece.region));
+                                    tensor_.buffer_bytes(piece.region, /*gradient=*/true));
         }
     }
 }

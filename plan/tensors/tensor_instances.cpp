@@ -22,12 +22,12 @@ void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
         const Piece& piece = pieces[part];
         Location location{.device = piece.device};
         if (!source) location.task = part_ref(event.block, static_cast<int>(part));
-        const Bytes bytes = source ? Bytes{0} : tensor_.buffer_bytes(piece.region);
+        const Bytes bytes = source ? Bytes{0} : tensor_.buffer_bytes(piece.region, false);
         location.buffer = emitter_.add_buffer(
             buffer_of({.micro_batch = tensor_.label()}, location, piece, bytes));
         if (source) {
             emitter_.add_persistent(piece.device, kept,
-                                    tensor_.bytes(tensor_.elements(piece.region)));
+                                    tensor_.bytes(tensor_.elements(piece.region), false));
         }
         values_.add_piece(values_.add_location(location));
     }
@@ -46,7 +46,7 @@ void TensorInstances::reproduce(const TensorEvent& event, std::int32_t layout) {
         Location location{.device = piece.device,
                           .task = part_ref(event.block, static_cast<int>(part))};
         location.buffer = emitter_.add_buffer(
-            buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region)));
+            buffer_of(subject, location, piece, tensor_.buffer_bytes(piece.region, false)));
         values_.add_piece(values_.add_location(location));
     }
     recomputed_.push_back(reproduced);
@@ -140,7 +140,7 @@ void TensorInstances::add_resident_memory() {
             if (inside) continue;
             kept.push_back(region);
             emitter_.add_persistent(device, MemoryKind::weights,
-                                    tensor_.bytes(regions.volume(region)));
+                                    tensor_.bytes(regions.volume(region), false));
         }
     }
 }

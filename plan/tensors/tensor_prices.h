@@ -17,16 +17,18 @@
 
 namespace partita::plan {
 
-/// bytes_of() a tensor whose own figures are found once.
+/// bytes_of() and gradient_bytes_of() a tensor whose own figures are found once.
 class TensorBytes {
 public:
     TensorBytes() = default;
     explicit TensorBytes(const graph::Tensor& tensor)
         : elements_(tensor.elements()),
           bytes_(tensor.bytes()),
-          bits_(graph::bits_of(tensor.dtype)) {}
+          bits_(graph::bits_of(tensor.dtype)),
+          gradient_bits_(graph::bits_of(tensor.type_of(/*gradient=*/true))) {}
 
-    [[nodiscard]] Bytes of(std::int64_t elements) const {
+    [[nodiscard]] Bytes of(std::int64_t elements, bool gradient) const {
+        if (gradient && gradient_bits_ != bits_) return bytes_for(elements, gradient_bits_);
         return elements == elements_ ? bytes_ : bytes_for(elements, bits_);
     }
 
@@ -34,6 +36,7 @@ private:
     std::int64_t elements_ = 0;
     Bytes bytes_;
     int bits_ = 0;
+    int gradient_bits_ = 0;
 };
 
 /// What work on one tensor costs, each figure asked for once: its parts are nearly all of one size.

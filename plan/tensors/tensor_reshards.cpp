@@ -55,7 +55,7 @@ TaskRef TensorReshards::add_copy(const Transfer& transfer, const Subject& subjec
     Task task = task_of(TaskKind::copy, subject);
     task.device = transfer.devices[0];
     task.to = transfer.devices[1];
-    task.bytes = tensor_.bytes(transfer.elements);
+    task.bytes = tensor_.bytes(transfer.elements, subject.gradient);
     task.resource_set = resource_sets_.of_copy(task.device, task.to);
     const std::int32_t copy_class =
         copy_classes_.of(problem_.machine(), task.resource_set, task.device, task.to);
@@ -69,7 +69,7 @@ TaskRef TensorReshards::add_collective(graph::Combine combine, const Transfer& t
                                        const Subject& subject) {
     Task task = task_of(TaskKind::collective, subject);
     task.device = transfer.devices[0];
-    task.bytes = tensor_.bytes(transfer.elements);
+    task.bytes = tensor_.bytes(transfer.elements, subject.gradient);
     task.collective = *transfer.collective;
     if (cost::reduces(task.collective)) task.combine = combine;
     const ResourceSets::Group group = resource_sets_.of_ranks(transfer.devices);
@@ -91,8 +91,9 @@ Location TensorReshards::delivered(const Delivery& delivery, TaskRef transfer,
     Location location{.device = delivery.device, .task = transfer};
     // A new value of a parameter is written where the old one lies.
     const bool in_place = subject.updated && !delivery.unpack;
-    TensorBuffer buffer = buffer_of(subject, location, piece,
-                                    in_place ? Bytes{0} : tensor_.buffer_bytes(delivery.region));
+    TensorBuffer buffer =
+        buffer_of(subject, location, piece,
+                  in_place ? Bytes{0} : tensor_.buffer_bytes(delivery.region, subject.gradient));
     buffer.message = delivery.unpack;
     location.buffer = emitter_.add_buffer(buffer);
     return delivery.unpack ? local_work_.unpacked(location, subject, piece) : location;

@@ -47,7 +47,8 @@ CombineWork::CombineWork(const graph::OpGraph& graph, const TaskGraph& tasks, pl
     for (std::size_t i = 0; i < results.size(); ++i) {
         const plan::Buffer& made = tasks.buffers[results[i].index()];
         const graph::Region& region = (*tasks.regions)[made.region];
-        const auto type = scalar_type_of(graph.tensor(made.tensor).dtype).value_or(at::kFloat);
+        const auto type =
+            scalar_type_of(graph.tensor(made.tensor).type_of(made.gradient)).value_or(at::kFloat);
         Result result{.buffer = results[i],
                       .root = made.root,
                       .residents = std::move(residents[i]),

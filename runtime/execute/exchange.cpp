@@ -43,7 +43,7 @@ Exchange::Exchange(const Peers& peers, Messages messages, const graph::OpGraph& 
 Exchange::Format Exchange::format_of(const TaskMessage& message) const {
     const plan::Buffer& buffer = tasks_.buffers[message.buffer.index()];
     const graph::Tensor& tensor = graph_.tensor(buffer.tensor);
-    return {.type = scalar_type_of(tensor.dtype).value_or(at::kFloat),
+    return {.type = scalar_type_of(tensor.type_of(buffer.gradient)).value_or(at::kFloat),
             .has_shape = tensor.upper_bound_dims != 0};
 }
 

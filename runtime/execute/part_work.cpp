@@ -20,9 +20,9 @@ using plan::TaskGraph;
 
 namespace {
 
-at::TensorOptions options_of(const graph::Tensor& tensor, at::Device device) {
+at::TensorOptions options_of(const graph::Tensor& tensor, bool gradient, at::Device device) {
     return at::TensorOptions()
-        .dtype(scalar_type_of(tensor.dtype).value_or(at::kFloat))
+        .dtype(scalar_type_of(tensor.type_of(gradient)).value_or(at::kFloat))
         .device(device);
 }
 
@@ -34,7 +34,7 @@ Fetch operand_of(const plan::Problem& problem, const TaskGraph& tasks, plan::Tas
     if (operand.source != PartOperand::Source::region) return {};
     const TensorId t = op.inputs[index];
     return {tasks, buffers_of(tasks, task, t, false), operand.region,
-            options_of(problem.graph().tensor(t), device)};
+            options_of(problem.graph().tensor(t), false, device)};
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
         const TensorId t = op.outputs[i];
         const auto fetch = [&](bool gradient) -> Fetch {
             return {tasks, buffers_of(tasks, task, t, gradient), part.results[i].region,
-                    options_of(graph.tensor(t), device)};
+                    options_of(graph.tensor(t), gradient, device)};
         };
         const bool saved = t.valid() && plan::saves_result(rule, i);
         results_.push_back(saved ? fetch(false) : Fetch());
@@ -106,7 +106,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
         gradient_outputs_.push_back({.operand = static_cast<std::size_t>(buffer.operand),
                                      .buffer = b,
                                      .extents = extents_of((*tasks.regions)[buffer.region]),
-                                     .as = options_of(graph.tensor(buffer.tensor), device)});
+                                     .as = options_of(graph.tensor(buffer.tensor), true, device)});
     }
 }
 
@@ -121,8 +121,8 @@ void BackwardWork::run(Store& store) {
                                                       all(gradients_), state_->wanted);
     for (const GradientOutput& output : gradient_outputs_) {
         const at::Tensor& gradient = gradients[output.operand];
-        store[output.buffer] =
-            gradient.defined() ? gradient.contiguous() : at::zeros(output.extents, output.as);
+        store[output.buffer] = gradient.defined() ? gradient.to(output.as.dtype()).contiguous()
+                                                  : at::zeros(output.extents, output.as);
     }
 }
 

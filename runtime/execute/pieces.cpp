@@ -79,7 +79,9 @@ std::vector<graph::HostTensor> assembled(const graph::OpGraph& graph,
     std::vector<graph::HostTensor> tensors;
     for (const auto& [id, whole] : wholes) {
         const graph::Tensor& tensor = graph.tensor(TensorId{id});
-        tensors.push_back(to_host(whole, tensor.dtype));
+        // A gradient may be of another type.
+        const bool own = scalar_type_of(tensor.dtype) == whole.scalar_type();
+        tensors.push_back(to_host(whole, own ? tensor.dtype : dtype_of(whole.scalar_type())));
         tensors.back().name = tensor.name;
     }
     return tensors;

@@ -226,7 +226,8 @@ private:
                 }
             }
             if (!target.kept) target.own = sources_.read(task.tensor, region).to(device);
-            const auto type = scalar_type_of(graph_.tensor(task.tensor).dtype).value_or(at::kFloat);
+            const auto type =
+                scalar_type_of(graph_.tensor(task.tensor).type_of(true)).value_or(at::kFloat);
             Fetch gradient(tasks_, buffers_of(tasks_, id, task.tensor, true), region,
                            at::TensorOptions().dtype(type).device(device));
             auto work = std::make_unique<UpdateWork>(strategy_.policy.optimizer, options_.optimizer,

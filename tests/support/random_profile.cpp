@@ -63,7 +63,8 @@ public:
             if (draw(random_, 2) == 0) {
                 measure(plan::accumulate_work(tensor, elements_of(TensorId(i))));
             }
-            if (draw(random_, 2) == 0) measure(plan::pack_work(tensor, elements_of(TensorId(i))));
+            if (draw(random_, 2) == 0)
+                measure(plan::pack_work(tensor, elements_of(TensorId(i)), false));
         }
         measure_transfers();
         std::ranges::sort(rows_.works, {}, [](const auto& row) { return row.signature.text; });

@@ -97,6 +97,41 @@ TEST_F(Execute, LeavesFrozenParametersAlone) {
     EXPECT_EQ(run({"execute", "plan.json", model, "--check", "--iterations", "1"}).code, 0);
 }
 
+// Gradients may be wider than what they are of.
+TEST_F(Execute, WithWideGradientsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    ASSERT_EQ(run({"plan",
+                   model,
+                   "--bind",
+                   "batch=8",
+                   "--bind",
+                   "sequence=8",
+                   "--machine",
+                   "cpu:4",
+                   "--mode",
+                   "training",
+                   "--optimizer",
+                   "adam",
+                   "--precision",
+                   "bf16,grads=fp32",
+                   "--strategy",
+                   "dp=2,tp=2,zero=1",
+                   "--micro-batches",
+                   "2",
+                   "-o",
+                   "plan.json"})
+                  .code,
+              0);
+    EXPECT_THAT(read("plan.json"),
+                HasSubstr(R"("precision": "bfloat16", "gradients": "float32"})"));
+    EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+    const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    const Outcome unknown = run({"plan", model, "--precision", "bf16,grads=int8"});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("--precision bf16,grads=int8: 'grads=int8' is unknown."));
+}
+
 // What engineers configure computes what one device computes.
 TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
     const std::string model = example("runnable/encoder-layer/model.onnx");

@@ -63,7 +63,7 @@ TEST_F(Json, OfPlanAndSimulateTellsMemoryApart) {
     for (const json& device : planned["devices"]) {
         EXPECT_THAT(keys(device["memory"]),
                     UnorderedElementsAre("weights", "gradients", "optimizer", "activations",
-                                         "buffers", "reserved"));
+                                         "recomputation", "buffers", "reserved"));
         std::int64_t sum = 0;
         for (const auto& [kind, bytes] : device["memory"].items()) {
             if (kind != "reserved") sum += bytes.get<std::int64_t>();

@@ -58,12 +58,39 @@ TEST_F(Zero, StagesOneAndTwoReduceScatterGradientsAndGatherParameters) {
 // of w1 does not read w1.
 TEST_F(Zero, StageThreeGathersParametersTwiceAndReduceScattersGradients) {
     build({kIn, kIn, kOut});
-    EXPECT_THAT(
-        volumes(zero({{"d0", 4}}, false, true)),
-        UnorderedElementsAre(Pair("all-gather w1", kIn * kIn), Pair("all-gather w2", kIn * kOut),
-                             Pair("all-gather w2", kIn * kOut),
-                             Pair("reduce-scatter w2.grad", kIn * kOut),
-                             Pair("reduce-scatter w1.grad", kIn * kIn)));
+    EXPECT_THAT(volumes(zero({{"d0", 4}}, false, true)),
+                UnorderedElementsAre(
+                    Pair("all-gather w1", kIn * kIn), Pair("all-gather w2", kIn * kOut),
+                    Pair("all-gather w2", kIn * kOut), Pair("reduce-scatter w2.grad", kIn * kOut),
+                    Pair("reduce-scatter w1.grad", kIn * kIn)));
+}
+
+// Gradients in float32: 2 bytes for a parameter, 4 for its gradient, and that is what is sent.
+TEST_F(Zero, GradientsMayBeWiderThanParameters) {
+    build({64, 128});
+    for (graph::Op const& op : graph_.ops()) {
+        for (const TensorId t : op.outputs) {
+            graph_.tensor(t).dtype = graph::DType::bfloat16;
+            if (graph_.tensor(t).role != graph::TensorRole::parameter) continue;
+            graph_.tensor(t).gradient_dtype = graph::DType::float32;
+        }
+    }
+    const std::int64_t psi = std::int64_t{64} * 128;
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    const TaskGraph tasks = lower(
+        problem,
+        this->strategy(
+            {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"w1", {{"*", 4}}}, {"y", {{"d0", 4}}}}));
+    EXPECT_EQ(tasks.persistent[0][MemoryKind::weights], Bytes(2 * psi));
+    EXPECT_EQ(tasks.persistent[0][MemoryKind::gradients], Bytes(4 * psi));
+    int sums = 0;
+    for (const Task& task : tasks.tasks) {
+        if (task.kind != TaskKind::collective) continue;
+        EXPECT_EQ(task.bytes, Bytes(4 * psi));
+        ++sums;
+    }
+    EXPECT_EQ(sums, 1);
 }
 
 /// REFERENCES 4: bfloat16 parameters and gradients, Adam with float32 master, K = 12.

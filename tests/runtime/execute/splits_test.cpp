@@ -201,6 +201,18 @@ TEST_P(Splits, TrainingWithFrozenParametersGivesTheSameGradientsAndParameters) {
     expect_same_training(Over::threads, policy, 10);
 }
 
+// Some blocks of layers compute once more for the backward what they do not keep.
+TEST_P(Splits, TrainingThatRecomputesGivesTheSameGradientsAndParameters) {
+    search::Random random(5);
+    model_.graph = plan::in_layer_blocks(random, std::move(model_.graph));
+    plan::Policy policy = kMse;
+    policy.recompute = plan::Recompute::automatic;
+    EXPECT_TRUE(problem(plan::Mode::training, policy).facts().recompute().any());
+    expect_same_training(Over::threads, policy, 12);
+    expect_same_training(Over::processes, policy, 6);
+    expect_same_training(Over::pretend_gpus, policy, 6);
+}
+
 TEST_P(Splits, InferenceOverProcessesGivesTheSameOutputs) {
     expect_same_outputs(Over::processes, 20);
 }

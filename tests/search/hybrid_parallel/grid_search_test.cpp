@@ -14,10 +14,12 @@
 #include "importers/onnx/onnx_importer.h"
 #include "plan/legality/stages.h"
 #include "plan/lowering/lower.h"
+#include "plan/problem/recompute_regions.h"
 #include "search/hybrid_parallel/zero.h"
 #include "search/portfolio/search_run.h"
 #include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/paths.h"
 
@@ -216,6 +218,84 @@ TEST_F(OfAnEncoderLayer, ShardsWhereItMust) {
     ASSERT_TRUE(found.has_plan()) << found.shortage;
     EXPECT_NE(zero_level(*problem_, found.strategy), ZeroLevel::none);
     EXPECT_FALSE(plan("dp=4,tp=1,pp=1,zero=0").has_plan());
+}
+
+/// Equal layers on four devices.
+class OfLayers : public testing::Test {
+protected:
+    static constexpr int kLayers = 12;
+
+    OfLayers() : machine_(plan::switched_machine(4)), options_(training()) {
+        plan::NetworkBuilder build;
+        graph::TensorId t = build.source("x", graph::TensorRole::input, {64, 32});
+        for (int i = 0; i < kLayers; ++i) {
+            const std::size_t first = build.graph.op_count();
+            const graph::TensorId wide =
+                build.add("MatMul", {t, build.weight({32, 128})}, {{64, 128}})[0];
+            const graph::TensorId gelu = build.add("Gelu", {wide}, {{64, 128}})[0];
+            t = build.add("MatMul", {gelu, build.weight({128, 32})}, {{64, 32}})[0];
+            for (std::size_t op = first; op < build.graph.op_count(); ++op) {
+                build.graph.op(graph::OpId(op)).block = "layers." + std::to_string(i);
+            }
+        }
+        build.add_outputs();
+        graph_ = std::move(build.graph);
+        options_.policy.micro_batches = 8;
+        options_.policy.schedule = {.kind = plan::ScheduleKind::one_f_one_b};
+    }
+
+    SearchResult plan(const char* strategy) {
+        problem_.emplace(plan::make_problem(graph_, machine_, options_));
+        EngineOptions options{.searchers = {"grids"}};
+        options.parallel = parse_parallel_config(strategy);
+        return search(*problem_, std::move(options));
+    }
+
+    /// Blocks that are recomputed.
+    [[nodiscard]] int recomputed(const SearchResult& result) const {
+        const auto& blocks = problem_->facts().recompute().blocks();
+        return static_cast<int>(std::ranges::count_if(blocks, [&](const plan::LayerBlock& block) {
+            return recompute_of(block, result.strategy) != plan::Recompute::none;
+        }));
+    }
+
+    graph::OpGraph graph_;
+    cost::Machine machine_;
+    plan::ProblemOptions options_;
+    std::optional<Problem> problem_;
+};
+
+TEST_F(OfLayers, NothingIsRecomputedThatFits) {
+    options_.policy.recompute = plan::Recompute::automatic;
+    EXPECT_EQ(recomputed(plan("pp=4,vpp=1")), 0);
+    options_.policy.recompute = plan::Recompute::full;
+    EXPECT_EQ(recomputed(plan("pp=4,vpp=1")), kLayers);
+}
+
+// The first stage of 1F1B holds most micro-batches, so its blocks are recomputed first.
+TEST_F(OfLayers, AsLittleIsRecomputedAsMakesItFit) {
+    options_.policy.recompute = plan::Recompute::full;
+    const SearchResult all = plan("pp=4,vpp=1");
+    options_.policy.recompute = plan::Recompute::automatic;
+    const SearchResult none = plan("pp=4,vpp=1");
+    const Bytes most = none.evaluation.devices[0].memory;
+    const Bytes least = all.evaluation.devices[0].memory;
+    ASSERT_LT(least, most);
+    int before = 0;
+    for (int share = 1; share <= 4; ++share) {
+        const Bytes limit(most.raw() - (most - least).raw() * share / 4);
+        options_.constraints.memory_limit = limit;
+        const SearchResult some = plan("pp=4,vpp=1");
+        ASSERT_TRUE(some.has_plan()) << share << ": " << some.shortage;
+        for (const plan::DeviceUse& use : some.evaluation.devices) EXPECT_LE(use.memory, limit);
+        EXPECT_GE(recomputed(some), before);
+        before = recomputed(some);
+        EXPECT_LE(some.evaluation.value, all.evaluation.value);
+    }
+    EXPECT_GT(before, 0);
+    EXPECT_LT(before, kLayers);
+    options_.constraints.memory_limit = Bytes(least.raw() / 2);
+    EXPECT_FALSE(plan("pp=4,vpp=1").has_plan());
 }
 
 // Neighbours are those that the order says.

@@ -7,6 +7,7 @@
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/hybrid_parallel/expert.h"
 #include "search/support/random.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/search/enumeration.h"
 #include "tests/support/random_graph.h"
@@ -81,6 +82,10 @@ std::vector<std::unique_ptr<Case>> cases() {
     partners.constraints.together = {
         {OpId(5U), OpId(3U)}, {OpId(3U), OpId(9U), OpId(7U)}, {OpId(1U), OpId(11U)}};
     add(support::chain_network(12), partners);
+    ProblemOptions recomputing = training();
+    recomputing.policy.recompute = plan::Recompute::automatic;
+    Random random(5);
+    add(plan::in_layer_blocks(random, support::random_network(random, 20)), recomputing);
     return cases;
 }
 

@@ -91,7 +91,12 @@ public:
 
     ExitCode run(Console& console) override {
         const std::vector<Contender> contenders = this->contenders();
-        const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
+        // Degrees that are said open choices that all of the table share.
+        PlanOptions asked = asked_;
+        for (const Contender& contender : contenders) {
+            if (asked.strategy.empty()) asked.strategy = contender.asked.strategy;
+        }
+        const auto loaded = load_problem(model_, machine_, what_if_, asked, console);
         const Interrupt interrupt;
         std::vector<Row> rows;
         for (const Contender& contender : contenders) {

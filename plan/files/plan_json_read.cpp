@@ -163,8 +163,8 @@ void read_model(const JsonField& field, Plan& plan) {
 }
 
 Policy read_policy(const JsonField& field) {
-    field.allow_only(
-        {"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen", "recompute"});
+    field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
+                      "recompute", "gather_again"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -205,6 +205,9 @@ Policy read_policy(const JsonField& field) {
     if (const JsonField recompute = field["recompute"]; recompute.present()) {
         policy.recompute = choice(
             recompute, std::array{Recompute::selective, Recompute::full, Recompute::automatic});
+    }
+    if (const JsonField again = field["gather_again"]; again.present()) {
+        policy.gather_again = again.boolean();
     }
     return policy;
 }

@@ -105,10 +105,11 @@ std::string policy_json(const Policy& policy) {
         frozen = fmt::format(R"(, "frozen": [{}])", joined(policy.frozen, json_quoted));
     }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-                       R"("gradient_sync": "{}"{}{}}})",
+                       R"("gradient_sync": "{}"{}{}{}}})",
                        policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
                        json_quoted(loss), name_of(policy.gradient_sync), frozen,
-                       recompute_json(policy.recompute));
+                       recompute_json(policy.recompute),
+                       policy.gather_again ? R"(, "gather_again": true)" : "");
 }
 
 std::string order_json(const Plan& plan) {

@@ -64,8 +64,15 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
 
 void IncrementalLowering::number_events() {
     const IterationScript& script = layouts_.script();
+    const bool awaits = problem_.facts().recompute().any() || policy_.gather_again;
+    if (awaits) further_rows_.resize(graph_.op_count());
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         event_keys_[row].resize(layouts_.events()[row].events.size());
+        for (const TensorEvent& event : layouts_.events()[row].events) {
+            const bool further = event.kind == TensorEvent::Kind::await_gradient ||
+                                 event.kind == TensorEvent::Kind::await_backward;
+            if (further) further_rows_[event.op.index()].push_back(row);
+        }
     }
     for (const ScriptStep& step : script.steps) {
         const auto priority = problem_.priority(step.op, step.pass);
@@ -183,27 +190,16 @@ void IncrementalLowering::add_tensor(const TensorTasks& tasks, std::int64_t sign
     }
 }
 
-/// Whose gradients the op waits for before it runs again.
-std::vector<TensorId> IncrementalLowering::awaited_by(OpId op) const {
-    const RecomputeRegions& regions = problem_.facts().recompute();
-    if (regions.block_of(op) < 0) return {};
-    std::vector<TensorId> awaited;
-    const auto block = static_cast<std::size_t>(regions.block_of(op));
-    for (const RecomputeRegion& region : regions.blocks()[block].regions) {
-        const bool first = std::ranges::find(region.first, op) != region.first.end();
-        if (first) awaited.push_back(region.awaited);
-    }
-    return awaited;
-}
-
 void IncrementalLowering::change_op(OpId op) {
     const Op& of = graph_.op(op);
+    if (!further_rows_.empty()) {
+        for (const std::size_t row : further_rows_[op.index()]) pending_.rows_near.add(row);
+    }
     for (int m = 0; m < rows().micro_batches(); ++m) {
         for (const TensorId t : of.inputs) {
             if (t.valid()) pending_.rows_near.add(rows().row(t, m));
         }
         for (const TensorId t : of.outputs) pending_.rows_near.add(rows().row(t, m));
-        for (const TensorId t : awaited_by(op)) pending_.rows_near.add(rows().row(t, m));
         if (!rows().runs_in(op, m)) continue;
         for (const Pass pass : rows().passes()) pending_.blocks.add(block_row({op, m, pass}));
     }

@@ -178,7 +178,6 @@ private:
     void add_parts(graph::OpId op, std::int64_t sign);
     void add_load(std::size_t resource, std::int64_t load);
     void add_tensor(const TensorTasks& tasks, std::int64_t sign);
-    [[nodiscard]] std::vector<graph::TensorId> awaited_by(graph::OpId op) const;
     void change_op(graph::OpId op);
     void renew(std::size_t row, const TensorTasks& tasks);
     Tensor& touch(std::size_t row);
@@ -241,8 +240,11 @@ private:
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
     std::vector<std::vector<EventId>> finds_;  ///< by block: what its parts find
-    std::vector<int> parts_;                   ///< by block: so many have slots
-    std::vector<std::vector<Fused>> fused_;    ///< by block
+    /// By op: of tensors that are not around it, but whose tasks depend on its devices. Empty: there
+    /// are none.
+    std::vector<std::vector<std::size_t>> further_rows_;
+    std::vector<int> parts_;                 ///< by block: so many have slots
+    std::vector<std::vector<Fused>> fused_;  ///< by block
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

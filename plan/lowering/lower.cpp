@@ -131,6 +131,7 @@ TaskId Lowering::part_before(const PartBlock& block, int part) const {
 }
 
 void Lowering::connect(TaskId task, std::size_t part, const Found& found) {
+    if (part >= found.step->parts) return;  // nothing for parts
     for (const Source& source : sources_of(*found.tensor->tasks, *found.step, part)) {
         if (found.step->waits) build_.add_edge(resolved(*found.tensor, source.task), task);
         if (source.buffer < 0) continue;

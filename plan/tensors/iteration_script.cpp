@@ -111,9 +111,12 @@ private:
 
     /// Of the step at hand, as `t` numbers it.
     std::int32_t block(TensorId t, int micro_batch) {
-        std::vector<PartBlock>& blocks = script_.tensors[rows_.row(t, micro_batch)].blocks;
         const ScriptStep& step = script_.steps.back();
-        const PartBlock block{step.op, rows_.own(step.op, micro_batch), step.pass};
+        return block(t, {step.op, rows_.own(step.op, micro_batch), step.pass}, micro_batch);
+    }
+
+    std::int32_t block(TensorId t, const PartBlock& block, int micro_batch) {
+        std::vector<PartBlock>& blocks = script_.tensors[rows_.row(t, micro_batch)].blocks;
         // All that a block does with a tensor follows each other.
         if (blocks.empty() || blocks.back() != block) blocks.push_back(block);
         return static_cast<std::int32_t>(blocks.size()) - 1;
@@ -184,12 +187,29 @@ private:
         }
     }
 
+    [[nodiscard]] bool may_gather_again(TensorId t) const {
+        return problem_.policy().gather_again && problem_.facts().is_batched(t) &&
+               graph_.op(graph_.tensor(t).producer).kind == OpKind::compute;
+    }
+
+    /// Of all that read what the op makes.
+    void await_backwards(TensorId t, const Op& op, int m) {
+        for (const TensorId result : op.outputs) {
+            for (const graph::Use use : graph_.uses(result)) {
+                if (!problem_.facts().has_backward(use.op)) continue;
+                const PartBlock before{use.op, rows_.own(use.op, m), Pass::backward};
+                add(t, Kind::await_backward, 0, use.op, m, block(t, before, m));
+            }
+        }
+    }
+
     void uses_and_gives(OpId id, int m, bool loss) {
         const Op& op = graph_.op(id);
         const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
             if (!t.valid() || (!loss && !saves_operand(rule, i))) continue;
+            if (may_gather_again(t)) await_backwards(t, op, m);
             add(t, Kind::backward_use, i, id, m, block(t, m));
         }
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -225,10 +245,14 @@ IterationScript iteration_script(const Problem& problem, int micro_batches) {
     return Writer(problem, micro_batches).write();
 }
 
-std::size_t most_events_of_a_step(const graph::OpGraph& graph) {
+std::size_t most_events_of_a_step(const Problem& problem) {
+    const graph::OpGraph& graph = problem.graph();
     std::size_t most = 2;  // of a parameter
     for (const Op& op : graph.ops()) {
-        most = std::max(most, 2 * (op.inputs.size() + op.outputs.size()));
+        std::size_t readers = 0;
+        for (const TensorId t : op.outputs) readers += graph.uses(t).size();
+        const std::size_t awaited = problem.policy().gather_again ? op.inputs.size() * readers : 0;
+        most = std::max(most, 2 * (op.inputs.size() + op.outputs.size()) + awaited);
     }
     return most;
 }

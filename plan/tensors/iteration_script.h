@@ -10,6 +10,8 @@
 //                                  backward_use, result_use     │ parts │  contribute to its operands' gradients
 //     ...                          for all micro-batches, ops against their order; parameters come to their turn with
 //                                  parameter, and after the last micro-batch update
+//                                  with Policy::gather_again, before backward_use: await_backward, for each op that
+//                                  reads what X makes
 //     recompute X                  await_gradient, recompute_use of its operands │ parts │ reproduce its results
 //                                  the ops of a region in their order, before the first backward that needs them;
 //                                  only if that is decided of X (recompute_regions.h)
@@ -68,6 +70,6 @@ struct IterationScript {
 IterationScript iteration_script(const Problem& problem, int micro_batches);
 
 /// No step has more events.
-std::size_t most_events_of_a_step(const graph::OpGraph& graph);
+std::size_t most_events_of_a_step(const Problem& problem);
 
 }  // namespace partita::plan

@@ -96,6 +96,8 @@ std::int32_t StrategyTensors::layout_at(const TensorEvent& event) const {
     case Kind::produce:
     case Kind::reproduce: return layouts.results[operand];
     case Kind::await_gradient: return layouts.results[0];  // for its devices
+    case Kind::await_backward:                             // the same
+        return layouts.results.empty() ? layouts.operands[0] : layouts.results[0];
     case Kind::forward_use:
     case Kind::recompute_use:
     case Kind::backward_use: return layouts.operands[operand];

@@ -5,6 +5,12 @@
 
 namespace partita::plan {
 
+namespace {
+
+const std::vector<int> kNoRanks;
+
+}  // namespace
+
 void TaskEmitter::clear() {
     tasks_.tasks.clear();
     tasks_.in_block.clear();
@@ -65,6 +71,25 @@ void TaskEmitter::add_inputs(TaskRef task, std::span<const Location> locations) 
         reads_.emplace_back(task, location.buffer);
         mark_read(location.buffer);
         readers_.add(task, location.buffer);
+    }
+}
+
+void TaskEmitter::delay(TaskRef first, std::span<const Location> awaited) {
+    const auto count = static_cast<std::size_t>(next_task() - first);
+    std::vector<char> waits(count, 0);
+    for (const auto& [after, before] : edges_) {
+        if (after >= first && before >= first) waits[static_cast<std::size_t>(after - first)] = 1;
+    }
+    for (TaskRef task = first; task < next_task(); ++task) {
+        if (waits[static_cast<std::size_t>(task - first)] != 0) continue;
+        const Task& of = tasks_.tasks[static_cast<std::size_t>(task)];
+        const bool all = of.kind == TaskKind::collective;
+        for (const Location& location : awaited) {
+            const auto& ranks = all ? tasks_.groups[static_cast<std::size_t>(of.ranks)] : kNoRanks;
+            const bool here = location.device == of.device || location.device == of.to ||
+                              std::find(ranks.begin(), ranks.end(), location.device) != ranks.end();
+            if (here) add_edge(location.task, task);
+        }
     }
 }
 

@@ -81,6 +81,10 @@ public:
     void add_edge(TaskRef before, TaskRef after) {
         if (before != -1) edges_.emplace_back(after, before);
     }
+    [[nodiscard]] TaskRef next_task() const { return static_cast<TaskRef>(tasks_.tasks.size()); }
+    /// Of the tasks from `first` on those that wait for none of each other come after what lies on
+    /// their devices.
+    void delay(TaskRef first, std::span<const Location> awaited);
     /// The task comes after the tasks of these locations and reads what lies there.
     void add_inputs(TaskRef task, std::span<const Location> locations);
 

@@ -42,7 +42,8 @@ struct TensorEvent {
         update,          ///< the parameter changes
         await_gradient,  ///< what is recomputed waits until consumers have contributed to it
         recompute_use,   ///< an operand of a forward that runs again
-        reproduce        ///< lies again where its producer leaves it
+        reproduce,       ///< lies again where its producer leaves it
+        await_backward   ///< what is gathered again waits for the backward before
     };
     Kind kind = Kind::produce;
     std::int32_t block = -1;    ///< of TensorEvents::blocks; -1: no parts are concerned

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace partita::plan {
@@ -71,6 +72,8 @@ Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
         epoch_ = epoch;
     }
     const bool again = finds_recomputed(event, layout);
+    if (is_gathered_again(event, layout)) return gather_again(layout);
+    if (event.kind == TensorEvent::Kind::backward_use) awaited_.clear();
     Instances& lying = again ? recomputed_ : instances_;
     for (const Instance& known : lying) {
         if (known.layout == layout) return known;
@@ -79,6 +82,41 @@ Instance TensorInstances::find(const TensorEvent& event, std::int32_t layout) {
     const Instance found =
         tensor_.is_resident() ? add_resident(layout) : fetch(lying, layout, subject);
     lying.push_back(found);
+    return found;
+}
+
+void TensorInstances::await(const TensorEvent& event, std::int32_t layout) {
+    const std::span<const Piece> pieces = tensor_.pieces(layout);
+    for (std::size_t part = 0; part < pieces.size(); ++part) {
+        awaited_.push_back(
+            {.device = pieces[part].device, .task = part_ref(event.block, static_cast<int>(part))});
+    }
+}
+
+bool TensorInstances::is_gathered_again(const TensorEvent& event, std::int32_t layout) const {
+    if (!tensor_.problem().policy().gather_again || tensor_.is_resident()) return false;
+    if (event.kind != TensorEvent::Kind::backward_use || finds_recomputed(event, layout))
+        return false;
+    const Instance& produced = instances_.front();
+    if (tensor_.layouts().is_local(produced.layout, layout, tensor_.regions())) return false;
+    const std::span<const Piece> makers = tensor_.pieces(produced.layout);
+    const std::span<const Piece> readers = tensor_.pieces(layout);
+    return std::all_of(readers.begin(), readers.end(), [&](const Piece& reader) {
+        return std::any_of(makers.begin(), makers.end(),
+                           [&](const Piece& maker) { return maker.device == reader.device; });
+    });
+}
+
+/// Its first tasks on a device come after what the device awaits.
+Instance TensorInstances::gather_again(std::int32_t layout) {
+    const auto awaited = std::exchange(awaited_, {});
+    for (const Instance& known : gathered_again_) {
+        if (known.layout == layout) return known;
+    }
+    const TaskRef first = emitter_.next_task();
+    const Instance found = reshards_.reshard(produced(), layout, {.micro_batch = tensor_.label()});
+    emitter_.delay(first, {awaited.data(), awaited.size()});
+    gathered_again_.push_back(found);
     return found;
 }
 

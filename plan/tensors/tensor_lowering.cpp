@@ -54,6 +54,7 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
     case Kind::backward_use:
     case Kind::result_use: add_use(event, layout); break;
     case Kind::await_gradient: await_gradient(layout); break;
+    case Kind::await_backward: instances_.await(event, layout); break;
     case Kind::contribute: gradients_.contribute(event, layout); break;
     case Kind::accumulate: gradients_.accumulate(event.micro_batch, false); break;
     case Kind::collect:
@@ -66,13 +67,14 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
 }
 
 void TensorLowering::add_use(const TensorEvent& event, std::int32_t layout) {
-    const bool recomputed = instances_.finds_recomputed(event, layout);
+    const bool anew =
+        instances_.finds_recomputed(event, layout) || instances_.is_gathered_again(event, layout);
     const Instance found = instances_.find(event, layout);
     if (event.block < 0) return;  // nobody reads it
     const bool operand = event.kind == Kind::backward_use || event.kind == Kind::recompute_use;
     const bool loss = tensor_.problem().graph().op(event.op).kind == graph::OpKind::output;
     // What the forward had is there: what comes for the backward comes after it.
-    emitter_.step().waits = !operand || loss || recomputed || tensor_.key().refetch;
+    emitter_.step().waits = !operand || loss || anew || tensor_.key().refetch;
     const std::size_t parts = tensor_.pieces(layout).size();
     for (std::size_t part = 0; part < parts; ++part) {
         const TaskRef reader = part_ref(event.block, static_cast<int>(part));

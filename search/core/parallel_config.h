@@ -42,6 +42,10 @@ struct ParallelConfig {
     std::optional<bool> sequence;  ///< sp
     std::array<GridDim, 3> order = kMegatronOrder;
 
+    /// Do devices that share ops keep their shards alone for the backward, of what they gather?
+    [[nodiscard]] bool gathers_again() const {
+        return tensor.value_or(2) > 1 && sequence.value_or(true);
+    }
     /// What parse_parallel_config() reads as the same; the usual order is left out.
     [[nodiscard]] std::string text() const;
     friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;

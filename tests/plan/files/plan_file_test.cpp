@@ -113,11 +113,12 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_EQ(plain.find("recompute"), std::string::npos);
     EXPECT_EQ(plain.find("gradients"), std::string::npos);
     plan_.policy.recompute = Recompute::automatic;
+    plan_.policy.gather_again = true;
     plan_.float32_gradients = true;
     plan_.ops[2].recompute = Recompute::selective;
     const std::string text = to_json(plan_);
     EXPECT_THAT(text, HasSubstr(R"("unroll": false, "gradients": "float32"})"));
-    EXPECT_THAT(text, HasSubstr(R"("recompute": "auto"})"));
+    EXPECT_THAT(text, HasSubstr(R"("recompute": "auto", "gather_again": true})"));
     EXPECT_THAT(text, HasSubstr(R"("devices": [0], "recompute": "selective"})"));
     const Plan again = parse_plan(text, "plan.json");
     EXPECT_EQ(again.ops, plan_.ops);
@@ -126,7 +127,7 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_EQ(to_json(again), text);
     EXPECT_THAT(refusal(text, R"("recompute": "selective")", R"("recompute": "auto")"),
                 HasSubstr(R"('mul1'.recompute: expected "selective" or "full", got "auto")"));
-    EXPECT_THAT(refusal(text, R"("recompute": "auto")", R"("recompute": "none")"),
+    EXPECT_THAT(refusal(text, R"("recompute": "auto", )", R"("recompute": "none", )"),
                 HasSubstr(R"(policy.recompute: expected "selective" or "full" or "auto", got)"));
     EXPECT_THAT(refusal(text, R"("gradients": "float32")", R"("gradients": "float16")"),
                 HasSubstr(R"(model.gradients: expected "float32", got "float16")"));

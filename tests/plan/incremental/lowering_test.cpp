@@ -228,10 +228,11 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
             random, random_network(random, 2 + draw(random, 7),
                                    micro_batches > 1 ? Layers::samples_apart : Layers::any));
         const cost::Machine machine = switched_machine(1 + draw(random, 6));
-        const Problem problem = make_problem(graph, machine,
-                                             {.mode = Mode::training,
-                                              .objective = Objective::step_time,
-                                              .policy = {.recompute = Recompute::automatic}});
+        const Problem problem = make_problem(
+            graph, machine,
+            {.mode = Mode::training,
+             .objective = Objective::step_time,
+             .policy = {.recompute = Recompute::automatic, .gather_again = seed % 2 == 0}});
         Changing changing(random, problem,
                           without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();

@@ -105,7 +105,8 @@ private:
         const bool training = seed % 4 != 0;
         return {.mode = training ? Mode::training : Mode::inference,
                 .objective = training ? Objective::step_time : Objective::latency,
-                .policy = {.recompute = seed > kKeepsAll ? Recompute::automatic : Recompute::none}};
+                .policy = {.recompute = seed > kKeepsAll ? Recompute::automatic : Recompute::none,
+                           .gather_again = seed > kKeepsAll && seed % 3 == 0}};
     }
     /// Of every third device some fit, and are not in doubt even.
     static Bytes capacity(std::uint64_t seed) {

@@ -38,10 +38,12 @@ struct Program {
             Recompute recompute = Recompute::none)
         : random(seed),
           graph(network(random, kind, recompute)),
-          problem(make_problem(graph, machine(seed),
-                               {.mode = Mode::training,
-                                .objective = Objective::step_time,
-                                .policy = {.recompute = recompute}})),
+          problem(make_problem(
+              graph, machine(seed),
+              {.mode = Mode::training,
+               .objective = Objective::step_time,
+               .policy = {.recompute = recompute,
+                          .gather_again = recompute != Recompute::none && seed % 2 == 0}})),
           strategy(random_strategy(random, problem, micro_batches)) {}
     Program(const Program&) = delete;  // the problem refers to the graph
     Program& operator=(const Program&) = delete;

@@ -76,6 +76,7 @@ RandomPipeline::RandomPipeline(Random& random, bool training)
 void RandomPipeline::recompute(Random& random) {
     graph = in_layer_blocks(random, std::move(graph));
     options.policy.recompute = Recompute::automatic;
+    options.policy.gather_again = draw(random, 2) == 0;
 }
 
 RandomStages draw_stages(Random& random, const Problem& problem, int stages) {

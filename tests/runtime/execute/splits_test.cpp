@@ -207,6 +207,7 @@ TEST_P(Splits, TrainingThatRecomputesGivesTheSameGradientsAndParameters) {
     model_.graph = plan::in_layer_blocks(random, std::move(model_.graph));
     plan::Policy policy = kMse;
     policy.recompute = plan::Recompute::automatic;
+    policy.gather_again = true;
     EXPECT_TRUE(problem(plan::Mode::training, policy).facts().recompute().any());
     expect_same_training(Over::threads, policy, 12);
     expect_same_training(Over::processes, policy, 6);

@@ -27,11 +27,13 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
                                                 .inputs_dir = options.inputs,
                                                 .unroll = options.unroll,
                                                 .precision = options.precision,
+                                                .untie = options.untie,
                                                 .float32_gradients = options.float32_gradients}),
                   file);
     model.shapes = options.shapes;
     model.unroll = options.unroll;
     model.precision = options.precision;
+    model.untie = options.untie;
     model.float32_gradients = options.float32_gradients;
     return model;
 }
@@ -44,6 +46,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : !options.inputs.empty()   ? "--inputs"
                         : options.unroll            ? "--unroll"
                         : options.precision         ? "--precision"
+                        : !options.untie.empty()    ? "--untie"
                         : options.float32_gradients ? "--precision"
                                                     : nullptr;
     if (given != nullptr) {

@@ -130,6 +130,13 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
            "added up and sent in float32")
         ->type_name("P[,grads=fp32]")
         ->group(kModelGroup);
+    app.add_option("--untie", options.untie,
+                   "parameters that several layers read become one for each, such as weights that "
+                   "an exporter merged because they were equal (* any text, ? one character); may "
+                   "be repeated")
+        ->type_name("GLOB")
+        ->allow_extra_args(false)
+        ->group(kModelGroup);
     app.add_flag("--unroll", options.unroll, "expand LSTM, GRU, RNN into one op per step")
         ->group(kModelGroup);
 }

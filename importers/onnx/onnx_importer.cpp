@@ -23,6 +23,7 @@
 #include "importers/onnx/model_source.h"
 #include "importers/onnx/onnx_types.h"
 #include "importers/onnx/precision.h"
+#include "importers/onnx/untie.h"
 
 namespace partita::importers {
 
@@ -105,6 +106,18 @@ void add_notes(OnnxModel& imported, const onnx::ModelProto& model, const ReaderC
     }
 }
 
+/// Parameters that stay shared by layers.
+void add_note_of_tied_parameters(OnnxModel& imported) {
+    const std::vector<std::string> tied = tied_parameters(imported.graph);
+    if (tied.empty()) return;
+    imported.notes.push_back(fmt::format(
+        "{} several layer blocks, '{}' first. If the exporter merged weights because they were "
+        "equal, --untie gives each layer its own.",
+        tied.size() == 1 ? "1 parameter is read in"
+                         : fmt::format("{} parameters are read in", tied.size()),
+        tied[0]));
+}
+
 OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const OnnxOptions& options,
                        const std::string& file, const std::filesystem::path& folder) {
     if (!model->has_graph()) throw_not_onnx(file);
@@ -139,6 +152,12 @@ OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const Onn
     messages.push_back(model);
     imported.source =
         std::make_unique<ModelSource>(file, folder, std::move(messages), std::move(built.contents));
+    if (!options.untie.empty()) {
+        Untied own = untied(imported.graph, std::move(imported.source), options.untie, file);
+        imported.graph = std::move(own.graph);
+        imported.source = std::move(own.source);
+    }
+    add_note_of_tied_parameters(imported);
     if (options.precision) {
         Narrowed narrow = narrowed(std::move(imported.graph), std::move(imported.source),
                                    *options.precision, file);

@@ -34,6 +34,8 @@ struct ImportOptions {
     bool unroll = false;  ///< LSTM, GRU and RNN become one op per step; `--unroll`
     /// float16 or bfloat16: that instead of float32, with float32 masters; `--precision`.
     std::optional<DType> precision;
+    /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
+    std::vector<std::string> untie;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`.
     bool float32_gradients = false;

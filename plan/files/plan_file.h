@@ -63,6 +63,7 @@ struct Plan {
     std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
     bool unroll = false;
     std::optional<graph::DType> precision;  ///< --precision; absent from the file when empty
+    std::vector<std::string> untie;         ///< --untie; absent from the file when empty
     bool float32_gradients = false;         ///< --precision ...,grads=fp32; absent when false
     // machine, embedded whole
     std::optional<cost::Machine> machine;  ///< never empty in a plan that was read

@@ -132,8 +132,22 @@ PlannedCollective planned_collective(const JsonField& field) {
             .protocol = choice(field["protocol"], kProtocols)};
 }
 
+/// Each is held against the name of every parameter.
+std::vector<std::string> globs_of_parameters(const JsonField& field) {
+    constexpr std::size_t kMostGlobs = 1'000;
+    constexpr std::size_t kLongest = 1'000;
+    const std::vector<JsonField> items = field.items();
+    if (items.size() > kMostGlobs) field.fail({.what = "at most 1000 globs"});
+    std::vector<std::string> globs;
+    for (const JsonField& glob : items) {
+        globs.push_back(glob.text({.what = "a glob over names of parameters"}, kLongest));
+    }
+    return globs;
+}
+
 void read_model(const JsonField& field, Plan& plan) {
-    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients"});
+    field.allow_only(
+        {"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients", "untie"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -154,6 +168,9 @@ void read_model(const JsonField& field, Plan& plan) {
         const bool narrow =
             plan.precision == graph::DType::float16 || plan.precision == graph::DType::bfloat16;
         if (!narrow) precision.fail(types);
+    }
+    if (const JsonField untie = field["untie"]; untie.present()) {
+        plan.untie = globs_of_parameters(untie);
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {
         const JsonExpectation type{.what = "\"float32\""};
@@ -192,15 +209,7 @@ Policy read_policy(const JsonField& field) {
     if (!known) field["loss"].fail(expected);
     if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
     if (const JsonField frozen = field["frozen"]; frozen.present()) {
-        // Each is held against the name of every parameter.
-        constexpr std::size_t kMostGlobs = 1'000;
-        constexpr std::size_t kLongest = 1'000;
-        const std::vector<JsonField> globs = frozen.items();
-        if (globs.size() > kMostGlobs) frozen.fail({.what = "at most 1000 globs"});
-        for (const JsonField& glob : globs) {
-            policy.frozen.push_back(
-                glob.text({.what = "a glob over names of parameters"}, kLongest));
-        }
+        policy.frozen = globs_of_parameters(frozen);
     }
     if (const JsonField recompute = field["recompute"]; recompute.present()) {
         policy.recompute = choice(

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "importers/onnx/untie.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "graph/op_globs.h"
+
+namespace partita::importers {
+
+using graph::Op;
+using graph::OpGraph;
+using graph::OpKind;
+using graph::Tensor;
+using graph::TensorId;
+
+namespace {
+
+/// The block's name without the number at its end; "" if it has none.
+std::string_view name_of_repeats(std::string_view block) {
+    const std::size_t last = block.find_last_not_of("0123456789");
+    if (last == std::string_view::npos || last + 1 == block.size()) return {};
+    return block.substr(0, last + 1);
+}
+
+/// Blocks that read it, of those that repeat, in order.
+std::vector<std::string_view> repeated_readers(const OpGraph& graph, TensorId t) {
+    std::vector<std::string_view> blocks;
+    for (const graph::Use use : graph.uses(t)) {
+        const std::string& block = graph.op(use.op).block;
+        const bool known = std::ranges::find(blocks, block) != blocks.end();
+        if (!name_of_repeats(block).empty() && !known) blocks.push_back(block);
+    }
+    return blocks;
+}
+
+bool is_tied(const OpGraph& graph, TensorId t) {
+    if (graph.tensor(t).role != graph::TensorRole::parameter) return false;
+    const std::vector<std::string_view> blocks = repeated_readers(graph, t);
+    std::set<std::string_view> names;
+    for (const std::string_view block : blocks) {
+        if (!names.insert(name_of_repeats(block)).second) return true;
+    }
+    return false;
+}
+
+class UntiedSource final : public graph::TensorSource {
+public:
+    UntiedSource(std::unique_ptr<TensorSource> tied, std::map<std::string, std::string> originals)
+        : tied_(std::move(tied)), originals_(std::move(originals)) {}
+
+    void read(const std::string& name, Bytes offset, std::span<std::byte> out) const override {
+        const auto copy = originals_.find(name);
+        tied_->read(copy == originals_.end() ? name : copy->second, offset, out);
+    }
+
+private:
+    std::unique_ptr<TensorSource> tied_;
+    std::map<std::string, std::string> originals_;  ///< by name of the copy
+};
+
+/// Copies a graph, and what is to be untied once for each further block.
+class Untying {
+public:
+    Untying(const OpGraph& from, const std::set<TensorId>& tied) : from_(from), tied_(tied) {
+        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
+        for (const Op& op : from.ops()) names_.insert(op.name);
+    }
+
+    OpGraph run() {
+        to_.name = from_.name;
+        std::vector<TensorId> copied(from_.tensor_count());
+        for (const Op& op : from_.ops()) {
+            Op copy = op;
+            for (TensorId& t : copy.inputs) {
+                if (!t.valid()) continue;
+                t = tied_.contains(t) ? read_by(op.block, t, copied) : copied[t.index()];
+            }
+            for (TensorId& t : copy.outputs) {
+                if (!t.valid()) continue;
+                const TensorId result = to_.add_tensor(from_.tensor(t));
+                t = copied[t.index()] = result;
+            }
+            to_.add_op(std::move(copy));
+        }
+        return std::move(to_);
+    }
+
+    [[nodiscard]] std::map<std::string, std::string> originals() { return std::move(originals_); }
+
+private:
+    /// The block's own.
+    TensorId read_by(const std::string& block, TensorId t, const std::vector<TensorId>& copied) {
+        const std::vector<std::string_view> blocks = repeated_readers(from_, t);
+        const auto at = std::ranges::find(blocks, block);
+        if (at == blocks.end() || at == blocks.begin()) return copied[t.index()];
+        const auto [known, is_new] = copies_.try_emplace({t.index(), block});
+        if (is_new) known->second = add_copy(t, block);
+        return known->second;
+    }
+
+    TensorId add_copy(TensorId t, const std::string& block) {
+        Tensor tensor = from_.tensor(t);
+        const std::string original = tensor.name;
+        tensor.name += "@" + block;
+        while (!names_.insert(tensor.name).second) tensor.name += "@";
+        originals_.emplace(tensor.name, original);
+        const TensorId copy = to_.add_source(std::move(tensor));
+        to_.op(to_.tensor(copy).producer).block = block;
+        return copy;
+    }
+
+    const OpGraph& from_;
+    const std::set<TensorId>& tied_;
+    OpGraph to_;
+    std::set<std::string> names_;
+    std::map<std::pair<std::size_t, std::string>, TensorId> copies_;
+    std::map<std::string, std::string> originals_;
+};
+
+}  // namespace
+
+std::vector<std::string> tied_parameters(const OpGraph& graph) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+        if (is_tied(graph, TensorId(i))) names.push_back(graph.tensors()[i].name);
+    }
+    return names;
+}
+
+Untied untied(const OpGraph& graph, std::unique_ptr<graph::TensorSource> source,
+              const std::vector<std::string>& globs, const std::string& file) {
+    std::set<TensorId> tied;
+    for (const std::string& glob : globs) {
+        bool any = false;
+        for (std::size_t i = 0; i < graph.tensor_count(); ++i) {
+            const TensorId t(i);
+            if (!graph::glob_matches(glob, graph.tensor(t).name) || !is_tied(graph, t)) continue;
+            tied.insert(t);
+            any = true;
+        }
+        if (any) continue;
+        constexpr std::size_t kShown = 5;
+        std::vector<std::string> names = tied_parameters(graph);
+        const std::string more = names.size() > kShown ? ", ..." : "";
+        names.resize(std::min(names.size(), kShown));
+        throw UsageError(fmt::format(
+            "{}: --untie {}: no parameter of that name is read in several layer blocks. Those are: "
+            "{}{}.",
+            file, glob, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")), more));
+    }
+    Untying untying(graph, tied);
+    Untied result{.graph = untying.run(), .source = nullptr};
+    result.source = std::make_unique<UntiedSource>(std::move(source), untying.originals());
+    return result;
+}
+
+}  // namespace partita::importers

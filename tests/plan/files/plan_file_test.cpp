@@ -115,15 +115,17 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     plan_.policy.recompute = Recompute::automatic;
     plan_.policy.gather_again = true;
     plan_.float32_gradients = true;
+    plan_.untie = {"ones*"};
     plan_.ops[2].recompute = Recompute::selective;
     const std::string text = to_json(plan_);
-    EXPECT_THAT(text, HasSubstr(R"("unroll": false, "gradients": "float32"})"));
+    EXPECT_THAT(text, HasSubstr(R"("unroll": false, "gradients": "float32", "untie": ["ones*"]})"));
     EXPECT_THAT(text, HasSubstr(R"("recompute": "auto", "gather_again": true})"));
     EXPECT_THAT(text, HasSubstr(R"("devices": [0], "recompute": "selective"})"));
     const Plan again = parse_plan(text, "plan.json");
     EXPECT_EQ(again.ops, plan_.ops);
     EXPECT_EQ(again.policy, plan_.policy);
     EXPECT_TRUE(again.float32_gradients);
+    EXPECT_EQ(again.untie, plan_.untie);
     EXPECT_EQ(to_json(again), text);
     EXPECT_THAT(refusal(text, R"("recompute": "selective")", R"("recompute": "auto")"),
                 HasSubstr(R"('mul1'.recompute: expected "selective" or "full", got "auto")"));

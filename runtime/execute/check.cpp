@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -191,8 +192,13 @@ std::vector<Difference> differences_between(const OpGraph& graph, plan::Optimize
     std::vector<Difference> all = differences("output", actual.outputs, expected.outputs);
     std::vector<Difference> gradients =
         differences("gradient of", actual.gradients, expected.gradients);
+    // A gradient may be kept in a wider type than it was computed in.
+    std::map<std::string_view, graph::DType> computed_in;
+    for (const graph::Tensor& tensor : graph.tensors()) {
+        computed_in.emplace(tensor.name, tensor.dtype);
+    }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-        gradients[i].tolerance = gradient_tolerance_of(expected.gradients[i].dtype);
+        gradients[i].tolerance = gradient_tolerance_of(computed_in.at(expected.gradients[i].name));
     }
     std::ranges::move(gradients, std::back_inserter(all));
     std::ranges::move(update_differences(graph, optimizer, actual, expected),

@@ -182,10 +182,16 @@ const std::vector<int>& Grids::slots(const Grid& grid) {
 std::vector<int> Grids::find_slots(const Grid& grid) const {
     const int chunks = policy_.schedule.chunks;
     const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
-    const std::vector<Slot> slots(
+    std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
         {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
-    return slots_of_ops(graph_, cut_layers(graph_, slots), static_cast<int>(slots.size()));
+    std::vector<int> cut = cut_layers(graph_, slots);
+    if (std::ranges::find(cut, -1) != cut.end()) {
+        // What groups save counts for the whole batch there: with micro-batches it may fit.
+        for (Slot& slot : slots) slot.memory = Bytes::max();
+        cut = cut_layers(graph_, slots);
+    }
+    return slots_of_ops(graph_, cut, static_cast<int>(slots.size()));
 }
 
 Strategy Grids::strategy(const Grid& grid) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <vector>
 
 #include "search/hybrid_parallel/intra_op/group_forms.h"
@@ -35,6 +36,7 @@ public:
             for (std::size_t i = 0; i < graph_.op_count(); ++i) {
                 if (problem_.facts().rule(OpId(i)).matrix_product) changed |= roll_out(i);
             }
+            changed |= align_between_products();
             if (!changed) break;
         }
         keeps_to_what_was_asked_ = false;  // times without kUnwanted
@@ -132,6 +134,61 @@ private:
         }
         std::copy(best.begin(), best.end(), from);
         return best != before;
+    }
+
+    /// All that lies between products in shards of one dim, where it is of the shape that is most
+    /// common there: a residual runs through the whole network, and to change its dim in one layer
+    /// alone never pays.
+    bool align_between_products() {
+        const graph::Shape shape = shape_between_products();
+        bool changed = false;
+        Time least = time_of(0, graph_.op_count());
+        for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+            const std::vector<int> before = chosen_;
+            for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+                if (is_between_products(OpId(i), shape)) shard_result(OpId(i), dim);
+            }
+            sweep(0, graph_.op_count());
+            const Time time = time_of(0, graph_.op_count());
+            if (time < least) {
+                least = time;
+                changed = true;
+            } else {
+                chosen_ = before;
+            }
+        }
+        return changed;
+    }
+
+    [[nodiscard]] bool is_between_products(OpId id, const graph::Shape& shape) const {
+        const graph::Op& op = graph_.op(id);
+        return op.kind == OpKind::compute && !problem_.facts().rule(id).matrix_product &&
+               graph_.tensor(op.outputs[0]).shape == shape;
+    }
+
+    [[nodiscard]] graph::Shape shape_between_products() const {
+        std::map<graph::Shape, int> counts;
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const graph::Op& op = graph_.ops()[i];
+            if (op.kind != OpKind::compute || problem_.facts().rule(OpId(i)).matrix_product)
+                continue;
+            if (problem_.facts().is_batched(OpId(i))) ++counts[graph_.tensor(op.outputs[0]).shape];
+        }
+        const auto most =
+            std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; });
+        return most == counts.end() ? graph::Shape{} : most->first;
+    }
+
+    /// If the op can be split along that dim of its result.
+    void shard_result(OpId id, std::size_t dim) {
+        const std::vector<int>& factors = problem_.facts().rule(id).results[0].dims[dim].factors;
+        if (factors.size() != 1) return;
+        for (auto choice = forms_.first_choice(id); choice < forms_.choice_count(id); ++choice) {
+            const plan::Axis& axis = forms_.axis(id, choice);
+            if (!axis.is_factor() || axis.factor != factors[0] || axis.blocks != 1) continue;
+            chosen_[id.index()] = static_cast<int>(choice);
+            return;
+        }
     }
 
     /// Of ops from `begin` to `end` and of all tensors that they read or write.

@@ -15,7 +15,8 @@
 //     form        replicated, shards of one dim, or partial sums
 //
 // First op by op in order of the data; then in sweeps, one op at a time beside its neighbours; then
-// from each matrix product on, its axis and that of all ops up to a few products further together.
+// from each matrix product on, its axis and that of all ops up to a few products further together;
+// then all that lies between products along another dim.
 // Optimal: no, a local optimum. Time: O(sweeps * ops * factors * neighbours).
 // Source: Shoeybi et al., Megatron-LM, 2019, section 3; Krizhevsky, One weird trick for
 // parallelizing convolutional neural networks, 2014; Korthikanti et al., Reducing Activation

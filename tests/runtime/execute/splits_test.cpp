@@ -203,12 +203,17 @@ TEST_P(Splits, TrainingWithFrozenParametersGivesTheSameGradientsAndParameters) {
 
 // Some blocks of layers compute once more for the backward what they do not keep.
 TEST_P(Splits, TrainingThatRecomputesGivesTheSameGradientsAndParameters) {
-    search::Random random(5);
-    model_.graph = plan::in_layer_blocks(random, std::move(model_.graph));
     plan::Policy policy = kMse;
     policy.recompute = plan::Recompute::automatic;
     policy.gather_again = true;
-    EXPECT_TRUE(problem(plan::Mode::training, policy).facts().recompute().any());
+    // Until two blocks hold something that the backward reads.
+    bool any = false;
+    for (std::uint64_t seed = 1; seed <= 100 && !any; ++seed) {
+        search::Random random(seed);
+        model_.graph = plan::in_layer_blocks(random, std::move(model_.graph));
+        any = problem(plan::Mode::training, policy).facts().recompute().any();
+    }
+    ASSERT_TRUE(any);
     expect_same_training(Over::threads, policy, 12);
     expect_same_training(Over::processes, policy, 6);
     expect_same_training(Over::pretend_gpus, policy, 6);

@@ -49,8 +49,6 @@ public:
         TensorId x = source("x", TensorRole::input, {kBatch, kSequence, kHidden});
         half_ = source("half", TensorRole::constant, {});
         train_ = plan::add_source(graph_, "train", TensorRole::constant, {}, graph::DType::boolean);
-        block_ = "head";
-        x = product("embed", x, kHidden, kHidden);
         for (int i = 0; i < layers; ++i) x = layer("layers." + std::to_string(i), x);
         block_ = "head";
         graph_.add_output("y", x);

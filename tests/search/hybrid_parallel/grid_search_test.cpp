@@ -272,6 +272,17 @@ TEST_F(OfLayers, NothingIsRecomputedThatFits) {
     EXPECT_EQ(recomputed(plan("pp=4,vpp=1")), kLayers);
 }
 
+// What is estimated to be saved, for all micro-batches at once, is no reason to cut stages otherwise.
+TEST_F(OfLayers, StagesAreCutByWorkWhereMicroBatchesMakeThemFit) {
+    const SearchResult roomy = plan("pp=4,vpp=1");
+    Bytes most;
+    for (const plan::DeviceUse& use : roomy.evaluation.devices) most = std::max(most, use.memory);
+    options_.constraints.memory_limit = most;
+    const SearchResult tight = plan("pp=4,vpp=1");
+    ASSERT_TRUE(tight.has_plan()) << tight.shortage;
+    EXPECT_EQ(tight.strategy, roomy.strategy);
+}
+
 // The first stage of 1F1B holds most micro-batches, so its blocks are recomputed first.
 TEST_F(OfLayers, AsLittleIsRecomputedAsMakesItFit) {
     options_.policy.recompute = plan::Recompute::full;

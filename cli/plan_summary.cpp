@@ -209,9 +209,8 @@ std::string PlanSummary::json(const std::string& plan_file, const api::Priced* p
     if (!found) json["shortage"] = result_.shortage;
     if (problem.policy().recompute != plan::Recompute::none && found) {
         const RecomputedBlocks count = recomputed_blocks(problem, result_.strategy);
-        json["recompute"] = {{"blocks", count.blocks},
-                             {"selective", count.selective},
-                             {"full", count.full}};
+        json["recompute"] = {
+            {"blocks", count.blocks}, {"selective", count.selective}, {"full", count.full}};
     }
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -197,15 +197,16 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 /// All of a region runs again, or nothing; what the policy says of all blocks holds for each.
 Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
     const RecomputeRegions& regions = problem.facts().recompute();
+    const Recompute said = problem.policy().recompute;
+    std::vector<const RecomputeRegion*> again;  // per block; null: nothing
+    for (const LayerBlock& block : regions.blocks()) {
+        const bool is_free = said == Recompute::automatic;
+        again.push_back(block.region(is_free ? recompute_of(block, strategy) : said));
+    }
     const auto expected = [&](OpId op) {
         if (regions.block_of(op) < 0) return Recompute::none;
-        const auto b = static_cast<std::size_t>(regions.block_of(op));
-        const LayerBlock& block = regions.blocks()[b];
-        const Recompute said = problem.policy().recompute;
-        const bool is_free = said == Recompute::automatic;
-        const Recompute choice = is_free ? recompute_of(block, strategy) : said;
-        const RecomputeRegion* const region = block.region(choice);
-        return region != nullptr && region->has(op) ? choice : Recompute::none;
+        const RecomputeRegion* const region = again[static_cast<std::size_t>(regions.block_of(op))];
+        return region != nullptr && region->has(op) ? region->choice : Recompute::none;
     };
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);

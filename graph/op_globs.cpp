@@ -39,4 +39,10 @@ std::vector<OpId> matching_ops(const OpGraph& graph, std::string_view glob) {
     return found;
 }
 
+std::string_view name_of_repeats(std::string_view block) {
+    const std::size_t last = block.find_last_not_of("0123456789");
+    if (last == std::string_view::npos || last + 1 == block.size()) return {};
+    return block.substr(0, last + 1);
+}
+
 }  // namespace partita::graph

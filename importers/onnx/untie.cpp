@@ -24,20 +24,13 @@ using graph::TensorId;
 
 namespace {
 
-/// The block's name without the number at its end; "" if it has none.
-std::string_view name_of_repeats(std::string_view block) {
-    const std::size_t last = block.find_last_not_of("0123456789");
-    if (last == std::string_view::npos || last + 1 == block.size()) return {};
-    return block.substr(0, last + 1);
-}
-
 /// Blocks that read it, of those that repeat, in order.
 std::vector<std::string_view> repeated_readers(const OpGraph& graph, TensorId t) {
     std::vector<std::string_view> blocks;
     for (const graph::Use use : graph.uses(t)) {
         const std::string& block = graph.op(use.op).block;
         const bool known = std::ranges::find(blocks, block) != blocks.end();
-        if (!name_of_repeats(block).empty() && !known) blocks.push_back(block);
+        if (!graph::name_of_repeats(block).empty() && !known) blocks.push_back(block);
     }
     return blocks;
 }
@@ -47,7 +40,7 @@ bool is_tied(const OpGraph& graph, TensorId t) {
     const std::vector<std::string_view> blocks = repeated_readers(graph, t);
     std::set<std::string_view> names;
     for (const std::string_view block : blocks) {
-        if (!names.insert(name_of_repeats(block)).second) return true;
+        if (!names.insert(graph::name_of_repeats(block)).second) return true;
     }
     return false;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/op_globs.h"
+
 namespace partita::plan {
 
 using graph::Op;
@@ -16,15 +18,6 @@ using graph::TensorId;
 
 namespace {
 
-constexpr std::string_view kDigits = "0123456789";
-
-/// The name without the number at its end; "" if it has none.
-std::string_view name_of_repeats(std::string_view block) {
-    const std::size_t last = block.find_last_not_of(kDigits);
-    if (last == std::string_view::npos || last + 1 == block.size()) return {};
-    return block.substr(0, last + 1);
-}
-
 /// Blocks that come more than once, in order of their first op.
 std::vector<LayerBlock> layer_blocks(const graph::OpGraph& graph) {
     std::vector<LayerBlock> blocks;
@@ -32,7 +25,7 @@ std::vector<LayerBlock> layer_blocks(const graph::OpGraph& graph) {
     std::map<std::string_view, int> repeats;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.ops()[i];
-        const std::string_view repeated = name_of_repeats(op.block);
+        const std::string_view repeated = graph::name_of_repeats(op.block);
         if (op.kind != OpKind::compute || repeated.empty()) continue;
         const auto [at, is_new] = known.try_emplace(op.block, blocks.size());
         if (is_new) {
@@ -42,7 +35,7 @@ std::vector<LayerBlock> layer_blocks(const graph::OpGraph& graph) {
         blocks[at->second].ops.emplace_back(i);
     }
     std::erase_if(blocks, [&](const LayerBlock& block) {
-        return repeats.at(name_of_repeats(block.name)) < 2;
+        return repeats.at(graph::name_of_repeats(block.name)) < 2;
     });
     return blocks;
 }

@@ -17,5 +17,13 @@ TEST(Glob, StarStandsForAnyTextAndQuestionMarkForOneCharacter) {
     EXPECT_TRUE(glob_matches("a[0]", "a[0]"));  // no character classes: ONNX names hold brackets
 }
 
+TEST(NameOfRepeats, IsWhatComesBeforeTheNumber) {
+    EXPECT_EQ(name_of_repeats("encoder/layer.12"), "encoder/layer.");
+    EXPECT_EQ(name_of_repeats("encoder/layer.1"), name_of_repeats("encoder/layer.0"));
+    EXPECT_EQ(name_of_repeats("layer1/pool"), "");
+    EXPECT_EQ(name_of_repeats("7"), "");
+    EXPECT_EQ(name_of_repeats(""), "");
+}
+
 }  // namespace
 }  // namespace partita::graph

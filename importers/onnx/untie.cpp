@@ -104,7 +104,7 @@ private:
         Tensor tensor = from_.tensor(t);
         const std::string original = tensor.name;
         tensor.name += "@" + block;
-        while (!names_.insert(tensor.name).second) tensor.name += "@";
+        while (!names_.insert(tensor.name).second) tensor.name += '@';
         originals_.emplace(tensor.name, original);
         const TensorId copy = to_.add_source(std::move(tensor));
         to_.op(to_.tensor(copy).producer).block = block;

@@ -40,15 +40,14 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
 
 /// Throws UsageError naming an option that binds what a workload does not have.
 void refuse_bindings(const std::filesystem::path& file, const ImportOptions& options) {
-    const char* given = !options.bindings.empty()   ? "--bind"
-                        : !options.shapes.empty()   ? "--shape"
-                        : options.batch             ? "--batch"
-                        : !options.inputs.empty()   ? "--inputs"
-                        : options.unroll            ? "--unroll"
-                        : options.precision         ? "--precision"
-                        : !options.untie.empty()    ? "--untie"
-                        : options.float32_gradients ? "--precision"
-                                                    : nullptr;
+    const char* given = !options.bindings.empty()                        ? "--bind"
+                        : !options.shapes.empty()                        ? "--shape"
+                        : options.batch                                  ? "--batch"
+                        : !options.inputs.empty()                        ? "--inputs"
+                        : options.unroll                                 ? "--unroll"
+                        : !options.untie.empty()                         ? "--untie"
+                        : options.precision || options.float32_gradients ? "--precision"
+                                                                         : nullptr;
     if (given != nullptr) {
         throw UsageError(
             fmt::format("{}: the workload {} has given costs and no dims. Leave the "

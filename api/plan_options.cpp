@@ -115,9 +115,6 @@ void apply_training(const PlanOptions& options, plan::Mode& mode, plan::Policy& 
     if (options.schedule) {
         policy.schedule = {.kind = to_internal(*options.schedule), .chunks = options.chunks};
     }
-    if (!options.strategy.empty() && mode == plan::Mode::training) {
-        policy.gather_again = search::parse_parallel_config(options.strategy).gathers_again();
-    }
     if (options.recompute) policy.recompute = to_internal(*options.recompute);
     if (!options.frozen.empty()) policy.frozen = options.frozen;
     if (options.loss) {

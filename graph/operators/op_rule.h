@@ -21,6 +21,8 @@
 // Source: the notation of einsum; factors as in Shardy's sharding rules; RULES.md 1-9.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -102,6 +104,15 @@ struct OpRule {
     /// Moves or renames bytes without reading them (Reshape, Identity, ...): results alias operand
     /// 0.
     bool alias = false;
+
+    /// Must the operand (or result) be kept until the op's backward has run?
+    [[nodiscard]] bool saves_operand(std::size_t i) const { return is_set(saves_operands, i); }
+    [[nodiscard]] bool saves_result(std::size_t i) const { return is_set(saves_results, i); }
+
+private:
+    static bool is_set(std::uint64_t bits, std::size_t i) {
+        return ((bits >> std::min<std::size_t>(i, 63)) & 1U) != 0;
+    }
 };
 
 /// The rule of one op of a graph whose shapes are concrete. Pure. Never throws for an operator it

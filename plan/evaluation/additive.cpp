@@ -101,7 +101,7 @@ Time AdditivePrices::op_time(OpId id, const OpLayouts& layouts) {
         const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId t = op.outputs[i];
-            if (saves_result(rule, i)) {
+            if (rule.saves_result(i)) {
                 time += time_of(t, Way::value, layouts.results[i], layouts.result_gradients[i]);
             }
             const std::int64_t gradients = gradient_count(t);

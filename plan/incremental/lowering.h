@@ -212,7 +212,6 @@ private:
     }
     void add_predecessors(std::size_t row, std::size_t task);
     [[nodiscard]] Slot resolved(std::size_t row, TaskRef ref) const;
-    [[nodiscard]] std::optional<PartBlock> block_before(const PartBlock& block) const;
     [[nodiscard]] std::uint64_t key_of_part(const PartBlock& block, int part) const;
 
     [[nodiscard]] const MicroBatchRows& rows() const { return layouts_.rows(); }

@@ -55,23 +55,13 @@ Slot IncrementalLowering::resolved(std::size_t row, TaskRef ref) const {
     return first_slot(block_row(row, block_of(ref))) + part_of(ref);
 }
 
-/// The same parts in the pass before; nullopt: there is none.
-std::optional<PartBlock> IncrementalLowering::block_before(const PartBlock& block) const {
-    if (block.pass == Pass::forward || graph_.op(block.op).kind == graph::OpKind::output) {
-        return std::nullopt;
-    }
-    const bool again =
-        block.pass == Pass::backward && layouts_.recompute(block.op) != Recompute::none;
-    return PartBlock{block.op, block.micro_batch, again ? Pass::recompute : Pass::forward};
-}
-
 void IncrementalLowering::emit_block(std::size_t block) {
     const PartBlock of = block_at(block);
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
     const std::int32_t schedule_key = block_order().of(of.op, of.micro_batch, of.pass);
     const bool backward = of.pass == Pass::backward;
-    const std::optional<PartBlock> before = block_before(of);
+    const std::optional<PartBlock> before = layouts_.before(of);
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
         const std::int32_t device = layouts.devices[static_cast<std::size_t>(part)];

@@ -19,7 +19,7 @@ int bits_for(std::size_t count) {
 }  // namespace
 
 std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& policy) {
-    const std::size_t places = most_events_of_a_step(problem);
+    const std::size_t places = most_events_of_a_step(problem, policy.gather_again);
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
     keys.schedule_keys_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;

@@ -196,28 +196,22 @@ Fault find_group_fault(const Problem& problem, const Strategy& strategy) {
 
 /// All of a region runs again, or nothing; what the policy says of all blocks holds for each.
 Fault find_recompute_fault(const Problem& problem, const Strategy& strategy) {
-    const RecomputeRegions& regions = problem.facts().recompute();
     const Recompute said = problem.policy().recompute;
-    std::vector<const RecomputeRegion*> again;  // per block; null: nothing
-    for (const LayerBlock& block : regions.blocks()) {
+    std::vector<Recompute> expected(problem.graph().op_count(), Recompute::none);
+    for (const LayerBlock& block : problem.facts().recompute().blocks()) {
         const bool is_free = said == Recompute::automatic;
-        again.push_back(block.region(is_free ? recompute_of(block, strategy) : said));
+        const RecomputeRegion* const region =
+            block.region(is_free ? recompute_of(block, strategy) : said);
+        if (region == nullptr) continue;
+        for (const OpId op : region->ops) expected[op.index()] = region->choice;
     }
-    const auto expected = [&](OpId op) {
-        if (regions.block_of(op) < 0) return Recompute::none;
-        const RecomputeRegion* const region = again[static_cast<std::size_t>(regions.block_of(op))];
-        return region != nullptr && region->has(op) ? region->choice : Recompute::none;
-    };
-    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
-        const OpId op(i);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
         const Recompute found = strategy.ops[i].recompute;
-        if (found == expected(op)) continue;
-        return named(
-            problem, op,
-            fmt::format("recompute: expected \"{}\", as its layer block and --recompute {} "
-                        "have it, got \"{}\"",
-                        name_of(expected(op)), name_of(problem.policy().recompute),
-                        name_of(found)));
+        if (found == expected[i]) continue;
+        return named(problem, OpId(i),
+                     fmt::format("recompute: expected \"{}\", as its layer block and --recompute "
+                                 "{} have it, got \"{}\"",
+                                 name_of(expected[i]), name_of(said), name_of(found)));
     }
     return std::nullopt;
 }

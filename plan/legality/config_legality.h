@@ -25,8 +25,9 @@ std::optional<std::string> find_fault(const Problem& problem, graph::OpId op,
                                       const OpConfig& config, int micro_batches);
 
 /// Why the strategy is illegal, naming the op: the above for every op and update, allowed devices,
-/// groups that must stay together, what is recomputed (recompute_regions.h), partial tensors that meet an op which needs them whole,
-/// micro-batches (micro_batches.h), and what the schedule asks for (stages.h).
+/// groups that must stay together, what is recomputed (recompute_regions.h), partial tensors that
+/// meet an op which needs them whole, micro-batches (micro_batches.h), and what the schedule asks
+/// for (stages.h).
 std::optional<std::string> find_fault(const Problem& problem, const Strategy& strategy);
 
 }  // namespace partita::plan

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -93,6 +94,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     const bool backward = block.pass == Pass::backward;
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
+    const std::optional<PartBlock> before = layouts_.before(block);
     std::vector<TaskId> tasks;
     for (int part = 0; part < layouts.parts; ++part) {
         const int device = layouts.devices[static_cast<std::size_t>(part)];
@@ -110,7 +112,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
              .priority = problem_.priority(block.op, block.pass),
              .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
-        build_.add_edge(part_before(block, part), task);
+        if (before) build_.add_edge(task_of(*before, part), task);
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
         if (op.given && kind == TaskKind::forward) {
             build_.add_persistent({device, MemoryKind::weights, op.given->memory});
@@ -119,15 +121,6 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
     }
     note_readers(tasks);
     return tasks;
-}
-
-/// The same part in the pass before; invalid: there is none.
-TaskId Lowering::part_before(const PartBlock& block, int part) const {
-    if (block.pass == Pass::forward || graph_.op(block.op).kind == OpKind::output) return {};
-    const bool again =
-        block.pass == Pass::backward && layouts_.recompute(block.op) != Recompute::none;
-    const Pass before = again ? Pass::recompute : Pass::forward;
-    return task_of({block.op, block.micro_batch, before}, part);
 }
 
 void Lowering::connect(TaskId task, std::size_t part, const Found& found) {

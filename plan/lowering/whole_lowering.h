@@ -69,7 +69,6 @@ private:
     // lower.cpp
     void lower(const ScriptStep& step);
     std::vector<TaskId> add_parts(const PartBlock& block, const std::vector<Found>& found);
-    [[nodiscard]] TaskId part_before(const PartBlock& block, int part) const;
     void connect(TaskId task, std::size_t part, const Found& found);
     void make_views(const Found& viewed, const Found& result);
     Found lower(EventId event);

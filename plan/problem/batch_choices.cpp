@@ -61,6 +61,7 @@ BatchChoices::BatchChoices(const GraphFacts& facts, const ProblemOptions& option
 
 bool BatchChoices::allows(const Policy& policy) const {
     Policy wanted = policy_;
+    wanted.gather_again = policy.gather_again;
     if (free_schedule_) wanted.schedule = policy.schedule;
     if (std::binary_search(micro_batches_.begin(), micro_batches_.end(), policy.micro_batches)) {
         wanted.micro_batches = policy.micro_batches;

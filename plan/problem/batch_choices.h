@@ -6,6 +6,8 @@
 //     micro-batches    1, 2, 4, ... up to Constraints::most_micro_batches, as far as they cut the
 //                      batch evenly
 //     schedule         any
+//
+// What is gathered again (Policy::gather_again) is always for the search to choose.
 #pragma once
 
 #include <vector>

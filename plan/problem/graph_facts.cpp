@@ -38,7 +38,7 @@ void keep_only_what_gradients_read(const graph::OpGraph& graph, const std::vecto
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const std::vector<TensorId>& operands = graph.ops()[i].inputs;
         graph::OpRule& rule = rules[i];
-        for (std::size_t o = 0; o < std::min<std::size_t>(operands.size(), 64); ++o) {
+        for (std::size_t o = 0; o < std::min<std::size_t>(operands.size(), 63); ++o) {
             if (!rule.operands[o].linear) continue;
             bool others = false;
             for (std::size_t j = 0; j < operands.size(); ++j) {

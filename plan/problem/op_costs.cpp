@@ -377,9 +377,8 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
         if (!t.valid()) continue;
         const Bytes operand = bytes_of(graph_.tensor(t), size.operands[i]);
         const bool has_gradient = gradient_[t.index()] != 0;
-        const bool saved = i < 64 && ((rule.saves_operands >> i) & 1U) != 0;
         if (has_gradient) bytes += gradient_bytes_of(graph_.tensor(t), size.operands[i]);
-        if (saved) bytes += operand;
+        if (rule.saves_operand(i)) bytes += operand;
         // The gradient of a bias is a sum that rides along with the product.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;
@@ -387,7 +386,7 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         const Bytes result = bytes_of(graph_.tensor(op.outputs[i]), size.results[i]);
         if (gradient_[op.outputs[i].index()] != 0) bytes += result;
-        if (i < 64 && ((rule.saves_results >> i) & 1U) != 0) bytes += result;
+        if (rule.saves_result(i)) bytes += result;
     }
     gradients = std::max<std::int64_t>(gradients, 1);
     if (rule.matrix_product) gradients = std::min<std::int64_t>(gradients, 2);

@@ -56,13 +56,13 @@ std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& con
         const int device = constraints.allowed_devices(OpId(i))[0];
         path[row(OpId(i), Pass::forward)] = prices.forward_time(OpId(i), device) + longest;
     }
-    for (std::size_t i = ops; i-- > 0 && facts.recompute().any();) {
+    const RecomputeRegions& regions = facts.recompute();
+    for (std::size_t i = ops; i-- > 0 && regions.any();) {
         // Before the backward of the op and of its readers.
         Time longest = path[row(OpId(i), Pass::backward)];
         for (const TensorId t : graph.op(OpId(i)).outputs) {
             for (const graph::Use use : graph.uses(t)) {
-                if (facts.recompute().block_of(use.op) != facts.recompute().block_of(OpId(i)))
-                    continue;
+                if (regions.block_of(use.op) != regions.block_of(OpId(i))) continue;
                 longest = std::max({longest, path[row(use.op, Pass::backward)],
                                     path[row(use.op, Pass::recompute)]});
             }
@@ -81,11 +81,10 @@ std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstra
     std::vector<std::size_t> order(path.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto key = [&](std::size_t i) {
-        // Runs in the opposite order.
-        const bool again = i >= 2 * facts.graph().op_count();
-        const bool backward = !again && i % 2 == 1;
-        const auto op = static_cast<std::int64_t>(again ? i : i / 2);
-        return std::tuple(-path[i].raw(), backward, backward ? -op : op);
+        const auto [op, pass] = op_pass(i, facts.graph().op_count());
+        const auto place = static_cast<std::int64_t>(op);
+        const bool backward = pass == Pass::backward;  // runs in the opposite order
+        return std::tuple(-path[i].raw(), backward, pass, backward ? -place : place);
     };
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return key(a) < key(b); });

@@ -40,10 +40,6 @@ std::vector<LayerBlock> layer_blocks(const graph::OpGraph& graph) {
     return blocks;
 }
 
-bool saves(std::uint64_t mask, std::size_t i) {
-    return i >= 64 || ((mask >> i) & 1U) != 0;
-}
-
 /// The regions of one block.
 class Finder {
 public:
@@ -139,12 +135,11 @@ private:
     [[nodiscard]] bool is_needed(OpId op, const std::set<OpId>& again) const {
         const Op& of = graph_.op(op);
         for (std::size_t i = 0; i < of.outputs.size(); ++i) {
-            if (has_backward(op) && saves(rule(op).saves_results, i)) return true;
+            if (has_backward(op) && rule(op).saves_result(i)) return true;
             for (const graph::Use use : graph_.uses(of.outputs[i])) {
                 if (!inside_.contains(use.op)) continue;
                 if (again.contains(use.op)) return true;
-                if (has_backward(use.op) && saves(rule(use.op).saves_operands, use.operand))
-                    return true;
+                if (has_backward(use.op) && rule(use.op).saves_operand(use.operand)) return true;
             }
         }
         return false;
@@ -156,11 +151,11 @@ private:
         const Op& of = graph_.op(op);
         if (again.contains(op)) {
             for (std::size_t i = 0; i < of.outputs.size(); ++i) {
-                if (saves(rule(op).saves_results, i)) return true;
+                if (rule(op).saves_result(i)) return true;
             }
         }
         for (std::size_t i = 0; i < of.inputs.size(); ++i) {
-            if (!of.inputs[i].valid() || !saves(rule(op).saves_operands, i)) continue;
+            if (!of.inputs[i].valid() || !rule(op).saves_operand(i)) continue;
             if (again.contains(producer(of.inputs[i]))) return true;
         }
         return false;
@@ -226,8 +221,9 @@ RecomputeRegions::RecomputeRegions(const graph::OpGraph& graph, const BackwardNe
 
 std::vector<const RecomputeRegion*> RecomputeRegions::before(OpId op) const {
     std::vector<const RecomputeRegion*> found;
-    if (block_of(op) < 0) return found;
-    for (const RecomputeRegion& region : blocks_[static_cast<std::size_t>(block_of(op))].regions) {
+    const LayerBlock* const block = block_of(op);
+    if (block == nullptr) return found;
+    for (const RecomputeRegion& region : block->regions) {
         if (region.before == op) found.push_back(&region);
     }
     return found;

@@ -69,9 +69,10 @@ public:
 
     [[nodiscard]] const std::vector<LayerBlock>& blocks() const { return blocks_; }
     [[nodiscard]] bool any() const { return !blocks_.empty(); }
-    /// Of blocks(); -1: nothing that the op makes can be recomputed.
-    [[nodiscard]] std::int32_t block_of(graph::OpId op) const {
-        return block_of_.empty() ? -1 : block_of_[op.index()];
+    /// Null: of none of which anything can be recomputed.
+    [[nodiscard]] const LayerBlock* block_of(graph::OpId op) const {
+        const std::int32_t block = block_of_.empty() ? -1 : block_of_[op.index()];
+        return block < 0 ? nullptr : &blocks_[static_cast<std::size_t>(block)];
     }
     /// Those that run right before the backward of the op.
     [[nodiscard]] std::vector<const RecomputeRegion*> before(graph::OpId op) const;
@@ -80,7 +81,7 @@ public:
 
 private:
     std::vector<LayerBlock> blocks_;
-    std::vector<std::int32_t> block_of_;  ///< per op
+    std::vector<std::int32_t> block_of_;  ///< per op, of blocks_; -1: none
 };
 
 /// What the strategy chooses for the block; of a legal one all ops of the region say so.

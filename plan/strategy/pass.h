@@ -24,4 +24,15 @@ constexpr std::size_t pass_row(std::size_t op, Pass pass, std::size_t ops) {
     return pass == Pass::recompute ? 2 * ops + op : 2 * op + static_cast<std::size_t>(pass);
 }
 
+struct OpPass {
+    std::size_t op = 0;
+    Pass pass = Pass::forward;
+};
+
+/// What pass_row() numbers so.
+constexpr OpPass op_pass(std::size_t row, std::size_t ops) {
+    if (row >= 2 * ops) return {row - 2 * ops, Pass::recompute};
+    return {row / 2, static_cast<Pass>(row % 2)};
+}
+
 }  // namespace partita::plan

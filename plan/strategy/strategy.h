@@ -100,8 +100,8 @@ struct Policy {
     /// Globs over names of parameters, or of the blocks that they belong to: those are not trained.
     std::vector<std::string> frozen;
     Recompute recompute = Recompute::none;  ///< of every layer block that has such a region
-    /// What devices gather of each other's activations for a forward they give up after it, and gather
-    /// again for the backward (Korthikanti et al., MLSys 2023, section 4.2.2).
+    /// What devices gather of each other's activations for a forward they give up after it, and
+    /// gather again for the backward (Korthikanti et al., MLSys 2023, section 4.2.2).
     bool gather_again = false;
     friend bool operator==(const Policy&, const Policy&) = default;
 };

@@ -17,8 +17,11 @@ namespace {
 
 class Writer {
 public:
-    Writer(const Problem& problem, int micro_batches)
-        : problem_(problem), graph_(problem.graph()), rows_(problem.facts(), micro_batches) {
+    Writer(const Problem& problem, int micro_batches, bool gather_again)
+        : problem_(problem),
+          graph_(problem.graph()),
+          rows_(problem.facts(), micro_batches),
+          gather_again_(gather_again) {
         script_.tensors.resize(graph_.tensor_count() * static_cast<std::size_t>(micro_batches));
     }
 
@@ -105,7 +108,7 @@ private:
         const RecomputeRegions& regions = problem_.facts().recompute();
         const bool use =
             kind == Kind::recompute_use || kind == Kind::backward_use || kind == Kind::result_use;
-        return use && regions.block_of(op) >= 0 &&
+        return use && regions.block_of(op) != nullptr &&
                regions.block_of(op) == regions.block_of(graph_.tensor(t).producer);
     }
 
@@ -188,7 +191,7 @@ private:
     }
 
     [[nodiscard]] bool may_gather_again(TensorId t) const {
-        return problem_.policy().gather_again && problem_.facts().is_batched(t) &&
+        return gather_again_ && problem_.facts().is_batched(t) &&
                graph_.op(graph_.tensor(t).producer).kind == OpKind::compute;
     }
 
@@ -208,12 +211,12 @@ private:
         const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
-            if (!t.valid() || (!loss && !saves_operand(rule, i))) continue;
+            if (!t.valid() || (!loss && !rule.saves_operand(i))) continue;
             if (may_gather_again(t)) await_backwards(t, op, m);
             add(t, Kind::backward_use, i, id, m, block(t, m));
         }
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-            if (!saves_result(rule, i)) continue;
+            if (!rule.saves_result(i)) continue;
             const TensorId t = op.outputs[i];
             add(t, Kind::result_use, i, id, m, block(t, m));
         }
@@ -236,22 +239,23 @@ private:
     const Problem& problem_;
     const graph::OpGraph& graph_;
     MicroBatchRows rows_;
+    bool gather_again_;
     IterationScript script_;
 };
 
 }  // namespace
 
-IterationScript iteration_script(const Problem& problem, int micro_batches) {
-    return Writer(problem, micro_batches).write();
+IterationScript iteration_script(const Problem& problem, int micro_batches, bool gather_again) {
+    return Writer(problem, micro_batches, gather_again).write();
 }
 
-std::size_t most_events_of_a_step(const Problem& problem) {
+std::size_t most_events_of_a_step(const Problem& problem, bool gather_again) {
     const graph::OpGraph& graph = problem.graph();
     std::size_t most = 2;  // of a parameter
     for (const Op& op : graph.ops()) {
         std::size_t readers = 0;
         for (const TensorId t : op.outputs) readers += graph.uses(t).size();
-        const std::size_t awaited = problem.policy().gather_again ? op.inputs.size() * readers : 0;
+        const std::size_t awaited = gather_again ? op.inputs.size() * readers : 0;
         most = std::max(most, 2 * (op.inputs.size() + op.outputs.size()) + awaited);
     }
     return most;

@@ -67,9 +67,10 @@ struct IterationScript {
     }
 };
 
-IterationScript iteration_script(const Problem& problem, int micro_batches);
+/// `gather_again`: as Policy.
+IterationScript iteration_script(const Problem& problem, int micro_batches, bool gather_again);
 
 /// No step has more events.
-std::size_t most_events_of_a_step(const Problem& problem);
+std::size_t most_events_of_a_step(const Problem& problem, bool gather_again);
 
 }  // namespace partita::plan

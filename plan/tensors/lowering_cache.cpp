@@ -47,7 +47,7 @@ std::uint64_t hash_of(std::int32_t alike, const TensorKey& key) {
     Hash hash;
     hash.add(alike);
     hash.add(key.micro_batches);
-    hash.add((key.refetch ? 2 : 0) + (key.accumulate_locally ? 1 : 0));
+    hash.add((key.gather_again ? 4 : 0) + (key.refetch ? 2 : 0) + (key.accumulate_locally ? 1 : 0));
     hash.add(static_cast<std::int64_t>(key.optimizer));
     for (const std::int32_t layout : key.layouts) hash.add(layout);
     return hash.value();
@@ -128,14 +128,16 @@ bool LoweringCache::forget_if_large() {
     return true;
 }
 
-const IterationScript& LoweringCache::script(int micro_batches) {
-    const auto known = scripts_.find(micro_batches);
+const IterationScript& LoweringCache::script(int micro_batches, bool gather_again) {
+    const std::pair key{micro_batches, gather_again};
+    const auto known = scripts_.find(key);
     if (known != scripts_.end()) return known->second;
-    return scripts_.emplace(micro_batches, iteration_script(problem_, micro_batches)).first->second;
+    return scripts_.emplace(key, iteration_script(problem_, micro_batches, gather_again))
+        .first->second;
 }
 
 const TensorTasks& LoweringCache::tasks(std::size_t row, const TensorKey& key) {
-    const TensorEvents& events = script(key.micro_batches).tensors[row];
+    const TensorEvents& events = script(key.micro_batches, key.gather_again).tensors[row];
     const std::uint64_t hash = hash_of(events.alike, key);
     const std::int32_t known = tensor_index_.find(hash, [&](std::int32_t i) {
         const TensorEntry& entry = tensors_[static_cast<std::size_t>(i)];

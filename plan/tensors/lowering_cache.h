@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/hash_index.h"
@@ -77,6 +78,7 @@ struct OpLayouts {
 struct TensorKey {
     std::vector<std::int32_t> layouts;  ///< per event; -1 where it has none
     int micro_batches = 1;
+    bool gather_again = false;        ///< as Policy
     bool refetch = false;             ///< as UpdateConfig
     bool accumulate_locally = false;  ///< the same
     Optimizer optimizer = Optimizer::sgd;
@@ -96,8 +98,8 @@ public:
     const OpLayouts& of(graph::OpId op, const OpConfig& config, int micro_batches, int micro_batch);
 
     /// Stays valid.
-    const IterationScript& script(int micro_batches);
-    /// Of a row of script(key.micro_batches). Stays valid until forget_if_large().
+    const IterationScript& script(int micro_batches, bool gather_again);
+    /// Of a row of the key's script. Stays valid until forget_if_large().
     const TensorTasks& tasks(std::size_t row, const TensorKey& key);
 
     [[nodiscard]] LayoutTable& layouts() { return layouts_; }
@@ -140,7 +142,7 @@ private:
     std::deque<TensorEntry> tensors_;  ///< the same
     HashIndex tensor_index_;
     std::size_t kept_tasks_ = 0;
-    std::map<int, IterationScript> scripts_;  ///< by micro-batches
+    std::map<std::pair<int, bool>, IterationScript> scripts_;  ///< by micro-batches, gather_again
 };
 
 }  // namespace partita::plan

@@ -14,11 +14,12 @@ StrategyTensors::StrategyTensors(const Problem& problem, const Strategy& strateg
     : problem_(problem),
       cache_(cache),
       rows_(problem.facts(), strategy.policy.micro_batches),
-      script_(cache.script(strategy.policy.micro_batches)),
+      script_(cache.script(strategy.policy.micro_batches, strategy.policy.gather_again)),
       ops_(problem.graph().op_count() * static_cast<std::size_t>(rows_.micro_batches())),
       updates_(problem.graph().op_count()),
       recompute_(problem.graph().op_count(), Recompute::none) {
     key_.micro_batches = strategy.policy.micro_batches;
+    key_.gather_again = strategy.policy.gather_again;
     key_.optimizer = strategy.policy.optimizer;
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const OpId op(i);
@@ -75,6 +76,14 @@ bool StrategyTensors::set_recompute(OpId op, Recompute choice) {
     if (recompute_[op.index()] == choice) return false;
     recompute_before_.emplace_back(op.index(), std::exchange(recompute_[op.index()], choice));
     return true;
+}
+
+std::optional<PartBlock> StrategyTensors::before(const PartBlock& block) const {
+    const bool is_first =
+        block.pass == Pass::forward || problem_.graph().op(block.op).kind == OpKind::output;
+    if (is_first) return std::nullopt;
+    const bool again = block.pass == Pass::backward && recompute(block.op) != Recompute::none;
+    return PartBlock{block.op, block.micro_batch, again ? Pass::recompute : Pass::forward};
 }
 
 void StrategyTensors::refresh_update(OpId parameter) {

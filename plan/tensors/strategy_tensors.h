@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,8 @@ public:
     /// The same: that is what runs again already.
     bool set_recompute(graph::OpId op, Recompute choice);
     [[nodiscard]] Recompute recompute(graph::OpId op) const { return recompute_[op.index()]; }
+    /// The same parts in the pass before; nullopt: there is none.
+    [[nodiscard]] std::optional<PartBlock> before(const PartBlock& block) const;
     /// Takes back all that was set since the latest accept().
     void reject();
     void accept();

@@ -113,10 +113,8 @@ public:
     }
     [[nodiscard]] PartBlock block(std::size_t row) const {
         const auto m = static_cast<std::size_t>(micro_batches_);
-        const bool recompute = row >= 2 * ops();
-        const std::size_t op = recompute ? row - 2 * ops() : row / 2;
-        return {graph::OpId(op / m), static_cast<std::int32_t>(op % m),
-                recompute ? Pass::recompute : static_cast<Pass>(row % 2)};
+        const auto [op, pass] = op_pass(row, ops());
+        return {graph::OpId(op / m), static_cast<std::int32_t>(op % m), pass};
     }
     [[nodiscard]] std::size_t blocks() const { return passes().size() * ops(); }
     /// Those that there are.
@@ -133,9 +131,5 @@ private:
     const GraphFacts& facts_;
     int micro_batches_;
 };
-
-/// Does the backward of the op read this operand (or result)?
-bool saves_operand(const graph::OpRule& rule, std::size_t operand);
-bool saves_result(const graph::OpRule& rule, std::size_t result);
 
 }  // namespace partita::plan

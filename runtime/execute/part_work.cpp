@@ -87,7 +87,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
     const graph::OpRule& rule = problem.facts().rule(id);
     const graph::PartOp& part = state_->kernel.op();
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const bool saved = op.inputs[i].valid() && plan::saves_operand(rule, i);
+        const bool saved = op.inputs[i].valid() && rule.saves_operand(i);
         operands_.push_back(saved ? operand_of(problem, tasks, task, part, i, device) : Fetch());
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -96,7 +96,7 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
             return {tasks, buffers_of(tasks, task, t, gradient), part.results[i].region,
                     options_of(graph.tensor(t), gradient, device)};
         };
-        const bool saved = t.valid() && plan::saves_result(rule, i);
+        const bool saved = t.valid() && rule.saves_result(i);
         results_.push_back(saved ? fetch(false) : Fetch());
         gradients_.push_back(t.valid() && problem.facts().has_gradient(t) ? fetch(true) : Fetch());
     }

@@ -92,12 +92,11 @@ void GroupGraph::sum_times() {
 
 /// Need what it makes not be kept for the backward?
 bool may_run_again(const plan::Problem& problem, OpId op) {
-    const plan::RecomputeRegions& regions = problem.facts().recompute();
-    if (regions.block_of(op) < 0) return false;
+    const plan::LayerBlock* const block = problem.facts().recompute().block_of(op);
+    if (block == nullptr) return false;
     const plan::Recompute said = problem.policy().recompute;
     const auto most = said == plan::Recompute::automatic ? plan::Recompute::full : said;
-    const auto block = static_cast<std::size_t>(regions.block_of(op));
-    const plan::RecomputeRegion* const region = regions.blocks()[block].region(most);
+    const plan::RecomputeRegion* const region = block->region(most);
     return region != nullptr && region->has(op);
 }
 
@@ -105,19 +104,20 @@ bool may_run_again(const plan::Problem& problem, OpId op) {
 void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
     const graph::OpGraph& graph = problem_.graph();
     const graph::OpRule& rule = problem_.facts().rule(op);
-    const auto add = [&](const std::vector<TensorId>& tensors, std::uint64_t bits) {
-        for (std::size_t i = 0; i < tensors.size(); ++i) {
-            const TensorId t = tensors[i];
-            const bool read = i >= 64 || ((bits >> i) & 1U) != 0;
-            if (!t.valid() || !read) continue;
-            const OpId producer = graph.tensor(t).producer;
-            if (may_run_again(problem_, producer)) continue;
-            if (graph.op(producer).kind == OpKind::compute) saved.push_back(t);
-        }
+    const auto add = [&](TensorId t) {
+        if (!t.valid()) return;
+        const OpId producer = graph.tensor(t).producer;
+        if (may_run_again(problem_, producer)) return;
+        if (graph.op(producer).kind == OpKind::compute) saved.push_back(t);
     };
-    if (!problem_.facts().has_backward(op) || graph.op(op).kind != OpKind::compute) return;
-    add(graph.op(op).inputs, rule.saves_operands);
-    add(graph.op(op).outputs, rule.saves_results);
+    const Op& of = graph.op(op);
+    if (!problem_.facts().has_backward(op) || of.kind != OpKind::compute) return;
+    for (std::size_t i = 0; i < of.inputs.size(); ++i) {
+        if (rule.saves_operand(i)) add(of.inputs[i]);
+    }
+    for (std::size_t i = 0; i < of.outputs.size(); ++i) {
+        if (rule.saves_result(i)) add(of.outputs[i]);
+    }
 }
 
 void GroupGraph::sum_bytes() {

@@ -43,8 +43,9 @@ struct ParallelConfig {
     std::array<GridDim, 3> order = kMegatronOrder;
 
     /// Do devices that share ops keep their shards alone for the backward, of what they gather?
+    /// Where nothing is said, they do not.
     [[nodiscard]] bool gathers_again() const {
-        return tensor.value_or(2) > 1 && sequence.value_or(true);
+        return *this != ParallelConfig{} && tensor.value_or(2) > 1 && sequence.value_or(true);
     }
     /// What parse_parallel_config() reads as the same; the usual order is left out.
     [[nodiscard]] std::string text() const;

@@ -105,8 +105,8 @@ private:
         }
         FittedStrategy best{strategy_, with_more};
         const auto is_open = [](const StageBlocks& stage) { return stage.is_open(); };
-        bool again = true;
-        while (std::exchange(again, std::ranges::any_of(stages, is_open))) {
+        for (bool last = false; !last;) {
+            last = std::ranges::none_of(stages, is_open);
             std::vector<std::size_t> counts;
             for (const StageBlocks& stage : stages) {
                 counts.push_back(stage.is_open() ? (stage.too_few + stage.enough) / 2

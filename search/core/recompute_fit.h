@@ -26,8 +26,8 @@ struct FittedStrategy {
     plan::Evaluation evaluation;
 };
 
-/// Evaluates the strategy, and those that recompute more while it does not fit. Of these the last
-/// that was evaluated and fits, or the strategy itself. nullopt: the budget was spent before.
+/// Evaluates the strategy, and those that recompute more while it does not fit. Of these the
+/// quickest that fits (of equal ones the last), or the strategy itself. nullopt: the budget was spent before.
 std::optional<FittedStrategy> evaluate_and_recompute(Engine& engine, plan::Strategy strategy);
 
 }  // namespace partita::search

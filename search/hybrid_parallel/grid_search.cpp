@@ -54,6 +54,7 @@ std::vector<plan::Policy> policies_of(const Problem& problem, const ParallelConf
     for (const int micro_batches : problem.batch().micro_batch_choices()) {
         plan::Policy policy = problem.policy();
         policy.micro_batches = micro_batches;
+        policy.gather_again = problem.mode() == plan::Mode::training && config.gathers_again();
         if (!problem.batch().free_schedule()) {
             policies.push_back(policy);
             continue;

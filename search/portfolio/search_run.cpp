@@ -54,10 +54,12 @@ void check_start(const Problem& problem, const Strategy& start) {
     if (!problem.batch().allows(policy)) {
         throw UsageError(fmt::format(
             "the start plan is for --micro-batches {} --schedule {} --optimizer {} --loss {} "
-            "--gradient-sync {}, which is not what is asked for. Give --micro-batches and the "
-            "others as it has them, or plan without --import-plan.",
+            "--gradient-sync {} --recompute {}{}, which is not what is asked for. Give "
+            "--micro-batches and the others as it has them, or plan without --import-plan.",
             policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
-            name_of(policy.loss), name_of(policy.gradient_sync)));
+            name_of(policy.loss), name_of(policy.gradient_sync), name_of(policy.recompute),
+            policy.frozen.empty() ? ""
+                                  : fmt::format(" --frozen {}", fmt::join(policy.frozen, ","))));
     }
     if (const auto fault = plan::find_fault(problem, start)) {
         throw UsageError(

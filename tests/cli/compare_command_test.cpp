@@ -2,7 +2,9 @@
 //
 // Plans side by side: of other machines, and of configurations of one's own.
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -78,6 +80,27 @@ TEST_F(Compare, ComparesConfigurationsOfOnesOwn) {
     EXPECT_THAT(compare({"--strategies", "hedt"}).err, HasSubstr("unknown searcher 'hedt'"));
     EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
     EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=2,tp=2,pp=2"));
+}
+
+// What one keeps sharded is no business of the next.
+TEST_F(Compare, ConfigurationsAreTheSameInAnyOrder) {
+    const auto rows = [&](const std::string& first, const std::string& second) {
+        const Outcome result =
+            run({"compare", example("runnable/encoder-layer/model.onnx"), "--bind", "batch=4",
+                 "--bind", "sequence=16", "--machine", "dgx-a100", "--mode", "training",
+                 "--strategies", first, second, "--json"});
+        EXPECT_EQ(result.code, 0) << result.err;
+        const json found = json::parse(result.out)["searchers"];
+        std::map<std::string, std::pair<json, json>> by_name;
+        for (const json& row : found) {
+            by_name[row["searcher"]] = {row["value_ps"], row["memory_bytes"]};
+        }
+        EXPECT_EQ(by_name.size(), 2);
+        return by_name;
+    };
+    const std::string sharded = "dp=2,tp=4,pp=1,sp";
+    const std::string repeated = "dp=2,tp=4,pp=1,sp=0";
+    EXPECT_EQ(rows(sharded, repeated), rows(repeated, sharded));
 }
 
 }  // namespace

@@ -205,6 +205,30 @@ TEST_F(PlanCommand, StartsFromAnotherPlan) {
     EXPECT_LE(plan()["prediction"]["value_ps"], first["prediction"]["value_ps"]);
 }
 
+// Also from one that gathers again for the backward, of which nothing is said to other searchers.
+TEST_F(PlanCommand, StartsFromAConfigurationOfOnesOwn) {
+    const std::vector<std::string> base = {
+        "plan",      example("runnable/encoder-layer/model.onnx"),
+        "--bind",    "batch=4",
+        "--bind",    "sequence=16",
+        "--machine", "dgx-a100",
+        "--mode",    "training"};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), base.begin(), base.end());
+        return run(more);
+    };
+    ASSERT_EQ(with({"--strategy", "dp=2,tp=4,pp=1,sp", "-o", "first.json"}).code, 0);
+    const json first = json::parse(read("first.json"));
+    ASSERT_TRUE(first["policy"]["gather_again"]);
+    const Outcome result =
+        with({"--import-plan", "first.json", "--searcher", "hash", "--evaluations", "1",
+              "--micro-batches", std::to_string(first["policy"]["micro_batches"].get<int>()),
+              "--schedule", first["policy"]["schedule"].get<std::string>()});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(plan()["prediction"]["value_ps"], first["prediction"]["value_ps"]);
+    EXPECT_EQ(plan()["policy"], first["policy"]);
+}
+
 // The same placement, with backward tasks, on slower devices: more time; the plan's own machine and
 // mode: the plan's value again.
 TEST_F(PlanCommand, CanBeSimulatedInAnotherModeAndOnAnotherMachine) {

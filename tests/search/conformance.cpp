@@ -9,6 +9,7 @@
 
 #include "plan/files/plan_file.h"
 #include "plan/files/verify.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/random_graph.h"
@@ -131,6 +132,22 @@ TEST_P(EverySearcher, FitsTrainingIntoScarceMemory) {
         EXPECT_EQ(result.status, Status::infeasible);
     } else {
         expect_complete(problem, result);
+    }
+}
+
+TEST_P(EverySearcher, RecomputesWhatIsSaid) {
+    for (const plan::Recompute said :
+         {plan::Recompute::selective, plan::Recompute::full, plan::Recompute::automatic}) {
+        for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+            Random random(seed);
+            const graph::OpGraph graph =
+                plan::in_layer_blocks(random, support::random_network(random, 20));
+            const cost::Machine machine = support::random_machine(random, 4, Bytes{10'000'000});
+            ProblemOptions kind = training();
+            kind.policy.recompute = said;
+            const Problem problem = plan::make_problem(graph, machine, kind);
+            expect_complete(problem, run(problem, options()));  // verify() checks it
+        }
     }
 }
 

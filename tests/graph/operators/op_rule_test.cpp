@@ -97,6 +97,20 @@ TEST(OpRule, ManyOperandsAreAllSaved) {
     for (int i = 0; i < 70; ++i) example += " 2";
     const OpRule rule = rule_of_example(example + " -> 2");
     EXPECT_EQ(rule.saves_operands, ~std::uint64_t{0});
+    for (const std::size_t i : {0, 62, 63, 64, 69}) EXPECT_TRUE(rule.saves_operand(i));
+    EXPECT_FALSE(rule.saves_result(0));
+}
+
+TEST(OpRule, BitsSayWhatIsSaved) {
+    OpRule rule;
+    rule.saves_operands = 0b10;
+    rule.saves_results = std::uint64_t{1} << 63;
+    EXPECT_FALSE(rule.saves_operand(0));
+    EXPECT_TRUE(rule.saves_operand(1));
+    EXPECT_FALSE(rule.saves_operand(65));
+    EXPECT_FALSE(rule.saves_result(62));
+    EXPECT_TRUE(rule.saves_result(63));
+    EXPECT_TRUE(rule.saves_result(65));
 }
 
 // A loop of 5 steps over a body with one product of 2*2*3*4 FLOPs.

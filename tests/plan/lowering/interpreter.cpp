@@ -210,14 +210,14 @@ private:
     /// the interpreter looks at what the forward read.
     void run_backward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
-        const std::uint64_t saved = problem_.facts().rule(task.op).saves_operands;
+        const graph::OpRule& rule = problem_.facts().rule(task.op);
         const OpMeaning meaning = meaning_of(task);
         std::vector<SparseValue> operands;
         std::vector<SparseValue> results;
         std::vector<SparseValue> upstream;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            const bool is_saved = i >= 64 || ((saved >> i) & 1U) != 0;
-            operands.push_back(find(is_saved ? at_ : forward_.at(key(task)), op.inputs[i], false));
+            operands.push_back(
+                find(rule.saves_operand(i) ? at_ : forward_.at(key(task)), op.inputs[i], false));
         }
         for (const TensorId t : op.outputs) {
             results.push_back(meaning.reduction() == Combine::sum ? SparseValue{}

@@ -76,8 +76,9 @@ TEST_F(Regions, AreOfLayersThatComeMoreThanOnce) {
     ASSERT_EQ(blocks.size(), 2u);
     EXPECT_EQ(blocks[0].name, "layers.0");
     EXPECT_EQ(blocks[1].name, "layers.1");
-    EXPECT_EQ(problem.facts().recompute().block_of(*graph_.find_op("embed")), -1);
-    EXPECT_EQ(problem.facts().recompute().block_of(*graph_.find_op("layers.1/scores")), 1);
+    EXPECT_EQ(problem.facts().recompute().block_of(*graph_.find_op("embed")), nullptr);
+    EXPECT_EQ(problem.facts().recompute().block_of(*graph_.find_op("layers.1/scores")),
+              &problem.facts().recompute().blocks()[1]);
 }
 
 TEST_F(Regions, AreNoneUnlessAskedFor) {

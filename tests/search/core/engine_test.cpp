@@ -323,6 +323,20 @@ TEST_F(TwoNodes, AStartWithAnotherPolicyIsRefused) {
     EXPECT_FALSE(accepts(8));
 }
 
+TEST_F(TwoNodes, AStartMayGatherAgainWhatTheProblemDoesNot) {
+    const graph::OpGraph graph = plan::two_layers();
+    ProblemOptions options;
+    options.mode = plan::Mode::training;
+    options.objective = plan::Objective::step_time;
+    const Problem problem = plan::make_problem(graph, machine_, options);
+    EngineOptions engine;
+    engine.start = plan::whole_ops(std::vector<int>(graph.op_count(), 0), {});
+    engine.start->policy.gather_again = true;
+    engine.evaluations = 1;
+    engine.searchers = {"single-device"};
+    EXPECT_EQ(search(problem, engine).strategy, *engine.start);
+}
+
 TEST_F(TwoNodes, AnIllegalStartIsRefused) {
     ProblemOptions constraints;
     constraints.constraints.allowed = {{0}};

@@ -197,6 +197,21 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
 }
 
+// Whatever was planned before for the same problem, and whatever that says itself.
+TEST_F(OfAnEncoderLayer, WhatIsGatheredAgainFollowsFromTheConfiguration) {
+    const Problem problem = plan::make_problem(model_.graph, machine_, options_);
+    const auto gathers_again = [&](const std::string& strategy) {
+        EngineOptions options{.searchers = {"grids"}};
+        if (!strategy.empty()) options.parallel = parse_parallel_config(strategy);
+        return search(problem, std::move(options)).strategy.policy.gather_again;
+    };
+    EXPECT_TRUE(gathers_again("dp=2,tp=2"));
+    EXPECT_FALSE(gathers_again("dp=2,tp=2,sp=0"));
+    EXPECT_TRUE(gathers_again("dp=2,tp=2,sp"));
+    EXPECT_FALSE(gathers_again("dp=4,tp=1"));
+    EXPECT_FALSE(gathers_again(""));
+}
+
 // Without a pipeline gradients accumulate too: what one micro-batch keeps is gone before the next.
 TEST_F(OfAnEncoderLayer, MicroBatchesGoOneAfterTheOther) {
     const SearchResult one = plan("dp=1,tp=1,pp=1");

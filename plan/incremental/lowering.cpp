@@ -79,7 +79,7 @@ void IncrementalLowering::number_events() {
         for (std::uint32_t e = step.begin; e < step.end; ++e) {
             const EventId id = script.events[e];
             event_keys_[id.row][id.event] =
-                keys_.of_event(priority, step.micro_batch, e - step.begin);
+                keys_.of_event(priority, step.micro_batch, e - step.begin, e >= step.parts);
         }
         if (!step.has_parts) continue;
         const auto found = script.before_parts(step);

@@ -19,17 +19,19 @@ int bits_for(std::size_t count) {
 }  // namespace
 
 std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& policy) {
-    const std::size_t places = most_events_of_a_step(problem, policy.gather_again);
+    const std::size_t most_events = most_events_of_a_step(problem, policy.gather_again);
+    const int place_bits = bits_for(2 * most_events + 1);
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
     keys.schedule_keys_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
     const int priority_bits = bits_for(problem.priority_count());
     const int micro_batch_bits = bits_for(static_cast<std::size_t>(policy.micro_batches));
     const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.schedule_keys_)) -
-                     priority_bits - micro_batch_bits - 1 - bits_for(places);
+                     priority_bits - micro_batch_bits - place_bits;
     if (left < kLeastTaskBits) return std::nullopt;
-    keys.event_shift_ = std::min(left, kMostTaskBits);
-    keys.micro_batch_shift_ = keys.event_shift_ + bits_for(places) + 1;
+    keys.place_of_parts_ = most_events;
+    keys.place_shift_ = std::min(left, kMostTaskBits);
+    keys.micro_batch_shift_ = keys.place_shift_ + place_bits;
     keys.priority_shift_ = keys.micro_batch_shift_ + micro_batch_bits;
     keys.schedule_key_shift_ = keys.priority_shift_ + priority_bits;
     return keys;

@@ -3,11 +3,12 @@
 // Keys of an incremental lowering: how Scheduler::rank orders tasks that could start at the same
 // moment, in 64 bits,
 //
-//     schedule key | frozen priority of the op | micro-batch | 1 for parts | event of the op | task
+//     schedule key | frozen priority of the op | micro-batch | place | task
 //
-// where all behind the priority is how lower() numbers the tasks of an op in one pass: the place of
-// an event is that in its step of the script. Each field is as wide as the problem asks for, and
-// tasks have what is left: 16 bits or more.
+//     place   events before the parts │ the parts │ events after them, as in their step of the script
+//
+// where all behind the priority is how lower() numbers the tasks of an op in one pass. Each field is
+// as wide as the problem asks for, and tasks have what is left: 16 bits or more.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +26,14 @@ public:
     /// nullopt: they do not fit.
     static std::optional<SlotKeys> fitting(const Problem& problem, const Policy& policy);
 
-    /// Of the first task of an event.
-    [[nodiscard]] std::uint64_t of_event(std::int32_t priority, int micro_batch,
-                                         std::size_t place) const {
-        return of(priority, micro_batch) | (place << event_shift_);
+    /// Of the first task of an event, which is the `event`-th of its step.
+    [[nodiscard]] std::uint64_t of_event(std::int32_t priority, int micro_batch, std::size_t event,
+                                         bool after_parts) const {
+        const std::uint64_t place = event + (after_parts ? place_of_parts_ + 1 : 0);
+        return of(priority, micro_batch) | (place << place_shift_);
     }
     [[nodiscard]] std::uint64_t of_part(std::int32_t priority, int micro_batch, int part) const {
-        return of(priority, micro_batch) | (std::uint64_t{1} << (micro_batch_shift_ - 1)) |
+        return of(priority, micro_batch) | (place_of_parts_ << place_shift_) |
                static_cast<std::uint64_t>(part);
     }
     /// The others have schedule key 0.
@@ -45,7 +47,7 @@ public:
     /// Schedule keys of a device; 1: there is no schedule.
     [[nodiscard]] int schedule_keys() const { return schedule_keys_; }
     /// An event has fewer tasks than that.
-    [[nodiscard]] std::size_t most_tasks() const { return std::size_t{1} << event_shift_; }
+    [[nodiscard]] std::size_t most_tasks() const { return std::size_t{1} << place_shift_; }
 
     [[nodiscard]] std::uint64_t schedule_key(std::uint64_t key) const {
         return schedule_keys_ > 1 ? key >> schedule_key_shift_ : 0;
@@ -75,7 +77,8 @@ private:
     int schedule_key_shift_ = 0;
     int priority_shift_ = 0;
     int micro_batch_shift_ = 0;
-    int event_shift_ = 0;
+    int place_shift_ = 0;
+    std::uint64_t place_of_parts_ = 0;
 };
 
 }  // namespace partita::plan

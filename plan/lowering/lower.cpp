@@ -149,7 +149,10 @@ Lowering::Found Lowering::lower(EventId id) {
         }
     }
     if (step.fetched) note_fetch(tensor.events->tensor, tensor.latest);
-    if (event.kind == TensorEvent::Kind::parameter && strategy_.update(event.op).refetch) {
+    const OpId producer = graph_.tensor(tensor.events->tensor).producer;
+    const bool gradient =
+        event.kind == TensorEvent::Kind::contribute || event.kind == TensorEvent::Kind::parameter;
+    if (gradient && strategy_.update(producer).refetch && tensor.latest.begin < tensor.latest.end) {
         note_gradient(tensor.events->tensor, tensor.latest);
     }
     return {&tensor, &step, first_buffer};

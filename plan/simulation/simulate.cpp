@@ -170,6 +170,8 @@ private:
         for (const TaskId next : graph_.successors[id.index()]) {
             const std::size_t i = next.index();
             ready_time_[i] = std::max(ready_time_[i], end);
+            const bool inherits = needs_paths() && graph_.tasks[i].kind == TaskKind::accumulate;
+            if (inherits) path_[i] = std::max(path_[i], path_[id.index()]);
             if (--waiting_[i] != 0) continue;
             enqueue(next);
             touched_.push_back(static_cast<std::size_t>(graph_.tasks[i].resource_set));

@@ -28,7 +28,8 @@ namespace partita::plan {
 ///     fifo  the one that became ready first
 ///     rank  the one whose op has the highest frozen priority (op_priorities.h): a change of one op
 ///           leaves the order of all other tasks alone
-///     pct   the one with the longest path to a sink, computation plus communication
+///     pct   the one with the longest path to a sink, computation plus communication; a sum is as
+///           urgent as the most urgent of what it adds, which needs memory until then
 ///     msr   the one with most successors that become ready on idle devices by it; then pct
 enum class Scheduler : std::uint8_t { fifo, rank, pct, msr };
 std::string_view name_of(Scheduler scheduler);

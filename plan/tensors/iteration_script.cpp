@@ -159,14 +159,13 @@ private:
             for (const RecomputeRegion* region : problem_.facts().recompute().before(id)) {
                 for (const OpId again : region->ops) recompute(again, *region, m);
             }
-            const int own = rows_.own(id, m);
             begin(id, Pass::backward, m, true);
             for (std::size_t i = 0; i < op.outputs.size(); ++i) {
                 const TensorId t = op.outputs[i];
                 if (!problem_.facts().has_gradient(t)) continue;
-                add(t, Kind::collect, i, id, own, block(t, own));
+                add(t, Kind::collect, i, id, m, block(t, m));
             }
-            uses_and_gives(id, own, false);
+            uses_and_gives(id, m, false);
         }
     }
 

@@ -7,7 +7,8 @@
 //     forward X, micro-batch 0     forward_use of its operands  │ parts │  produce its results
 //     ...                          for all micro-batches, ops in order
 //     backward X, micro-batch 0    collect its results' gradients,
-//                                  backward_use, result_use     │ parts │  contribute to its operands' gradients
+//                                  backward_use, result_use     │ parts │  contribute to its operands' gradients;
+//                                                                          those of parameters are added up here
 //     ...                          for all micro-batches, ops against their order; parameters come to their turn with
 //                                  parameter, and after the last micro-batch update
 //                                  with Policy::gather_again, before backward_use: await_backward, for each op that

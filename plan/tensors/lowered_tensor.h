@@ -41,6 +41,9 @@ public:
     /// The micro-batch in names of its tasks.
     [[nodiscard]] int label() const { return events_->label; }
     [[nodiscard]] bool is_resident() const { return problem_.facts().is_resident(id()); }
+    [[nodiscard]] bool is_parameter() const {
+        return problem_.graph().op(producer_).kind == graph::OpKind::parameter;
+    }
 
     [[nodiscard]] std::span<const Piece> pieces(std::int32_t layout) const {
         return layouts_[layout].pieces;

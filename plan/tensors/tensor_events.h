@@ -35,7 +35,8 @@ struct TensorEvent {
         forward_use,     ///< an operand of a forward, or what an output gives
         backward_use,    ///< an operand of a backward, or of a loss
         result_use,      ///< a result that the producer's backward needs
-        contribute,      ///< a backward contributes to the gradient of an operand
+        contribute,      ///< a backward contributes to the gradient of an operand; to a parameter's
+                         ///< what micro-batches contribute is added up at once
         accumulate,      ///< gradients are added up between micro-batches
         collect,         ///< the producer's backward needs the gradient
         parameter,       ///< a micro-batch adds to a parameter's gradient

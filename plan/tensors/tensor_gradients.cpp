@@ -113,11 +113,26 @@ void TensorGradients::accumulate(int micro_batch, bool persistent) {
     });
 }
 
-void TensorGradients::add_micro_batch(int micro_batch, std::int32_t layout) {
+void TensorGradients::add_contribution(int micro_batch) {
     const TensorKey& key = tensor_.key();
+    if (key.micro_batches == 1) return;
     if (key.accumulate_locally) {
         accumulate(micro_batch, true);
-    } else if (!pending_.empty()) {
+        return;
+    }
+    Pending& accumulator = pending_.front();
+    const Pending latest = pending_.back();
+    const bool has_accumulator = pending_.size() > 1 && accumulator.operand < 0;
+    if (!has_accumulator || accumulator.instance.layout != latest.instance.layout) return;
+    const Subject subject{.micro_batch = micro_batch, .gradient = true};
+    allocate(latest, subject, false);
+    accumulator.instance = sum_of({accumulator.instance, latest.instance}, subject, true);
+    pending_.pop_back();
+}
+
+void TensorGradients::end_micro_batch(int micro_batch, std::int32_t layout) {
+    const TensorKey& key = tensor_.key();
+    if (!key.accumulate_locally && !pending_.empty()) {
         // Readers that do not depend on the batch contribute nothing before the last micro-batch.
         const Instance collected = collect(layout, true);
         pending_.push_back({.instance = collected});

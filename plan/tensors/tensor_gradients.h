@@ -53,9 +53,12 @@ public:
     void accumulate(int micro_batch, bool persistent);
     /// The gradient in that layout: what lies so already and what is resharded to it, added.
     Instance collect(std::int32_t layout, bool persistent);
-    /// Adds what a micro-batch contributes to the accumulator of a parameter, which lies in that
-    /// layout unless gradients are accumulated locally.
-    void add_micro_batch(int micro_batch, std::int32_t layout);
+    /// Of a parameter: adds the latest contribution to the accumulator, where that lies in the same
+    /// layout.
+    void add_contribution(int micro_batch);
+    /// What else a micro-batch has contributed to a parameter goes to the accumulator, which lies in
+    /// that layout unless gradients are accumulated locally.
+    void end_micro_batch(int micro_batch, std::int32_t layout);
 
 private:
     /// A gradient that nobody has collected yet.

@@ -32,7 +32,7 @@ void TensorInstances::produce(const TensorEvent& event, std::int32_t layout) {
         }
         values_.add_piece(values_.add_location(location));
     }
-    if (tensor_.problem().graph().op(tensor_.producer()).kind == graph::OpKind::parameter) {
+    if (tensor_.is_parameter()) {
         emitter_.watch_readers();
     }
     instances_.push_back(produced);

@@ -55,13 +55,16 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
     case Kind::result_use: add_use(event, layout); break;
     case Kind::await_gradient: await_gradient(layout); break;
     case Kind::await_backward: instances_.await(event, layout); break;
-    case Kind::contribute: gradients_.contribute(event, layout); break;
+    case Kind::contribute:
+        gradients_.contribute(event, layout);
+        if (tensor_.is_parameter()) gradients_.add_contribution(event.micro_batch);
+        break;
     case Kind::accumulate: gradients_.accumulate(event.micro_batch, false); break;
     case Kind::collect:
         emitter_.step().waits = true;
         add_sources(gradients_.collect(layout, false));
         break;
-    case Kind::parameter: gradients_.add_micro_batch(event.micro_batch, layout); break;
+    case Kind::parameter: gradients_.end_micro_batch(event.micro_batch, layout); break;
     case Kind::update: update_.update(gradients_.collect(layout, true)); break;
     }
 }

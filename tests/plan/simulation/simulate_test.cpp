@@ -9,6 +9,7 @@
 
 #include "plan/lowering/lower.h"
 #include "tests/plan/small_problems.h"
+#include "tests/support/random_graph.h"
 
 namespace partita::plan {
 namespace {
@@ -39,7 +40,9 @@ TaskGraph random_task_graph() {
     for (int i = 0; i < tasks; ++i) {
         Task task;
         task.resource_set = *rc::gen::inRange(0, resource_sets);
-        task.kind = task.resource_set < devices ? TaskKind::forward : TaskKind::copy;
+        const bool computes = task.resource_set < devices;
+        const bool adds = computes && *rc::gen::inRange(0, 4) == 0;
+        task.kind = adds ? TaskKind::accumulate : computes ? TaskKind::forward : TaskKind::copy;
         task.device = task.resource_set < devices ? task.resource_set : 0;
         task.duration = Time(*rc::gen::inRange(0, 6));  // small: many ties
         task.schedule_key = *rc::gen::inRange(-1, 3);
@@ -56,7 +59,13 @@ TaskGraph random_task_graph() {
 
 /// The scheduling rule word for word, in O(tasks^2): scan all ready tasks, commit the smallest.
 Timeline literal_simulation(const TaskGraph& graph, Scheduler scheduler) {
-    const std::vector<Time> path = path_to_sink(graph);
+    std::vector<Time> path = path_to_sink(graph);
+    for (std::size_t i = 0; i < graph.size(); ++i) {
+        for (const TaskId next : graph.successors[i]) {
+            const std::size_t n = next.index();
+            if (graph.tasks[n].kind == TaskKind::accumulate) path[n] = std::max(path[n], path[i]);
+        }
+    }
     std::vector<std::int32_t> waiting = graph.predecessor_counts;
     std::vector<std::int64_t> ready(graph.size(), 0);
     std::vector<std::int64_t> free(static_cast<std::size_t>(graph.resource_count), 0);
@@ -131,6 +140,44 @@ TEST(Simulate, PctPrefersTheLongerPath) {
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 0, 1}));
     EXPECT_EQ(simulate(tasks, Scheduler::fifo).makespan, microseconds(1 + 5 + 1 + 1 + 9));
     EXPECT_EQ(simulate(tasks, Scheduler::pct).makespan, microseconds(1 + 1 + 1 + 9));
+}
+
+// What each micro-batch adds to a weight's gradient follows what it comes from at once, while other
+// backwards with longer paths wait: otherwise the contributions of all weights would be there
+// together.
+TEST(Simulate, GradientsOfMicroBatchesAreAddedUpAtOnce) {
+    const graph::OpGraph graph = support::chain_network(12);
+    const cost::Machine machine = switched_machine(1);
+    ProblemOptions options;
+    options.mode = Mode::training;
+    options.policy.micro_batches = 4;
+    for (const ScheduleKind schedule : {ScheduleKind::none, ScheduleKind::one_f_one_b}) {
+        options.policy.schedule = {.kind = schedule};
+        const Problem problem = make_problem(graph, machine, options);
+        for (const bool locally : {true, false}) {
+            Strategy strategy = whole_ops(std::vector<int>(graph.op_count(), 0), problem.policy());
+            for (std::size_t i = 0; i < graph.op_count(); ++i) {
+                const bool parameter = graph.ops()[i].kind == graph::OpKind::parameter;
+                strategy.ops[i].update.accumulate_locally = parameter && locally;
+            }
+            const TaskGraph tasks = lower(problem, strategy);
+            for (const Scheduler scheduler : {Scheduler::pct, Scheduler::rank}) {
+                const std::vector<TaskId> order = simulate(tasks, scheduler).commit_order;
+                int sums = 0;
+                for (std::size_t i = 1; i < order.size(); ++i) {
+                    const Task& task = tasks.tasks[order[i].index()];
+                    if (task.kind != TaskKind::accumulate) continue;
+                    ++sums;
+                    const Task& before = tasks.tasks[order[i - 1].index()];
+                    const graph::TensorId weight = graph.op(before.op).inputs[1];
+                    EXPECT_EQ(before.kind, TaskKind::backward);
+                    EXPECT_EQ(before.micro_batch, task.micro_batch);
+                    EXPECT_EQ(weight, task.tensor);
+                }
+                EXPECT_EQ(sums, 6 * 3);
+            }
+        }
+    }
 }
 
 // Two ready tasks on gpu0 with equal paths: `two` unlocks a copy, `one` nothing but itself, and

@@ -162,7 +162,7 @@ TEST(PipelineSearch, McmcFindsTheBestOfAllPipelines) {
             if (one.better_than(best)) best = one;
         }
     }
-    ASSERT_LT(best.value / of_one, 0.8);  // pipelines are worth finding here
+    ASSERT_LT(best.value / of_one, 0.85);  // pipelines are worth finding here
     const Problem problem = plan::make_problem(graph, machine, open(whole_ops()));
     for (const std::uint64_t seed : {1, 2, 3}) {
         EngineOptions engine;

@@ -124,7 +124,8 @@ std::span<const OptionRow> option_table() {
                   .set = OptionSet::searchers,
                   .help = "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
                           "(pipeline), vpp=N (chunks per stage), zero=0..3, sp (sequence), "
-                          "order=tp-dp-pp (innermost first); the rest is searched",
+                          "layers=even or 4-8-8-4 (per stage), order=tp-dp-pp (innermost first); "
+                          "the rest is searched",
                   .field = strategy_field()},
         OptionRow{.option = "--searcher",
                   .value = "S",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/op_globs.h"
 
+#include <map>
+#include <set>
+
 #include <cstddef>
 
 namespace partita::graph {
@@ -43,6 +46,21 @@ std::string_view name_of_repeats(std::string_view block) {
     const std::size_t last = block.find_last_not_of("0123456789");
     if (last == std::string_view::npos || last + 1 == block.size()) return {};
     return block.substr(0, last + 1);
+}
+
+std::vector<std::string_view> layers_of(const OpGraph& graph) {
+    std::vector<std::string_view> layers;
+    std::set<std::string_view> known;
+    std::map<std::string_view, int> repeats;
+    for (const Op& op : graph.ops()) {
+        const std::string_view name = name_of_repeats(op.block);
+        if (op.kind != OpKind::compute || name.empty() || !known.insert(op.block).second) continue;
+        layers.push_back(op.block);
+        ++repeats[name];
+    }
+    std::erase_if(layers,
+                  [&](std::string_view layer) { return repeats.at(name_of_repeats(layer)) < 2; });
+    return layers;
 }
 
 }  // namespace partita::graph

@@ -21,4 +21,7 @@ std::vector<OpId> matching_ops(const OpGraph& graph, std::string_view glob);
 /// "encoder/layer.3"; "" of one without a number.
 std::string_view name_of_repeats(std::string_view block);
 
+/// Blocks of computing ops that repeat, in order of their first op.
+std::vector<std::string_view> layers_of(const OpGraph& graph);
+
 }  // namespace partita::graph

@@ -18,25 +18,19 @@ using graph::TensorId;
 
 namespace {
 
-/// Blocks that come more than once, in order of their first op.
 std::vector<LayerBlock> layer_blocks(const graph::OpGraph& graph) {
     std::vector<LayerBlock> blocks;
-    std::map<std::string_view, std::size_t> known;
-    std::map<std::string_view, int> repeats;
+    std::map<std::string_view, std::size_t> index;
+    for (const std::string_view layer : graph::layers_of(graph)) {
+        index.emplace(layer, blocks.size());
+        blocks.push_back({.name = std::string(layer), .ops = {}, .regions = {}});
+    }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.ops()[i];
-        const std::string_view repeated = graph::name_of_repeats(op.block);
-        if (op.kind != OpKind::compute || repeated.empty()) continue;
-        const auto [at, is_new] = known.try_emplace(op.block, blocks.size());
-        if (is_new) {
-            blocks.push_back({.name = op.block, .ops = {}, .regions = {}});
-            ++repeats[repeated];
-        }
-        blocks[at->second].ops.emplace_back(i);
+        const auto block = index.find(op.block);
+        const bool inside = op.kind == OpKind::compute && block != index.end();
+        if (inside) blocks[block->second].ops.emplace_back(i);
     }
-    std::erase_if(blocks, [&](const LayerBlock& block) {
-        return repeats.at(graph::name_of_repeats(block.name)) < 2;
-    });
     return blocks;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "plan/strategy/pipeline_schedule.h"
@@ -77,6 +78,10 @@ private:
             config_.sequence = value ? number(key, *value, 0, 1) == 1 : true;
             return;
         }
+        if (key == "layers") {
+            config_.layers = layers(value.value_or(""));
+            return;
+        }
         if (key == "order") {
             config_.order = order(value.value_or(""));
             return;
@@ -87,8 +92,8 @@ private:
             return;
         }
         fail(
-            fmt::format("'{}' is unknown. There is: dp, tp, pp, vpp, zero, sp, order, as in "
-                        "dp=2,tp=4,pp=2,zero=1,sp.",
+            fmt::format("'{}' is unknown. There is: dp, tp, pp, vpp, zero, sp, layers, order, as "
+                        "in dp=2,tp=4,pp=2,zero=1,sp.",
                         key));
     }
 
@@ -103,6 +108,15 @@ private:
                                       ? fmt::format("a number from {} on", least)
                                       : fmt::format("a number from {} to {}", least, most);
         fail(fmt::format("{}={}: expected {}.", key, value, range));
+    }
+
+    [[nodiscard]] std::vector<int> layers(std::string_view value) const {
+        std::vector<int> counts;
+        if (value == "even") return counts;
+        for (const std::string_view count : split(value, '-')) {
+            counts.push_back(number("layers", count, 0, kMostDegree));
+        }
+        return counts;
     }
 
     [[nodiscard]] std::array<GridDim, 3> order(std::string_view value) const {
@@ -144,6 +158,8 @@ std::string ParallelConfig::text() const {
         if (const auto& value = this->*row.field) add(fmt::format("{}={}", row.name, *value));
     }
     if (sequence) add(*sequence ? "sp" : "sp=0");
+    if (layers && layers->empty()) add("layers=even");
+    if (layers && !layers->empty()) add(fmt::format("layers={}", fmt::join(*layers, "-")));
     if (order != kMegatronOrder) {
         std::string names;
         for (const GridDim dim : order) {

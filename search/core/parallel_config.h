@@ -11,6 +11,7 @@
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
 //     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
 //             repeated)
+//     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, or even
 //     order   which devices are neighbours, innermost first
 //
 // What is not said is left to the search; the product of dp, tp and pp is the number of devices.
@@ -24,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace partita::search {
 
@@ -40,6 +42,8 @@ struct ParallelConfig {
     std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
     std::optional<int> zero;       ///< 0 to 3
     std::optional<bool> sequence;  ///< sp
+    /// Of each chunk of each stage, in the order of the model; empty: equally many.
+    std::optional<std::vector<int>> layers;
     std::array<GridDim, 3> order = kMegatronOrder;
 
     /// Do devices that share ops keep their shards alone for the backward, of what they gather?

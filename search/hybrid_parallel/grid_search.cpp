@@ -37,10 +37,14 @@ int devices_of(const Grid& grid) {
     return grid.stages * grid.groups * grid.group_size;
 }
 
-/// May the grid run under the policy: chunks are for pipelines, and where the schedule is free,
+/// May the grid run under the policy: each chunk of a stage has layers, where these are said; chunks
+/// are for pipelines; and where the schedule is free,
 /// micro-batches go in order, so that without a pipeline too the backward of one comes before the
 /// forward of the next (gradient accumulation as people run it).
-bool suits(const Grid& grid, const plan::Policy& policy, bool free_schedule) {
+bool suits(const Grid& grid, const plan::Policy& policy, const ParallelConfig& config,
+           bool free_schedule) {
+    const auto slots = static_cast<std::size_t>(grid.stages * policy.schedule.chunks);
+    if (config.layers && !config.layers->empty() && config.layers->size() != slots) return false;
     if (policy.schedule.chunks > 1) {
         return grid.stages > 1 && policy.micro_batches % grid.stages == 0;
     }
@@ -76,7 +80,7 @@ std::vector<plan::Policy> policies_of(const Problem& problem, const ParallelConf
 }
 
 GridStyle style_of(const ParallelConfig& config) {
-    GridStyle style{.share_weights = true, .order = config.order};
+    GridStyle style{.share_weights = true, .order = config.order, .layers = config.layers};
     if (config.sequence) {
         style.between = *config.sequence ? BetweenProducts::sharded : BetweenProducts::repeated;
     }
@@ -90,6 +94,7 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
                           .tensor = grid.group_size,
                           .pipeline = grid.stages,
                           .sequence = said.sequence,
+                          .layers = said.layers,
                           .order = said.order};
     if (policy.schedule.chunks > 1) config.chunks = policy.schedule.chunks;
     if (zero != ZeroLevel::none) config.zero = static_cast<int>(zero);
@@ -154,7 +159,7 @@ void GridSearch::find_grids(const Engine& engine) {
         std::erase_if(suiting, [&](const Grid& grid) {
             const bool too_fine =
                 !said && is_too_fine(problem, grid.groups * grid.group_size, policy.micro_batches);
-            return too_fine || !suits(grid, policy, free);
+            return too_fine || !suits(grid, policy, config_, free);
         });
         queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
     }
@@ -205,7 +210,8 @@ Status GridSearch::end(Engine& engine) const {
         throw UsageError(fmt::format(
             "--strategy {}: {}", config_.text(),
             fault_.empty() ? "no number of micro-batches suits it; chunks need stages, and "
-                             "micro-batches that are a multiple of them."
+                             "micro-batches that are a multiple of them; layers need a number for "
+                             "each chunk of each stage (pp times vpp of them)."
                            : fault_));
     }
     return Status::found;

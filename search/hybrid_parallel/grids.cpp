@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "graph/op_globs.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/problem/micro_batches.h"
 #include "search/configs/standard_configs.h"
@@ -104,7 +108,34 @@ std::string Grids::fault(const Grid& grid) {
             "dp={}: a micro-batch has {} samples (a batch of {} in {}), and each of dp needs one.",
             grid.groups, samples, batch, policy_.micro_batches);
     }
+    if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
     return split(grid).fault;
+}
+
+std::string Grids::layers_fault(const Grid& grid) const {
+    if (!style_.layers) return "";
+    const std::vector<std::string_view> layers = graph::layers_of(problem_.graph());
+    const std::vector<int> said = layers_of_slots(grid);
+    const auto count = std::accumulate(said.begin(), said.end(), std::size_t{0});
+    if (count == layers.size() && count > 0) return "";
+    if (layers.empty()) {
+        return "layers: the model names no layers (blocks that repeat, such as layers.0 and "
+               "layers.1 in the paths of its nodes). Leave it out, and stages are cut by work.";
+    }
+    return fmt::format("layers={}: these are {} layers, and the model has {}, from '{}' to '{}'.",
+                       fmt::join(said, "-"), count, layers.size(), layers.front(), layers.back());
+}
+
+/// How many layers each has, where that is said.
+std::vector<int> Grids::layers_of_slots(const Grid& grid) const {
+    if (!style_.layers->empty()) return *style_.layers;
+    const auto slots = static_cast<std::size_t>(grid.stages * policy_.schedule.chunks);
+    const std::size_t layers = graph::layers_of(problem_.graph()).size();
+    std::vector<int> counts;
+    for (std::size_t i = 0; i < slots; ++i) {
+        counts.push_back(static_cast<int>(layers / slots + (i < layers % slots ? 1 : 0)));
+    }
+    return counts;
 }
 
 /// What each stage computes and exchanges among its devices, and after that what each sends on.
@@ -181,6 +212,10 @@ const std::vector<int>& Grids::slots(const Grid& grid) {
 /// The slot of every op: that of its layer, but never before those of what it reads.
 std::vector<int> Grids::find_slots(const Grid& grid) const {
     const int chunks = policy_.schedule.chunks;
+    if (style_.layers) {
+        return slots_of_ops(graph_, cut_layers(graph_, layers_of_slots(grid)),
+                            grid.stages * chunks);
+    }
     const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
     std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),

@@ -19,6 +19,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -46,6 +47,7 @@ struct GridStyle {
     bool share_weights = false;  ///< GroupSplitOptions
     BetweenProducts between = BetweenProducts::free;
     std::array<GridDim, 3> order = kMegatronOrder;
+    std::optional<std::vector<int>> layers;  ///< ParallelConfig
 };
 
 /// The grids of a problem, over the equal devices of the fastest kind.
@@ -85,6 +87,8 @@ private:
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
+    [[nodiscard]] std::string layers_fault(const Grid& grid) const;
+    [[nodiscard]] std::vector<int> layers_of_slots(const Grid& grid) const;
 
     const GroupGraph& graph_;
     const plan::Problem& problem_;

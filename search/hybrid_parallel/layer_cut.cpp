@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "graph/op_globs.h"
 #include "graph/op_graph.h"
 
 namespace partita::search {
@@ -121,6 +122,25 @@ std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& sl
     std::vector<int> slot_of(graph.size(), -1);
     for (std::size_t s = 0; s < cut.stretches().size(); ++s) {
         for (const std::size_t g : cut.stretches()[s]) slot_of[g] = owner[s];
+    }
+    return slot_of;
+}
+
+std::vector<int> cut_layers(const GroupGraph& graph, std::span<const int> layers) {
+    const std::vector<std::string_view> names = graph::layers_of(graph.problem().graph());
+    std::vector<int> slot_of(graph.size(), 0);
+    std::size_t slot = 0;
+    std::size_t met = 0;
+    int room = layers.empty() ? 0 : layers.front();
+    for (const Stretch& stretch : stretches_of(graph, /*slots=*/1)) {
+        if (std::ranges::find(names, block_of(graph, stretch.front())) != names.end()) {
+            while (room == 0 && slot + 1 < layers.size()) room = layers[++slot];
+            --room;
+            ++met;
+        } else if (met == names.size()) {
+            slot = layers.size() - 1;
+        }
+        for (const std::size_t g : stretch) slot_of[g] = static_cast<int>(slot);
     }
     return slot_of;
 }

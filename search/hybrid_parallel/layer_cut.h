@@ -15,6 +15,7 @@
 // Time: O(groups * log(work)).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "search/coarsening/group_graph.h"
@@ -29,5 +30,9 @@ struct Slot {
 
 /// The slot of every group; -1 where memory ends before the model does.
 std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots);
+
+/// The same where it is said how many layers (graph::layers_of) each slot has: all that there are
+/// together. What lies before them is in the first slot, what lies behind them in the last one.
+std::vector<int> cut_layers(const GroupGraph& graph, std::span<const int> layers);
 
 }  // namespace partita::search

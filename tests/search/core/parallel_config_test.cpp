@@ -35,8 +35,9 @@ TEST(ParallelConfig, IsWhatItsTextSays) {
 }
 
 TEST(ParallelConfig, IsItsOwnText) {
-    for (const std::string text : {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0",
-                                   "tp=2,order=dp-tp-pp", "vpp=64"}) {
+    for (const std::string text :
+         {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
+          "vpp=64", "pp=2,layers=even", "pp=4,layers=4-8-8-4", "layers=0-1"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
@@ -54,6 +55,10 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
     }
     EXPECT_THAT(error_of("zero=4"), HasSubstr("expected a number from 0 to 3"));
     EXPECT_THAT(error_of("sp=2"), HasSubstr("expected a number from 0 to 1"));
+    for (const char* const layers : {"", "4-", "4--4", "-1", "all", "4-x"}) {
+        EXPECT_THAT(error_of(std::string("layers=") + layers),
+                    HasSubstr("expected a number from 0 on"));
+    }
     EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
     for (const char* const order :
          {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "tp-dp-xx", "tpdp-pp"}) {

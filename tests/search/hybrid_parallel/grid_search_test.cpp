@@ -280,6 +280,44 @@ protected:
     std::optional<Problem> problem_;
 };
 
+TEST_F(OfLayers, StagesHaveAsManyLayersAsIsSaid) {
+    options_.constraints.free_schedule = true;
+    const auto layers_of_stages = [&](const char* strategy) {
+        const SearchResult result = plan(strategy);
+        std::vector<std::set<std::string>> layers(4);
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            const graph::Op& op = graph_.ops()[i];
+            if (op.kind != graph::OpKind::compute) continue;
+            const int device = result.strategy.config(graph::OpId(i)).devices[0];
+            layers[static_cast<std::size_t>(device)].insert(op.block);
+        }
+        std::vector<std::size_t> counts;
+        for (const auto& of : layers) counts.push_back(of.size());
+        return counts;
+    };
+    EXPECT_THAT(layers_of_stages("pp=4,vpp=1,layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
+    EXPECT_THAT(layers_of_stages("pp=4,layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
+    EXPECT_THAT(layers_of_stages("layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
+    EXPECT_THAT(layers_of_stages("pp=4,vpp=1,layers=even"), testing::ElementsAre(3, 3, 3, 3));
+    EXPECT_THAT(layers_of_stages("dp=1,tp=1,pp=2,vpp=2,layers=1-5-2-4"),
+                testing::ElementsAre(3, 9, 0, 0));
+    EXPECT_THAT(layers_of_stages("dp=1,tp=1,pp=2,vpp=4,layers=even"),
+                testing::ElementsAre(6, 6, 0, 0));
+}
+
+TEST_F(OfLayers, OtherLayersThanThereAreAreRefused) {
+    const auto is_refused = [&](const char* strategy, const char* why) {
+        EXPECT_THAT([&] { static_cast<void>(plan(strategy)); },
+                    testing::ThrowsMessage<UsageError>(HasSubstr(why)));
+    };
+    is_refused("pp=4,vpp=1,layers=3-3-3-2",
+               "layers=3-3-3-2: these are 11 layers, and the model has 12, from 'layers.0' to "
+               "'layers.11'.");
+    is_refused("pp=4,vpp=1,layers=6-6", "layers need a number for each chunk of each stage");
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) graph_.op(graph::OpId(i)).block = "";
+    is_refused("pp=4,vpp=1,layers=even", "the model names no layers");
+}
+
 TEST_F(OfLayers, NothingIsRecomputedThatFits) {
     options_.policy.recompute = plan::Recompute::automatic;
     EXPECT_EQ(recomputed(plan("pp=4,vpp=1")), 0);

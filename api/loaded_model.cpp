@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cost/machine/workload_machine.h"
+#include "graph/fusion/fuse.h"
 #include "importers/workload/workload.h"
 
 namespace partita::api {
@@ -16,6 +17,16 @@ void check_precision(DType precision) {
     if (precision == DType::float16 || precision == DType::bfloat16) return;
     throw UsageError(
         fmt::format("--precision {}: expected float16 or bfloat16.", graph::name_of(precision)));
+}
+
+void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
+    graph::Fused fused = graph::fused(model.graph, kernels, model.file.filename().string());
+    model.graph = std::move(fused.graph);
+    model.fuse = kernels;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+        model.notes.push_back(
+            fmt::format("{} kernels of {} in place of their ops.", fused.counts[i], kernels[i]));
+    }
 }
 
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
@@ -34,6 +45,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.unroll = options.unroll;
     model.precision = options.precision;
     model.untie = options.untie;
+    if (!options.fuse.empty()) fuse(model, options.fuse);
     model.float32_gradients = options.float32_gradients;
     return model;
 }
@@ -46,6 +58,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : !options.inputs.empty()                        ? "--inputs"
                         : options.unroll                                 ? "--unroll"
                         : !options.untie.empty()                         ? "--untie"
+                        : !options.fuse.empty()                          ? "--fuse"
                         : options.precision || options.float32_gradients ? "--precision"
                                                                          : nullptr;
     if (given != nullptr) {

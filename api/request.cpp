@@ -45,6 +45,7 @@ plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
     plan.unroll = model.unroll;
     plan.precision = model.precision;
     plan.untie = model.untie;
+    plan.fuse = model.fuse;
     plan.float32_gradients = model.float32_gradients;
     if (!costs.measured.empty()) plan.cost_sources.push_back(costs.measured);
     return plan;

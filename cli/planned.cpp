@@ -24,6 +24,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     model.unroll = model.unroll || plan.unroll;
     if (is_json(model.file)) return load_model(model);
     if (model.untie.empty()) model.untie = plan.untie;
+    if (model.fuse.empty()) model.fuse = plan.fuse;
     if (!model.precision) {
         model.precision = plan.precision;
         model.float32_gradients = model.float32_gradients || plan.float32_gradients;

@@ -106,6 +106,7 @@ MakeRule reshape_rule;                                                         /
 MakeRule transpose_rule, slice_rule, pad_rule, concat_rule, split_rule;        // _shape
 MakeRule tile_rule, depth_to_space_rule, space_to_depth_rule;                  // _shape
 MakeRule cast_rule, trilu_rule, quantize_rule, reverse_sequence_rule;          // _pointwise
+MakeRule pointwise_kernel_rule;                                                // _pointwise
 MakeRule gather_rule, gather_elements_rule, gather_nd_rule, one_hot_rule;      // _index
 MakeRule scatter_elements_rule, scatter_nd_rule, tensor_scatter_rule;          // _index
 MakeRule reduce_rule, arg_reduce_rule, softmax_rule, along_axis_rule;          // _reduce

@@ -2,6 +2,8 @@
 //
 // Nearly pointwise ops, whose rule depends on an attribute.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "graph/operators/op_rules.h"
 
@@ -84,6 +86,90 @@ OpRule trilu_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
         b.factor(dims[std::size_t(dim)]).splittable = dim < rank - 2;
     }
     return b.finish();
+}
+
+namespace {
+
+/// What the backward of a body reads of its values.
+class BackwardReads {
+public:
+    /// `trained`: of each input, may it have a gradient?
+    BackwardReads(const OpGraph& body, const std::vector<char>& trained)
+        : body_(body), has_gradient_(body.tensor_count(), 0), read_(body.tensor_count(), 0) {
+        std::size_t input = 0;
+        for (const Op& op : body.ops()) {
+            if (op.kind == OpKind::input) {
+                inputs_.push_back(op.outputs[0]);
+                has_gradient_[op.outputs[0].index()] = trained[input++];
+            } else if (op.kind == OpKind::compute) {
+                has_gradient_[op.outputs[0].index()] = gradients_of(op) > 0 ? 1 : 0;
+            }
+        }
+        for (std::size_t i = body.op_count(); i-- > 0;) {
+            if (body.ops()[i].kind == OpKind::compute) look_at(OpId(i));
+        }
+    }
+
+    /// Bit i: input i.
+    [[nodiscard]] std::uint64_t of_inputs() const {
+        std::uint64_t bits = 0;
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            const bool read = read_[inputs_[i].index()] != 0;
+            if (read) bits |= std::uint64_t{1} << std::min<std::size_t>(i, 63);
+        }
+        return bits;
+    }
+
+private:
+    [[nodiscard]] std::int64_t gradients_of(const Op& op) const {
+        return std::ranges::count_if(
+            op.inputs, [&](TensorId t) { return t.valid() && has_gradient_[t.index()] != 0; });
+    }
+
+    /// Its own backward, and what computes its result once more for that of a reader.
+    void look_at(OpId id) {
+        const Op& op = body_.op(id);
+        const std::int64_t gradients = gradients_of(op);
+        const OpRule rule = rule_of(body_, id);
+        const bool again =
+            read_[op.outputs[0].index()] != 0 || (gradients > 0 && rule.saves_result(0));
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid()) continue;
+            // The gradient of an operand in which the op is linear does not depend on it.
+            const bool own = rule.operands[i].linear && has_gradient_[t.index()] != 0;
+            const bool saved = rule.saves_operand(i) && gradients > (own ? 1 : 0);
+            if (again || saved) read_[t.index()] = 1;
+        }
+    }
+
+    const OpGraph& body_;
+    std::vector<TensorId> inputs_;
+    std::vector<char> has_gradient_;
+    std::vector<char> read_;
+};
+
+}  // namespace
+
+// Several pointwise ops in one kernel, its body: what they hand each other is neither kept nor moved,
+// and the backward computes it once more from the operands.
+OpRule pointwise_kernel_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    RuleBuilder b(graph, op, row);
+    const OpGraph& body = *op.bodies.front().graph;
+    std::vector<std::vector<int>> dims;
+    for (const int factor : b.add_dims(b.result_shape(0))) dims.push_back({factor});
+    for (int i = 0; i < b.operand_count(); ++i) b.broadcast(i, dims);
+    for (int dim = 0; dim < b.result_rank(0); ++dim) b.result(0, dim, dims[std::size_t(dim)]);
+    Flops flops;
+    for (const OpRule& inner : rules_of(body)) flops += inner.flops;
+    b.set_flops(flops);
+    OpRule rule = b.finish();
+    std::vector<char> trained;
+    for (const TensorId t : op.inputs) {
+        trained.push_back(graph.tensor(t).role == TensorRole::constant ? 0 : 1);
+    }
+    rule.saves_operands = BackwardReads(body, trained).of_inputs();
+    return rule;
 }
 
 }  // namespace partita::graph

@@ -258,6 +258,7 @@ constexpr std::array kOpTable = {
     OpRow{.type = "Where", .factors = "..., ..., ... -> ...", .linear = "1 2", .additive = true,
           .flops_per_point = 0},
     OpRow{.type = "Xor", .factors = kBinary, .saves = ""},
+    OpRow{.type = "Pointwise", .saves = "", .make = pointwise_kernel_rule, .domain = "partita"},
 };
 // clang-format on
 

@@ -132,22 +132,22 @@ PlannedCollective planned_collective(const JsonField& field) {
             .protocol = choice(field["protocol"], kProtocols)};
 }
 
-/// Each is held against the name of every parameter.
-std::vector<std::string> globs_of_parameters(const JsonField& field) {
-    constexpr std::size_t kMostGlobs = 1'000;
+/// Each is held against every parameter or op.
+std::vector<std::string> patterns(const JsonField& field, const JsonExpectation& expected) {
+    constexpr std::size_t kMostPatterns = 1'000;
     constexpr std::size_t kLongest = 1'000;
     const std::vector<JsonField> items = field.items();
-    if (items.size() > kMostGlobs) field.fail({.what = "at most 1000 globs"});
-    std::vector<std::string> globs;
-    for (const JsonField& glob : items) {
-        globs.push_back(glob.text({.what = "a glob over names of parameters"}, kLongest));
-    }
-    return globs;
+    if (items.size() > kMostPatterns) field.fail({.what = "at most 1000"});
+    std::vector<std::string> texts;
+    for (const JsonField& item : items) texts.push_back(item.text(expected, kLongest));
+    return texts;
 }
 
+constexpr JsonExpectation kGlobOfParameters{.what = "a glob over names of parameters"};
+
 void read_model(const JsonField& field, Plan& plan) {
-    field.allow_only(
-        {"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients", "untie"});
+    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients",
+                      "untie", "fuse"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -170,7 +170,10 @@ void read_model(const JsonField& field, Plan& plan) {
         if (!narrow) precision.fail(types);
     }
     if (const JsonField untie = field["untie"]; untie.present()) {
-        plan.untie = globs_of_parameters(untie);
+        plan.untie = patterns(untie, kGlobOfParameters);
+    }
+    if (const JsonField fuse = field["fuse"]; fuse.present()) {
+        plan.fuse = patterns(fuse, {.what = "a kernel of --fuse"});
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {
         const JsonExpectation type{.what = "\"float32\""};
@@ -209,7 +212,7 @@ Policy read_policy(const JsonField& field) {
     if (!known) field["loss"].fail(expected);
     if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
     if (const JsonField frozen = field["frozen"]; frozen.present()) {
-        policy.frozen = globs_of_parameters(frozen);
+        policy.frozen = patterns(frozen, kGlobOfParameters);
     }
     if (const JsonField recompute = field["recompute"]; recompute.present()) {
         policy.recompute = choice(

@@ -81,16 +81,17 @@ std::string model_json(const Plan& plan) {
         return json_quoted(shape.first) + ": [" + joined(shape.second, number) + "]";
     });
     if (!shapes.empty()) shapes = ", \"shapes\": {" + shapes + "}";
-    const std::string untie =
-        plan.untie.empty() ? ""
-                           : fmt::format(R"(, "untie": [{}])", joined(plan.untie, json_quoted));
+    const auto list = [](const char* key, const std::vector<std::string>& texts) {
+        return texts.empty() ? "" : fmt::format(R"(, "{}": [{}])", key, joined(texts, json_quoted));
+    };
     const std::string precision =
         plan.precision ? fmt::format(R"(, "precision": "{}")", graph::name_of(*plan.precision))
                        : "";
-    return fmt::format(R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}}})",
-                       json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings,
-                       shapes, plan.unroll, precision,
-                       plan.float32_gradients ? R"(, "gradients": "float32")" : "", untie);
+    return fmt::format(
+        R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}}})",
+        json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings, shapes, plan.unroll,
+        precision, plan.float32_gradients ? R"(, "gradients": "float32")" : "",
+        list("untie", plan.untie), list("fuse", plan.fuse));
 }
 
 /// The machine's own object, with its digest as first member.

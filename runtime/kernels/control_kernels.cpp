@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If, Loop, Scan: their bodies run op after op on the device of their operands. The last operands
+// Ops with bodies: If, Loop, Scan, and the pointwise ops of a fused kernel. Their bodies run op after op on the device of their operands. The last operands
 // are the values that the bodies take from outside. A body that never ran has no slices to stack:
 // the result then has none along its first dim, and the extents that the graph foresees for the
 // others.
@@ -12,6 +12,8 @@
 #include <utility>
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "runtime/kernels/expected.h"
 #include "runtime/kernels/kernel_table.h"
@@ -230,6 +232,34 @@ Tensors any_scan(const KernelCall& call) {
     return is_batched ? batched_scan(call) : scan(call);
 }
 
+Tensors pointwise(const KernelCall& call) {
+    return run_body(call, call.bodies.front(), call.operands);
+}
+
+/// Computes once more what the forward did not keep. An operand that is not kept does not matter.
+Tensors pointwise_backward(const BackwardCall& call) {
+    const at::AutoGradMode grad(true);
+    Tensors operands;
+    Tensors leaves;
+    for (std::size_t i = 0; i < call.operand_shapes.size(); ++i) {
+        const auto type = scalar_type_of(call.op.operands[i].dtype);
+        at::Tensor operand = call.has(i) ? call.operand(i).detach()
+                                         : at::zeros(call.operand_shapes[i],
+                                                     at::TensorOptions(*type).device(call.device));
+        if (call.wants(i)) leaves.push_back(operand.requires_grad_(true));
+        operands.push_back(std::move(operand));
+    }
+    const Tensors results = run_body(call, call.bodies.front(), operands);
+    Tensors found =
+        torch::autograd::grad(results, leaves, {call.gradients[0]}, /*retain_graph=*/std::nullopt,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    Tensors gradients(operands.size());
+    for (std::size_t i = 0, next = 0; i < gradients.size(); ++i) {
+        if (call.wants(i)) gradients[i] = std::move(found[next++]);
+    }
+    return gradients;
+}
+
 }  // namespace
 
 std::span<const KernelRow> control_kernels() {
@@ -237,6 +267,10 @@ std::span<const KernelRow> control_kernels() {
         KernelRow{.type = "If", .forward = branch, .on_host = bits({0}), .expects = "one"},
         KernelRow{.type = "Loop", .forward = loop, .on_host = bits({0, 1}), .expects = "one, one"},
         KernelRow{.type = "Scan", .forward = any_scan},
+        KernelRow{.type = "Pointwise",
+                  .forward = pointwise,
+                  .backward = pointwise_backward,
+                  .domain = "partita"},
     };
     return kRows;
 }

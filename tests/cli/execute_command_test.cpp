@@ -382,5 +382,31 @@ TEST_F(Execute, ProfilesNoWorkload) {
     EXPECT_TRUE(files().empty());
 }
 
+// The plan says which ops are one kernel, and what it is given says no more.
+TEST_F(Execute, RunsOpsOfOneKernelAsThePlanHasThem) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    std::vector<std::string> plan = {"plan",       model,       "--bind", "batch=4", "--bind",
+                                     "sequence=6", "--machine", "cpu:2",  "--mode",  "training",
+                                     "--strategy", "dp=1,tp=2", "--fuse"};
+    std::vector<std::string> fused = plan;
+    fused.emplace_back("bias-gelu");
+    const Outcome planned = run(fused);
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("1 kernels of bias-gelu in place of their ops"));
+    EXPECT_EQ(json::parse(read("plan.json"))["model"]["fuse"], json({"bias-gelu"}));
+    for (const char* command : {"verify", "simulate"}) {
+        const Outcome result = run({command, "plan.json", model});
+        EXPECT_EQ(result.code, 0) << command << ": " << result.err;
+    }
+    const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const Outcome other = run({"simulate", "plan.json", model, "--fuse", "Gelu(x)"});
+    EXPECT_EQ(other.code, 6) << other.err;
+    plan.emplace_back("swiglu");
+    const Outcome refused = run(plan);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("model.onnx: --fuse swiglu: the model has no such ops"));
+}
+
 }  // namespace
 }  // namespace partita::tests

@@ -20,6 +20,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "graph/fusion/fuse.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
 #include "runtime/kernels/tensors.h"
@@ -176,6 +177,11 @@ void audit_all(KernelAudit& audit) {
                   Tensors{at::scalar_tensor(trips, at::kLong), at::scalar_tensor(true, at::kBool)},
                   kNoSource, std::to_string(trips) + " trips");
     }
+    const DataSet encoder = read_data_set(runnable / "encoder-layer");
+    audit.run(
+        graph::fused(encoder.model.graph, {"bias-gelu"}, "encoder-layer").graph, encoder.inputs,
+        [&](const graph::Tensor& tensor) { return encoder.source(tensor); },
+        "encoder-layer, fused");
     for (const KernelRow* const row : all_kernels()) {
         EXPECT_TRUE(audit.types().contains(std::string(row->type)))
             << row->type << " did not run: give it an example here";

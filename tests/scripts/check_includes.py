@@ -20,6 +20,7 @@ ARROWS = {
     "base": "",
     "graph": "base",
     "graph/operators": "base graph",
+    "graph/fusion": "base graph graph/operators",
     "importers/*": "base graph",
     "cost/machine": "base graph",
     "cost/discovery": "base cost/machine graph",

@@ -77,7 +77,7 @@ TEST(OpTable, RulesOfExamples) {
 }
 
 TEST(OpTable, EveryRowHasAnExample) {
-    std::set<std::string> examples{"If", "Loop", "Scan"};  // in ControlFlow.*
+    std::set<std::string> examples{"If", "Loop", "Scan", "Pointwise"};  // have bodies
     for (const std::string& line : lines_of("op_rules.txt")) {
         examples.insert(line.substr(0, line.find(' ')));
     }
@@ -137,8 +137,10 @@ TEST(OpTable, CoversEveryOnnxOperator) {
             "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap",
             "SplitToSequence", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "Unique"));
     // Nor may the table name what ONNX does not have.
-    for (const OpRow& row : op_table())
+    for (const OpRow& row : op_table()) {
+        if (row.domain == "partita") continue;
         EXPECT_TRUE(names.contains(std::string(row.type))) << row.type;
+    }
 }
 
 TEST(OpTable, UnknownOperatorIsConservative) {

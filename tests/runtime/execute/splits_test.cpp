@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "graph/fusion/fuse.h"
 #include "plan/legality/config_legality.h"
 #include "search/support/random.h"
 #include "tests/plan/random_programs.h"
@@ -258,6 +259,17 @@ TEST_P(Splits, NoTaskOnPretendGpusWaitsForItsDevice) {
     EXPECT_GE(ran, 5);
 }
 
+class SplitsOfKernels : public Splits {};
+
+// Ops that run as one kernel.
+TEST_P(SplitsOfKernels, GiveTheSame) {
+    model_.graph = graph::fused(model_.graph, {"bias-gelu", "Add(x, y)"}, GetParam().name).graph;
+    expect_same_outputs(Over::threads, 12);
+    expect_same_training(Over::threads, kMse, 12);
+    expect_same_training(Over::processes, kMse, 6);
+    expect_same_training(Over::pretend_gpus, kMse, 6);
+}
+
 class SplitsOnCuda : public Splits {};
 
 TEST_P(SplitsOnCuda, GiveTheSame) {
@@ -272,6 +284,9 @@ const auto kExamples = testing::Values(
     Example{"lstm", {{"batch", 4}, {"sequence", 5}}}, Example{"dlrm-tiny", {{"batch", 6}}});
 
 INSTANTIATE_TEST_SUITE_P(Runnable, Splits, kExamples, name_of);
+INSTANTIATE_TEST_SUITE_P(Runnable, SplitsOfKernels,
+                         testing::Values(Example{"encoder-layer", {{"batch", 4}, {"sequence", 6}}}),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Runnable, SplitsOnCuda, kExamples, name_of);
 
 class OneGpu : public Splits {};

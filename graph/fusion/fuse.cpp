@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/fusion/fuse.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "graph/operators/op_table.h"
+
+namespace partita::graph {
+
+namespace {
+
+constexpr std::array kKernels = {
+    NamedKernel{.name = "silu",
+                .expression = "Mul(x, Sigmoid(x))",
+                .source = "torch.nn.functional.silu, which exporters write as two ops"},
+    NamedKernel{.name = "swiglu",
+                .expression = "Mul(Mul(g, Sigmoid(g)), u)",
+                .source = "Megatron-LM, megatron/core/fusions/fused_bias_swiglu.py"},
+    NamedKernel{.name = "gelu",
+                .expression = "Mul(Mul(x, Add(Erf(Div(x, a)), b)), c)",
+                .source = "torch.nn.functional.gelu, which exporters write as five ops"},
+    NamedKernel{.name = "bias-gelu",
+                .expression = "Gelu(Add(x, b))",
+                .source = "Megatron-LM, megatron/core/fusions/fused_bias_gelu.py"},
+};
+
+/// A letter, or an operator of further nodes.
+struct Node {
+    std::string name;
+    bool is_letter = false;
+    std::vector<Node> operands;
+};
+
+bool is_commutative(const Node& node) {
+    return (node.name == "Add" || node.name == "Mul") && node.operands.size() == 2;
+}
+
+bool is_pointwise(std::string_view type) {
+    const OpRow* const row = find_row("", type);
+    if (row == nullptr || row->make != nullptr || row->alias) return false;
+    const bool is_random = type == "Bernoulli" || type.starts_with("Random");
+    return !is_random && (row->factors == "... -> ..." || row->factors == "..., ... -> ...");
+}
+
+/// Reads "Mul(g, Sigmoid(g))".
+class ExpressionParser {
+public:
+    ExpressionParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+    Node run() {
+        Node node = read();
+        if (node.is_letter) fail("it computes nothing");
+        if (at_ != text_.size()) fail(fmt::format("'{}' is too much", text_.substr(at_)));
+        return node;
+    }
+
+private:
+    [[noreturn]] void fail(const std::string& why) const {
+        std::string names;
+        for (const NamedKernel& kernel : kKernels) names += fmt::format("{}, ", kernel.name);
+        throw UsageError(
+            fmt::format("{}: --fuse {}: {}. Give one of {}or an expression such as {}.", file_,
+                        text_, why, names, kKernels[1].expression));
+    }
+
+    void skip_spaces() {
+        while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    }
+    bool skip(char wanted) {
+        skip_spaces();
+        if (at_ == text_.size() || text_[at_] != wanted) return false;
+        ++at_;
+        skip_spaces();
+        return true;
+    }
+
+    Node read() {
+        skip_spaces();
+        const std::size_t begin = at_;
+        const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)); };
+        while (at_ < text_.size() && is_of_name(text_[at_])) ++at_;
+        Node node{.name = std::string(text_.substr(begin, at_ - begin)), .operands = {}};
+        if (node.name.empty()) fail("an operator or a letter is missing");
+        if (!skip('(')) {
+            node.is_letter = node.name.size() == 1 && node.name[0] >= 'a' && node.name[0] <= 'z';
+            if (!node.is_letter)
+                fail(
+                    fmt::format("'{}' is neither a letter nor an operator of operands", node.name));
+            return node;
+        }
+        if (!is_pointwise(node.name)) {
+            fail(fmt::format("'{}' is no pointwise operator of ONNX", node.name));
+        }
+        if (++operators_ > kMostOperators) {
+            fail(fmt::format("more than {} operators", kMostOperators));
+        }
+        do node.operands.push_back(read());
+        while (skip(','));
+        if (!skip(')')) fail("')' is missing");
+        return node;
+    }
+
+    static constexpr int kMostOperators = 16;
+    std::string_view text_;
+    const std::string& file_;
+    std::size_t at_ = 0;
+    int operators_ = 0;
+};
+
+/// What an expression was found as.
+struct Match {
+    std::map<std::string, TensorId> letters;
+    std::set<OpId> ops;
+};
+
+/// Finds an expression that ends in an op.
+class Matcher {
+public:
+    Matcher(const OpGraph& graph, const Node& pattern) : graph_(graph), pattern_(pattern) {}
+
+    [[nodiscard]] std::vector<Match> at(OpId root) const {
+        std::vector<Match> found = matches(pattern_, root, Match{});
+        std::erase_if(found, [&](const Match& match) { return !is_closed(match, root); });
+        return found;
+    }
+
+private:
+    /// All ways in which the node can be that tensor, and what was met before stays as it is.
+    [[nodiscard]] std::vector<Match> matches(const Node& node, TensorId t,
+                                             const Match& before) const {
+        if (!t.valid()) return {};
+        if (!node.is_letter) return matches(node, graph_.tensor(t).producer, before);
+        Match match = before;
+        const auto [letter, is_new] = match.letters.emplace(node.name, t);
+        return letter->second == t ? std::vector{match} : std::vector<Match>{};
+    }
+
+    [[nodiscard]] std::vector<Match> matches(const Node& node, OpId id, const Match& before) const {
+        const Op& op = graph_.op(id);
+        const bool same = op.kind == OpKind::compute && op.domain.empty() && op.type == node.name &&
+                          op.inputs.size() == node.operands.size() && op.outputs.size() == 1;
+        if (!same) return {};
+        Match with = before;
+        with.ops.insert(id);
+        std::vector<Match> found = operand_matches(node, op.inputs, with);
+        if (!is_commutative(node)) return found;
+        for (Match& swapped : operand_matches(node, {op.inputs[1], op.inputs[0]}, with)) {
+            found.push_back(std::move(swapped));
+        }
+        return found;
+    }
+
+    [[nodiscard]] std::vector<Match> operand_matches(const Node& node,
+                                                     const std::vector<TensorId>& operands,
+                                                     const Match& before) const {
+        std::vector<Match> found{before};
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            std::vector<Match> next;
+            for (const Match& match : found) {
+                for (Match& longer : matches(node.operands[i], operands[i], match)) {
+                    next.push_back(std::move(longer));
+                }
+            }
+            found = std::move(next);
+        }
+        return found;
+    }
+
+    /// Nobody else reads inner values.
+    [[nodiscard]] bool is_closed(const Match& match, OpId root) const {
+        return std::ranges::all_of(match.ops, [&](OpId op) {
+            return op == root ||
+                   std::ranges::all_of(graph_.uses(graph_.op(op).outputs[0]),
+                                       [&](Use use) { return match.ops.contains(use.op); });
+        });
+    }
+
+    const OpGraph& graph_;
+    const Node& pattern_;
+};
+
+/// The kernel that an op ends, or is inside of.
+struct Kernel {
+    std::size_t number = 0;  ///< of those that were asked for
+    Match match;
+};
+
+/// Copies a graph with kernels in place of their ops.
+class Fusing {
+public:
+    Fusing(const OpGraph& from, const std::vector<std::string>& names,
+           const std::map<OpId, Kernel>& kernels)
+        : from_(from), names_(names), kernels_(kernels), copied_(from.tensor_count()) {
+        for (const auto& [root, kernel] : kernels) {
+            for (const OpId op : kernel.match.ops) {
+                if (op != root) inner_.insert(op);
+            }
+        }
+    }
+
+    OpGraph run() {
+        to_.name = from_.name;
+        for (std::size_t i = 0; i < from_.op_count(); ++i) {
+            const OpId id(i);
+            if (inner_.contains(id)) continue;
+            const auto kernel = kernels_.find(id);
+            Op op = kernel == kernels_.end() ? from_.op(id) : kernel_op(id, kernel->second);
+            for (TensorId& t : op.inputs) {
+                if (t.valid()) t = copied_[t.index()];
+            }
+            for (TensorId& t : op.outputs) {
+                if (!t.valid()) continue;
+                const TensorId result = to_.add_tensor(from_.tensor(t));
+                t = copied_[t.index()] = result;
+            }
+            to_.add_op(std::move(op));
+        }
+        return std::move(to_);
+    }
+
+private:
+    /// With tensors of the original. Names inside are the same wherever the kernel is found, so that
+    /// equal kernels are alike.
+    [[nodiscard]] Op kernel_op(OpId root, const Kernel& kernel) const {
+        const Op& last = from_.op(root);
+        Op op;
+        op.name = last.name;
+        op.type = "Pointwise";
+        op.domain = "partita";
+        op.block = last.block;
+        op.outputs = last.outputs;
+        op.attributes.set("kernel", names_[kernel.number]);
+        OpGraph body;
+        std::map<TensorId, TensorId> inside;
+        for (const auto& [letter, t] : kernel.match.letters) {
+            if (inside.contains(t)) continue;
+            op.inputs.push_back(t);
+            Tensor input = from_.tensor(t);
+            input.name = letter;
+            input.role = TensorRole::input;
+            inside.emplace(t, body.add_source(std::move(input)));
+        }
+        for (const OpId id : kernel.match.ops) {  // rising: operands come first
+            Op copy = from_.op(id);
+            copy.name = fmt::format("op{}", inside.size());
+            copy.block.clear();
+            for (TensorId& t : copy.inputs) t = inside.at(t);
+            const TensorId made = copy.outputs[0];
+            Tensor result = from_.tensor(made);
+            result.name = copy.name;
+            copy.outputs[0] = body.add_tensor(std::move(result));
+            inside.emplace(made, copy.outputs[0]);
+            body.add_op(std::move(copy));
+        }
+        body.add_output("result", inside.at(last.outputs[0]));
+        op.bodies.push_back({.name = "body", .graph = std::make_shared<OpGraph>(std::move(body))});
+        return op;
+    }
+
+    const OpGraph& from_;
+    const std::vector<std::string>& names_;
+    const std::map<OpId, Kernel>& kernels_;
+    std::set<OpId> inner_;
+    std::vector<TensorId> copied_;
+    OpGraph to_;
+};
+
+}  // namespace
+
+std::span<const NamedKernel> named_kernels() {
+    return kKernels;
+}
+
+Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels,
+            const std::string& file) {
+    std::map<OpId, Kernel> found;  // by their last op
+    std::set<OpId> taken;
+    std::vector<int> counts(kernels.size(), 0);
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+        const auto* const known = std::ranges::find(kKernels, kernels[k], &NamedKernel::name);
+        const std::string_view text = known == kKernels.end() ? kernels[k] : known->expression;
+        const Node pattern = ExpressionParser(text, file).run();
+        const Matcher matcher(graph, pattern);
+        for (std::size_t i = graph.op_count(); i-- > 0;) {
+            for (Match& match : matcher.at(OpId(i))) {
+                const auto is_taken = [&](OpId op) { return taken.contains(op); };
+                if (std::ranges::any_of(match.ops, is_taken)) continue;
+                taken.insert(match.ops.begin(), match.ops.end());
+                found.emplace(OpId(i), Kernel{.number = k, .match = std::move(match)});
+                ++counts[k];
+                break;
+            }
+        }
+        if (counts[k] > 0) continue;
+        throw UsageError(fmt::format(
+            "{}: --fuse {}: the model has no such ops ({}). Leave it out, or give the expression "
+            "as the model has it (partita inspect --ops shows it).",
+            file, kernels[k], text));
+    }
+    return {.graph = Fusing(graph, kernels, found).run(), .counts = std::move(counts)};
+}
+
+}  // namespace partita::graph

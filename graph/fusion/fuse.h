@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pointwise ops that the engine runs as one kernel, by expressions over ONNX operators:
+//
+//     Mul(Mul(g, Sigmoid(g)), u)      gate ─┬─▶ Sigmoid ─▶ Mul ─▶ Mul ─▶      gate ─▶ Pointwise ─▶
+//                                           └─────────────▶╯      ▲             up ──────▲
+//                                                         up ─────╯
+//
+// Small letters stand for any tensor, the same one wherever the letter comes again; operands of Add
+// and Mul may be swapped. Operators must be pointwise (the op table's "... -> ..." and
+// "..., ... -> ..."). What they are found in becomes one op of the domain "partita" with the ops as
+// its body (op_rules_pointwise.cpp): what they hand each other is neither kept nor moved, and the
+// backward computes it once more. Nothing is fused whose inner values somebody else reads, too.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::graph {
+
+/// A fused kernel that people know by a name.
+struct NamedKernel {
+    std::string_view name;
+    std::string_view expression;
+    std::string_view source;  ///< who fuses that
+};
+std::span<const NamedKernel> named_kernels();
+
+struct Fused {
+    OpGraph graph;
+    std::vector<int> counts;  ///< how often each of `kernels` was found
+};
+
+/// `kernels`: names, or expressions; an op goes to the first that it is found in. Throws UsageError
+/// naming `file` and the kernel for one that is neither, or that is not in the model.
+Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file);
+
+}  // namespace partita::graph

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/fusion/fuse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/operators/op_rule.h"
+#include "tests/graph/operators/examples.h"
+#include "tests/plan/network_builder.h"
+
+namespace partita::graph {
+namespace {
+
+using plan::add_compute;
+using plan::add_source;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// gate, up [2 8 4] -> silu(gate) * up, as exporters write it.
+class Gated : public ::testing::Test {
+protected:
+    Gated() {
+        gate_ = add_source(graph_, "gate", TensorRole::input, kShape);
+        up_ = add_source(graph_, "up", TensorRole::input, kShape);
+    }
+
+    TensorId op(const std::string& name, const std::string& type, std::vector<TensorId> operands) {
+        return add_compute(graph_, name, type, std::move(operands), kShape, {}, "mlp");
+    }
+    TensorId swiglu() {
+        const TensorId sigmoid = op("sigmoid", "Sigmoid", {gate_});
+        const TensorId silu = op("silu", "Mul", {sigmoid, gate_});
+        return op("mul", "Mul", {up_, silu});
+    }
+    [[nodiscard]] std::vector<std::string> types(const std::vector<std::string>& kernels) const {
+        std::vector<std::string> types;
+        for (const Op& op : fused(graph_, kernels, "model.onnx").graph.ops()) {
+            if (op.kind == OpKind::compute) types.push_back(op.type);
+        }
+        return types;
+    }
+    [[nodiscard]] std::string refusal(const std::string& kernel) const {
+        try {
+            static_cast<void>(fused(graph_, {kernel}, "model.onnx"));
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "fused";
+    }
+
+    const Shape kShape = {2, 8, 4};
+    OpGraph graph_;
+    TensorId gate_;
+    TensorId up_;
+};
+
+TEST_F(Gated, OpsOfAnExpressionBecomeOneKernel) {
+    graph_.add_output("y", swiglu());
+    const Fused result = fused(graph_, {"swiglu"}, "model.onnx");
+    EXPECT_THAT(result.counts, ElementsAre(1));
+    check(result.graph);
+    const OpId id = *result.graph.find_op("mul");
+    const Op& kernel = result.graph.op(id);
+    EXPECT_EQ(kernel.type, "Pointwise");
+    EXPECT_EQ(kernel.domain, "partita");
+    EXPECT_EQ(kernel.block, "mlp");
+    ASSERT_EQ(kernel.inputs.size(), 2u);
+    EXPECT_EQ(result.graph.tensor(kernel.inputs[0]).name, "gate");
+    EXPECT_EQ(result.graph.tensor(kernel.inputs[1]).name, "up");
+    EXPECT_EQ(result.graph.op_count(), 4u);  // gate, up, the kernel, y
+    EXPECT_EQ(result.graph.tensor_count(), 3u);
+    const OpRule rule = rule_of(result.graph, id);
+    EXPECT_EQ(testing::complaint_about(result.graph, id, rule), "");
+    EXPECT_EQ(testing::text_of(rule), "d0 d1 d2, d0 d1 d2 -> d0 d1 d2; saves 0 1; flops 192");
+}
+
+TEST_F(Gated, EqualKernelsHaveEqualBodies) {
+    const TensorId first = swiglu();
+    const TensorId sigmoid = op("sigmoid2", "Sigmoid", {first});
+    graph_.add_output("y", op("mul2", "Mul", {op("silu2", "Mul", {first, sigmoid}), up_}));
+    const OpGraph with = fused(graph_, {"swiglu"}, "model.onnx").graph;
+    const auto body = [&](const char* name) {
+        return digest(*with.op(*with.find_op(name)).bodies[0].graph);
+    };
+    EXPECT_NE(body("mul"), body("mul2"));  // their Muls are the other way round
+    const OpGraph plain = fused(graph_, {"Sigmoid(x)"}, "model.onnx").graph;
+    EXPECT_EQ(digest(*plain.op(*plain.find_op("sigmoid")).bodies[0].graph),
+              digest(*plain.op(*plain.find_op("sigmoid2")).bodies[0].graph));
+}
+
+TEST_F(Gated, TheFirstKernelThatFitsTakesTheOps) {
+    graph_.add_output("y", swiglu());
+    EXPECT_THAT(types({"swiglu"}), ElementsAre("Pointwise"));
+    EXPECT_THAT(types({"silu", "Mul(a, b)"}), ElementsAre("Pointwise", "Pointwise"));
+    EXPECT_THAT(types({"silu"}), ElementsAre("Pointwise", "Mul"));
+    EXPECT_THAT(
+        [&] {
+            static_cast<void>(types({"swiglu", "silu"}));
+        },
+        ::testing::ThrowsMessage<UsageError>(HasSubstr("has no such ops")));
+}
+
+// Somebody else reads what is inside.
+TEST_F(Gated, WhatOthersReadIsNotFused) {
+    const TensorId y = swiglu();
+    graph_.add_output("inner", graph_.op(*graph_.find_op("silu")).outputs[0]);
+    graph_.add_output("y", y);
+    EXPECT_THAT(refusal("swiglu"), HasSubstr("the model has no such ops"));
+    EXPECT_THAT(types({"silu"}), ElementsAre("Pointwise", "Mul"));
+}
+
+TEST_F(Gated, ALetterIsTheSameTensorEverywhere) {
+    const TensorId sigmoid = op("sigmoid", "Sigmoid", {up_});
+    graph_.add_output("y", op("mul", "Mul", {gate_, sigmoid}));
+    EXPECT_THAT(refusal("silu"), HasSubstr("the model has no such ops"));
+    EXPECT_EQ(refusal("Mul(x, Sigmoid(y))"), "fused");
+    EXPECT_EQ(refusal(" Mul ( x,Sigmoid( y ) ) "), "fused");
+}
+
+TEST_F(Gated, KernelsThatAreNoneAreRefused) {
+    graph_.add_output("y", swiglu());
+    EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
+    EXPECT_THAT(refusal("foo"), HasSubstr("Give one of silu, swiglu, gelu, bias-gelu, or an"));
+    EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
+    EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
+    EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));
+    EXPECT_THAT(refusal("Mul(a, b) c"), HasSubstr("'c' is too much"));
+    EXPECT_THAT(refusal("MatMul(a, b)"), HasSubstr("'MatMul' is no pointwise operator of ONNX"));
+    EXPECT_THAT(refusal("Bernoulli(a)"), HasSubstr("'Bernoulli' is no pointwise operator"));
+    EXPECT_THAT(refusal("Mul(A, b)"), HasSubstr("'A' is neither"));
+    std::string deep = "x";
+    for (int i = 0; i < 17; ++i) deep = "Tanh(" + deep + ")";
+    EXPECT_THAT(refusal(deep), HasSubstr("more than 16 operators"));
+}
+
+// Sums read nothing for their backward; what an activation reads comes from all operands of a sum.
+TEST_F(Gated, WhatTheBackwardReadsIsKept) {
+    const TensorId bias = add_source(graph_, "bias", TensorRole::parameter, {4});
+    const TensorId sum = op("add", "Add", {gate_, bias});
+    const TensorId gelu = op("gelu", "Gelu", {sum});
+    graph_.add_output("y", op("residual", "Add", {gelu, up_}));
+    const auto saved = [&](const char* kernel) {
+        const OpGraph with = fused(graph_, {kernel}, "model.onnx").graph;
+        for (std::size_t i = 0; i < with.op_count(); ++i) {
+            if (with.ops()[i].type == "Pointwise") return rule_of(with, OpId(i)).saves_operands;
+        }
+        return ~std::uint64_t{0};
+    };
+    EXPECT_EQ(saved("Add(x, b)"), 0u);
+    EXPECT_EQ(saved("bias-gelu"), 0b11u);
+    EXPECT_EQ(saved("Add(Gelu(Add(a, b)), r)"), 0b011u);
+}
+
+// A scale that is not trained: of the scores nothing is kept. One that is: they are.
+TEST_F(Gated, WhatOnlyAConstantsGradientWouldReadIsNotKept) {
+    for (const TensorRole role : {TensorRole::constant, TensorRole::parameter}) {
+        OpGraph graph;
+        const TensorId scores = add_source(graph, "scores", TensorRole::input, kShape);
+        const TensorId scale = add_source(graph, "scale", role, {});
+        const TensorId mask = add_source(graph, "mask", TensorRole::constant, {8, 4});
+        const TensorId scaled = add_compute(graph, "scaled", "Mul", {scores, scale}, kShape);
+        graph.add_output("y", add_compute(graph, "masked", "Add", {scaled, mask}, kShape));
+        const OpGraph with = fused(graph, {"Add(Mul(s, c), m)"}, "model.onnx").graph;
+        const OpRule rule = rule_of(with, *with.find_op("masked"));
+        EXPECT_TRUE(rule.saves_operand(0));   // c
+        EXPECT_FALSE(rule.saves_operand(1));  // m
+        EXPECT_EQ(rule.saves_operand(2), role == TensorRole::parameter);
+    }
+}
+
+TEST(NamedKernels, AreExpressionsOfTheirOwn) {
+    for (const NamedKernel& kernel : named_kernels()) {
+        OpGraph graph;
+        add_source(graph, "x", TensorRole::input, {2});
+        EXPECT_THAT([&] { static_cast<void>(fused(graph, {std::string(kernel.name)}, "m")); },
+                    ::testing::ThrowsMessage<UsageError>(
+                        HasSubstr("has no such ops (" + std::string(kernel.expression) + ")")));
+        EXPECT_NE(kernel.source, "");
+    }
+}
+
+}  // namespace
+}  // namespace partita::graph

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fused kernel computes what its ops compute, and its backward, from what is saved alone, what
+// autograd finds for them.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "graph/fusion/fuse.h"
+#include "runtime/kernels/part_kernel.h"
+#include "runtime/kernels/run_graph.h"
+#include "tests/plan/network_builder.h"
+
+namespace partita::runtime {
+namespace {
+
+using graph::OpGraph;
+using graph::TensorId;
+using plan::add_compute;
+
+const SourceValue kNoSource = [](const graph::Tensor&) { return at::Tensor(); };
+const graph::Shape kShape = {3, 5, 4};
+
+struct Case {
+    const char* kernel;
+    std::vector<graph::Shape> operands;
+    /// Adds the ops; the last one is the result.
+    void (*build)(OpGraph& graph, const std::vector<TensorId>& operands);
+};
+
+const Case kCases[] = {
+    {"silu",
+     {kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId sigmoid = add_compute(graph, "sigmoid", "Sigmoid", {x[0]}, kShape);
+         add_compute(graph, "mul", "Mul", {x[0], sigmoid}, kShape);
+     }},
+    {"swiglu",
+     {kShape, kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId sigmoid = add_compute(graph, "sigmoid", "Sigmoid", {x[0]}, kShape);
+         const TensorId silu = add_compute(graph, "silu", "Mul", {x[0], sigmoid}, kShape);
+         add_compute(graph, "mul", "Mul", {silu, x[1]}, kShape);
+     }},
+    {"gelu",
+     {{}, {}, {}, kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId scaled = add_compute(graph, "div", "Div", {x[3], x[0]}, kShape);
+         const TensorId erf = add_compute(graph, "erf", "Erf", {scaled}, kShape);
+         const TensorId sum = add_compute(graph, "add", "Add", {x[1], erf}, kShape);
+         const TensorId mul = add_compute(graph, "mul", "Mul", {sum, x[3]}, kShape);
+         add_compute(graph, "half", "Mul", {mul, x[2]}, kShape);
+     }},
+    {"bias-gelu",
+     {{4}, kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId sum = add_compute(graph, "add", "Add", {x[1], x[0]}, kShape);
+         add_compute(graph, "gelu", "Gelu", {sum}, kShape);
+     }},
+    {"Add(Tanh(x), Add(y, z))",
+     {kShape, {5, 1}, {1}},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId tanh = add_compute(graph, "tanh", "Tanh", {x[0]}, kShape);
+         const TensorId sum = add_compute(graph, "sum", "Add", {x[1], x[2]}, {5, 1});
+         add_compute(graph, "add", "Add", {tanh, sum}, kShape);
+     }},
+};
+
+class FusedKernels : public testing::TestWithParam<Case> {};
+
+TEST_P(FusedKernels, ComputeWhatTheirOpsCompute) {
+    at::manual_seed(1);
+    OpGraph plain;
+    std::vector<TensorId> ids;
+    Tensors operands;
+    for (const graph::Shape& shape : GetParam().operands) {
+        const std::string name = "x" + std::to_string(ids.size());
+        ids.push_back(plan::add_source(plain, name, graph::TensorRole::input, shape));
+        operands.push_back(at::rand(shape) + 0.5);
+    }
+    GetParam().build(plain, ids);
+    plain.add_output("y", plain.ops().back().outputs[0]);
+    const OpGraph with = graph::fused(plain, {GetParam().kernel}, "model.onnx").graph;
+    const graph::OpId id(with.op_count() - 2);
+    ASSERT_EQ(with.op(id).type, "Pointwise");
+
+    Tensors leaves;
+    for (const at::Tensor& operand : operands) {
+        leaves.push_back(operand.clone().requires_grad_(true));
+    }
+    at::Tensor expected;
+    Tensors gradients;
+    const at::Tensor given = at::randn(kShape);
+    {
+        const at::AutoGradMode grad(true);
+        expected = run_graph(plain, leaves, kNoSource)[0];
+        gradients = torch::autograd::grad({expected}, leaves, {given});
+    }
+
+    const graph::OpRule rule = graph::rule_of(with, id);
+    const PartKernel kernel(with, id, rule, graph::whole_box(rule));
+    const Tensors results = kernel.forward(operands);
+    EXPECT_TRUE(at::allclose(results[0], expected.detach()));
+    Tensors saved = operands;
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+        if (!rule.saves_operand(i)) saved[i] = at::Tensor();
+    }
+    const std::vector<char> all(operands.size(), 1);
+    const Tensors found = kernel.backward({}, saved, Tensors(1), Tensors{given}, all);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        EXPECT_TRUE(at::allclose(found[i], gradients[i], 1e-4, 1e-5)) << "operand " << i;
+    }
+    std::vector<char> last(operands.size(), 0);
+    last.back() = 1;
+    const Tensors one = kernel.backward({}, saved, Tensors(1), Tensors{given}, last);
+    EXPECT_TRUE(at::allclose(one.back(), gradients.back(), 1e-4, 1e-5));
+    EXPECT_TRUE(operands.size() == 1 || !one.front().defined());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FusedKernels, testing::ValuesIn(kCases));
+
+}  // namespace
+}  // namespace partita::runtime

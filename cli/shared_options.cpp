@@ -137,9 +137,10 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->type_name("GLOB")
         ->allow_extra_args(false)
         ->group(kModelGroup);
-    app.add_option("--fuse", options.fuse,
-                   "pointwise ops that run as one kernel: silu, swiglu, gelu, bias-gelu, or an "
-                   "expression such as 'Mul(Mul(g, Sigmoid(g)), u)'; may be repeated")
+    app.add_option(
+           "--fuse", options.fuse,
+           "pointwise ops that run as one kernel: silu, swiglu, gelu, gelu-tanh, bias-gelu, or an "
+           "expression such as 'Mul(Mul(g, Sigmoid(g)), u)'; may be repeated")
         ->type_name("KERNEL")
         ->allow_extra_args(false)
         ->group(kModelGroup);

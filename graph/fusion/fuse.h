@@ -26,7 +26,7 @@ namespace partita::graph {
 struct NamedKernel {
     std::string_view name;
     std::string_view expression;
-    std::string_view source;  ///< who fuses that
+    std::string_view source;  ///< whose kernel it is
 };
 std::span<const NamedKernel> named_kernels();
 

@@ -36,8 +36,8 @@ struct ImportOptions {
     std::optional<DType> precision;
     /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
     std::vector<std::string> untie;
-    /// Pointwise ops that run as one kernel, by name (silu, swiglu, gelu, bias-gelu) or as an
-    /// expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
+    /// Pointwise ops that run as one kernel, by name (silu, swiglu, gelu, gelu-tanh, bias-gelu) or
+    /// as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`.

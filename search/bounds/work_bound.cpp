@@ -169,7 +169,7 @@ void WorkBound::add_ops(const Problem& problem) {
         const bool anywhere = allowed.size() == classes_.of.size();
         if (!anywhere) close_forbidden(unit, allowed);
         for (std::size_t c = 0; c < classes_.count(); ++c) {
-            table_.time[table_.at(unit, c)] += times_.both(op, classes_.device[c]);
+            table_.time[table_.at(unit, c)] += times_.all_passes(op, classes_.device[c]);
         }
         add_kept(problem, op);
     }

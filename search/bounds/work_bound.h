@@ -5,8 +5,9 @@
 //
 // Units share their time and their bytes among devices in the same proportions. They are
 //
-//     op          forward and backward of an op, or of ops that must share a device where none of them can be
-//                 split (parts of several ops would lie on the same devices, but in shares of their own). It
+//     op          forward, backward and, where the policy has it run again, the forward once more of an op,
+//                 or of ops that must share a device where none of them can be split (parts of several ops
+//                 would lie on the same devices, but in shares of their own). It
 //                 keeps a source's tensor, memory that is given, and what it is the first to read of a
 //                 resident tensor
 //     update      of a parameter, with the optimizer's state: these may lie elsewhere than the parameter

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -43,8 +44,10 @@ int devices_of(const Grid& grid) {
 /// forward of the next (gradient accumulation as people run it).
 bool suits(const Grid& grid, const plan::Policy& policy, const ParallelConfig& config,
            bool free_schedule) {
-    const auto slots = static_cast<std::size_t>(grid.stages * policy.schedule.chunks);
-    if (config.layers && !config.layers->empty() && config.layers->size() != slots) return false;
+    const int slots = grid.stages * policy.schedule.chunks;
+    if (config.layers && !config.layers->empty() && std::ssize(*config.layers) != slots) {
+        return false;
+    }
     if (policy.schedule.chunks > 1) {
         return grid.stages > 1 && policy.micro_batches % grid.stages == 0;
     }

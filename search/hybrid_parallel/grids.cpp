@@ -56,7 +56,7 @@ Grids::Grids(const GroupGraph& graph, plan::Policy policy, GridStyle style)
     : graph_(graph),
       problem_(graph.problem()),
       policy_(std::move(policy)),
-      style_(style),
+      style_(std::move(style)),
       devices_(equal_devices(graph.problem())) {}
 
 Grids::Strides Grids::strides(const Grid& grid) const {
@@ -129,11 +129,11 @@ std::string Grids::layers_fault(const Grid& grid) const {
 /// How many layers each has, where that is said.
 std::vector<int> Grids::layers_of_slots(const Grid& grid) const {
     if (!style_.layers->empty()) return *style_.layers;
-    const auto slots = static_cast<std::size_t>(grid.stages * policy_.schedule.chunks);
-    const std::size_t layers = graph::layers_of(problem_.graph()).size();
+    const int slots = grid.stages * policy_.schedule.chunks;
+    const auto layers = static_cast<int>(graph::layers_of(problem_.graph()).size());
     std::vector<int> counts;
-    for (std::size_t i = 0; i < slots; ++i) {
-        counts.push_back(static_cast<int>(layers / slots + (i < layers % slots ? 1 : 0)));
+    for (int i = 0; i < slots; ++i) {
+        counts.push_back(layers / slots + (i < layers % slots ? 1 : 0));
     }
     return counts;
 }

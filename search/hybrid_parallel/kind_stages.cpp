@@ -113,7 +113,7 @@ std::vector<Time> KindStages::work(std::size_t kind, int micro_batches) {
     std::vector<Time> work(graph_.size());
     for (std::size_t i = 0; i < split.times.size(); ++i) {
         const OpId op(i);
-        Time more = often.both(op, devices.front()) - once.both(op, devices.front());
+        Time more = often.all_passes(op, devices.front()) - once.all_passes(op, devices.front());
         if (is_trained(problem_, op)) {
             const TensorId t = problem_.graph().op(op).outputs.front();
             more +=

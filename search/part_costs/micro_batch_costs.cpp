@@ -5,6 +5,7 @@
 
 #include "graph/op_graph.h"
 #include "plan/problem/micro_batches.h"
+#include "plan/problem/recompute_regions.h"
 
 namespace partita::search {
 
@@ -31,6 +32,12 @@ MicroBatchCosts::MicroBatchCosts(const plan::Problem& problem, int micro_batches
     passes_.reserve(problem.graph().op_count() * devices.size());
     for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         for (const int device : devices) passes_.push_back(find(OpId(i), device));
+    }
+    runs_again_.resize(problem.graph().op_count(), 0);
+    for (const plan::LayerBlock& block : problem.facts().recompute().blocks()) {
+        const plan::RecomputeRegion* const region = block.region(problem.policy().recompute);
+        if (region == nullptr) continue;
+        for (const OpId op : region->ops) runs_again_[op.index()] = 1;
     }
 }
 

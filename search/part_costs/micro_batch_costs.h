@@ -46,10 +46,12 @@ public:
     [[nodiscard]] const PassCost& backward(graph::OpId op, int device) const {
         return of(op, device).backward;
     }
-    /// Forward and backward of all micro-batches.
-    [[nodiscard]] Time both(graph::OpId op, int device) const {
+    /// All passes of all micro-batches: forward, backward, and the forward that runs again where
+    /// the policy says so of every plan.
+    [[nodiscard]] Time all_passes(graph::OpId op, int device) const {
         const Passes& passes = of(op, device);
-        return passes.forward.all + passes.backward.all;
+        const std::int64_t forwards = runs_again_[op.index()] != 0 ? 2 : 1;
+        return forwards * passes.forward.all + passes.backward.all;
     }
     /// What one micro-batch of the op handles, or less; nullopt: it is not known what that costs.
     [[nodiscard]] std::optional<plan::PartSize> share_of(graph::OpId op) const;
@@ -75,6 +77,7 @@ private:
     int micro_batches_;
     bool even_ = true;  ///< do the micro-batches have equally many samples?
     std::vector<Passes> passes_;
+    std::vector<char> runs_again_;  ///< per op
 };
 
 }  // namespace partita::search

@@ -57,6 +57,18 @@ const Case kCases[] = {
          const TensorId mul = add_compute(graph, "mul", "Mul", {sum, x[3]}, kShape);
          add_compute(graph, "half", "Mul", {mul, x[2]}, kShape);
      }},
+    {"gelu-tanh",
+     {{}, {}, {}, {}, {}, kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId half = add_compute(graph, "half", "Mul", {x[5], x[1]}, kShape);
+         const TensorId pow = add_compute(graph, "pow", "Pow", {x[5], x[4]}, kShape);
+         const TensorId cubic = add_compute(graph, "cubic", "Mul", {pow, x[0]}, kShape);
+         const TensorId sum = add_compute(graph, "sum", "Add", {x[5], cubic}, kShape);
+         const TensorId scaled = add_compute(graph, "scaled", "Mul", {sum, x[2]}, kShape);
+         const TensorId tanh = add_compute(graph, "tanh", "Tanh", {scaled}, kShape);
+         const TensorId add = add_compute(graph, "add", "Add", {tanh, x[3]}, kShape);
+         add_compute(graph, "mul", "Mul", {half, add}, kShape);
+     }},
     {"bias-gelu",
      {{4}, kShape},
      [](OpGraph& graph, const std::vector<TensorId>& x) {

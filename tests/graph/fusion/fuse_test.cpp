@@ -21,6 +21,8 @@ using plan::add_source;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+const Shape kShape = {2, 8, 4};
+
 /// gate, up [2 8 4] -> silu(gate) * up, as exporters write it.
 class Gated : public ::testing::Test {
 protected:
@@ -53,7 +55,6 @@ protected:
         return "fused";
     }
 
-    const Shape kShape = {2, 8, 4};
     OpGraph graph_;
     TensorId gate_;
     TensorId up_;
@@ -125,7 +126,7 @@ TEST_F(Gated, ALetterIsTheSameTensorEverywhere) {
 TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     graph_.add_output("y", swiglu());
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
-    EXPECT_THAT(refusal("foo"), HasSubstr("Give one of silu, swiglu, gelu, bias-gelu, or an"));
+    EXPECT_THAT(refusal("foo"), HasSubstr("Give one of silu, swiglu, gelu, gelu-tanh, bias-gelu, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));

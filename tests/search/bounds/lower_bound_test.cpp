@@ -10,6 +10,7 @@
 
 #include "plan/evaluation/evaluator.h"
 #include "plan/legality/config_legality.h"
+#include "plan/problem/recompute_regions.h"
 #include "search/hybrid_parallel/data_parallel.h"
 #include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
@@ -313,6 +314,73 @@ TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
             }
         }
     }
+}
+
+/// Equal layers.
+graph::OpGraph layers(int count) {
+    plan::NetworkBuilder build;
+    graph::TensorId t = build.source("x", graph::TensorRole::input, {64, 32});
+    for (int i = 0; i < count; ++i) {
+        const std::size_t first = build.graph.op_count();
+        const graph::TensorId wide =
+            build.add("MatMul", {t, build.weight({32, 128})}, {{64, 128}})[0];
+        const graph::TensorId gelu = build.add("Gelu", {wide}, {{64, 128}})[0];
+        t = build.add("MatMul", {gelu, build.weight({128, 32})}, {{64, 32}})[0];
+        for (std::size_t op = first; op < build.graph.op_count(); ++op) {
+            build.graph.op(OpId(op)).block = "layers." + std::to_string(i);
+        }
+    }
+    build.add_outputs();
+    return std::move(build.graph);
+}
+
+// On one device all passes follow each other, so the bound is what they take.
+TEST(LowerBound, CountsWhatRunsAgain) {
+    const graph::OpGraph graph = layers(4);
+    const cost::Machine machine = plan::switched_machine(1);
+    ProblemOptions options;
+    options.mode = plan::Mode::training;
+    options.objective = plan::Objective::step_time;
+    Time none;
+    for (const plan::Recompute said : {plan::Recompute::none, plan::Recompute::full}) {
+        options.policy.recompute = said;
+        const Problem problem = plan::make_problem(graph, machine, options);
+        plan::Strategy strategy =
+            plan::whole_ops(std::vector<int>(graph.op_count(), 0), problem.policy());
+        plan::apply_recompute(problem.facts().recompute(), strategy);
+        ASSERT_EQ(plan::find_fault(problem, strategy), std::nullopt);
+        const Time value =
+            plan::make_evaluator(problem, plan::Scheduler::pct)->evaluate(strategy).value;
+        EXPECT_EQ(lower_bound(problem).value, value);
+        if (said == plan::Recompute::none) none = value;
+        EXPECT_TRUE(said == plan::Recompute::none || value > none);
+    }
+}
+
+TEST(LowerBound, IsBelowStrategiesThatRecompute) {
+    int compared = 0;
+    for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+        Random random(seed);
+        const graph::OpGraph graph = plan::in_layer_blocks(
+            random, plan::random_network(random, 3 + plan::draw(random, 6), plan::Layers::any));
+        const cost::Machine machine = plan::switched_machine(1 + plan::draw(random, 4));
+        ProblemOptions options;
+        options.mode = plan::Mode::training;
+        options.objective = plan::Objective::step_time;
+        options.policy.recompute =
+            seed % 2 == 0 ? plan::Recompute::full : plan::Recompute::selective;
+        const Problem problem = plan::make_problem(graph, machine, options);
+        const Time bound = lower_bound(problem).value;
+        const auto evaluator = plan::make_evaluator(problem, plan::Scheduler::pct);
+        for (int i = 0; i < 10; ++i) {
+            plan::Strategy strategy = plan::random_strategy(random, problem, 1);
+            plan::apply_recompute(problem.facts().recompute(), strategy);
+            if (plan::find_fault(problem, strategy)) continue;
+            ASSERT_LE(bound, evaluator->evaluate(strategy).value) << "seed " << seed;
+            ++compared;
+        }
+    }
+    EXPECT_GT(compared, 300);
 }
 
 /// What a strategy is worth under measured costs, of which parts may take longer or less than their

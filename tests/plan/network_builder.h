@@ -3,6 +3,7 @@
 // Small networks with real operators, op by op.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -96,6 +97,25 @@ graph::Attributes attribute(const std::string& name, Value value) {
     graph::Attributes attributes;
     attributes.set(name, std::move(value));
     return attributes;
+}
+
+/// Layers of two products with a Gelu between them, x [64 32], each a block of its own:
+/// layers.0, layers.1, ...
+inline graph::OpGraph equal_layers(int count) {
+    NetworkBuilder build;
+    graph::TensorId t = build.source("x", graph::TensorRole::input, {64, 32});
+    for (int i = 0; i < count; ++i) {
+        const std::size_t first = build.graph.op_count();
+        const graph::TensorId wide =
+            build.add("MatMul", {t, build.weight({32, 128})}, {{64, 128}})[0];
+        const graph::TensorId gelu = build.add("Gelu", {wide}, {{64, 128}})[0];
+        t = build.add("MatMul", {gelu, build.weight({128, 32})}, {{64, 32}})[0];
+        for (std::size_t op = first; op < build.graph.op_count(); ++op) {
+            build.graph.op(graph::OpId(op)).block = "layers." + std::to_string(i);
+        }
+    }
+    build.add_outputs();
+    return std::move(build.graph);
 }
 
 }  // namespace partita::plan

@@ -316,27 +316,9 @@ TEST(LowerBound, IsBelowDataParallelismOfRandomNetworks) {
     }
 }
 
-/// Equal layers.
-graph::OpGraph layers(int count) {
-    plan::NetworkBuilder build;
-    graph::TensorId t = build.source("x", graph::TensorRole::input, {64, 32});
-    for (int i = 0; i < count; ++i) {
-        const std::size_t first = build.graph.op_count();
-        const graph::TensorId wide =
-            build.add("MatMul", {t, build.weight({32, 128})}, {{64, 128}})[0];
-        const graph::TensorId gelu = build.add("Gelu", {wide}, {{64, 128}})[0];
-        t = build.add("MatMul", {gelu, build.weight({128, 32})}, {{64, 32}})[0];
-        for (std::size_t op = first; op < build.graph.op_count(); ++op) {
-            build.graph.op(OpId(op)).block = "layers." + std::to_string(i);
-        }
-    }
-    build.add_outputs();
-    return std::move(build.graph);
-}
-
 // On one device all passes follow each other, so the bound is what they take.
 TEST(LowerBound, CountsWhatRunsAgain) {
-    const graph::OpGraph graph = layers(4);
+    const graph::OpGraph graph = plan::equal_layers(4);
     const cost::Machine machine = plan::switched_machine(1);
     ProblemOptions options;
     options.mode = plan::Mode::training;

@@ -240,21 +240,10 @@ class OfLayers : public testing::Test {
 protected:
     static constexpr int kLayers = 12;
 
-    OfLayers() : machine_(plan::switched_machine(4)), options_(training()) {
-        plan::NetworkBuilder build;
-        graph::TensorId t = build.source("x", graph::TensorRole::input, {64, 32});
-        for (int i = 0; i < kLayers; ++i) {
-            const std::size_t first = build.graph.op_count();
-            const graph::TensorId wide =
-                build.add("MatMul", {t, build.weight({32, 128})}, {{64, 128}})[0];
-            const graph::TensorId gelu = build.add("Gelu", {wide}, {{64, 128}})[0];
-            t = build.add("MatMul", {gelu, build.weight({128, 32})}, {{64, 32}})[0];
-            for (std::size_t op = first; op < build.graph.op_count(); ++op) {
-                build.graph.op(graph::OpId(op)).block = "layers." + std::to_string(i);
-            }
-        }
-        build.add_outputs();
-        graph_ = std::move(build.graph);
+    OfLayers()
+        : graph_(plan::equal_layers(kLayers)),
+          machine_(plan::switched_machine(4)),
+          options_(training()) {
         options_.policy.micro_batches = 8;
         options_.policy.schedule = {.kind = plan::ScheduleKind::one_f_one_b};
     }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/operators/op_rule.h"
 #include "graph/operators/op_table.h"
 
 namespace partita::graph {
@@ -95,10 +96,8 @@ private:
         if (node.name.empty()) fail("an operator or a letter is missing");
         if (!skip('(')) {
             node.is_letter = node.name.size() == 1 && node.name[0] >= 'a' && node.name[0] <= 'z';
-            if (!node.is_letter)
-                fail(
-                    fmt::format("'{}' is neither a letter nor an operator of operands", node.name));
-            return node;
+            if (node.is_letter) return node;
+            fail(fmt::format("'{}' is neither a letter nor an operator of operands", node.name));
         }
         if (!is_pointwise(node.name)) {
             fail(fmt::format("'{}' is no pointwise operator of ONNX", node.name));
@@ -112,7 +111,7 @@ private:
         return node;
     }
 
-    static constexpr int kMostOperators = 16;
+    static constexpr int kMostOperators = 12;  // of n that commute there are 2^n orders
     std::string_view text_;
     const std::string& file_;
     std::size_t at_ = 0;
@@ -151,7 +150,7 @@ private:
         const Op& op = graph_.op(id);
         const bool same = op.kind == OpKind::compute && op.domain.empty() && op.type == node.name &&
                           op.inputs.size() == node.operands.size() && op.outputs.size() == 1;
-        if (!same) return {};
+        if (!same || rule_of(graph_, id).conservative) return {};
         Match with = before;
         with.ops.insert(id);
         std::vector<Match> found = operand_matches(node, op.inputs, with);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,7 +127,8 @@ TEST_F(Gated, ALetterIsTheSameTensorEverywhere) {
 TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     graph_.add_output("y", swiglu());
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
-    EXPECT_THAT(refusal("foo"), HasSubstr("Give one of silu, swiglu, gelu, gelu-tanh, bias-gelu, or"));
+    EXPECT_THAT(refusal("foo"),
+                HasSubstr("Give one of silu, swiglu, gelu, gelu-tanh, bias-gelu, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));
@@ -135,8 +137,17 @@ TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     EXPECT_THAT(refusal("Bernoulli(a)"), HasSubstr("'Bernoulli' is no pointwise operator"));
     EXPECT_THAT(refusal("Mul(A, b)"), HasSubstr("'A' is neither"));
     std::string deep = "x";
-    for (int i = 0; i < 17; ++i) deep = "Tanh(" + deep + ")";
-    EXPECT_THAT(refusal(deep), HasSubstr("more than 16 operators"));
+    for (int i = 0; i < 13; ++i) deep = "Tanh(" + deep + ")";
+    EXPECT_THAT(refusal(deep), HasSubstr("more than 12 operators"));
+}
+
+// Before operator set 7 operands were aligned by attributes.
+TEST_F(Gated, OpsThatAreNotKnownWellAreNotFused) {
+    graph_.add_output("y", swiglu());
+    graph_.op(*graph_.find_op("silu")).opset = 6;
+    graph_.op(*graph_.find_op("silu")).attributes.set("broadcast", std::int64_t{1});
+    EXPECT_EQ(refusal("Sigmoid(x)"), "fused");
+    EXPECT_THAT(refusal("swiglu"), HasSubstr("the model has no such ops"));
 }
 
 // Sums read nothing for their backward; what an activation reads comes from all operands of a sum.

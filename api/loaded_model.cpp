@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/loaded_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "cost/machine/workload_machine.h"
+#include "graph/fusion/attention.h"
 #include "graph/fusion/fuse.h"
 #include "importers/workload/workload.h"
 
@@ -17,6 +19,23 @@ void check_precision(DType precision) {
     if (precision == DType::float16 || precision == DType::bfloat16) return;
     throw UsageError(
         fmt::format("--precision {}: expected float16 or bfloat16.", graph::name_of(precision)));
+}
+
+void fuse_attention(LoadedModel& model) {
+    graph::FusedAttention fused = graph::with_fused_attention(model.graph);
+    const bool has_some = std::ranges::any_of(fused.graph.ops(), [](const graph::Op& op) {
+        return op.kind == graph::OpKind::compute && op.type == "Attention";
+    });
+    if (!has_some) {
+        throw UsageError(fmt::format(
+            "{}: --attention fused: the model has no products around a softmax that can become "
+            "ONNX's Attention. Leave the option out.",
+            model.file.filename().string()));
+    }
+    model.graph = std::move(fused.graph);
+    model.fused_attention = true;
+    model.notes.push_back(
+        fmt::format("{} Attention ops in place of products around a softmax.", fused.count));
 }
 
 void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
@@ -45,6 +64,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.unroll = options.unroll;
     model.precision = options.precision;
     model.untie = options.untie;
+    if (options.fused_attention) fuse_attention(model);
     if (!options.fuse.empty()) fuse(model, options.fuse);
     model.float32_gradients = options.float32_gradients;
     return model;
@@ -59,6 +79,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : options.unroll                                 ? "--unroll"
                         : !options.untie.empty()                         ? "--untie"
                         : !options.fuse.empty()                          ? "--fuse"
+                        : options.fused_attention                        ? "--attention"
                         : options.precision || options.float32_gradients ? "--precision"
                                                                          : nullptr;
     if (given != nullptr) {

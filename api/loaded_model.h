@@ -28,6 +28,7 @@ struct LoadedModel {
     std::optional<graph::DType> precision;
     std::vector<std::string> untie;
     std::vector<std::string> fuse;
+    bool fused_attention = false;
     bool float32_gradients = false;
     std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
     std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined

@@ -46,6 +46,7 @@ plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
     plan.precision = model.precision;
     plan.untie = model.untie;
     plan.fuse = model.fuse;
+    plan.fused_attention = model.fused_attention;
     plan.float32_gradients = model.float32_gradients;
     if (!costs.measured.empty()) plan.cost_sources.push_back(costs.measured);
     return plan;

@@ -137,6 +137,19 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->type_name("GLOB")
         ->allow_extra_args(false)
         ->group(kModelGroup);
+    app.add_option_function<std::string>(
+           "--attention",
+           [&options](const std::string& text) {
+               if (text != "fused" && text != "products") {
+                   throw UsageError(
+                       fmt::format("--attention {}: unknown. There is: products, fused.", text));
+               }
+               options.fused_attention = text == "fused";
+           },
+           "fused: products around a softmax are one op that holds no scores; products (default): "
+           "as the file has it")
+        ->type_name("HOW")
+        ->group(kModelGroup);
     app.add_option(
            "--fuse", options.fuse,
            "pointwise ops that run as one kernel: silu, swiglu, gelu, gelu-tanh, bias-gelu, or an "

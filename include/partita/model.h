@@ -39,6 +39,9 @@ struct ImportOptions {
     /// Pointwise ops that run as one kernel, by name (silu, swiglu, gelu, gelu-tanh, bias-gelu) or
     /// as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
+    /// Products around a softmax become ONNX's Attention, which holds no scores;
+    /// `--attention fused`.
+    bool fused_attention = false;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`.
     bool float32_gradients = false;

@@ -147,7 +147,7 @@ constexpr JsonExpectation kGlobOfParameters{.what = "a glob over names of parame
 
 void read_model(const JsonField& field, Plan& plan) {
     field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients",
-                      "untie", "fuse"});
+                      "untie", "fuse", "attention"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -174,6 +174,11 @@ void read_model(const JsonField& field, Plan& plan) {
     }
     if (const JsonField fuse = field["fuse"]; fuse.present()) {
         plan.fuse = patterns(fuse, {.what = "a kernel of --fuse"});
+    }
+    if (const JsonField attention = field["attention"]; attention.present()) {
+        const JsonExpectation fused{.what = "\"fused\""};
+        if (attention.text(fused, 16) != "fused") attention.fail(fused);
+        plan.fused_attention = true;
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {
         const JsonExpectation type{.what = "\"float32\""};

@@ -88,10 +88,11 @@ std::string model_json(const Plan& plan) {
         plan.precision ? fmt::format(R"(, "precision": "{}")", graph::name_of(*plan.precision))
                        : "";
     return fmt::format(
-        R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}}})",
+        R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}{}}})",
         json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings, shapes, plan.unroll,
         precision, plan.float32_gradients ? R"(, "gradients": "float32")" : "",
-        list("untie", plan.untie), list("fuse", plan.fuse));
+        list("untie", plan.untie), list("fuse", plan.fuse),
+        plan.fused_attention ? R"(, "attention": "fused")" : "");
 }
 
 /// The machine's own object, with its digest as first member.

@@ -382,6 +382,27 @@ TEST_F(Execute, ProfilesNoWorkload) {
     EXPECT_TRUE(files().empty());
 }
 
+// Of a model whose weights are not at hand: planned, verified and priced as the plan has it.
+TEST_F(Execute, AttentionIsWhatThePlanSays) {
+    const std::string model = example("models/bert-base.onnx");
+    const auto plan = [&](const std::string& how, const std::string& of) {
+        return run({"plan", of, "--batch", "4", "--bind", "sequence=64", "--machine", "dgx-a100",
+                    "--mode", "training", "--strategy", "dp=4,tp=2", "--attention", how, "-o",
+                    how + ".json"});
+    };
+    ASSERT_EQ(plan("products", model).code, 0);
+    EXPECT_FALSE(json::parse(read("products.json"))["model"].contains("attention"));
+    const Outcome planned = plan("fused", model);
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("12 Attention ops in place of products"));
+    EXPECT_EQ(json::parse(read("fused.json"))["model"]["attention"], "fused");
+    EXPECT_EQ(run({"verify", "fused.json", model}).code, 0);
+    EXPECT_EQ(plan("flash", model).code, 2);
+    const Outcome refused = plan("fused", example("models/lstm-lm.onnx"));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("lstm-lm.onnx: --attention fused: the model has no"));
+}
+
 // The plan says which ops are one kernel, and what it is given says no more.
 TEST_F(Execute, RunsOpsOfOneKernelAsThePlanHasThem) {
     const std::string model = example("runnable/encoder-layer/model.onnx");

@@ -117,10 +117,13 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     plan_.float32_gradients = true;
     plan_.untie = {"ones*"};
     plan_.fuse = {"swiglu", "Mul(a, b)"};
+    plan_.fused_attention = true;
     plan_.ops[2].recompute = Recompute::selective;
     const std::string text = to_json(plan_);
     EXPECT_THAT(text, HasSubstr(R"("unroll": false, "gradients": "float32", "untie": ["ones*"])"));
-    EXPECT_THAT(text, HasSubstr("[\"ones*\"], \"fuse\": [\"swiglu\", \"Mul(a, b)\"]}"));
+    EXPECT_THAT(
+        text,
+        HasSubstr("[\"ones*\"], \"fuse\": [\"swiglu\", \"Mul(a, b)\"], \"attention\": \"fused\"}"));
     EXPECT_THAT(text, HasSubstr(R"("recompute": "auto", "gather_again": true})"));
     EXPECT_THAT(text, HasSubstr(R"("devices": [0], "recompute": "selective"})"));
     const Plan again = parse_plan(text, "plan.json");
@@ -129,6 +132,9 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_TRUE(again.float32_gradients);
     EXPECT_EQ(again.untie, plan_.untie);
     EXPECT_EQ(again.fuse, plan_.fuse);
+    EXPECT_TRUE(again.fused_attention);
+    EXPECT_THAT(refusal(text, R"("attention": "fused")", R"("attention": "flash")"),
+                HasSubstr(R"(model.attention: expected "fused", got "flash")"));
     EXPECT_EQ(to_json(again), text);
     EXPECT_THAT(refusal(text, R"("recompute": "selective")", R"("recompute": "auto")"),
                 HasSubstr(R"('mul1'.recompute: expected "selective" or "full", got "auto")"));

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/fusion/attention.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace partita::graph {
+
+namespace {
+
+constexpr std::size_t kRank = 4;
+constexpr int kOpset = 23;  ///< the first with Attention
+
+/// The ops of one attention.
+struct Found {
+    TensorId query;
+    TensorId turned_key;  ///< [batch heads size length]
+    TensorId value;
+    TensorId mask;                ///< invalid: there is none
+    std::optional<OpId> scaling;  ///< a Mul or Div of the scores
+    std::set<OpId> inner;         ///< all but the last product
+};
+
+class Finder {
+public:
+    explicit Finder(const OpGraph& graph) : graph_(graph) {}
+
+    [[nodiscard]] std::optional<Found> at(OpId root) const {
+        if (!is_product(root)) return std::nullopt;
+        Found found{.value = graph_.op(root).inputs[1]};
+        const std::optional<TensorId> weights = softmax_of(graph_.op(root).inputs[0], found);
+        const auto scores = weights ? softmax_operand(*weights, found) : std::nullopt;
+        if (!scores || !add_scores(*scores, found) || !suits(found)) return std::nullopt;
+        return found;
+    }
+
+private:
+    [[nodiscard]] const Shape& shape(TensorId t) const { return graph_.tensor(t).shape; }
+    [[nodiscard]] OpId producer(TensorId t) const { return graph_.tensor(t).producer; }
+    [[nodiscard]] bool is(OpId id, const char* type, std::size_t operands) const {
+        const Op& op = graph_.op(id);
+        return op.kind == OpKind::compute && op.domain.empty() && op.type == type &&
+               op.inputs.size() == operands && op.outputs.size() == 1 &&
+               op.attributes.find("broadcast") == nullptr &&  // before operator set 7
+               std::ranges::all_of(op.inputs, [](TensorId t) { return t.valid(); });
+    }
+    [[nodiscard]] bool is_product(OpId id) const {
+        return is(id, "MatMul", 2) && shape(graph_.op(id).inputs[0]).size() == kRank &&
+               shape(graph_.op(id).inputs[1]).size() == kRank;
+    }
+    [[nodiscard]] bool is_read_once(TensorId t) const { return graph_.uses(t).size() == 1; }
+
+    /// What a softmax gives; nullopt: `t` is something else.
+    [[nodiscard]] std::optional<TensorId> softmax_of(TensorId t, Found& found) const {
+        if (!is_read_once(t)) return std::nullopt;
+        const OpId by = producer(t);
+        if (is(by, "Softmax", 1)) return t;
+        if (!is(by, "Where", 3)) return std::nullopt;
+        const Op& where = graph_.op(by);
+        const OpId is_nan = producer(where.inputs[0]);
+        const TensorId weights = where.inputs[2];
+        const bool guards = is(is_nan, "IsNaN", 1) && graph_.op(is_nan).inputs[0] == weights &&
+                            is_read_once(where.inputs[0]) && graph_.uses(weights).size() == 2;
+        if (!guards || !is(producer(weights), "Softmax", 1)) return std::nullopt;
+        found.inner.insert({by, is_nan});
+        return weights;
+    }
+
+    /// Of a softmax over keys.
+    [[nodiscard]] std::optional<TensorId> softmax_operand(TensorId weights, Found& found) const {
+        const OpId id = producer(weights);
+        const Op& op = graph_.op(id);
+        const bool old = op.opset > 0 && op.opset < 13;  // one row of all dims from the axis on
+        const std::int64_t axis = op.attributes.get_int("axis", old ? 1 : -1);
+        const bool is_last = axis == kRank - 1 || axis == -1;
+        if (!is_last || !is_read_once(op.inputs[0])) return std::nullopt;
+        found.inner.insert(id);
+        return op.inputs[0];
+    }
+
+    /// Product, scaled or not, plus a mask or not.
+    bool add_scores(TensorId scores, Found& found) const {
+        if (add_scaled(scores, found)) return true;
+        const OpId sum = producer(scores);
+        if (!is(sum, "Add", 2)) return false;
+        for (const std::size_t side : {0, 1}) {
+            const TensorId rest = graph_.op(sum).inputs[side];
+            const TensorId mask = graph_.op(sum).inputs[1 - side];
+            if (!is_mask(mask, shape(scores)) || !is_read_once(rest)) continue;
+            if (!add_scaled(rest, found)) continue;
+            found.inner.insert(sum);
+            found.mask = mask;
+            return true;
+        }
+        return false;
+    }
+
+    /// Attention takes a mask that names all keys.
+    [[nodiscard]] bool is_mask(TensorId t, const Shape& scores) const {
+        const Shape& mask = shape(t);
+        if (mask.size() < 2 || mask.size() > kRank || mask.back() != scores.back()) return false;
+        for (std::size_t i = 0; i < mask.size(); ++i) {
+            const std::int64_t full = scores[kRank - mask.size() + i];
+            if (mask[i] != 1 && mask[i] != full) return false;
+        }
+        return true;
+    }
+
+    bool add_scaled(TensorId scores, Found& found) const {
+        if (add_product(scores, found)) return true;
+        const OpId id = producer(scores);
+        if (!is(id, "Mul", 2) && !is(id, "Div", 2)) return false;
+        const std::size_t sides = is(id, "Mul", 2) ? 2 : 1;
+        for (std::size_t side = 0; side < sides; ++side) {
+            const TensorId product = graph_.op(id).inputs[side];
+            const bool by_one = graph_.tensor(graph_.op(id).inputs[1 - side]).elements() == 1;
+            if (!by_one || !is_read_once(product) || !add_product(product, found)) continue;
+            found.inner.insert(id);
+            found.scaling = id;
+            return true;
+        }
+        return false;
+    }
+
+    bool add_product(TensorId scores, Found& found) const {
+        const OpId id = producer(scores);
+        if (!is_product(id)) return false;
+        found.inner.insert(id);
+        found.query = graph_.op(id).inputs[0];
+        found.turned_key = graph_.op(id).inputs[1];
+        return true;
+    }
+
+    /// Nothing broadcasts, nor has extents that are bounds.
+    [[nodiscard]] bool suits(const Found& found) const {
+        for (const TensorId t : {found.query, found.turned_key, found.value}) {
+            if (graph_.tensor(t).upper_bound_dims != 0) return false;
+        }
+        const Shape& q = shape(found.query);
+        const Shape& k = shape(found.turned_key);
+        const Shape& v = shape(found.value);
+        return q[0] == k[0] && q[1] == k[1] && q[3] == k[2] && v[0] == k[0] && v[1] == k[1] &&
+               v[2] == k[3];
+    }
+
+    const OpGraph& graph_;
+};
+
+/// Copies a graph with Attention in place of what was found.
+class Fusing {
+public:
+    Fusing(const OpGraph& from, const std::map<OpId, Found>& found)
+        : from_(from), found_(found), copied_(from.tensor_count()) {
+        for (const Op& op : from.ops()) names_.insert(op.name);
+        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
+        for (const auto& [root, each] : found) {
+            skipped_.insert(each.inner.begin(), each.inner.end());
+            if (is_own_transposition(each.turned_key)) {
+                skipped_.insert(from.tensor(each.turned_key).producer);
+            }
+        }
+    }
+
+    OpGraph run() {
+        to_.name = from_.name;
+        for (std::size_t i = 0; i < from_.op_count(); ++i) {
+            const OpId id(i);
+            if (skipped_.contains(id)) continue;
+            const auto attention = found_.find(id);
+            if (attention == found_.end()) {
+                copy(from_.op(id));
+            } else {
+                add_attention(from_.op(id), attention->second);
+            }
+        }
+        return std::move(to_);
+    }
+
+private:
+    void copy(Op op) {
+        for (TensorId& t : op.inputs) {
+            if (t.valid()) t = copied_[t.index()];
+        }
+        for (TensorId& t : op.outputs) {
+            if (!t.valid()) continue;
+            const TensorId result = to_.add_tensor(from_.tensor(t));
+            t = copied_[t.index()] = result;
+        }
+        to_.add_op(std::move(op));
+    }
+
+    /// An op of one result; operands and result are of the new graph.
+    TensorId add(Op op, Tensor result) {
+        const TensorId t = to_.add_tensor(std::move(result));
+        op.outputs = {t};
+        to_.add_op(std::move(op));
+        return t;
+    }
+
+    void add_attention(const Op& last, const Found& found) {
+        Op op;
+        op.name = last.name;
+        op.type = "Attention";
+        op.opset = kOpset;
+        op.block = last.block;
+        op.inputs = {scaled_query(found), key(found, last), copied_[found.value.index()]};
+        if (found.mask.valid()) op.inputs.push_back(copied_[found.mask.index()]);
+        op.attributes.set("scale", 1.0);
+        const TensorId result = last.outputs[0];
+        copied_[result.index()] = add(std::move(op), from_.tensor(result));
+    }
+
+    TensorId scaled_query(const Found& found) {
+        const TensorId query = copied_[found.query.index()];
+        if (!found.scaling) return query;
+        Op op = from_.op(*found.scaling);
+        Tensor result = from_.tensor(op.outputs[0]);
+        result.shape = from_.tensor(found.query).shape;
+        for (TensorId& t : op.inputs) {
+            const bool is_scale = copied_[t.index()].valid();
+            t = is_scale ? copied_[t.index()] : query;
+        }
+        return add(std::move(op), std::move(result));
+    }
+
+    /// Made by a Transpose for this product alone.
+    [[nodiscard]] bool is_own_transposition(TensorId t) const {
+        const Op& op = from_.op(from_.tensor(t).producer);
+        return op.kind == OpKind::compute && op.domain.empty() && op.type == "Transpose" &&
+               from_.uses(t).size() == 1;
+    }
+
+    TensorId key(const Found& found, const Op& last) {
+        const Tensor& turned = from_.tensor(found.turned_key);
+        Tensor result = turned;
+        std::swap(result.shape[2], result.shape[3]);
+        if (is_own_transposition(found.turned_key)) {
+            Op op = from_.op(turned.producer);
+            std::vector<std::int64_t> perm = op.attributes.get_ints("perm");
+            if (perm.empty()) perm = {3, 2, 1, 0};
+            std::swap(perm[2], perm[3]);
+            op.inputs[0] = copied_[op.inputs[0].index()];
+            if (std::ranges::is_sorted(perm)) return op.inputs[0];
+            op.attributes.set("perm", std::move(perm));
+            return add(std::move(op), std::move(result));
+        }
+        Op op;
+        op.name = result.name = unused(last.name + "/keys");
+        op.type = "Transpose";
+        op.opset = kOpset;
+        op.block = last.block;
+        op.inputs = {copied_[found.turned_key.index()]};
+        op.attributes.set("perm", std::vector<std::int64_t>{0, 1, 3, 2});
+        return add(std::move(op), std::move(result));
+    }
+
+    std::string unused(std::string name) {
+        while (!names_.insert(name).second) name += '@';
+        return name;
+    }
+
+    const OpGraph& from_;
+    const std::map<OpId, Found>& found_;
+    std::vector<TensorId> copied_;
+    std::set<std::string> names_;
+    std::set<OpId> skipped_;
+    OpGraph to_;
+};
+
+}  // namespace
+
+FusedAttention with_fused_attention(const OpGraph& graph) {
+    const Finder finder(graph);
+    std::map<OpId, Found> found;  // by their last product
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (auto attention = finder.at(OpId(i))) found.emplace(OpId(i), std::move(*attention));
+    }
+    const auto count = static_cast<int>(found.size());
+    return {.graph = Fusing(graph, found).run(), .count = count};
+}
+
+}  // namespace partita::graph

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention as exporters write it, products of four dims [batch heads length size] with a softmax
+// between, becomes ONNX's Attention, which never holds the scores:
+//
+//     MatMul(Softmax(MatMul(q, kT) * c + m), v)        ─▶        Attention(q * c, k, v, m)
+//
+// The scale (Mul or Div by one element) goes to the queries, and k is kT turned back: the
+// transposition that made it changes, or there is one more. Scale and mask may be missing, and a
+// Where that replaces what is not a number after the softmax goes: queries that may attend no key
+// get zeros from Attention. Left as they are: masks that a Where applies, dropout, scores that
+// somebody else reads.
+#pragma once
+
+#include "graph/op_graph.h"
+
+namespace partita::graph {
+
+struct FusedAttention {
+    OpGraph graph;
+    int count = 0;  ///< Attention ops that were made
+};
+
+FusedAttention with_fused_attention(const OpGraph& graph);
+
+}  // namespace partita::graph

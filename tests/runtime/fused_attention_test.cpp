@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention in place of products computes what they compute, and so does autograd through it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "graph/fusion/attention.h"
+#include "runtime/kernels/run_graph.h"
+#include "tests/plan/network_builder.h"
+
+namespace partita::runtime {
+namespace {
+
+using graph::OpGraph;
+using graph::TensorId;
+using plan::add_compute;
+
+const SourceValue kNoSource = [](const graph::Tensor&) { return at::Tensor(); };
+const graph::Shape kSplit = {2, 5, 4, 8};
+const graph::Shape kHeads = {2, 4, 5, 8};
+const graph::Shape kScores = {2, 4, 5, 5};
+
+struct Form {
+    bool divides = false;      ///< by the scale, instead of a product
+    bool scales_keys = false;  ///< too, once they are turned
+    bool masks = false;
+    bool guards = false;
+};
+
+OpGraph attention(const Form& form) {
+    OpGraph graph;
+    const auto source = [&](const char* name, const graph::Shape& shape) {
+        return plan::add_source(graph, name, graph::TensorRole::input, shape);
+    };
+    const auto turned = [&](const char* name, TensorId x, std::vector<std::int64_t> perm,
+                            const graph::Shape& shape) {
+        return add_compute(graph, name, "Transpose", {x}, shape,
+                           plan::attribute("perm", std::move(perm)));
+    };
+    const TensorId q = turned("query", source("q", kSplit), {0, 2, 1, 3}, kHeads);
+    TensorId k = turned("key", source("k", kSplit), {0, 2, 3, 1}, {2, 4, 8, 5});
+    const TensorId v = turned("value", source("v", kSplit), {0, 2, 1, 3}, kHeads);
+    const TensorId scale = source("scale", {});
+    if (form.scales_keys) k = add_compute(graph, "keys", "Mul", {k, scale}, {2, 4, 8, 5});
+    TensorId x = add_compute(graph, "scores", "MatMul", {q, k}, kScores);
+    x = add_compute(graph, "scaled", form.divides ? "Div" : "Mul", {x, scale}, kScores);
+    if (form.masks) x = add_compute(graph, "masked", "Add", {source("mask", {5, 5}), x}, kScores);
+    x = add_compute(graph, "softmax", "Softmax", {x}, kScores,
+                    plan::attribute("axis", std::int64_t{-1}));
+    if (form.guards) {
+        const TensorId is_nan = add_compute(graph, "nan", "IsNaN", {x}, kScores);
+        graph.tensor(is_nan).dtype = graph::DType::boolean;
+        x = add_compute(graph, "where", "Where", {is_nan, source("zero", {}), x}, kScores);
+    }
+    graph.add_output("y", add_compute(graph, "context", "MatMul", {x, v}, kHeads));
+    return graph;
+}
+
+class FusedAttentionOf : public testing::TestWithParam<Form> {};
+
+TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
+    at::manual_seed(1);
+    const OpGraph plain = attention(GetParam());
+    const graph::FusedAttention fused = graph::with_fused_attention(plain);
+    ASSERT_EQ(fused.count, 1);
+    Tensors inputs;
+    for (const graph::Op& op : plain.ops()) {
+        if (op.kind != graph::OpKind::input) continue;
+        const std::string& name = plain.tensor(op.outputs[0]).name;
+        at::Tensor value = at::randn(plain.tensor(op.outputs[0]).shape);
+        if (name == "scale") value = at::scalar_tensor(0.7);
+        if (name == "zero") value = at::scalar_tensor(0.0);
+        inputs.push_back(value.requires_grad_(name != "zero"));
+    }
+    const at::AutoGradMode grad(true);
+    const at::Tensor given = at::randn(kHeads);
+    const auto run = [&](const OpGraph& graph) {
+        Tensors all = {run_graph(graph, inputs, kNoSource)[0]};
+        Tensors leaves;
+        for (const at::Tensor& input : inputs) {
+            if (input.requires_grad()) leaves.push_back(input);
+        }
+        for (at::Tensor& each : torch::autograd::grad(all, leaves, {given})) {
+            all.push_back(std::move(each));
+        }
+        return all;
+    };
+    const Tensors expected = run(plain);
+    const Tensors found = run(fused.graph);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-5)) << i;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
+                         testing::Values(Form{}, Form{.divides = true}, Form{.scales_keys = true},
+                                         Form{.masks = true}, Form{.guards = true},
+                                         Form{.divides = true, .masks = true, .guards = true}));
+
+}  // namespace
+}  // namespace partita::runtime

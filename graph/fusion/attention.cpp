@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/graph_copy.h"
+
 namespace partita::graph {
 
 namespace {
@@ -156,7 +158,7 @@ private:
 class Fusing {
 public:
     Fusing(const OpGraph& from, const std::map<OpId, Found>& found)
-        : from_(from), found_(found), copied_(from.tensor_count()) {
+        : from_(from), found_(found), copy_(from) {
         for (const Op& op : from.ops()) names_.insert(op.name);
         for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
         for (const auto& [root, each] : found) {
@@ -168,38 +170,25 @@ public:
     }
 
     OpGraph run() {
-        to_.name = from_.name;
         for (std::size_t i = 0; i < from_.op_count(); ++i) {
             const OpId id(i);
             if (skipped_.contains(id)) continue;
             const auto attention = found_.find(id);
             if (attention == found_.end()) {
-                copy(from_.op(id));
+                copy_.add(from_.op(id));
             } else {
                 add_attention(from_.op(id), attention->second);
             }
         }
-        return std::move(to_);
+        return std::move(copy_.to);
     }
 
 private:
-    void copy(Op op) {
-        for (TensorId& t : op.inputs) {
-            if (t.valid()) t = copied_[t.index()];
-        }
-        for (TensorId& t : op.outputs) {
-            if (!t.valid()) continue;
-            const TensorId result = to_.add_tensor(from_.tensor(t));
-            t = copied_[t.index()] = result;
-        }
-        to_.add_op(std::move(op));
-    }
-
     /// An op of one result; operands and result are of the new graph.
     TensorId add(Op op, Tensor result) {
-        const TensorId t = to_.add_tensor(std::move(result));
+        const TensorId t = copy_.to.add_tensor(std::move(result));
         op.outputs = {t};
-        to_.add_op(std::move(op));
+        copy_.to.add_op(std::move(op));
         return t;
     }
 
@@ -209,22 +198,22 @@ private:
         op.type = "Attention";
         op.opset = kOpset;
         op.block = last.block;
-        op.inputs = {scaled_query(found), key(found, last), copied_[found.value.index()]};
-        if (found.mask.valid()) op.inputs.push_back(copied_[found.mask.index()]);
+        op.inputs = {scaled_query(found), key(found, last), copy_[found.value]};
+        if (found.mask.valid()) op.inputs.push_back(copy_[found.mask]);
         op.attributes.set("scale", 1.0);
         const TensorId result = last.outputs[0];
-        copied_[result.index()] = add(std::move(op), from_.tensor(result));
+        copy_[result] = add(std::move(op), from_.tensor(result));
     }
 
     TensorId scaled_query(const Found& found) {
-        const TensorId query = copied_[found.query.index()];
+        const TensorId query = copy_[found.query];
         if (!found.scaling) return query;
         Op op = from_.op(*found.scaling);
         Tensor result = from_.tensor(op.outputs[0]);
         result.shape = from_.tensor(found.query).shape;
         for (TensorId& t : op.inputs) {
-            const bool is_scale = copied_[t.index()].valid();
-            t = is_scale ? copied_[t.index()] : query;
+            const bool is_scale = copy_[t].valid();
+            t = is_scale ? copy_[t] : query;
         }
         return add(std::move(op), std::move(result));
     }
@@ -245,7 +234,7 @@ private:
             std::vector<std::int64_t> perm = op.attributes.get_ints("perm");
             if (perm.empty()) perm = {3, 2, 1, 0};
             std::swap(perm[2], perm[3]);
-            op.inputs[0] = copied_[op.inputs[0].index()];
+            op.inputs[0] = copy_[op.inputs[0]];
             if (std::ranges::is_sorted(perm)) return op.inputs[0];
             op.attributes.set("perm", std::move(perm));
             return add(std::move(op), std::move(result));
@@ -255,7 +244,7 @@ private:
         op.type = "Transpose";
         op.opset = kOpset;
         op.block = last.block;
-        op.inputs = {copied_[found.turned_key.index()]};
+        op.inputs = {copy_[found.turned_key]};
         op.attributes.set("perm", std::vector<std::int64_t>{0, 1, 3, 2});
         return add(std::move(op), std::move(result));
     }
@@ -267,10 +256,9 @@ private:
 
     const OpGraph& from_;
     const std::map<OpId, Found>& found_;
-    std::vector<TensorId> copied_;
     std::set<std::string> names_;
     std::set<OpId> skipped_;
-    OpGraph to_;
+    GraphCopy copy_;
 };
 
 }  // namespace

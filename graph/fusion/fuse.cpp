@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "graph/graph_copy.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/op_table.h"
 
@@ -201,7 +202,7 @@ class Fusing {
 public:
     Fusing(const OpGraph& from, const std::vector<std::string>& names,
            const std::map<OpId, Kernel>& kernels)
-        : from_(from), names_(names), kernels_(kernels), copied_(from.tensor_count()) {
+        : from_(from), names_(names), kernels_(kernels), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.match.ops) {
                 if (op != root) inner_.insert(op);
@@ -210,23 +211,13 @@ public:
     }
 
     OpGraph run() {
-        to_.name = from_.name;
         for (std::size_t i = 0; i < from_.op_count(); ++i) {
             const OpId id(i);
             if (inner_.contains(id)) continue;
             const auto kernel = kernels_.find(id);
-            Op op = kernel == kernels_.end() ? from_.op(id) : kernel_op(id, kernel->second);
-            for (TensorId& t : op.inputs) {
-                if (t.valid()) t = copied_[t.index()];
-            }
-            for (TensorId& t : op.outputs) {
-                if (!t.valid()) continue;
-                const TensorId result = to_.add_tensor(from_.tensor(t));
-                t = copied_[t.index()] = result;
-            }
-            to_.add_op(std::move(op));
+            copy_.add(kernel == kernels_.end() ? from_.op(id) : kernel_op(id, kernel->second));
         }
-        return std::move(to_);
+        return std::move(copy_.to);
     }
 
 private:
@@ -272,8 +263,7 @@ private:
     const std::vector<std::string>& names_;
     const std::map<OpId, Kernel>& kernels_;
     std::set<OpId> inner_;
-    std::vector<TensorId> copied_;
-    OpGraph to_;
+    GraphCopy copy_;
 };
 
 }  // namespace

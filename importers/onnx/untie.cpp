@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "graph/graph_copy.h"
 #include "graph/op_globs.h"
 
 namespace partita::importers {
@@ -63,38 +64,33 @@ private:
 /// Copies a graph, and what is to be untied once for each further block.
 class Untying {
 public:
-    Untying(const OpGraph& from, const std::set<TensorId>& tied) : from_(from), tied_(tied) {
+    Untying(const OpGraph& from, const std::set<TensorId>& tied)
+        : from_(from), tied_(tied), copy_(from) {
         for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
         for (const Op& op : from.ops()) names_.insert(op.name);
     }
 
     OpGraph run() {
-        to_.name = from_.name;
-        std::vector<TensorId> copied(from_.tensor_count());
         for (const Op& op : from_.ops()) {
-            Op copy = op;
-            for (TensorId& t : copy.inputs) {
-                if (!t.valid()) continue;
-                t = tied_.contains(t) ? read_by(op.block, t, copied) : copied[t.index()];
+            for (const TensorId t : op.inputs) {
+                if (t.valid() && tied_.contains(t)) copy_[t] = read_by(op.block, t);
             }
-            for (TensorId& t : copy.outputs) {
-                if (!t.valid()) continue;
-                const TensorId result = to_.add_tensor(from_.tensor(t));
-                t = copied[t.index()] = result;
+            copy_.add(op);
+            for (const TensorId t : op.outputs) {
+                if (t.valid() && tied_.contains(t)) firsts_[t] = copy_[t];
             }
-            to_.add_op(std::move(copy));
         }
-        return std::move(to_);
+        return std::move(copy_.to);
     }
 
     [[nodiscard]] std::map<std::string, std::string> originals() { return std::move(originals_); }
 
 private:
     /// The block's own.
-    TensorId read_by(const std::string& block, TensorId t, const std::vector<TensorId>& copied) {
+    TensorId read_by(const std::string& block, TensorId t) {
         const std::vector<std::string_view> blocks = repeated_readers(from_, t);
         const auto at = std::ranges::find(blocks, block);
-        if (at == blocks.end() || at == blocks.begin()) return copied[t.index()];
+        if (at == blocks.end() || at == blocks.begin()) return firsts_.at(t);
         const auto [known, is_new] = copies_.try_emplace({t.index(), block});
         if (is_new) known->second = add_copy(t, block);
         return known->second;
@@ -106,14 +102,15 @@ private:
         tensor.name += "@" + block;
         while (!names_.insert(tensor.name).second) tensor.name += '@';
         originals_.emplace(tensor.name, original);
-        const TensorId copy = to_.add_source(std::move(tensor));
-        to_.op(to_.tensor(copy).producer).block = block;
+        const TensorId copy = copy_.to.add_source(std::move(tensor));
+        copy_.to.op(copy_.to.tensor(copy).producer).block = block;
         return copy;
     }
 
     const OpGraph& from_;
     const std::set<TensorId>& tied_;
-    OpGraph to_;
+    graph::GraphCopy copy_;
+    std::map<TensorId, TensorId> firsts_;  ///< of tied ones, what the first layer reads
     std::set<std::string> names_;
     std::map<std::pair<std::size_t, std::string>, TensorId> copies_;
     std::map<std::string, std::string> originals_;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "graph/op_graph.h"
+
+namespace partita::graph {
+
+/// A graph copied op by op, by whoever changes something on the way.
+class GraphCopy {
+public:
+    /// `from` must outlive it.
+    explicit GraphCopy(const OpGraph& from) : from_(from), copies_(from.tensor_count()) {
+        to.name = from.name;
+    }
+
+    /// What stands for the original's tensor; invalid: nothing yet.
+    [[nodiscard]] TensorId& operator[](TensorId original) { return copies_[original.index()]; }
+
+    /// An op of tensors of the original: its operands must have been copied, its results are.
+    void add(Op op) {
+        for (TensorId& t : op.inputs) {
+            if (t.valid()) t = (*this)[t];
+        }
+        for (TensorId& t : op.outputs) {
+            if (!t.valid()) continue;
+            const TensorId result = to.add_tensor(from_.tensor(t));
+            t = (*this)[t] = result;
+        }
+        to.add_op(std::move(op));
+    }
+
+    OpGraph to;
+
+private:
+    const OpGraph& from_;
+    std::vector<TensorId> copies_;
+};
+
+}  // namespace partita::graph

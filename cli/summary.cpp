@@ -11,6 +11,7 @@
 
 #include "cli/folded_rows.h"
 #include "cli/table.h"
+#include "graph/fusion/attention.h"
 
 namespace partita::cli {
 namespace {
@@ -271,6 +272,14 @@ std::string precision_line(const plan::Problem& problem) {
     if (gain < kWorthSaying) return "";
     return fmt::format("float32; {} products are {:.3g} times as fast here: --precision {}",
                        bfloat16 ? "bfloat16" : "float16", gain, bfloat16 ? "bf16" : "fp16");
+}
+
+std::string attention_line(const graph::OpGraph& graph) {
+    const int count = graph::with_fused_attention(graph).count;
+    if (count == 0) return "";
+    return fmt::format(
+        "{} as products around a softmax, which keep their scores; one op each: --attention fused",
+        count);
 }
 
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem) {

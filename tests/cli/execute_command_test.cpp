@@ -390,11 +390,14 @@ TEST_F(Execute, AttentionIsWhatThePlanSays) {
                     "--mode", "training", "--strategy", "dp=4,tp=2", "--attention", how, "-o",
                     how + ".json"});
     };
-    ASSERT_EQ(plan("products", model).code, 0);
+    const Outcome apart = plan("products", model);
+    ASSERT_EQ(apart.code, 0) << apart.err;
+    EXPECT_THAT(apart.out, HasSubstr("attention  12 as products around a softmax"));
     EXPECT_FALSE(json::parse(read("products.json"))["model"].contains("attention"));
     const Outcome planned = plan("fused", model);
     ASSERT_EQ(planned.code, 0) << planned.err;
     EXPECT_THAT(planned.out, HasSubstr("12 Attention ops in place of products"));
+    EXPECT_THAT(planned.out, testing::Not(HasSubstr("as products around")));
     EXPECT_EQ(json::parse(read("fused.json"))["model"]["attention"], "fused");
     EXPECT_EQ(run({"verify", "fused.json", model}).code, 0);
     EXPECT_EQ(plan("flash", model).code, 2);

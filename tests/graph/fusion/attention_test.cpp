@@ -58,7 +58,8 @@ protected:
     }
     [[nodiscard]] std::vector<std::string> types() const {
         std::vector<std::string> types;
-        for (const Op& op : with_fused_attention(graph_).graph.ops()) {
+        const FusedAttention fused = with_fused_attention(graph_);
+        for (const Op& op : fused.graph.ops()) {
             if (op.kind == OpKind::compute) types.push_back(op.type);
         }
         return types;

@@ -42,7 +42,8 @@ protected:
     }
     [[nodiscard]] std::vector<std::string> types(const std::vector<std::string>& kernels) const {
         std::vector<std::string> types;
-        for (const Op& op : fused(graph_, kernels, "model.onnx").graph.ops()) {
+        const Fused result = fused(graph_, kernels, "model.onnx");
+        for (const Op& op : result.graph.ops()) {
             if (op.kind == OpKind::compute) types.push_back(op.type);
         }
         return types;

@@ -22,11 +22,11 @@ void check_precision(DType precision) {
 }
 
 void fuse_attention(LoadedModel& model) {
-    graph::FusedAttention fused = graph::with_fused_attention(model.graph);
-    const bool has_some = std::ranges::any_of(fused.graph.ops(), [](const graph::Op& op) {
+    const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
         return op.kind == graph::OpKind::compute && op.type == "Attention";
     });
-    if (!has_some) {
+    graph::FusedAttention fused = graph::with_fused_attention(model.graph);
+    if (fused.count + attentions == 0) {
         throw UsageError(fmt::format(
             "{}: --attention fused: the model has no products around a softmax that can become "
             "ONNX's Attention. Leave the option out.",
@@ -34,8 +34,13 @@ void fuse_attention(LoadedModel& model) {
     }
     model.graph = std::move(fused.graph);
     model.fused_attention = true;
-    model.notes.push_back(
-        fmt::format("{} Attention ops in place of products around a softmax.", fused.count));
+    if (fused.count > 0) {
+        model.notes.push_back(
+            fmt::format("{} Attention ops in place of products around a softmax.", fused.count));
+    } else {
+        model.notes.push_back(
+            fmt::format("All attention is one op in the file already ({} of them).", attentions));
+    }
 }
 
 void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
@@ -44,7 +49,7 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
     model.fuse = kernels;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
         model.notes.push_back(
-            fmt::format("{} kernels of {} in place of their ops.", fused.counts[i], kernels[i]));
+            fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
     }
 }
 

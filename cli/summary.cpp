@@ -275,7 +275,7 @@ std::string precision_line(const plan::Problem& problem) {
 }
 
 std::string attention_line(const graph::OpGraph& graph) {
-    const int count = graph::with_fused_attention(graph).count;
+    const int count = graph::products_as_attention(graph);
     if (count == 0) return "";
     return fmt::format(
         "{} as products around a softmax, which keep their scores; one op each: --attention fused",

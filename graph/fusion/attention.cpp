@@ -56,6 +56,10 @@ private:
         return is(id, "MatMul", 2) && shape(graph_.op(id).inputs[0]).size() == kRank &&
                shape(graph_.op(id).inputs[1]).size() == kRank;
     }
+    [[nodiscard]] bool is_number(TensorId t) const {
+        const Tensor& tensor = graph_.tensor(t);
+        return tensor.role == TensorRole::constant && tensor.elements() == 1;
+    }
     [[nodiscard]] bool is_read_once(TensorId t) const { return graph_.uses(t).size() == 1; }
 
     /// What a softmax gives; nullopt: `t` is something else.
@@ -68,7 +72,8 @@ private:
         const OpId is_nan = producer(where.inputs[0]);
         const TensorId weights = where.inputs[2];
         const bool guards = is(is_nan, "IsNaN", 1) && graph_.op(is_nan).inputs[0] == weights &&
-                            is_read_once(where.inputs[0]) && graph_.uses(weights).size() == 2;
+                            is_number(where.inputs[1]) && is_read_once(where.inputs[0]) &&
+                            graph_.uses(weights).size() == 2;
         if (!guards || !is(producer(weights), "Softmax", 1)) return std::nullopt;
         found.inner.insert({by, is_nan});
         return weights;
@@ -153,6 +158,16 @@ private:
 
     const OpGraph& graph_;
 };
+
+/// By their last product.
+std::map<OpId, Found> all_of(const OpGraph& graph) {
+    const Finder finder(graph);
+    std::map<OpId, Found> found;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (auto attention = finder.at(OpId(i))) found.emplace(OpId(i), std::move(*attention));
+    }
+    return found;
+}
 
 /// Copies a graph with Attention in place of what was found.
 class Fusing {
@@ -263,14 +278,13 @@ private:
 
 }  // namespace
 
+int products_as_attention(const OpGraph& graph) {
+    return static_cast<int>(all_of(graph).size());
+}
+
 FusedAttention with_fused_attention(const OpGraph& graph) {
-    const Finder finder(graph);
-    std::map<OpId, Found> found;  // by their last product
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (auto attention = finder.at(OpId(i))) found.emplace(OpId(i), std::move(*attention));
-    }
-    const auto count = static_cast<int>(found.size());
-    return {.graph = Fusing(graph, found).run(), .count = count};
+    const std::map<OpId, Found> found = all_of(graph);
+    return {.graph = Fusing(graph, found).run(), .count = static_cast<int>(found.size())};
 }
 
 }  // namespace partita::graph

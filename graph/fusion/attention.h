@@ -21,6 +21,9 @@ struct FusedAttention {
     int count = 0;  ///< Attention ops that were made
 };
 
+/// How many there are.
+int products_as_attention(const OpGraph& graph);
+
 FusedAttention with_fused_attention(const OpGraph& graph);
 
 }  // namespace partita::graph

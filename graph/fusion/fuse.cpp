@@ -51,9 +51,8 @@ bool is_commutative(const Node& node) {
 
 bool is_pointwise(std::string_view type) {
     const OpRow* const row = find_row("", type);
-    if (row == nullptr || row->make != nullptr || row->alias) return false;
-    const bool is_random = type == "Bernoulli" || type.starts_with("Random");
-    return !is_random && (row->factors == "... -> ..." || row->factors == "..., ... -> ...");
+    if (row == nullptr || row->make != nullptr || row->alias || row->random) return false;
+    return row->factors == "... -> ..." || row->factors == "..., ... -> ...";
 }
 
 /// Reads "Mul(g, Sigmoid(g))".
@@ -191,20 +190,14 @@ private:
     const Node& pattern_;
 };
 
-/// The kernel that an op ends, or is inside of.
-struct Kernel {
-    std::size_t number = 0;  ///< of those that were asked for
-    Match match;
-};
-
 /// Copies a graph with kernels in place of their ops.
 class Fusing {
 public:
-    Fusing(const OpGraph& from, const std::vector<std::string>& names,
-           const std::map<OpId, Kernel>& kernels)
-        : from_(from), names_(names), kernels_(kernels), copy_(from) {
+    /// `kernels`: by their last op.
+    Fusing(const OpGraph& from, const std::map<OpId, Match>& kernels)
+        : from_(from), kernels_(kernels), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
-            for (const OpId op : kernel.match.ops) {
+            for (const OpId op : kernel.ops) {
                 if (op != root) inner_.insert(op);
             }
         }
@@ -223,7 +216,7 @@ public:
 private:
     /// With tensors of the original. Names inside are the same wherever the kernel is found, so that
     /// equal kernels are alike.
-    [[nodiscard]] Op kernel_op(OpId root, const Kernel& kernel) const {
+    [[nodiscard]] Op kernel_op(OpId root, const Match& kernel) const {
         const Op& last = from_.op(root);
         Op op;
         op.name = last.name;
@@ -231,10 +224,9 @@ private:
         op.domain = "partita";
         op.block = last.block;
         op.outputs = last.outputs;
-        op.attributes.set("kernel", names_[kernel.number]);
         OpGraph body;
         std::map<TensorId, TensorId> inside;
-        for (const auto& [letter, t] : kernel.match.letters) {
+        for (const auto& [letter, t] : kernel.letters) {
             if (inside.contains(t)) continue;
             op.inputs.push_back(t);
             Tensor input = from_.tensor(t);
@@ -242,7 +234,7 @@ private:
             input.role = TensorRole::input;
             inside.emplace(t, body.add_source(std::move(input)));
         }
-        for (const OpId id : kernel.match.ops) {  // rising: operands come first
+        for (const OpId id : kernel.ops) {  // rising: operands come first
             Op copy = from_.op(id);
             copy.name = fmt::format("op{}", inside.size());
             copy.block.clear();
@@ -260,8 +252,7 @@ private:
     }
 
     const OpGraph& from_;
-    const std::vector<std::string>& names_;
-    const std::map<OpId, Kernel>& kernels_;
+    const std::map<OpId, Match>& kernels_;
     std::set<OpId> inner_;
     GraphCopy copy_;
 };
@@ -274,7 +265,7 @@ std::span<const NamedKernel> named_kernels() {
 
 Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels,
             const std::string& file) {
-    std::map<OpId, Kernel> found;  // by their last op
+    std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
     for (std::size_t k = 0; k < kernels.size(); ++k) {
@@ -287,18 +278,18 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels,
                 const auto is_taken = [&](OpId op) { return taken.contains(op); };
                 if (std::ranges::any_of(match.ops, is_taken)) continue;
                 taken.insert(match.ops.begin(), match.ops.end());
-                found.emplace(OpId(i), Kernel{.number = k, .match = std::move(match)});
+                found.emplace(OpId(i), std::move(match));
                 ++counts[k];
                 break;
             }
         }
         if (counts[k] > 0) continue;
         throw UsageError(fmt::format(
-            "{}: --fuse {}: the model has no such ops ({}). Leave it out, or give the expression "
-            "as the model has it (partita inspect --ops shows it).",
-            file, kernels[k], text));
+            "{}: --fuse {}: the model has no such ops{}. Leave it out, or give the expression as "
+            "the model has it (partita inspect --ops shows it).",
+            file, kernels[k], text == kernels[k] ? "" : fmt::format(" ({})", text)));
     }
-    return {.graph = Fusing(graph, kernels, found).run(), .counts = std::move(counts)};
+    return {.graph = Fusing(graph, found).run(), .counts = std::move(counts)};
 }
 
 }  // namespace partita::graph

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,14 @@ struct OpRule {
     /// Must the operand (or result) be kept until the op's backward has run?
     [[nodiscard]] bool saves_operand(std::size_t i) const { return is_set(saves_operands, i); }
     [[nodiscard]] bool saves_result(std::size_t i) const { return is_set(saves_results, i); }
+    /// Must the operand be kept where only some operands have a gradient? The gradient of one in
+    /// which the op is linear does not depend on that operand: it is kept for those of others, such
+    /// as that of a scale that is trained. `gradient`: per operand.
+    [[nodiscard]] bool saves_operand(std::size_t i, std::span<const char> gradient) const {
+        const bool own = operands[i].linear && gradient[i] != 0;
+        const auto wanted = std::ranges::count_if(gradient, [](char has) { return has != 0; });
+        return saves_operand(i) && wanted > (own ? 1 : 0);
+    }
 
 private:
     static bool is_set(std::uint64_t bits, std::size_t i) {

@@ -102,7 +102,9 @@ public:
                 inputs_.push_back(op.outputs[0]);
                 has_gradient_[op.outputs[0].index()] = trained[input++];
             } else if (op.kind == OpKind::compute) {
-                has_gradient_[op.outputs[0].index()] = gradients_of(op) > 0 ? 1 : 0;
+                const std::vector<char> gradients = gradients_of(op);
+                const bool any = std::ranges::find(gradients, 1) != gradients.end();
+                has_gradient_[op.outputs[0].index()] = any ? 1 : 0;
             }
         }
         for (std::size_t i = body.op_count(); i-- > 0;) {
@@ -121,25 +123,27 @@ public:
     }
 
 private:
-    [[nodiscard]] std::int64_t gradients_of(const Op& op) const {
-        return std::ranges::count_if(
-            op.inputs, [&](TensorId t) { return t.valid() && has_gradient_[t.index()] != 0; });
+    /// Which operands have one?
+    [[nodiscard]] std::vector<char> gradients_of(const Op& op) const {
+        std::vector<char> gradients;
+        for (const TensorId t : op.inputs) {
+            gradients.push_back(t.valid() ? has_gradient_[t.index()] : char{0});
+        }
+        return gradients;
     }
 
     /// Its own backward, and what computes its result once more for that of a reader.
     void look_at(OpId id) {
         const Op& op = body_.op(id);
-        const std::int64_t gradients = gradients_of(op);
+        const std::vector<char> gradients = gradients_of(op);
         const OpRule rule = rule_of(body_, id);
+        const std::size_t result = op.outputs[0].index();
         const bool again =
-            read_[op.outputs[0].index()] != 0 || (gradients > 0 && rule.saves_result(0));
+            read_[result] != 0 || (has_gradient_[result] != 0 && rule.saves_result(0));
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
             if (!t.valid()) continue;
-            // The gradient of an operand in which the op is linear does not depend on it.
-            const bool own = rule.operands[i].linear && has_gradient_[t.index()] != 0;
-            const bool saved = rule.saves_operand(i) && gradients > (own ? 1 : 0);
-            if (again || saved) read_[t.index()] = 1;
+            if (again || rule.saves_operand(i, gradients)) read_[t.index()] = 1;
         }
     }
 

@@ -34,6 +34,7 @@ struct OpRow {
     Combine combine = Combine::sum;  ///< of its reductions
     bool matrix_product = false;
     bool alias = false;
+    bool random = false;  ///< draws numbers
     /// Makes the rule of an op whose letters need arithmetic on attributes and shapes.
     OpRule (*make)(const OpGraph& graph, const Op& op, const OpRow& row) = nullptr;
     std::string_view domain = {};

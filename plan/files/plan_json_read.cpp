@@ -2,7 +2,10 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/json.h"
 #include "cost/collectives/collective.h"
@@ -132,12 +135,16 @@ PlannedCollective planned_collective(const JsonField& field) {
             .protocol = choice(field["protocol"], kProtocols)};
 }
 
-/// Each is held against every parameter or op.
-std::vector<std::string> patterns(const JsonField& field, const JsonExpectation& expected) {
+/// Each is held against every parameter or op. `many`: what they are, such as "globs".
+std::vector<std::string> patterns(const JsonField& field, const JsonExpectation& expected,
+                                  std::string_view many) {
     constexpr std::size_t kMostPatterns = 1'000;
     constexpr std::size_t kLongest = 1'000;
     const std::vector<JsonField> items = field.items();
-    if (items.size() > kMostPatterns) field.fail({.what = "at most 1000"});
+    if (items.size() > kMostPatterns) {
+        const std::string most = fmt::format("at most {} {}", kMostPatterns, many);
+        field.fail({.what = most});
+    }
     std::vector<std::string> texts;
     for (const JsonField& item : items) texts.push_back(item.text(expected, kLongest));
     return texts;
@@ -170,10 +177,10 @@ void read_model(const JsonField& field, Plan& plan) {
         if (!narrow) precision.fail(types);
     }
     if (const JsonField untie = field["untie"]; untie.present()) {
-        plan.untie = patterns(untie, kGlobOfParameters);
+        plan.untie = patterns(untie, kGlobOfParameters, "globs");
     }
     if (const JsonField fuse = field["fuse"]; fuse.present()) {
-        plan.fuse = patterns(fuse, {.what = "a kernel of --fuse"});
+        plan.fuse = patterns(fuse, {.what = "a kernel of --fuse"}, "kernels");
     }
     if (const JsonField attention = field["attention"]; attention.present()) {
         const JsonExpectation fused{.what = "\"fused\""};
@@ -217,7 +224,7 @@ Policy read_policy(const JsonField& field) {
     if (!known) field["loss"].fail(expected);
     if (colon != std::string::npos) policy.loss_output = loss.substr(colon + 1);
     if (const JsonField frozen = field["frozen"]; frozen.present()) {
-        policy.frozen = patterns(frozen, kGlobOfParameters);
+        policy.frozen = patterns(frozen, kGlobOfParameters, "globs");
     }
     if (const JsonField recompute = field["recompute"]; recompute.present()) {
         policy.recompute = choice(

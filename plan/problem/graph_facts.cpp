@@ -27,25 +27,17 @@ void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>&
     }
 }
 
-}  // namespace
-
-namespace {
-
-/// The gradient of an operand in which the op is linear does not depend on that operand: it is kept
-/// for the gradients of others, such as those of a scale that is trained.
 void keep_only_what_gradients_read(const graph::OpGraph& graph, const std::vector<char>& gradient,
                                    std::vector<graph::OpRule>& rules) {
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const std::vector<TensorId>& operands = graph.ops()[i].inputs;
         graph::OpRule& rule = rules[i];
+        std::vector<char> wanted;
+        for (const TensorId t : operands) {
+            wanted.push_back(t.valid() ? gradient[t.index()] : char{0});
+        }
         for (std::size_t o = 0; o < std::min<std::size_t>(operands.size(), 63); ++o) {
-            if (!rule.operands[o].linear) continue;
-            bool others = false;
-            for (std::size_t j = 0; j < operands.size(); ++j) {
-                const bool wanted = operands[j].valid() && gradient[operands[j].index()] != 0;
-                others = others || (j != o && wanted);
-            }
-            if (!others) rule.saves_operands &= ~(std::uint64_t{1} << o);
+            if (!rule.saves_operand(o, wanted)) rule.saves_operands &= ~(std::uint64_t{1} << o);
         }
     }
 }

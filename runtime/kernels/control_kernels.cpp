@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops with bodies: If, Loop, Scan, and the pointwise ops of a fused kernel. Their bodies run op after op on the device of their operands. The last operands
-// are the values that the bodies take from outside. A body that never ran has no slices to stack:
-// the result then has none along its first dim, and the extents that the graph foresees for the
-// others.
+// Ops with bodies: If, Loop, Scan, and the pointwise ops of a fused kernel. Their bodies run op after
+// op on the device of their operands. The last operands are the values that the bodies take from
+// outside. A body that never ran has no slices to stack: the result then has none along its first
+// dim, and the extents that the graph foresees for the others.
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -61,6 +63,7 @@ public:
             const bool bare = equals == std::string_view::npos;
             read(key, bare ? std::nullopt : std::optional(part.substr(equals + 1)));
         }
+        check_layers();
         return config_;
     }
 
@@ -104,10 +107,11 @@ private:
             std::from_chars(value.data(), value.data() + value.size(), number);
         const bool whole = error == std::errc() && end == value.data() + value.size();
         if (whole && number >= least && number <= most) return number;
-        const std::string range = most == kMostDegree
-                                      ? fmt::format("a number from {} on", least)
-                                      : fmt::format("a number from {} to {}", least, most);
-        fail(fmt::format("{}={}: expected {}.", key, value, range));
+        std::string expected = most == kMostDegree
+                                   ? fmt::format("a number from {} on", least)
+                                   : fmt::format("a number from {} to {}", least, most);
+        if (key == "layers") expected += " for each stage, as in 4-8-8-4, or even";
+        fail(fmt::format("{}={}: expected {}.", key, value, expected));
     }
 
     [[nodiscard]] std::vector<int> layers(std::string_view value) const {
@@ -117,6 +121,18 @@ private:
             counts.push_back(number("layers", count, 0, kMostDegree));
         }
         return counts;
+    }
+
+    /// Chunks that are not said may be any number.
+    void check_layers() const {
+        if (!config_.layers || config_.layers->empty() || !config_.pipeline) return;
+        const std::int64_t given = std::ssize(*config_.layers);
+        const std::int64_t chunks = std::int64_t{*config_.pipeline} * config_.chunks.value_or(1);
+        if (config_.chunks ? given == chunks : given % chunks == 0) return;
+        fail(
+            fmt::format("layers need a number for each chunk of each stage (pp times vpp), and "
+                        "{} given for {}. Give one for each, or layers=even.",
+                        given == 1 ? "1 is" : fmt::format("{} are", given), chunks));
     }
 
     [[nodiscard]] std::array<GridDim, 3> order(std::string_view value) const {

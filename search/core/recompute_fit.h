@@ -27,7 +27,8 @@ struct FittedStrategy {
 };
 
 /// Evaluates the strategy, and those that recompute more while it does not fit. Of these the
-/// quickest that fits (of equal ones the last), or the strategy itself. nullopt: the budget was spent before.
+/// quickest that fits (of equal ones the last), or the strategy itself. nullopt: the budget was
+/// spent before.
 std::optional<FittedStrategy> evaluate_and_recompute(Engine& engine, plan::Strategy strategy);
 
 }  // namespace partita::search

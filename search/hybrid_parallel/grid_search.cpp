@@ -213,8 +213,8 @@ Status GridSearch::end(Engine& engine) const {
         throw UsageError(fmt::format(
             "--strategy {}: {}", config_.text(),
             fault_.empty() ? "no number of micro-batches suits it; chunks need stages, and "
-                             "micro-batches that are a multiple of them; layers need a number for "
-                             "each chunk of each stage (pp times vpp of them)."
+                             "micro-batches that are a multiple of them; layers a number for each "
+                             "chunk of each stage."
                            : fault_));
     }
     return Status::found;

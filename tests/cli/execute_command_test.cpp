@@ -401,6 +401,9 @@ TEST_F(Execute, AttentionIsWhatThePlanSays) {
     EXPECT_EQ(json::parse(read("fused.json"))["model"]["attention"], "fused");
     EXPECT_EQ(run({"verify", "fused.json", model}).code, 0);
     EXPECT_EQ(plan("flash", model).code, 2);
+    const Outcome before = run({"inspect", example("models/llama-3-8b.onnx"), "--bind", "batch=1",
+                                "--bind", "sequence=8", "--attention", "fused"});
+    EXPECT_THAT(before.out + before.err, HasSubstr("one op in the file already (32 of them)"));
     const Outcome refused = plan("fused", example("models/lstm-lm.onnx"));
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("lstm-lm.onnx: --attention fused: the model has no"));
@@ -416,7 +419,7 @@ TEST_F(Execute, RunsOpsOfOneKernelAsThePlanHasThem) {
     fused.emplace_back("bias-gelu");
     const Outcome planned = run(fused);
     ASSERT_EQ(planned.code, 0) << planned.err;
-    EXPECT_THAT(planned.out, HasSubstr("1 kernels of bias-gelu in place of their ops"));
+    EXPECT_THAT(planned.out, HasSubstr("Ops of bias-gelu as one kernel, 1 times"));
     EXPECT_EQ(json::parse(read("plan.json"))["model"]["fuse"], json({"bias-gelu"}));
     for (const char* command : {"verify", "simulate"}) {
         const Outcome result = run({command, "plan.json", model});

@@ -23,7 +23,7 @@ using graph::OpGraph;
 using graph::TensorId;
 using plan::add_compute;
 
-const SourceValue kNoSource = [](const graph::Tensor&) { return at::Tensor(); };
+const SourceValue kZero = [](const graph::Tensor&) { return at::scalar_tensor(0.0); };
 const graph::Shape kSplit = {2, 5, 4, 8};
 const graph::Shape kHeads = {2, 4, 5, 8};
 const graph::Shape kScores = {2, 4, 5, 5};
@@ -40,6 +40,7 @@ OpGraph attention(const Form& form) {
     const auto source = [&](const char* name, const graph::Shape& shape) {
         return plan::add_source(graph, name, graph::TensorRole::input, shape);
     };
+    const TensorId zero = plan::add_source(graph, "zero", graph::TensorRole::constant, {});
     const auto turned = [&](const char* name, TensorId x, std::vector<std::int64_t> perm,
                             const graph::Shape& shape) {
         return add_compute(graph, name, "Transpose", {x}, shape,
@@ -58,7 +59,7 @@ OpGraph attention(const Form& form) {
     if (form.guards) {
         const TensorId is_nan = add_compute(graph, "nan", "IsNaN", {x}, kScores);
         graph.tensor(is_nan).dtype = graph::DType::boolean;
-        x = add_compute(graph, "where", "Where", {is_nan, source("zero", {}), x}, kScores);
+        x = add_compute(graph, "where", "Where", {is_nan, zero, x}, kScores);
     }
     graph.add_output("y", add_compute(graph, "context", "MatMul", {x, v}, kHeads));
     return graph;
@@ -77,18 +78,13 @@ TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
         const std::string& name = plain.tensor(op.outputs[0]).name;
         at::Tensor value = at::randn(plain.tensor(op.outputs[0]).shape);
         if (name == "scale") value = at::scalar_tensor(0.7);
-        if (name == "zero") value = at::scalar_tensor(0.0);
-        inputs.push_back(value.requires_grad_(name != "zero"));
+        inputs.push_back(value.requires_grad_(true));
     }
     const at::AutoGradMode grad(true);
     const at::Tensor given = at::randn(kHeads);
     const auto run = [&](const OpGraph& graph) {
-        Tensors all = {run_graph(graph, inputs, kNoSource)[0]};
-        Tensors leaves;
-        for (const at::Tensor& input : inputs) {
-            if (input.requires_grad()) leaves.push_back(input);
-        }
-        for (at::Tensor& each : torch::autograd::grad(all, leaves, {given})) {
+        Tensors all = {run_graph(graph, inputs, kZero)[0]};
+        for (at::Tensor& each : torch::autograd::grad(all, inputs, {given})) {
             all.push_back(std::move(each));
         }
         return all;

@@ -77,6 +77,7 @@ TEST_F(Products, BecomeAttention) {
     graph_.add_output("y", usual());
     const FusedAttention fused = with_fused_attention(graph_);
     EXPECT_EQ(fused.count, 1);
+    EXPECT_EQ(products_as_attention(graph_), 1);
     check(fused.graph);
     EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Mul", "Transpose", "Attention"));
     const Op& attention = fused.graph.op(*fused.graph.find_op("context"));
@@ -132,6 +133,7 @@ TEST_F(Products, ThatAreNoAttentionStay) {
     const auto stays = [&](TensorId result) {
         graph_.add_output("y", result);
         EXPECT_EQ(with_fused_attention(graph_).count, 0);
+        EXPECT_EQ(products_as_attention(graph_), 0);
         EXPECT_EQ(digest(with_fused_attention(graph_).graph), digest(graph_));
     };
     const TensorId x = scores("scores", "MatMul", {query_, key_});
@@ -154,6 +156,13 @@ TEST_F(Products, ThatAreNoAttentionStay) {
         const TensorId softmax = scores("softmax", "Softmax", {x});
         graph_.add_output("weights", softmax);
         stays(context(softmax));
+    }
+    graph_ = begun;
+    {  // what replaces what is not a number is a matrix
+        const TensorId softmax = scores("softmax", "Softmax", {x});
+        const TensorId is_nan = scores("nan", "IsNaN", {softmax});
+        const TensorId rows = add_source(graph_, "rows", TensorRole::constant, {kLength, 1});
+        stays(context(scores("where", "Where", {is_nan, rows, softmax})));
     }
     graph_ = begun;
     {  // dropout

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -114,6 +116,23 @@ TEST(OpRule, BitsSayWhatIsSaved) {
 }
 
 // A loop of 5 steps over a body with one product of 2*2*3*4 FLOPs.
+// a * b: the gradient of a reads b and that of b reads a.
+TEST(OpRule, OperandsAreSavedForTheGradientsThatReadThem) {
+    OpRule rule;
+    rule.operands = {{.dims = {}, .linear = true}, {.dims = {}, .linear = true}};
+    rule.saves_operands = 0b11;
+    const auto saved = [&rule](std::vector<char> gradient) {
+        return std::pair(rule.saves_operand(0, gradient), rule.saves_operand(1, gradient));
+    };
+    EXPECT_EQ(saved({1, 1}), std::pair(true, true));
+    EXPECT_EQ(saved({1, 0}), std::pair(false, true));
+    EXPECT_EQ(saved({0, 0}), std::pair(false, false));
+    rule.operands[0].linear = false;
+    EXPECT_EQ(saved({1, 0}), std::pair(true, true));
+    rule.saves_operands = 0;
+    EXPECT_EQ(saved({1, 1}), std::pair(false, false));
+}
+
 TEST(ControlFlow, WorkIsThatOfTheBodyTimesTheTrips) {
     auto body = std::make_shared<const OpGraph>(graph_of("MatMul | 2,3 3,4 -> 2,4"));
     OpGraph graph;

@@ -105,7 +105,7 @@ TEST_F(PlanFile, NamesPrecisionAndFrozenParametersWhereThereAreAny) {
     std::string many = R"(["w1")";
     for (int i = 0; i < 1'000; ++i) many += R"(, "w1")";
     EXPECT_THAT(refusal(text, R"(["*bias", "w1"])", many + "]"),
-                HasSubstr("policy.frozen: expected at most 1000"));
+                HasSubstr("policy.frozen: expected at most 1000 globs"));
 }
 
 TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {

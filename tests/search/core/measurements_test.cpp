@@ -156,7 +156,7 @@ TEST_F(MeasuredSearch, NothingRunsOnceTheTimeIsUp) {
 }
 
 TEST(StrategyDigest, TellsStrategiesApart) {
-    std::vector<Strategy> different(8, kApart);
+    std::vector<Strategy> different(10, kApart);
     different[1].ops[0].config.devices = plan::DeviceSet::single(1);
     different[2].ops[0].config.axes = {plan::Axis::along(0, 2)};
     different[3].ops[0].config.axes = {plan::Axis::along(1, 2)};
@@ -164,6 +164,8 @@ TEST(StrategyDigest, TellsStrategiesApart) {
     different[5].policy.micro_batches = 2;
     different[6].ops[0].update.refetch = true;
     different[7].ops[0].update.accumulate_locally = true;
+    different[8].ops[0].recompute = plan::Recompute::full;
+    different[9].policy.gather_again = true;
     std::set<std::string> digests;
     for (const Strategy& strategy : different) digests.insert(digest(strategy));
     EXPECT_EQ(digests.size(), different.size());

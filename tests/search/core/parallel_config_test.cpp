@@ -56,9 +56,14 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
     EXPECT_THAT(error_of("zero=4"), HasSubstr("expected a number from 0 to 3"));
     EXPECT_THAT(error_of("sp=2"), HasSubstr("expected a number from 0 to 1"));
     for (const char* const layers : {"", "4-", "4--4", "-1", "all", "4-x"}) {
-        EXPECT_THAT(error_of(std::string("layers=") + layers),
-                    HasSubstr("expected a number from 0 on"));
+        EXPECT_THAT(
+            error_of(std::string("layers=") + layers),
+            HasSubstr("expected a number from 0 on for each stage, as in 4-8-8-4, or even"));
     }
+    EXPECT_THAT(error_of("layers=6-6,pp=4"), HasSubstr("and 2 are given for 4"));
+    EXPECT_THAT(error_of("pp=2,layers=6,vpp=2"), HasSubstr("and 1 is given for 4"));
+    EXPECT_THAT(error_of("pp=2,vpp=1,layers=1-2-3-4"), HasSubstr("and 4 are given for 2"));
+    EXPECT_EQ(parse_parallel_config("pp=2,layers=1-2-3-4").layers->size(), 4u);  // vpp is open
     EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
     for (const char* const order :
          {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "tp-dp-xx", "tpdp-pp"}) {

@@ -101,9 +101,15 @@ bool TensorInstances::is_gathered_again(const TensorEvent& event, std::int32_t l
     if (tensor_.layouts().is_local(produced.layout, layout, tensor_.regions())) return false;
     const std::span<const Piece> makers = tensor_.pieces(produced.layout);
     const std::span<const Piece> readers = tensor_.pieces(layout);
-    return std::all_of(readers.begin(), readers.end(), [&](const Piece& reader) {
-        return std::any_of(makers.begin(), makers.end(),
-                           [&](const Piece& maker) { return maker.device == reader.device; });
+    const auto volume = [&](const Piece& piece) {
+        return piece.region < 0 ? 0 : tensor_.regions().volume(piece.region);
+    };
+    // What only lies in other shards then (heads instead of positions) is not smaller.
+    return std::ranges::all_of(readers, [&](const Piece& reader) {
+        return std::ranges::any_of(makers, [&](const Piece& maker) {
+            const bool saves = reader.region < 0 || volume(maker) < volume(reader);
+            return maker.device == reader.device && saves;
+        });
     });
 }
 

@@ -30,6 +30,7 @@ constexpr int kMostDegree = std::numeric_limits<int>::max();
 constexpr DegreeRow kDegrees[] = {{"dp", &ParallelConfig::data, 1, kMostDegree},
                                   {"tp", &ParallelConfig::tensor, 1, kMostDegree},
                                   {"pp", &ParallelConfig::pipeline, 1, kMostDegree},
+                                  {"cp", &ParallelConfig::context, 1, kMostDegree},
                                   {"vpp", &ParallelConfig::chunks, 1, plan::kMostChunks},
                                   {"zero", &ParallelConfig::zero, 0, 3}};
 
@@ -38,8 +39,10 @@ struct DimRow {
     GridDim dim;
 };
 
-constexpr DimRow kDims[] = {
-    {"tp", GridDim::tensor}, {"dp", GridDim::data}, {"pp", GridDim::pipeline}};
+constexpr DimRow kDims[] = {{"tp", GridDim::tensor},
+                            {"cp", GridDim::context},
+                            {"dp", GridDim::data},
+                            {"pp", GridDim::pipeline}};
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
@@ -95,8 +98,8 @@ private:
             return;
         }
         fail(
-            fmt::format("'{}' is unknown. There is: dp, tp, pp, vpp, zero, sp, layers, order, as "
-                        "in dp=2,tp=4,pp=2,zero=1,sp.",
+            fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, vpp, zero, sp, layers, order, "
+                        "as in dp=2,tp=4,pp=2,zero=1,sp.",
                         key));
     }
 
@@ -135,24 +138,30 @@ private:
                         given == 1 ? "1 is" : fmt::format("{} are", given), chunks));
     }
 
-    [[nodiscard]] std::array<GridDim, 3> order(std::string_view value) const {
-        std::array<GridDim, 3> dims{};
-        std::size_t found = 0;
+    /// Where cp is not among them it comes behind tp.
+    [[nodiscard]] GridOrder order(std::string_view value) const {
+        std::vector<GridDim> dims;
         const auto names = split(value, '-');
         for (const std::string_view name : names) {
             for (const DimRow& row : kDims) {
-                const auto end = dims.begin() + static_cast<std::ptrdiff_t>(found);
-                const bool again = std::find(dims.begin(), end, row.dim) != end;
-                if (row.name == name && !again && found < dims.size()) dims[found++] = row.dim;
+                const bool again = std::ranges::find(dims, row.dim) != dims.end();
+                if (row.name == name && !again) dims.push_back(row.dim);
             }
         }
-        if (found != dims.size() || names.size() != dims.size()) {
+        const std::size_t found = dims.size();
+        if (std::ranges::find(dims, GridDim::context) == dims.end()) {
+            const auto tensor = std::ranges::find(dims, GridDim::tensor);
+            dims.insert(tensor == dims.end() ? tensor : tensor + 1, GridDim::context);
+        }
+        GridOrder order{};
+        if (found != names.size() || dims.size() != order.size()) {
             fail(
                 fmt::format("order={}: expected tp, dp and pp, each once, innermost first, as in "
-                            "tp-dp-pp.",
+                            "tp-dp-pp, or cp too.",
                             value));
         }
-        return dims;
+        std::ranges::copy(dims, order.begin());
+        return order;
     }
 
     std::string_view text_;
@@ -178,11 +187,12 @@ std::string ParallelConfig::text() const {
     if (layers && !layers->empty()) add(fmt::format("layers={}", fmt::join(*layers, "-")));
     if (order != kMegatronOrder) {
         std::string names;
-        for (const GridDim dim : order) {
-            for (const DimRow& row : kDims) {
-                if (row.dim != dim) continue;
-                names += fmt::format("{}{}", names.empty() ? "" : "-", row.name);
-            }
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            const bool usual =
+                order[i] == GridDim::context && i > 0 && order[i - 1] == GridDim::tensor;
+            if (usual) continue;
+            const auto* const row = std::ranges::find(kDims, order[i], &DimRow::dim);
+            names += fmt::format("{}{}", names.empty() ? "" : "-", row->name);
         }
         add("order=" + names);
     }

@@ -2,11 +2,12 @@
 //
 // Degrees of parallelism as people name them, for a machine of equal devices:
 //
-//     dp=2,tp=4,pp=2,vpp=2,zero=1,sp,order=tp-dp-pp
+//     dp=2,tp=4,pp=2,cp=2,vpp=2,zero=1,sp,order=tp-cp-dp-pp
 //
 //     dp      groups of devices that share the batch
 //     tp      devices of a group that share every op with a weight
 //     pp      stages of a pipeline
+//     cp      context parallelism: devices that share the positions of the sequence, and not the weights
 //     vpp     chunks of the model in each stage (interleaved schedule)
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
 //     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
@@ -14,10 +15,12 @@
 //     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, or even
 //     order   which devices are neighbours, innermost first
 //
-// What is not said is left to the search; the product of dp, tp and pp is the number of devices.
+// What is not said is left to the search, but for cp, which is then 1; the product of dp, tp, pp and cp
+// is the number of devices.
 //
 // Source: Narayanan et al., Megatron-LM, SC 2021, sections 2 and 3; Korthikanti et al., Reducing
-// Activation Recomputation, 2022, section 4.2 (sp); Rajbhandari et al., ZeRO, SC 2020, section 5.
+// Activation Recomputation, 2022, section 4.2 (sp); Rajbhandari et al., ZeRO, SC 2020, section 5; Jacobs
+// et al., DeepSpeed Ulysses, 2023, section 3 (cp).
 #pragma once
 
 #include <array>
@@ -29,22 +32,24 @@
 
 namespace partita::search {
 
-enum class GridDim : std::uint8_t { tensor, data, pipeline };
+enum class GridDim : std::uint8_t { tensor, context, data, pipeline };
 
 /// Innermost first: devices of a tensor parallel group are neighbours, stages are far apart.
-inline constexpr std::array<GridDim, 3> kMegatronOrder = {GridDim::tensor, GridDim::data,
-                                                          GridDim::pipeline};
+using GridOrder = std::array<GridDim, 4>;
+inline constexpr GridOrder kMegatronOrder = {GridDim::tensor, GridDim::context, GridDim::data,
+                                             GridDim::pipeline};
 
 struct ParallelConfig {
     std::optional<int> data;       ///< dp, >= 1
     std::optional<int> tensor;     ///< tp, >= 1
     std::optional<int> pipeline;   ///< pp, >= 1
+    std::optional<int> context;    ///< cp, >= 1
     std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
     std::optional<int> zero;       ///< 0 to 3
     std::optional<bool> sequence;  ///< sp
     /// Of each chunk of each stage, in the order of the model; empty: equally many.
     std::optional<std::vector<int>> layers;
-    std::array<GridDim, 3> order = kMegatronOrder;
+    GridOrder order = kMegatronOrder;
 
     /// Do devices that share ops keep their shards alone for the backward, of what they gather?
     /// Where nothing is said, they do not.

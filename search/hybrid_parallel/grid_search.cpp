@@ -35,7 +35,7 @@ bool allows(const std::optional<int>& said, int degree) {
 }
 
 int devices_of(const Grid& grid) {
-    return grid.stages * grid.groups * grid.group_size;
+    return grid.stages * grid.groups * grid.context * grid.group_size;
 }
 
 /// May the grid run under the policy: each chunk of a stage has layers, where these are said; chunks
@@ -99,6 +99,7 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
                           .sequence = said.sequence,
                           .layers = said.layers,
                           .order = said.order};
+    if (grid.context > 1) config.context = grid.context;
     if (policy.schedule.chunks > 1) config.chunks = policy.schedule.chunks;
     if (zero != ZeroLevel::none) config.zero = static_cast<int>(zero);
     std::string text = config.text();
@@ -110,15 +111,17 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
 }  // namespace
 
 std::vector<Grid> grids_of(const ParallelConfig& config, int devices, int node) {
+    const int context = config.context.value_or(1);
+    const int most_of_all = devices / context;
     std::vector<Grid> all;
-    for (int stages = 1; stages <= devices; ++stages) {
+    for (int stages = 1; stages <= most_of_all; ++stages) {
         if (!allows(config.pipeline, stages)) continue;
-        for (int groups = 1; groups <= devices / stages; ++groups) {
+        for (int groups = 1; groups <= most_of_all / stages; ++groups) {
             if (!allows(config.data, groups)) continue;
-            for (int size = 1; size <= devices / stages / groups; ++size) {
+            for (int size = 1; size <= most_of_all / stages / groups; ++size) {
                 const bool in_nodes = size <= node ? node % size == 0 : size % node == 0;
                 if (config.tensor ? *config.tensor == size : in_nodes) {
-                    all.push_back({stages, groups, size});
+                    all.push_back({stages, groups, size, context});
                 }
             }
         }
@@ -160,8 +163,8 @@ void GridSearch::find_grids(const Engine& engine) {
     for (const plan::Policy& policy : policies_of(problem, config_)) {
         std::vector<Grid> suiting = grids;
         std::erase_if(suiting, [&](const Grid& grid) {
-            const bool too_fine =
-                !said && is_too_fine(problem, grid.groups * grid.group_size, policy.micro_batches);
+            const int parts = devices_of(grid) / grid.stages;
+            const bool too_fine = !said && is_too_fine(problem, parts, policy.micro_batches);
             return too_fine || !suits(grid, policy, config_, free);
         });
         queue_->add(std::make_unique<Grids>(engine.groups(), policy, style), suiting);
@@ -171,7 +174,7 @@ void GridSearch::find_grids(const Engine& engine) {
 std::vector<ZeroLevel> GridSearch::levels(const Engine& engine, const Grid& grid) const {
     const Problem& problem = engine.problem();
     if (config_.zero) return {static_cast<ZeroLevel>(*config_.zero)};
-    const bool shards = problem.mode() == plan::Mode::training && grid.groups > 1 &&
+    const bool shards = problem.mode() == plan::Mode::training && grid.groups * grid.context > 1 &&
                         problem.policy().gradient_sync == plan::GradientSync::all_reduce;
     if (!shards) return {ZeroLevel::none};
     return {ZeroLevel::none, ZeroLevel::optimizer, ZeroLevel::gradients, ZeroLevel::parameters};

@@ -17,7 +17,6 @@
 #include "plan/problem/micro_batches.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/layer_cut.h"
-#include "search/hybrid_parallel/stages.h"
 
 namespace partita::search {
 
@@ -65,6 +64,7 @@ Grids::Strides Grids::strides(const Grid& grid) const {
     for (const GridDim dim : style_.order) {
         switch (dim) {
         case GridDim::tensor: strides.tensor = std::exchange(next, next * grid.group_size); break;
+        case GridDim::context: strides.context = std::exchange(next, next * grid.context); break;
         case GridDim::data: strides.data = std::exchange(next, next * grid.groups); break;
         case GridDim::pipeline: strides.pipeline = std::exchange(next, next * grid.stages); break;
         }
@@ -72,32 +72,60 @@ Grids::Strides Grids::strides(const Grid& grid) const {
     return strides;
 }
 
-plan::DeviceSet Grids::stage_devices(const Grid& grid, int stage) const {
+StageBlock Grids::block(const Grid& grid, int stage) const {
     const Strides strides = this->strides(grid);
     std::vector<int> devices;
     for (int group = 0; group < grid.groups; ++group) {
-        for (int i = 0; i < grid.group_size; ++i) {
-            const int at = stage * strides.pipeline + group * strides.data + i * strides.tensor;
-            devices.push_back(devices_[static_cast<std::size_t>(at)]);
+        for (int context = 0; context < grid.context; ++context) {
+            for (int i = 0; i < grid.group_size; ++i) {
+                const int at = stage * strides.pipeline + group * strides.data +
+                               context * strides.context + i * strides.tensor;
+                devices.push_back(devices_[static_cast<std::size_t>(at)]);
+            }
         }
     }
-    return plan::DeviceSet::list(std::move(devices));
+    return {.devices = plan::DeviceSet::list(std::move(devices)),
+            .groups = grid.groups,
+            .context = grid.context,
+            .group_size = grid.group_size,
+            .micro_batches = policy_.micro_batches};
 }
 
-const GroupSplit& Grids::split(const Grid& grid) {
+const Grids::Splits& Grids::split(const Grid& grid) {
     const Strides strides = this->strides(grid);
     const auto [known, is_new] = splits_.try_emplace(
-        std::tuple(grid.groups, grid.group_size, strides.data, strides.tensor), GroupSplit{});
+        std::tuple(grid.groups, grid.group_size, strides.data, strides.tensor), Splits{});
+    Splits& splits = known->second;
     if (is_new) {
-        known->second = split_over_group(
+        const bool shares_weights = style_.share_weights && grid.group_size > 1;
+        splits.tensor = split_over_group(
             problem_, {.group = some_of(devices_, 0, grid.group_size, strides.tensor),
                        .replicas = some_of(devices_, 0, grid.groups, strides.data),
                        .whole_batch = grid.groups == 1 && !style_.share_weights,
                        .micro_batches = policy_.micro_batches,
-                       .share_weights = style_.share_weights && grid.group_size > 1,
+                       .must_share = shares_weights ? MustShare::weights : MustShare::nothing,
                        .between = style_.between});
+        if (grid.context > 1) splits.context = split_context(grid, splits.tensor);
     }
-    return known->second;
+    return splits;
+}
+
+/// Beside what tensor parallelism splits already.
+GroupSplit Grids::split_context(const Grid& grid, const GroupSplit& tensor) const {
+    const Strides strides = this->strides(grid);
+    const StageBlock block = this->block(grid, 0);
+    const std::int64_t samples = plan::batch_extent(problem_.facts()) / policy_.micro_batches;
+    const auto allows = [&](OpId op, const plan::Axis& axis) {
+        return find_stage_config(problem_, op, block,
+                                 {.own = tensor.axes[op.index()], .context = axis})
+            .has_value();
+    };
+    return split_over_group(problem_, {.group = some_of(devices_, 0, grid.context, strides.context),
+                                       .replicas = some_of(devices_, 0, grid.groups, strides.data),
+                                       .whole_batch = samples == grid.groups,
+                                       .micro_batches = policy_.micro_batches,
+                                       .must_share = MustShare::activations,
+                                       .allows = allows});
 }
 
 std::string Grids::fault(const Grid& grid) {
@@ -109,7 +137,11 @@ std::string Grids::fault(const Grid& grid) {
             grid.groups, samples, batch, policy_.micro_batches);
     }
     if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
-    return split(grid).fault;
+    const Splits& splits = split(grid);
+    if (!splits.tensor.fault.empty() || !splits.context) return splits.tensor.fault;
+    return splits.context->fault.empty()
+               ? ""
+               : fmt::format("cp={}: {}", grid.context, splits.context->fault);
 }
 
 std::string Grids::layers_fault(const Grid& grid) const {
@@ -140,7 +172,7 @@ std::vector<int> Grids::layers_of_slots(const Grid& grid) const {
 
 /// What each stage computes and exchanges among its devices, and after that what each sends on.
 std::vector<Time> Grids::loads(const Grid& grid) {
-    const std::vector<Time>& times = split(grid).times;
+    const std::vector<Time>& times = split(grid).tensor.times;
     const std::vector<int>& slots = this->slots(grid);
     const auto stages = static_cast<std::size_t>(grid.stages);
     const auto stage_of = [&](OpId op) {
@@ -150,7 +182,9 @@ std::vector<Time> Grids::loads(const Grid& grid) {
         return devices_[stage * static_cast<std::size_t>(strides(grid).pipeline)];
     };
     std::vector<Time> loads(2 * stages);
-    for (std::size_t i = 0; i < times.size(); ++i) loads[stage_of(OpId(i))] += times[i];
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        loads[stage_of(OpId(i))] += Time(times[i].raw() / grid.context);
+    }
     for (std::size_t i = 0; stages > 1 && i < problem_.graph().tensor_count(); ++i) {
         const graph::TensorId t(i);
         const std::size_t from = stage_of(problem_.graph().tensor(t).producer);
@@ -230,20 +264,20 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
 }
 
 Strategy Grids::strategy(const Grid& grid) {
-    const std::vector<plan::Axis>& axes = split(grid).axes;
+    const Splits& splits = split(grid);
     const std::vector<int>& slot = slots(grid);
     std::vector<StageBlock> blocks;
-    for (int stage = 0; stage < grid.stages; ++stage) {
-        blocks.push_back({.devices = stage_devices(grid, stage),
-                          .groups = grid.groups,
-                          .group_size = grid.group_size,
-                          .micro_batches = policy_.micro_batches});
-    }
+    for (int stage = 0; stage < grid.stages; ++stage) blocks.push_back(block(grid, stage));
     Strategy strategy;
     strategy.policy = policy_;
     for (std::size_t i = 0; i < slot.size(); ++i) {
         const auto stage = static_cast<std::size_t>(slot[i] % grid.stages);
-        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), blocks[stage], axes[i])});
+        StageAxes axes{.own = splits.tensor.axes[i]};
+        if (splits.context) {
+            axes.context = splits.context->axes[i];
+            axes.own_first = splits.context->turned[i] != 0;
+        }
+        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), blocks[stage], axes)});
     }
     accumulate_locally(problem_, strategy);
     plan::apply_recompute(problem_.facts().recompute(), strategy);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Grids of equal devices: stages of the model x groups that share the batch x devices inside a
-// group that share each op (group_split.h),
+// group that share each op (group_split.h), or two levels of these: some that share the positions of
+// the sequence (context parallelism), and, for each of these, some that share the weights,
 //
 //     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
 //     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
@@ -31,6 +32,7 @@
 #include "search/coarsening/group_graph.h"
 #include "search/core/parallel_config.h"
 #include "search/hybrid_parallel/intra_op/group_split.h"
+#include "search/hybrid_parallel/stages.h"
 
 namespace partita::search {
 
@@ -39,6 +41,7 @@ struct Grid {
     int stages = 1;
     int groups = 1;      ///< that share the batch
     int group_size = 1;  ///< devices that share an op
+    int context = 1;     ///< context parallel: so many group_size share each op of a group
     friend bool operator==(const Grid&, const Grid&) = default;
 };
 
@@ -46,7 +49,7 @@ struct Grid {
 struct GridStyle {
     bool share_weights = false;  ///< GroupSplitOptions
     BetweenProducts between = BetweenProducts::free;
-    std::array<GridDim, 3> order = kMegatronOrder;
+    GridOrder order = kMegatronOrder;
     std::optional<std::vector<int>> layers;  ///< ParallelConfig
 };
 
@@ -77,13 +80,19 @@ private:
     /// How far apart in `devices_` the neighbours of each dim are.
     struct Strides {
         int tensor = 1;
+        int context = 1;
         int data = 1;
         int pipeline = 1;
     };
     [[nodiscard]] Strides strides(const Grid& grid) const;
-    /// Groups major, devices of a group minor.
-    [[nodiscard]] plan::DeviceSet stage_devices(const Grid& grid, int stage) const;
-    const GroupSplit& split(const Grid& grid);
+    /// How the ops of a stage are shared.
+    struct Splits {
+        GroupSplit tensor;
+        std::optional<GroupSplit> context;
+    };
+    [[nodiscard]] StageBlock block(const Grid& grid, int stage) const;
+    const Splits& split(const Grid& grid);
+    [[nodiscard]] GroupSplit split_context(const Grid& grid, const GroupSplit& tensor) const;
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
@@ -96,7 +105,7 @@ private:
     GridStyle style_;
     std::vector<int> devices_;
     /// By groups, devices of a group, and their strides.
-    std::map<std::tuple<int, int, int, int>, GroupSplit> splits_;
+    std::map<std::tuple<int, int, int, int>, Splits> splits_;
     std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
 };
 

@@ -183,7 +183,7 @@ Strategy KindStages::strategy(const Candidate& candidate) {
                                .group_size = size,
                                .micro_batches = candidate.micro_batches};
         const plan::Axis& own = split(kind, candidate.micro_batches).axes[i];
-        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), block, own)});
+        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), block, {.own = own})});
     }
     accumulate_locally(problem_, strategy);
     plan::apply_recompute(problem_.facts().recompute(), strategy);

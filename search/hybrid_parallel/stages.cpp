@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
+#include <utility>
 
 #include "plan/legality/config_legality.h"
 #include "search/configs/standard_configs.h"
@@ -16,25 +18,70 @@ using plan::Problem;
 
 namespace {
 
-std::vector<Axis> joined(const Axis& group, const Axis& inside) {
-    if (group.with_degree(inside.degree) == inside && group.degree > 1 && inside.degree > 1) {
-        return {group.with_degree(group.degree * inside.degree)};
-    }
+/// Equal neighbours are one.
+std::vector<Axis> joined(std::initializer_list<Axis> parts) {
     std::vector<Axis> axes;
-    if (group.degree > 1) axes.push_back(group);
-    if (inside.degree > 1) axes.push_back(inside);
+    for (const Axis& axis : parts) {
+        if (axis.degree == 1) continue;
+        if (!axes.empty() && axes.back().with_degree(axis.degree) == axis) {
+            axes.back().degree *= axis.degree;
+        } else {
+            axes.push_back(axis);
+        }
+    }
+    return axes;
+}
+
+/// Of parts that are split over group_size first and over context then.
+plan::DeviceSet own_first(const StageBlock& block) {
+    std::vector<int> devices;
+    for (int group = 0; group < block.groups; ++group) {
+        for (int own = 0; own < block.group_size; ++own) {
+            for (int context = 0; context < block.context; ++context) {
+                const int at = (group * block.context + context) * block.group_size + own;
+                devices.push_back(block.devices[at]);
+            }
+        }
+    }
+    return plan::DeviceSet::list(std::move(devices));
+}
+
+OpConfig config_of(const StageBlock& block, const Axis& group, const StageAxes& axes) {
+    const bool one_factor =
+        axes.own.is_factor() && axes.context.is_factor() && axes.own.factor == axes.context.factor;
+    if (one_factor && axes.own_first && axes.own.degree > 1 && axes.context.degree > 1) {
+        return {.axes = joined({group, axes.own, axes.context}), .devices = own_first(block)};
+    }
+    return {.axes = joined({group, axes.context, axes.own}), .devices = block.devices};
+}
+
+std::vector<Axis> axes_over_groups(const Problem& problem, OpId op, const StageBlock& block) {
+    std::vector<Axis> axes = batch_axes(problem, op, block.groups);
+    axes.push_back(Axis::replicas(block.groups));
     return axes;
 }
 
 }  // namespace
 
-OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block, const Axis& own) {
-    std::vector<Axis> over_groups = batch_axes(problem, op, block.groups);
-    over_groups.push_back(Axis::replicas(block.groups));
-    for (const Axis& group : over_groups) {
-        for (const Axis& inside : {own, Axis::replicas(block.group_size)}) {
-            OpConfig config{.axes = joined(group, inside), .devices = block.devices};
-            if (!find_fault(problem, op, config, block.micro_batches)) return config;
+std::optional<OpConfig> find_stage_config(const Problem& problem, OpId op, const StageBlock& block,
+                                          const StageAxes& axes) {
+    const Axis group = axes_over_groups(problem, op, block).front();
+    OpConfig config = config_of(block, group, axes);
+    if (find_fault(problem, op, config, block.micro_batches)) return std::nullopt;
+    return config;
+}
+
+OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
+                      const StageAxes& axes) {
+    const Axis all_of_group = Axis::replicas(block.group_size);
+    const Axis all_of_context = Axis::replicas(block.context);
+    for (const Axis& group : axes_over_groups(problem, op, block)) {
+        for (const Axis& own : {axes.own, all_of_group}) {
+            for (const Axis& context : {axes.context, all_of_context}) {
+                OpConfig config = config_of(
+                    block, group, {.own = own, .context = context, .own_first = axes.own_first});
+                if (!find_fault(problem, op, config, block.micro_batches)) return config;
+            }
         }
     }
     return on_one_device(problem, op, block.devices);

@@ -4,6 +4,7 @@
 // stages of unequal ones (kind_stages.h) have in common.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "plan/problem/problem.h"
@@ -12,20 +13,32 @@
 
 namespace partita::search {
 
-/// The devices of a stage: groups that share the batch, the groups major and the devices of a group
-/// minor.
+/// The devices of a stage, the last of these minor: groups that share the batch, those of a group that
+/// share the sequence, those of these that share weights.
 struct StageBlock {
-    plan::DeviceSet devices;  ///< groups * group_size of them
+    plan::DeviceSet devices;  ///< groups * context * group_size of them
     int groups = 1;
+    int context = 1;
     int group_size = 1;
     int micro_batches = 1;
 };
 
-/// How the op is split over the block: the batch over its groups, and by its own axis
-/// (group_split.h) inside each. What cannot be split is repeated, and what cannot be repeated
-/// either is whole on one device.
+/// How an op is split inside a group (group_split.h).
+struct StageAxes {
+    plan::Axis own;      ///< over group_size
+    plan::Axis context;  ///< over context
+    /// Where both split one factor: first over group_size, each of these parts over context.
+    bool own_first = false;
+};
+
+/// How the op is split over the block: the batch over its groups, and by these axes inside each.
+/// What cannot be split is repeated, and what cannot be repeated either is whole on one device.
 plan::OpConfig stage_config(const plan::Problem& problem, graph::OpId op, const StageBlock& block,
-                            const plan::Axis& own);
+                            const StageAxes& axes);
+
+/// The same without repeating what cannot be split; nullopt: it cannot be.
+std::optional<plan::OpConfig> find_stage_config(const plan::Problem& problem, graph::OpId op,
+                                                const StageBlock& block, const StageAxes& axes);
 
 /// The slot of every op, given those of groups (-1: the last one): that of its group, but never
 /// before those of what it reads. Inputs and parameters follow their first reader.

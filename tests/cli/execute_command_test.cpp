@@ -137,7 +137,8 @@ TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
     const std::string model = example("runnable/encoder-layer/model.onnx");
     for (const char* const strategy :
          {"dp=2,tp=2", "tp=4,sp", "tp=2,sp=0,pp=2", "dp=2,pp=2,zero=1", "dp=2,tp=2,zero=3",
-          "pp=2,vpp=2,tp=2", "dp=2,pp=2,zero=2,order=pp-dp-tp"}) {
+          "pp=2,vpp=2,tp=2", "dp=2,pp=2,zero=2,order=pp-dp-tp", "tp=2,cp=2,sp", "cp=4",
+          "dp=2,cp=2,zero=1,order=dp-cp-tp-pp"}) {
         ASSERT_EQ(run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine",
                        "cpu:4", "--mode", "training", "--optimizer", "adam", "--micro-batches", "4",
                        "--strategy", strategy, "-o", "plan.json"})

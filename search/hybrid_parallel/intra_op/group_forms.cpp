@@ -60,29 +60,40 @@ bool GroupForms::is_choice(OpId op, const Axis& axis) const {
     const bool is_batch =
         problem_.facts().is_batched(op) && problem_.facts().batch_digits(op)[f].extent > 0;
     if (is_batch && !options_.whole_batch) return false;
+    if (options_.allows) return options_.allows(op, axis);
     const plan::OpConfig config{.axes = {axis}, .devices = options_.group};
     return !find_fault(problem_, op, config, options_.micro_batches);
 }
 
-/// Of an op that must be shared those operands (and result, which counts behind them) that each
-/// device must have a part of:
-///
-///     a product with a weight, or an op that reads only some of one (an embedding)    the weight
-///     a product of activations with dims beside the batch (heads of attention)        all of them
-///
-/// Vectors (biases, norms) are too small to care.
-std::vector<std::size_t> GroupForms::tensors_to_share(OpId id) const {
+int GroupForms::weight_of(OpId id) const {
     const graph::OpRule& rule = problem_.facts().rule(id);
-    const bool uses_weights = rule.matrix_product || rule.bytes_moved.has_value();
-    if (!options_.share_weights || !uses_weights || !problem_.facts().is_batched(id)) return {};
+    if (!rule.matrix_product && !rule.bytes_moved.has_value()) return -1;
     const graph::Op& op = problem_.graph().op(id);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const TensorId t = op.inputs[i];
         if (!t.valid() || !problem_.facts().origins()[t.index()].weight) continue;
-        if (problem_.graph().tensor(t).shape.size() > 1) return {i};
+        if (problem_.graph().tensor(t).shape.size() > 1) return static_cast<int>(i);
     }
-    if (!rule.matrix_product || !has_heads(id)) return {};
-    return {0, 1, op.inputs.size()};
+    return -1;
+}
+
+///                                                                 weights        activations
+///     a product with a weight, or an op that reads only           the weight     its other operand,
+///     some of one (an embedding)                                                 its result
+///     a product of activations with dims beside the batch         all of them    its first operand,
+///     (heads of attention)                                                       its result
+GroupForms::Shares GroupForms::shares_of(OpId id) const {
+    const bool of_weights = options_.must_share == MustShare::weights;
+    if (options_.must_share == MustShare::nothing || !problem_.facts().is_batched(id)) return {};
+    const std::size_t result = problem_.graph().op(id).inputs.size();
+    if (const int weight = weight_of(id); weight >= 0) {
+        const auto w = static_cast<std::size_t>(weight);
+        if (of_weights) return {.parts = {w}, .whole = {}};
+        return {.parts = {w == 0 ? std::size_t{1} : std::size_t{0}, result}, .whole = {w}};
+    }
+    if (!problem_.facts().rule(id).matrix_product || !has_heads(id)) return {};
+    if (of_weights) return {.parts = {0, 1, result}, .whole = {}};
+    return {.parts = {0, result}, .whole = {}};
 }
 
 /// Has a product of activations a factor, not of the batch, that both operands and the result have?
@@ -125,12 +136,17 @@ std::string GroupForms::cannot_share(OpId id, const std::vector<std::size_t>& sh
         }
         dims += fmt::format("{}{} ({})", dims.empty() ? "" : ", ", factor.name, factor.extent);
     }
-    const std::string why = dims.empty()
-                                ? "no dim of what they would share may be split."
-                                : fmt::format(
-                                      "what they would share has {}. Use a degree that cuts one of "
-                                      "these into as many parts.",
-                                      dims);
+    std::string why = "no dim of what they would share may be split.";
+    if (!dims.empty()) {
+        why = fmt::format(
+            "what they would share has {}. Use a degree that cuts one of these into as many parts.",
+            dims);
+    } else if (options_.must_share == MustShare::activations) {
+        why =
+            "it has no dim but the batch and those of its weight. Positions that are in one dim "
+            "with "
+            "the batch can be split where each micro-batch has one sample for each of dp.";
+    }
     return fmt::format("{} devices cannot share op '{}' ({}): {}", degree_, op.name, op.type, why);
 }
 
@@ -139,8 +155,10 @@ std::string GroupForms::cannot_share(OpId id, const std::vector<std::size_t>& sh
 void GroupForms::find_forms(OpId id) {
     const graph::Op& op = problem_.graph().op(id);
     const graph::OpRule& rule = problem_.facts().rule(id);
-    const std::vector<std::size_t> shared = tensors_to_share(id);
-    if (!shared.empty() && !rule.matrix_product) look_up_in_parts(rule, choices_[id.index()]);
+    const Shares shares = shares_of(id);
+    const bool must = !shares.parts.empty();
+    const bool looks_up = must && !rule.matrix_product && shares.whole.empty();
+    if (looks_up) look_up_in_parts(rule, choices_[id.index()]);
     std::vector<Axis> kept;
     for (const Axis& choice : choices_[id.index()]) {
         std::vector<FormNumber> forms;
@@ -151,15 +169,16 @@ void GroupForms::find_forms(OpId id) {
             forms.push_back(number(op.outputs[i], rule, rule.results[i], choice, true));
         }
         if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
-        const bool repeats =
-            std::ranges::any_of(shared, [&](std::size_t i) { return forms[i] < kFirstShards; });
-        if (!choice.is_replica() && repeats) continue;
+        const auto is_shards = [&](std::size_t i) { return forms[i] >= kFirstShards; };
+        const bool as_asked = std::ranges::all_of(shares.parts, is_shards) &&
+                              std::ranges::none_of(shares.whole, is_shards);
+        if (!choice.is_replica() && !as_asked) continue;
         kept.push_back(choice);
         std::vector<FormNumber>& all = forms_[id.index()];
         all.insert(all.end(), forms.begin(), forms.end());
     }
-    must_share_[id.index()] = !shared.empty() && kept.size() > 1 ? 1 : 0;
-    if (!shared.empty() && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id, shared);
+    must_share_[id.index()] = must && kept.size() > 1 ? 1 : 0;
+    if (must && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id, shares.parts);
     choices_[id.index()] = std::move(kept);
 }
 

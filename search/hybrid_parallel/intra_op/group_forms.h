@@ -40,6 +40,10 @@ public:
         return choices_[op.index()][choice];
     }
 
+    /// The operand that is a weight of two dims or more, which the op multiplies by or looks up; -1:
+    /// none. Vectors (biases, norms) are too small to care.
+    [[nodiscard]] int weight_of(graph::OpId op) const;
+
     /// As GroupSplit::fault.
     [[nodiscard]] const std::string& fault() const { return fault_; }
 
@@ -54,7 +58,13 @@ private:
 
     [[nodiscard]] bool is_choice(graph::OpId op, const plan::Axis& axis) const;
     void find_forms(graph::OpId op);
-    [[nodiscard]] std::vector<std::size_t> tensors_to_share(graph::OpId op) const;
+    /// Of an op, under GroupSplitOptions::must_share: what each device must have a part of, and what
+    /// it must have all of. Operands, and results, which count behind them.
+    struct Shares {
+        std::vector<std::size_t> parts;
+        std::vector<std::size_t> whole;
+    };
+    [[nodiscard]] Shares shares_of(graph::OpId op) const;
     [[nodiscard]] bool has_heads(graph::OpId op) const;
     void look_up_in_parts(const graph::OpRule& rule, std::vector<plan::Axis>& choices) const;
     [[nodiscard]] std::string cannot_share(graph::OpId op,

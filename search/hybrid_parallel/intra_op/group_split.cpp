@@ -42,10 +42,12 @@ public:
         keeps_to_what_was_asked_ = false;  // times without kUnwanted
         GroupSplit result;
         result.fault = forms_.fault();
+        result.turned.assign(graph_.op_count(), 0);
         for (std::size_t i = 0; i < graph_.op_count(); ++i) {
             const OpId id(i);
             const bool runs = !is_source(id);
             result.axes.push_back(forms_.axis(id, runs ? at(chosen_[i]) : source_choice(id)));
+            if (runs) result.turned[i] = is_turned(id, result.turned);
             Time time = runs ? computation(id) : Time{0};
             for (const TensorId t : graph_.op(id).outputs) time += tensor_time(t);
             result.times.push_back(time);
@@ -75,6 +77,22 @@ private:
     /// Of operand i under the op's present choice, or of result i - operands.
     [[nodiscard]] FormNumber form_of(OpId id, std::size_t i) const {
         return forms_.form(id, at(chosen_[id.index()]), i);
+    }
+
+    /// As the op that its first activation comes from, unless that comes in other shards.
+    [[nodiscard]] char is_turned(OpId id, const std::vector<char>& turned) const {
+        if (forms_.weight_of(id) >= 0) return 0;
+        const graph::Op& op = graph_.op(id);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            const TensorId t = op.inputs[i];
+            if (!t.valid() || !problem_.facts().is_batched(t)) continue;
+            const OpId from = graph_.tensor(t).producer;
+            const FormNumber need = form_of(id, i);
+            const FormNumber home = is_source(from) ? need : result_form(t, from);
+            const bool turns = need != home && need >= kFirstShards && home >= kFirstShards;
+            return static_cast<char>((turned[from.index()] != 0) != turns);
+        }
+        return 0;
     }
 
     /// The best choice beside what is decided around the op. Does it change?

@@ -10,7 +10,8 @@
 // so that known patterns come out without being named: two matrix products by columns and by rows
 // with one all-reduce behind them (Megatron-LM), attention by heads, the batch for convolutions and
 // output features for wide fully connected layers ("one weird trick"), shards of the rows between
-// the products (sequence parallelism).
+// the products (sequence parallelism), all-to-all around attention where the sequence is shared
+// (DeepSpeed Ulysses).
 //
 //     form        replicated, shards of one dim, or partial sums
 //
@@ -24,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,21 +41,34 @@ enum class BetweenProducts : std::uint8_t {
     sharded,   ///< partial sums are scattered
 };
 
+/// Sharing that somebody asked for.
+enum class MustShare : std::uint8_t {
+    nothing,
+    /// Tensor parallelism: every batched op that multiplies by a weight, or looks one up, is split
+    /// so that each device has a part of the weight, and products of activations by heads.
+    weights,
+    /// Context parallelism: these ops are split so that each device has all of the weight and a part
+    /// of the positions, and products of activations so that each has a part of what they give.
+    activations,
+};
+
 struct GroupSplitOptions {
     plan::DeviceSet group;     ///< one of the groups; two devices or more
     plan::DeviceSet replicas;  ///< the first device of each group; the groups share the batch
     bool whole_batch = false;  ///< may the batch be split inside the group? Only when it is alone.
     int micro_batches = 1;
-    /// Tensor parallelism that somebody asked for: every batched op that multiplies by a weight, or
-    /// looks one up, is split so that each device has a part of the weight, and products of
-    /// activations by heads.
-    bool share_weights = false;
+    MustShare must_share = MustShare::nothing;
     BetweenProducts between = BetweenProducts::free;
+    /// May the op be split so? Unsaid: where it is legal over the group alone.
+    std::function<bool(graph::OpId, const plan::Axis&)> allows = {};
 };
 
 struct GroupSplit {
     /// Per op its axis: a factor, or "*". Sources have that of their first reader's need.
     std::vector<plan::Axis> axes;
+    /// Per op: are the shards of the tensors it works on of another dim than around products with
+    /// weights? Such as heads, where the other ones have positions of the sequence.
+    std::vector<char> turned;
     /// Per op the estimated time of an iteration.
     std::vector<Time> times;
     /// Why an op cannot be shared as asked, naming it and its dims; "" where all can.

@@ -30,17 +30,21 @@ TEST(ParallelConfig, IsWhatItsTextSays) {
     EXPECT_EQ(config.chunks, std::nullopt);
     EXPECT_EQ(config.zero, 1);
     EXPECT_EQ(config.sequence, true);
-    EXPECT_EQ(config.order[0], GridDim::pipeline);
-    EXPECT_EQ(config.order[2], GridDim::data);
+    EXPECT_EQ(config.context, std::nullopt);
+    EXPECT_EQ(config.order,
+              (GridOrder{GridDim::pipeline, GridDim::tensor, GridDim::context, GridDim::data}));
 }
 
 TEST(ParallelConfig, IsItsOwnText) {
     for (const std::string text :
          {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
-          "vpp=64", "pp=2,layers=even", "pp=4,layers=4-8-8-4", "layers=0-1"}) {
+          "vpp=64", "pp=2,layers=even", "pp=4,layers=4-8-8-4", "layers=0-1", "dp=2,cp=4,vpp=2",
+          "tp=2,cp=2,order=cp-tp-dp-pp"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
+    EXPECT_EQ(parse_parallel_config("cp=2,order=tp-cp-dp-pp").text(), "cp=2");
+    EXPECT_EQ(parse_parallel_config("order=dp-tp-cp-pp").text(), "order=dp-tp-pp");
     EXPECT_EQ(ParallelConfig{}.text(), "");
 }
 

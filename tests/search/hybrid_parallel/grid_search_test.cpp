@@ -30,7 +30,7 @@ using plan::Problem;
 using testing::HasSubstr;
 
 int devices_of(const Grid& grid) {
-    return grid.stages * grid.groups * grid.group_size;
+    return grid.stages * grid.groups * grid.context * grid.group_size;
 }
 
 TEST(GridsOf, AreWhatIsLeftOpen) {
@@ -42,7 +42,9 @@ TEST(GridsOf, AreWhatIsLeftOpen) {
     EXPECT_EQ(grids("dp=3,tp=2", 8, 8), (std::vector<Grid>{{1, 3, 2}}));
     EXPECT_EQ(grids("tp=3", 8, 8), (std::vector<Grid>{{1, 2, 3}, {2, 1, 3}}));
     EXPECT_EQ(grids("dp=1,tp=1,pp=1", 8, 8), (std::vector<Grid>{{1, 1, 1}}));
+    EXPECT_EQ(grids("tp=2,cp=2", 8, 8), (std::vector<Grid>{{1, 2, 2, 2}, {2, 1, 2, 2}}));
     EXPECT_TRUE(grids("tp=16", 8, 8).empty());
+    EXPECT_TRUE(grids("cp=16", 8, 8).empty());
     EXPECT_TRUE(grids("dp=4,pp=3", 8, 8).empty());
 }
 
@@ -58,6 +60,7 @@ TEST(GridsOf, UseMostDevicesOfAllAndOfANode) {
         maybe(config.data);
         maybe(config.tensor);
         maybe(config.pipeline);
+        maybe(config.context);
         const int node = 1 << plan::draw(random, 4);
         const int devices = node * (1 + plan::draw(random, 4));
         int most = 0;
@@ -68,11 +71,12 @@ TEST(GridsOf, UseMostDevicesOfAllAndOfANode) {
             EXPECT_EQ(config.data.value_or(grid.groups), grid.groups);
             EXPECT_EQ(config.tensor.value_or(grid.group_size), grid.group_size);
             EXPECT_EQ(config.pipeline.value_or(grid.stages), grid.stages);
+            EXPECT_EQ(config.context.value_or(1), grid.context);
             EXPECT_TRUE(devices_of(grid) == most || devices_of(grid) <= node);
             EXPECT_TRUE(seen.insert({grid.stages, grid.groups, grid.group_size}).second);
         }
-        const int said =
-            config.data.value_or(1) * config.tensor.value_or(1) * config.pipeline.value_or(1);
+        const int said = config.data.value_or(1) * config.tensor.value_or(1) *
+                         config.pipeline.value_or(1) * config.context.value_or(1);
         EXPECT_EQ(grids.empty(), said > devices);
         EXPECT_LE(most, devices);
         if (!config.pipeline && !config.tensor && devices % said == 0) {
@@ -99,20 +103,48 @@ plan::ProblemOptions training() {
     return {.mode = plan::Mode::training, .objective = plan::Objective::step_time};
 }
 
-class OfLlama : public testing::Test {
+class OfAModel : public testing::Test {
+protected:
+    OfAModel(const char* file, int batch, int sequence)
+        : model_(importers::import_onnx(tests::repository() / file,
+                                        {.bindings = {{"batch", batch}, {"sequence", sequence}}})),
+          machine_(cost::load_machine("dgx-a100")),
+          problem_(plan::make_problem(model_.graph, machine_, training())),
+          groups_(problem_, make_groups(problem_, Grouping::all)) {}
+
+    plan::Strategy strategy(const Grid& grid, BetweenProducts between = BetweenProducts::free) {
+        return Grids(groups_, problem_.policy(), {.share_weights = true, .between = between})
+            .strategy(grid);
+    }
+    std::map<std::string, int> collectives_with(BetweenProducts between) {
+        return collectives(problem_, strategy({.group_size = 4}, between));
+    }
+
+    importers::OnnxModel model_;
+    cost::Machine machine_;
+    Problem problem_;
+    GroupGraph groups_;
+};
+
+class OfLlama : public OfAModel {
 protected:
     static constexpr int kLayers = 32;
 
-    std::map<std::string, int> collectives_with(BetweenProducts between) {
-        const auto model =
-            importers::import_onnx(tests::repository() / "examples/models/llama-3-8b.onnx",
-                                   {.bindings = {{"batch", 4}, {"sequence", 512}}});
-        const cost::Machine machine = cost::load_machine("dgx-a100");
-        const Problem problem = plan::make_problem(model.graph, machine, training());
-        const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-        Grids grids(groups, problem.policy(), {.share_weights = true, .between = between});
-        return collectives(problem, grids.strategy({.stages = 1, .groups = 1, .group_size = 4}));
-    }
+    OfLlama() : OfAModel("examples/models/llama-3-8b.onnx", 4, 512) {}
+};
+
+class OfBert : public OfAModel {
+protected:
+    static constexpr int kLayers = 12;
+
+    OfBert() : OfAModel("examples/models/bert-base.onnx", 64, 512) {}
+};
+
+class OfLongLlama : public OfAModel {
+protected:
+    static constexpr int kLayers = 12;
+
+    OfLongLlama() : OfAModel("examples/models/llama-3-70b-12-layers.onnx", 1, 32'768) {}
 };
 
 // Two sums in every layer on the way forward, and two on the way back (Shoeybi et al., Megatron-LM,
@@ -131,6 +163,45 @@ TEST_F(OfLlama, SequenceParallelismScattersAndGathersInstead) {
                                                   {"all-gather", 2 * kLayers + 1},
                                                   {"reduce-scatter grad", 2 * kLayers + 1},
                                                   {"all-gather grad", 2 * kLayers + 1}}));
+}
+
+// Of four query heads to one of keys and values these are gathered, for each device's own queries, and
+// nothing else is exchanged (Grattafiori et al., The Llama 3 Herd of Models, section 3.3.2).
+TEST_F(OfLlama, ContextParallelismGathersKeysAndValues) {
+    EXPECT_EQ(collectives(problem_, strategy({.context = 8})),
+              (std::map<std::string, int>{{"all-gather", 2 * kLayers},
+                                          {"reduce-scatter grad", 2 * kLayers}}));
+}
+
+// Of as many heads of each queries, keys and values are exchanged for heads before attention, and its
+// result for positions after it (Jacobs et al., DeepSpeed Ulysses, section 3.2).
+TEST_F(OfBert, ContextParallelismExchangesPositionsForHeads) {
+    const plan::Strategy strategy = this->strategy({.context = 4});
+    EXPECT_EQ(collectives(problem_, strategy),
+              (std::map<std::string, int>{{"all-to-all", 4 * kLayers},
+                                          {"all-to-all grad", 4 * kLayers}}));
+    for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
+        const graph::Op& op = problem_.graph().ops()[i];
+        if (op.kind != graph::OpKind::parameter) continue;
+        const graph::Use use = problem_.graph().uses(op.outputs[0]).front();
+        if (!problem_.facts().rule(use.op).matrix_product) continue;
+        EXPECT_EQ(strategy.ops[i].config.axes, std::vector{plan::Axis::replicas(4)}) << op.name;
+    }
+}
+
+// The devices of one context have heads of one tensor parallel rank, so that nothing else moves than
+// without one of the two. Attention's backward gives the gradients of queries, keys and values at once:
+// they go together.
+TEST_F(OfLongLlama, ContextsOfTensorParallelRanksAreTheirOwn) {
+    const plan::Strategy strategy =
+        this->strategy({.group_size = 2, .context = 4}, BetweenProducts::sharded);
+    EXPECT_EQ(collectives(problem_, strategy),
+              (std::map<std::string, int>{{"all-to-all", 2 * 4 * kLayers},
+                                          {"all-to-all grad", 2 * 2 * kLayers},
+                                          {"reduce-scatter", 4 * (2 * kLayers + 1)},
+                                          {"all-gather", 4 * (2 * kLayers + 1)},
+                                          {"reduce-scatter grad", 4 * (2 * kLayers + 1)},
+                                          {"all-gather grad", 4 * (2 * kLayers + 1)}}));
 }
 
 // What lies between a product by columns and one by rows, here a Gelu in nine ops, is never
@@ -185,6 +256,7 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
                "--strategy tp=8: 8 devices cannot share op 'node_matmul' (MatMul): what "
                "they would share has d1 (4). Use a degree");
     is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
+    is_refused("tp=1,pp=1,cp=8,dp=16", "needs more than the 8 equal devices");
     is_refused("pp=1,vpp=2", "chunks need stages");
     is_refused("dp=16", "needs more than the 8 equal devices");
 }

@@ -119,16 +119,16 @@ std::span<const OptionRow> option_table() {
                   .help = "measured costs, a database that `partita profile` wrote; what it lacks "
                           "is priced by the analytic model",
                   .field = path<&P::profile>()},
-        OptionRow{
-            .option = "--strategy",
-            .value = "DEGREES",
-            .set = OptionSet::searchers,
-            .help =
-                "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
-                "(pipeline), cp=N (context), vpp=N (chunks per stage), zero=0..3, sp (sequence), "
-                "layers=even or 4-8-8-4 (per stage), order=tp-cp-dp-pp (innermost first); "
-                "the rest is searched",
-            .field = strategy_field()},
+        OptionRow{.option = "--strategy",
+                  .value = "DEGREES",
+                  .set = OptionSet::searchers,
+                  .help =
+                      "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
+                      "(pipeline), cp=N (context), ep=N (experts), vpp=N (chunks per stage), "
+                      "zero=0..3, sp (sequence), "
+                      "layers=even or 4-8-8-4 (per stage), order=tp-cp-dp-pp (innermost first); "
+                      "the rest is searched",
+                  .field = strategy_field()},
         OptionRow{.option = "--searcher",
                   .value = "S",
                   .set = OptionSet::searchers,

@@ -31,6 +31,7 @@ constexpr DegreeRow kDegrees[] = {{"dp", &ParallelConfig::data, 1, kMostDegree},
                                   {"tp", &ParallelConfig::tensor, 1, kMostDegree},
                                   {"pp", &ParallelConfig::pipeline, 1, kMostDegree},
                                   {"cp", &ParallelConfig::context, 1, kMostDegree},
+                                  {"ep", &ParallelConfig::experts, 1, kMostDegree},
                                   {"vpp", &ParallelConfig::chunks, 1, plan::kMostChunks},
                                   {"zero", &ParallelConfig::zero, 0, 3}};
 
@@ -67,6 +68,13 @@ public:
             read(key, bare ? std::nullopt : std::optional(part.substr(equals + 1)));
         }
         check_layers();
+        const int experts = config_.experts.value_or(1);
+        if (config_.data && *config_.data % experts != 0) {
+            fail(
+                fmt::format("dp={} is no multiple of ep={}: experts lie in parts on devices that "
+                            "share the batch.",
+                            *config_.data, experts));
+        }
         return config_;
     }
 
@@ -98,8 +106,8 @@ private:
             return;
         }
         fail(
-            fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, vpp, zero, sp, layers, order, "
-                        "as in dp=2,tp=4,pp=2,zero=1,sp.",
+            fmt::format("'{}' is unknown. There is: dp, tp, pp, cp, ep, vpp, zero, sp, layers, "
+                        "order, as in dp=2,tp=4,pp=2,zero=1,sp.",
                         key));
     }
 

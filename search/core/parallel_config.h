@@ -8,6 +8,7 @@
 //     tp      devices of a group that share every op with a weight
 //     pp      stages of a pipeline
 //     cp      context parallelism: devices that share the positions of the sequence, and not the weights
+//     ep      expert parallelism: of dp, so many neighbours have the experts of a layer in parts
 //     vpp     chunks of the model in each stage (interleaved schedule)
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
 //     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
@@ -15,12 +16,12 @@
 //     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, or even
 //     order   which devices are neighbours, innermost first
 //
-// What is not said is left to the search, but for cp, which is then 1; the product of dp, tp, pp and cp
-// is the number of devices.
+// What is not said is left to the search, but for cp and ep, which are then 1; the product of dp, tp,
+// pp and cp is the number of devices.
 //
 // Source: Narayanan et al., Megatron-LM, SC 2021, sections 2 and 3; Korthikanti et al., Reducing
 // Activation Recomputation, 2022, section 4.2 (sp); Rajbhandari et al., ZeRO, SC 2020, section 5; Jacobs
-// et al., DeepSpeed Ulysses, 2023, section 3 (cp).
+// et al., DeepSpeed Ulysses, 2023, section 3 (cp); Lepikhin et al., GShard, ICLR 2021, section 3 (ep).
 #pragma once
 
 #include <array>
@@ -44,6 +45,7 @@ struct ParallelConfig {
     std::optional<int> tensor;     ///< tp, >= 1
     std::optional<int> pipeline;   ///< pp, >= 1
     std::optional<int> context;    ///< cp, >= 1
+    std::optional<int> experts;    ///< ep, >= 1, a divisor of dp
     std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
     std::optional<int> zero;       ///< 0 to 3
     std::optional<bool> sequence;  ///< sp

@@ -100,6 +100,7 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
                           .layers = said.layers,
                           .order = said.order};
     if (grid.context > 1) config.context = grid.context;
+    if (grid.experts > 1) config.experts = grid.experts;
     if (policy.schedule.chunks > 1) config.chunks = policy.schedule.chunks;
     if (zero != ZeroLevel::none) config.zero = static_cast<int>(zero);
     std::string text = config.text();
@@ -112,16 +113,17 @@ std::string describe(const Grid& grid, const plan::Policy& policy, ZeroLevel zer
 
 std::vector<Grid> grids_of(const ParallelConfig& config, int devices, int node) {
     const int context = config.context.value_or(1);
+    const int experts = config.experts.value_or(1);
     const int most_of_all = devices / context;
     std::vector<Grid> all;
     for (int stages = 1; stages <= most_of_all; ++stages) {
         if (!allows(config.pipeline, stages)) continue;
         for (int groups = 1; groups <= most_of_all / stages; ++groups) {
-            if (!allows(config.data, groups)) continue;
+            if (!allows(config.data, groups) || groups % experts != 0) continue;
             for (int size = 1; size <= most_of_all / stages / groups; ++size) {
                 const bool in_nodes = size <= node ? node % size == 0 : size % node == 0;
                 if (config.tensor ? *config.tensor == size : in_nodes) {
-                    all.push_back({stages, groups, size, context});
+                    all.push_back({stages, groups, size, context, experts});
                 }
             }
         }

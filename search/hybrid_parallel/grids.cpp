@@ -85,7 +85,8 @@ StageBlock Grids::block(const Grid& grid, int stage) const {
         }
     }
     return {.devices = plan::DeviceSet::list(std::move(devices)),
-            .groups = grid.groups,
+            .groups = grid.groups / grid.experts,
+            .experts = grid.experts,
             .context = grid.context,
             .group_size = grid.group_size,
             .micro_batches = policy_.micro_batches};
@@ -105,20 +106,23 @@ const Grids::Splits& Grids::split(const Grid& grid) {
                        .micro_batches = policy_.micro_batches,
                        .must_share = shares_weights ? MustShare::weights : MustShare::nothing,
                        .between = style_.between});
-        if (grid.context > 1) splits.context = split_context(grid, splits.tensor);
+        if (grid.context > 1) splits.context = split_context(grid, splits);
+        if (grid.experts > 1) splits.experts = split_experts(grid, splits);
     }
     return splits;
 }
 
 /// Beside what tensor parallelism splits already.
-GroupSplit Grids::split_context(const Grid& grid, const GroupSplit& tensor) const {
+GroupSplit Grids::split_context(const Grid& grid, const Splits& splits) const {
     const Strides strides = this->strides(grid);
-    const StageBlock block = this->block(grid, 0);
+    Grid without_experts = grid;
+    without_experts.experts = 1;
+    const StageBlock block = this->block(without_experts, 0);
     const std::int64_t samples = plan::batch_extent(problem_.facts()) / policy_.micro_batches;
     const auto allows = [&](OpId op, const plan::Axis& axis) {
-        return find_stage_config(problem_, op, block,
-                                 {.own = tensor.axes[op.index()], .context = axis})
-            .has_value();
+        StageAxes axes = splits.axes(op);
+        axes.context = axis;
+        return find_stage_config(problem_, op, block, axes).has_value();
     };
     return split_over_group(problem_, {.group = some_of(devices_, 0, grid.context, strides.context),
                                        .replicas = some_of(devices_, 0, grid.groups, strides.data),
@@ -126,6 +130,36 @@ GroupSplit Grids::split_context(const Grid& grid, const GroupSplit& tensor) cons
                                        .micro_batches = policy_.micro_batches,
                                        .must_share = MustShare::activations,
                                        .allows = allows});
+}
+
+/// Beside what tensor and context parallelism split already.
+GroupSplit Grids::split_experts(const Grid& grid, const Splits& splits) const {
+    const Strides strides = this->strides(grid);
+    const StageBlock block = this->block(grid, 0);
+    const auto allows = [&](OpId op, const plan::Axis& axis) {
+        StageAxes axes = splits.axes(op);
+        axes.experts = axis;
+        return find_stage_config(problem_, op, block, axes).has_value();
+    };
+    const int apart = strides.data * grid.experts;
+    return split_over_group(problem_,
+                            {.group = some_of(devices_, 0, grid.experts, strides.data),
+                             .replicas = some_of(devices_, 0, grid.groups / grid.experts, apart),
+                             .whole_batch = true,
+                             .micro_batches = policy_.micro_batches,
+                             .must_share = MustShare::experts,
+                             .allows = allows});
+}
+
+StageAxes Grids::Splits::axes(OpId op) const {
+    const std::size_t i = op.index();
+    StageAxes axes{.own = tensor.axes[i]};
+    if (context) {
+        axes.context = context->axes[i];
+        axes.own_first = context->turned[i] != 0;
+    }
+    if (experts) axes.experts = experts->axes[i];
+    return axes;
 }
 
 std::string Grids::fault(const Grid& grid) {
@@ -138,10 +172,14 @@ std::string Grids::fault(const Grid& grid) {
     }
     if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
     const Splits& splits = split(grid);
-    if (!splits.tensor.fault.empty() || !splits.context) return splits.tensor.fault;
-    return splits.context->fault.empty()
-               ? ""
-               : fmt::format("cp={}: {}", grid.context, splits.context->fault);
+    if (!splits.tensor.fault.empty()) return splits.tensor.fault;
+    if (splits.context && !splits.context->fault.empty()) {
+        return fmt::format("cp={}: {}", grid.context, splits.context->fault);
+    }
+    if (splits.experts && !splits.experts->fault.empty()) {
+        return fmt::format("ep={}: {}", grid.experts, splits.experts->fault);
+    }
+    return "";
 }
 
 std::string Grids::layers_fault(const Grid& grid) const {
@@ -272,12 +310,9 @@ Strategy Grids::strategy(const Grid& grid) {
     strategy.policy = policy_;
     for (std::size_t i = 0; i < slot.size(); ++i) {
         const auto stage = static_cast<std::size_t>(slot[i] % grid.stages);
-        StageAxes axes{.own = splits.tensor.axes[i]};
-        if (splits.context) {
-            axes.context = splits.context->axes[i];
-            axes.own_first = splits.context->turned[i] != 0;
-        }
-        strategy.ops.push_back({.config = stage_config(problem_, OpId(i), blocks[stage], axes)});
+        const OpId op(i);
+        strategy.ops.push_back(
+            {.config = stage_config(problem_, op, blocks[stage], splits.axes(op))});
     }
     accumulate_locally(problem_, strategy);
     plan::apply_recompute(problem_.facts().recompute(), strategy);

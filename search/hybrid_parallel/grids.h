@@ -2,7 +2,8 @@
 //
 // Grids of equal devices: stages of the model x groups that share the batch x devices inside a
 // group that share each op (group_split.h), or two levels of these: some that share the positions of
-// the sequence (context parallelism), and, for each of these, some that share the weights,
+// the sequence (context parallelism), and, for each of these, some that share the weights; of ops with
+// experts groups share these instead of the batch (expert parallelism),
 //
 //     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
 //     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
@@ -42,6 +43,7 @@ struct Grid {
     int groups = 1;      ///< that share the batch
     int group_size = 1;  ///< devices that share an op
     int context = 1;     ///< context parallel: so many group_size share each op of a group
+    int experts = 1;     ///< expert parallel: of so many neighbouring groups each has some experts
     friend bool operator==(const Grid&, const Grid&) = default;
 };
 
@@ -89,10 +91,13 @@ private:
     struct Splits {
         GroupSplit tensor;
         std::optional<GroupSplit> context;
+        std::optional<GroupSplit> experts;
+        [[nodiscard]] StageAxes axes(graph::OpId op) const;
     };
     [[nodiscard]] StageBlock block(const Grid& grid, int stage) const;
     const Splits& split(const Grid& grid);
-    [[nodiscard]] GroupSplit split_context(const Grid& grid, const GroupSplit& tensor) const;
+    [[nodiscard]] GroupSplit split_context(const Grid& grid, const Splits& splits) const;
+    [[nodiscard]] GroupSplit split_experts(const Grid& grid, const Splits& splits) const;
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;

@@ -35,7 +35,7 @@ std::vector<Axis> joined(std::initializer_list<Axis> parts) {
 /// Of parts that are split over group_size first and over context then.
 plan::DeviceSet own_first(const StageBlock& block) {
     std::vector<int> devices;
-    for (int group = 0; group < block.groups; ++group) {
+    for (int group = 0; group < block.groups * block.experts; ++group) {
         for (int own = 0; own < block.group_size; ++own) {
             for (int context = 0; context < block.context; ++context) {
                 const int at = (group * block.context + context) * block.group_size + own;
@@ -50,9 +50,11 @@ OpConfig config_of(const StageBlock& block, const Axis& group, const StageAxes& 
     const bool one_factor =
         axes.own.is_factor() && axes.context.is_factor() && axes.own.factor == axes.context.factor;
     if (one_factor && axes.own_first && axes.own.degree > 1 && axes.context.degree > 1) {
-        return {.axes = joined({group, axes.own, axes.context}), .devices = own_first(block)};
+        return {.axes = joined({group, axes.experts, axes.own, axes.context}),
+                .devices = own_first(block)};
     }
-    return {.axes = joined({group, axes.context, axes.own}), .devices = block.devices};
+    return {.axes = joined({group, axes.experts, axes.context, axes.own}),
+            .devices = block.devices};
 }
 
 std::vector<Axis> axes_over_groups(const Problem& problem, OpId op, const StageBlock& block) {
@@ -73,15 +75,14 @@ std::optional<OpConfig> find_stage_config(const Problem& problem, OpId op, const
 
 OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
                       const StageAxes& axes) {
-    const Axis all_of_group = Axis::replicas(block.group_size);
-    const Axis all_of_context = Axis::replicas(block.context);
     for (const Axis& group : axes_over_groups(problem, op, block)) {
-        for (const Axis& own : {axes.own, all_of_group}) {
-            for (const Axis& context : {axes.context, all_of_context}) {
-                OpConfig config = config_of(
-                    block, group, {.own = own, .context = context, .own_first = axes.own_first});
-                if (!find_fault(problem, op, config, block.micro_batches)) return config;
-            }
+        for (int repeated = 0; repeated < 8; ++repeated) {
+            StageAxes some = axes;
+            if ((repeated & 1) != 0) some.experts = Axis::replicas(block.experts);
+            if ((repeated & 2) != 0) some.context = Axis::replicas(block.context);
+            if ((repeated & 4) != 0) some.own = Axis::replicas(block.group_size);
+            OpConfig config = config_of(block, group, some);
+            if (!find_fault(problem, op, config, block.micro_batches)) return config;
         }
     }
     return on_one_device(problem, op, block.devices);

@@ -13,11 +13,13 @@
 
 namespace partita::search {
 
-/// The devices of a stage, the last of these minor: groups that share the batch, those of a group that
-/// share the sequence, those of these that share weights.
+/// The devices of a stage, the last of these minor: groups that share the batch, neighbours that share
+/// it or, where there are some, the experts, those of each that share the sequence, those of these
+/// that share weights.
 struct StageBlock {
-    plan::DeviceSet devices;  ///< groups * context * group_size of them
+    plan::DeviceSet devices;  ///< groups * experts * context * group_size of them
     int groups = 1;
+    int experts = 1;
     int context = 1;
     int group_size = 1;
     int micro_batches = 1;
@@ -27,6 +29,7 @@ struct StageBlock {
 struct StageAxes {
     plan::Axis own;      ///< over group_size
     plan::Axis context;  ///< over context
+    plan::Axis experts;  ///< over experts
     /// Where both split one factor: first over group_size, each of these parts over context.
     bool own_first = false;
 };

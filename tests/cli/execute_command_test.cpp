@@ -152,6 +152,23 @@ TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
     }
 }
 
+// Of a mixture of experts, with weights that are made up. Thirteen tokens with three experts each
+// leave a part of the last expert to be filled up.
+TEST_F(Execute, OfExpertsInPartsEqualsOneDevice) {
+    const std::string model = example("models/moe-tiny.onnx");
+    for (const char* const strategy :
+         {"dp=4,ep=4", "dp=2,ep=2,tp=2,zero=1", "dp=2,ep=2,pp=2", "dp=2,ep=2,cp=2,zero=2"}) {
+        const Outcome planned = run({"plan", model, "--bind", "batch=4", "--bind", "sequence=13",
+                                     "--machine", "cpu:4", "--mode", "training", "--optimizer",
+                                     "adam", "--strategy", strategy, "-o", "plan.json"});
+        ASSERT_EQ(planned.code, 0) << strategy << ": " << planned.err;
+        EXPECT_EQ(run({"verify", "plan.json", model}).code, 0) << strategy;
+        const Outcome result = run({"execute", "plan.json", model, "--random-weights", "1",
+                                    "--check", "--iterations", "1", "--warmup", "0"});
+        EXPECT_EQ(result.code, 0) << strategy << ": " << result.err;
+    }
+}
+
 TEST_F(Execute, GivesTheOutputsOfTheDataSet) {
     const std::string data = example("runnable/mlp/test_data_set_0");
     plan({"--inputs", data});

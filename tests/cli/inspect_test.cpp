@@ -48,6 +48,8 @@ TEST_F(Inspect, MatrixFlopsAgreeWithThePublishedFigures) {
         {"models/t5-small.onnx", {"sequence", "decoder_sequence"}, 16.1e9},
         {"models/llama-3-8b.onnx", {"sequence"}, 1.93e12},
         {"models/llama-3-70b-12-layers.onnx", {"sequence"}, 2.90e12},
+        {"models/deepseek-v2-4-layers.onnx", {"sequence"}, 491e9},
+        {"models/deepseek-v3-4-layers.onnx", {"sequence"}, 842e9},
         {"models/dlrm.onnx", {}, 4.92e6},
         {"models/lstm-lm.onnx", {"sequence"}, 6.92e9},
         {"models/gnmt.onnx", {"sequence", "target_sequence"}, 32.7e9},

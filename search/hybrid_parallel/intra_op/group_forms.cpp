@@ -44,6 +44,23 @@ GroupForms::GroupForms(const Problem& problem, const GroupSplitOptions& options)
         }
         find_forms(op);
     }
+    if (options.must_share == MustShare::experts && !has_experts()) {
+        fault_ =
+            "the model has no product with the weights of several experts, such as [experts 1 n "
+            "m]. "
+            "Leave it out.";
+    }
+}
+
+bool GroupForms::has_experts() const {
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+        if (is_of_experts(OpId(i))) return true;
+    }
+    return false;
+}
+
+bool GroupForms::is_of_experts(OpId id) const {
+    return problem_.facts().is_batched(id) && weight_of(id) >= 0 && has_heads(id);
 }
 
 FormNumber GroupForms::form(OpId id, std::size_t choice, std::size_t i) const {
@@ -54,15 +71,18 @@ FormNumber GroupForms::form(OpId id, std::size_t choice, std::size_t i) const {
 /// May the op be shared like this, beside the split of the batch over the groups?
 bool GroupForms::is_choice(OpId op, const Axis& axis) const {
     if (axis.is_replica()) return true;
-    const auto f = static_cast<std::size_t>(axis.factor);
-    const graph::Factor& factor = problem_.facts().rule(op).factors[f];
+    const graph::Factor& factor =
+        problem_.facts().rule(op).factors[static_cast<std::size_t>(axis.factor)];
     if (!graph::is_legal_degree(factor.extent / axis.blocks, degree_)) return false;
-    const bool is_batch =
-        problem_.facts().is_batched(op) && problem_.facts().batch_digits(op)[f].extent > 0;
-    if (is_batch && !options_.whole_batch) return false;
+    if (is_batch(op, axis) && !options_.whole_batch) return false;
     if (options_.allows) return options_.allows(op, axis);
     const plan::OpConfig config{.axes = {axis}, .devices = options_.group};
     return !find_fault(problem_, op, config, options_.micro_batches);
+}
+
+bool GroupForms::is_batch(OpId op, const Axis& axis) const {
+    return axis.is_factor() && problem_.facts().is_batched(op) &&
+           problem_.facts().batch_digits(op)[static_cast<std::size_t>(axis.factor)].extent > 0;
 }
 
 int GroupForms::weight_of(OpId id) const {
@@ -77,26 +97,31 @@ int GroupForms::weight_of(OpId id) const {
     return -1;
 }
 
-///                                                                 weights        activations
-///     a product with a weight, or an op that reads only           the weight     its other operand,
-///     some of one (an embedding)                                                 its result
-///     a product of activations with dims beside the batch         all of them    its first operand,
-///     (heads of attention)                                                       its result
+///                                                      weights        activations         experts
+///     a product with weights of many experts           the weight     its other           all of them
+///                                                                     operand, result
+///     a product with a weight, or an op that reads     the weight     its other           the same
+///     only some of one (an embedding)                                 operand, result
+///     a product of activations with dims beside        all of them    its first           the same
+///     the batch (heads of attention)                                  operand, result
 GroupForms::Shares GroupForms::shares_of(OpId id) const {
     const bool of_weights = options_.must_share == MustShare::weights;
+    const bool of_experts = options_.must_share == MustShare::experts;
     if (options_.must_share == MustShare::nothing || !problem_.facts().is_batched(id)) return {};
     const std::size_t result = problem_.graph().op(id).inputs.size();
     if (const int weight = weight_of(id); weight >= 0) {
         const auto w = static_cast<std::size_t>(weight);
+        const std::size_t other = w == 0 ? 1 : 0;
         if (of_weights) return {.parts = {w}, .whole = {}};
-        return {.parts = {w == 0 ? std::size_t{1} : std::size_t{0}, result}, .whole = {w}};
+        if (of_experts && is_of_experts(id)) return {.parts = {w, other, result}, .whole = {}};
+        return {.parts = {other, result}, .whole = {w}, .batch_alone = of_experts};
     }
     if (!problem_.facts().rule(id).matrix_product || !has_heads(id)) return {};
     if (of_weights) return {.parts = {0, 1, result}, .whole = {}};
-    return {.parts = {0, result}, .whole = {}};
+    return {.parts = {0, result}, .whole = {}, .batch_alone = of_experts};
 }
 
-/// Has a product of activations a factor, not of the batch, that both operands and the result have?
+/// Has a product a factor, not of the batch, that both operands and the result have?
 bool GroupForms::has_heads(OpId id) const {
     const graph::OpRule& rule = problem_.facts().rule(id);
     if (rule.operands.size() < 2) return false;
@@ -171,7 +196,8 @@ void GroupForms::find_forms(OpId id) {
         if (std::find(forms.begin(), forms.end(), kMostForms) != forms.end()) continue;
         const auto is_shards = [&](std::size_t i) { return forms[i] >= kFirstShards; };
         const bool as_asked = std::ranges::all_of(shares.parts, is_shards) &&
-                              std::ranges::none_of(shares.whole, is_shards);
+                              std::ranges::none_of(shares.whole, is_shards) &&
+                              (!shares.batch_alone || is_batch(id, choice));
         if (!choice.is_replica() && !as_asked) continue;
         kept.push_back(choice);
         std::vector<FormNumber>& all = forms_[id.index()];

@@ -56,6 +56,7 @@ private:
         friend bool operator==(const Form&, const Form&) = default;
     };
 
+    [[nodiscard]] bool is_batch(graph::OpId op, const plan::Axis& axis) const;
     [[nodiscard]] bool is_choice(graph::OpId op, const plan::Axis& axis) const;
     void find_forms(graph::OpId op);
     /// Of an op, under GroupSplitOptions::must_share: what each device must have a part of, and what
@@ -63,9 +64,12 @@ private:
     struct Shares {
         std::vector<std::size_t> parts;
         std::vector<std::size_t> whole;
+        bool batch_alone = false;  ///< by dims of the batch
     };
     [[nodiscard]] Shares shares_of(graph::OpId op) const;
     [[nodiscard]] bool has_heads(graph::OpId op) const;
+    [[nodiscard]] bool is_of_experts(graph::OpId op) const;
+    [[nodiscard]] bool has_experts() const;
     void look_up_in_parts(const graph::OpRule& rule, std::vector<plan::Axis>& choices) const;
     [[nodiscard]] std::string cannot_share(graph::OpId op,
                                            const std::vector<std::size_t>& shared) const;

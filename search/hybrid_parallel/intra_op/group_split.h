@@ -50,6 +50,9 @@ enum class MustShare : std::uint8_t {
     /// Context parallelism: these ops are split so that each device has all of the weight and a part
     /// of the positions, and products of activations so that each has a part of what they give.
     activations,
+    /// Expert parallelism: products with the weights of many experts are split so that each device
+    /// has some of these, all other ones by the batch.
+    experts,
 };
 
 struct GroupSplitOptions {

@@ -39,7 +39,7 @@ TEST(ParallelConfig, IsItsOwnText) {
     for (const std::string text :
          {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
           "vpp=64", "pp=2,layers=even", "pp=4,layers=4-8-8-4", "layers=0-1", "dp=2,cp=4,vpp=2",
-          "tp=2,cp=2,order=cp-tp-dp-pp"}) {
+          "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
@@ -68,6 +68,7 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
     EXPECT_THAT(error_of("pp=2,layers=6,vpp=2"), HasSubstr("and 1 is given for 4"));
     EXPECT_THAT(error_of("pp=2,vpp=1,layers=1-2-3-4"), HasSubstr("and 4 are given for 2"));
     EXPECT_EQ(parse_parallel_config("pp=2,layers=1-2-3-4").layers->size(), 4u);  // vpp is open
+    EXPECT_THAT(error_of("dp=4,ep=3"), HasSubstr("dp=4 is no multiple of ep=3"));
     EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
     for (const char* const order :
          {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "tp-dp-xx", "tpdp-pp"}) {

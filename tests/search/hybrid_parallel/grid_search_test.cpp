@@ -43,6 +43,7 @@ TEST(GridsOf, AreWhatIsLeftOpen) {
     EXPECT_EQ(grids("tp=3", 8, 8), (std::vector<Grid>{{1, 2, 3}, {2, 1, 3}}));
     EXPECT_EQ(grids("dp=1,tp=1,pp=1", 8, 8), (std::vector<Grid>{{1, 1, 1}}));
     EXPECT_EQ(grids("tp=2,cp=2", 8, 8), (std::vector<Grid>{{1, 2, 2, 2}, {2, 1, 2, 2}}));
+    EXPECT_EQ(grids("pp=1,cp=2,ep=2", 8, 8), (std::vector<Grid>{{1, 2, 2, 2, 2}, {1, 4, 1, 2, 2}}));
     EXPECT_TRUE(grids("tp=16", 8, 8).empty());
     EXPECT_TRUE(grids("cp=16", 8, 8).empty());
     EXPECT_TRUE(grids("dp=4,pp=3", 8, 8).empty());
@@ -140,6 +141,13 @@ protected:
     OfBert() : OfAModel("examples/models/bert-base.onnx", 64, 512) {}
 };
 
+class OfDeepSeek : public OfAModel {
+protected:
+    static constexpr int kLayers = 3;  ///< with experts
+
+    OfDeepSeek() : OfAModel("examples/models/deepseek-v2-4-layers.onnx", 8, 4096) {}
+};
+
 class OfLongLlama : public OfAModel {
 protected:
     static constexpr int kLayers = 12;
@@ -204,6 +212,31 @@ TEST_F(OfLongLlama, ContextsOfTensorParallelRanksAreTheirOwn) {
                                           {"all-gather grad", 4 * (2 * kLayers + 1)}}));
 }
 
+// Tokens go to the devices of their experts and come back (Lepikhin et al., GShard, section 3.2), with
+// each its share; of the experts' weights each device has some, and their gradients are summed with
+// nobody.
+TEST_F(OfDeepSeek, ExpertParallelismExchangesTokens) {
+    const plan::Strategy strategy = this->strategy({.groups = 8, .experts = 8});
+    EXPECT_EQ(collectives(problem_, strategy),
+              (std::map<std::string, int>{{"all-to-all", 3 * kLayers},
+                                          {"all-to-all grad", 3 * kLayers}}));
+    int of_experts = 0;
+    for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
+        const graph::Op& op = problem_.graph().ops()[i];
+        if (op.kind != graph::OpKind::parameter) continue;
+        const bool is_whole = strategy.ops[i].config.axes == std::vector{plan::Axis::replicas(8)};
+        const bool is_of_experts = op.name.find(".experts.") != std::string::npos;
+        EXPECT_NE(is_whole, is_of_experts) << op.name;
+        of_experts += is_of_experts ? 1 : 0;
+    }
+    EXPECT_EQ(of_experts, 3 * kLayers);
+    for (const plan::Task& task : plan::lower(problem_, strategy).tasks) {
+        if (task.kind != plan::TaskKind::collective || !task.gradient) continue;
+        if (task.collective != cost::Collective::all_reduce) continue;
+        EXPECT_EQ(problem_.graph().op(task.op).name.find(".experts."), std::string::npos);
+    }
+}
+
 // What lies between a product by columns and one by rows, here a Gelu in nine ops, is never
 // gathered; but keys are, whose heads its exporter has merged with the batch.
 TEST(OfGpt2, KeysAloneAreGathered) {
@@ -257,6 +290,7 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
                "they would share has d1 (4). Use a degree");
     is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
     is_refused("tp=1,pp=1,cp=8,dp=16", "needs more than the 8 equal devices");
+    is_refused("dp=2,ep=2", "ep=2: the model has no product with the weights of several experts");
     is_refused("pp=1,vpp=2", "chunks need stages");
     is_refused("dp=16", "needs more than the 8 equal devices");
 }

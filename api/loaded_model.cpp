@@ -2,7 +2,10 @@
 #include "api/loaded_model.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +13,7 @@
 #include "cost/machine/workload_machine.h"
 #include "graph/fusion/attention.h"
 #include "graph/fusion/fuse.h"
+#include "importers/onnx/literal.h"
 #include "importers/workload/workload.h"
 
 namespace partita::api {
@@ -21,11 +25,27 @@ void check_precision(DType precision) {
         fmt::format("--precision {}: expected float16 or bfloat16.", graph::name_of(precision)));
 }
 
-void fuse_attention(LoadedModel& model) {
+/// Of a constant of one element; nullopt: it is none, or its value is not at hand.
+std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
+    const graph::Tensor& tensor = model.graph.tensor(id);
+    const bool is_number = tensor.role == graph::TensorRole::constant && tensor.elements() == 1 &&
+                           importers::can_be_literal(tensor.dtype) &&
+                           graph::is_floating_point(tensor.dtype);
+    if (!is_number || model.source == nullptr) return std::nullopt;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes().raw()));
+    try {
+        model.source->read(tensor.name, Bytes{0}, bytes);
+    } catch (const InputError&) {
+        return std::nullopt;  // a model without its weights
+    }
+    return importers::to_real(tensor.dtype, bytes);
+}
+
+void fuse_attention(LoadedModel& model, const graph::NumberOf& number) {
     const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
         return op.kind == graph::OpKind::compute && op.type == "Attention";
     });
-    graph::FusedAttention fused = graph::with_fused_attention(model.graph);
+    graph::FusedAttention fused = graph::with_fused_attention(model.graph, number);
     if (fused.count + attentions == 0) {
         throw UsageError(fmt::format(
             "{}: --attention fused: the model has no products around a softmax that can become "
@@ -69,7 +89,9 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.unroll = options.unroll;
     model.precision = options.precision;
     model.untie = options.untie;
-    if (options.fused_attention) fuse_attention(model);
+    const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
+    if (options.fused_attention) fuse_attention(model, number);
+    model.products_as_attention = graph::products_as_attention(model.graph, number);
     if (!options.fuse.empty()) fuse(model, options.fuse);
     model.float32_gradients = options.float32_gradients;
     return model;

@@ -29,6 +29,7 @@ struct LoadedModel {
     std::vector<std::string> untie;
     std::vector<std::string> fuse;
     bool fused_attention = false;
+    int products_as_attention = 0;  ///< that `--attention fused` would make one op each
     bool float32_gradients = false;
     std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1
     std::vector<std::string> notes;      ///< how --batch was applied, what was folded or inlined

@@ -154,7 +154,7 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     if (!unsupported.empty()) text += fact_line("unknown", unsupported);
     const std::string precision = precision_line(problem);
     if (!precision.empty()) text += fact_line("precision", precision);
-    const std::string attention = attention_line(problem.graph());
+    const std::string attention = attention_line(loaded_.model.products_as_attention);
     if (!attention.empty()) text += fact_line("attention", attention);
     const std::string recompute = recompute_line(problem, result_.strategy);
     if (!recompute.empty()) text += fact_line("recompute", recompute);

@@ -11,7 +11,6 @@
 
 #include "cli/folded_rows.h"
 #include "cli/table.h"
-#include "graph/fusion/attention.h"
 
 namespace partita::cli {
 namespace {
@@ -274,8 +273,7 @@ std::string precision_line(const plan::Problem& problem) {
                        bfloat16 ? "bfloat16" : "float16", gain, bfloat16 ? "bf16" : "fp16");
 }
 
-std::string attention_line(const graph::OpGraph& graph) {
-    const int count = graph::products_as_attention(graph);
+std::string attention_line(int count) {
     if (count == 0) return "";
     return fmt::format(
         "{} as products around a softmax, which keep their scores; one op each: --attention fused",

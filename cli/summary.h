@@ -68,9 +68,9 @@ std::string recompute_line(const plan::Problem& problem, const plan::Strategy& s
 /// has nothing quicker for the matrix products of the model.
 std::string precision_line(const plan::Problem& problem);
 
-/// "12 as products around a softmax, which keep their scores; one op each: --attention fused"; ""
-/// where there are none.
-std::string attention_line(const graph::OpGraph& graph);
+/// "12 as products around a softmax, which keep their scores; one op each: --attention fused"; "" of
+/// none.
+std::string attention_line(int products_as_attention);
 
 /// The rules of all ops of a problem.
 std::vector<graph::OpRule> rules_of(const plan::Problem& problem);

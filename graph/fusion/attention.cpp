@@ -25,13 +25,14 @@ struct Found {
     TensorId turned_key;  ///< [batch heads size length]
     TensorId value;
     TensorId mask;                ///< invalid: there is none
+    bool hides = false;           ///< the mask, which is a condition, is true of keys to leave out
     std::optional<OpId> scaling;  ///< a Mul or Div of the scores
     std::set<OpId> inner;         ///< all but the last product
 };
 
 class Finder {
 public:
-    explicit Finder(const OpGraph& graph) : graph_(graph) {}
+    Finder(const OpGraph& graph, const NumberOf& number) : graph_(graph), number_(number) {}
 
     [[nodiscard]] std::optional<Found> at(OpId root) const {
         if (!is_product(root)) return std::nullopt;
@@ -56,10 +57,6 @@ private:
         return is(id, "MatMul", 2) && shape(graph_.op(id).inputs[0]).size() == kRank &&
                shape(graph_.op(id).inputs[1]).size() == kRank;
     }
-    [[nodiscard]] bool is_number(TensorId t) const {
-        const Tensor& tensor = graph_.tensor(t);
-        return tensor.role == TensorRole::constant && tensor.elements() == 1;
-    }
     [[nodiscard]] bool is_read_once(TensorId t) const { return graph_.uses(t).size() == 1; }
 
     /// What a softmax gives; nullopt: `t` is something else.
@@ -72,7 +69,7 @@ private:
         const OpId is_nan = producer(where.inputs[0]);
         const TensorId weights = where.inputs[2];
         const bool guards = is(is_nan, "IsNaN", 1) && graph_.op(is_nan).inputs[0] == weights &&
-                            is_number(where.inputs[1]) && is_read_once(where.inputs[0]) &&
+                            number_(where.inputs[1]) == 0.0 && is_read_once(where.inputs[0]) &&
                             graph_.uses(weights).size() == 2;
         if (!guards || !is(producer(weights), "Softmax", 1)) return std::nullopt;
         found.inner.insert({by, is_nan});
@@ -95,6 +92,7 @@ private:
     bool add_scores(TensorId scores, Found& found) const {
         if (add_scaled(scores, found)) return true;
         const OpId sum = producer(scores);
+        if (is(sum, "Where", 3)) return add_filled(sum, found);
         if (!is(sum, "Add", 2)) return false;
         for (const std::size_t side : {0, 1}) {
             const TensorId rest = graph_.op(sum).inputs[side];
@@ -103,6 +101,24 @@ private:
             if (!add_scaled(rest, found)) continue;
             found.inner.insert(sum);
             found.mask = mask;
+            return true;
+        }
+        return false;
+    }
+
+    /// Scores, or what a softmax makes zero.
+    bool add_filled(OpId where, Found& found) const {
+        constexpr double kHidden = -1e4;
+        const Op& op = graph_.op(where);
+        if (!is_mask(op.inputs[0], shape(op.outputs[0]))) return false;
+        for (const std::size_t side : {1, 2}) {
+            const std::optional<double> filling = number_(op.inputs[side]);
+            const TensorId rest = op.inputs[3 - side];
+            if (!filling || *filling > kHidden || !is_read_once(rest)) continue;
+            if (!add_scaled(rest, found)) continue;
+            found.inner.insert(where);
+            found.mask = op.inputs[0];
+            found.hides = side == 1;
             return true;
         }
         return false;
@@ -157,11 +173,12 @@ private:
     }
 
     const OpGraph& graph_;
+    const NumberOf& number_;
 };
 
 /// By their last product.
-std::map<OpId, Found> all_of(const OpGraph& graph) {
-    const Finder finder(graph);
+std::map<OpId, Found> all_of(const OpGraph& graph, const NumberOf& number) {
+    const Finder finder(graph, number);
     std::map<OpId, Found> found;
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (auto attention = finder.at(OpId(i))) found.emplace(OpId(i), std::move(*attention));
@@ -214,10 +231,23 @@ private:
         op.opset = kOpset;
         op.block = last.block;
         op.inputs = {scaled_query(found), key(found, last), copy_[found.value]};
-        if (found.mask.valid()) op.inputs.push_back(copy_[found.mask]);
+        if (found.mask.valid()) op.inputs.push_back(mask(found, last));
         op.attributes.set("scale", 1.0);
         const TensorId result = last.outputs[0];
         copy_[result] = add(std::move(op), from_.tensor(result));
+    }
+
+    TensorId mask(const Found& found, const Op& last) {
+        if (!found.hides) return copy_[found.mask];
+        Op op;
+        op.type = "Not";
+        op.opset = kOpset;
+        op.block = last.block;
+        op.inputs = {copy_[found.mask]};
+        Tensor result = from_.tensor(found.mask);
+        op.name = result.name = unused(last.name + "/mask");
+        result.role = TensorRole::activation;
+        return add(std::move(op), std::move(result));
     }
 
     TensorId scaled_query(const Found& found) {
@@ -278,12 +308,12 @@ private:
 
 }  // namespace
 
-int products_as_attention(const OpGraph& graph) {
-    return static_cast<int>(all_of(graph).size());
+int products_as_attention(const OpGraph& graph, const NumberOf& number) {
+    return static_cast<int>(all_of(graph, number).size());
 }
 
-FusedAttention with_fused_attention(const OpGraph& graph) {
-    const std::map<OpId, Found> found = all_of(graph);
+FusedAttention with_fused_attention(const OpGraph& graph, const NumberOf& number) {
+    const std::map<OpId, Found> found = all_of(graph, number);
     return {.graph = Fusing(graph, found).run(), .count = static_cast<int>(found.size())};
 }
 

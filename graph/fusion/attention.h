@@ -6,15 +6,22 @@
 //     MatMul(Softmax(MatMul(q, kT) * c + m), v)        ─▶        Attention(q * c, k, v, m)
 //
 // The scale (Mul or Div by one element) goes to the queries, and k is kT turned back: the
-// transposition that made it changes, or there is one more. Scale and mask may be missing, and a
-// Where that replaces what is not a number after the softmax goes: queries that may attend no key
-// get zeros from Attention. Left as they are: masks that a Where applies, dropout, scores that
-// somebody else reads.
+// transposition that made it changes, or there is one more. Scale and mask may be missing; in place
+// of the sum a Where may put a number of -10,000 or less where keys are hidden (masked_fill), and its
+// condition, or its inverse, becomes the mask. A Where that replaces what is not a number after the
+// softmax by zero goes: queries that may attend no key get zeros from Attention. Left as they are:
+// two masks, dropout, scores that somebody else reads.
 #pragma once
+
+#include <functional>
+#include <optional>
 
 #include "graph/op_graph.h"
 
 namespace partita::graph {
+
+/// The value of a tensor of one element; nullopt: it is not known.
+using NumberOf = std::function<std::optional<double>(TensorId)>;
 
 struct FusedAttention {
     OpGraph graph;
@@ -22,8 +29,8 @@ struct FusedAttention {
 };
 
 /// How many there are.
-int products_as_attention(const OpGraph& graph);
+int products_as_attention(const OpGraph& graph, const NumberOf& number);
 
-FusedAttention with_fused_attention(const OpGraph& graph);
+FusedAttention with_fused_attention(const OpGraph& graph, const NumberOf& number);
 
 }  // namespace partita::graph

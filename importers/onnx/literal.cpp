@@ -156,7 +156,21 @@ void append_real(std::vector<std::byte>& bytes, DType dtype, double value) {
     append(bytes, static_cast<float>(value));
 }
 
+template <class T>
+T first(std::span<const std::byte> bytes) {
+    T value{};
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
 }  // namespace
+
+double to_real(DType dtype, std::span<const std::byte> bytes) {
+    if (dtype == DType::float64) return first<double>(bytes);
+    if (dtype == DType::float16) return half_to_double(first<std::uint16_t>(bytes));
+    if (dtype == DType::bfloat16) return bfloat16_to_double(first<std::uint16_t>(bytes));
+    return first<float>(bytes);
+}
 
 std::vector<std::byte> to_bytes(const Literal& literal) {
     const int bits = graph::bits_of(literal.dtype);

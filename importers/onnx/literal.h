@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -56,6 +57,9 @@ std::uint16_t double_to_bfloat16(double value);
 
 /// Row-major little-endian bytes, 4-bit types packed two to a byte, low half first.
 std::vector<std::byte> to_bytes(const Literal& literal);
+
+/// The number that these bytes are, float16 to float64, little-endian.
+double to_real(graph::DType dtype, std::span<const std::byte> bytes);
 
 /// Product of extents, or nullopt when one is negative or the product exceeds `limit`.
 std::optional<std::int64_t> element_count(const graph::Shape& shape, std::int64_t limit);

@@ -427,6 +427,30 @@ TEST_F(Execute, AttentionIsWhatThePlanSays) {
     EXPECT_THAT(refused.err, HasSubstr("lstm-lm.onnx: --attention fused: the model has no"));
 }
 
+// Of scores that a condition masks, heads and queries split; what is run is what one device computes.
+TEST_F(Execute, RunsFusedAttention) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:2", "--attention", "fused",
+                   "-o", "plan.json"})
+                  .code,
+              0);
+    const Outcome near = run({"execute", "plan.json", model, "--inputs", data});
+    EXPECT_EQ(near.code, 0) << near.out << near.err;
+    EXPECT_THAT(near.out, HasSubstr("expected output"));
+    for (const char* const strategy : {"dp=2,tp=2", "tp=2,cp=2", "cp=4"}) {
+        ASSERT_EQ(run({"plan", model, "--bind", "batch=4", "--bind", "sequence=8", "--machine",
+                       "cpu:4", "--mode", "training", "--attention", "fused", "--strategy",
+                       strategy, "-o", "plan.json"})
+                      .code,
+                  0)
+            << strategy;
+        const Outcome result =
+            run({"execute", "plan.json", model, "--check", "--iterations", "1", "--warmup", "0"});
+        EXPECT_EQ(result.code, 0) << strategy << ": " << result.err;
+    }
+}
+
 // The plan says which ops are one kernel, and what it is given says no more.
 TEST_F(Execute, RunsOpsOfOneKernelAsThePlanHasThem) {
     const std::string model = example("runnable/encoder-layer/model.onnx");

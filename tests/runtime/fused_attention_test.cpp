@@ -3,6 +3,9 @@
 // Attention in place of products computes what they compute, and so does autograd through it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +26,10 @@ using graph::OpGraph;
 using graph::TensorId;
 using plan::add_compute;
 
-const SourceValue kZero = [](const graph::Tensor&) { return at::scalar_tensor(0.0); };
+/// Constants are called what they are.
+const SourceValue kConstants = [](const graph::Tensor& tensor) {
+    return at::scalar_tensor(std::stod(tensor.name));
+};
 const graph::Shape kSplit = {2, 5, 4, 8};
 const graph::Shape kHeads = {2, 4, 5, 8};
 const graph::Shape kScores = {2, 4, 5, 5};
@@ -32,6 +38,7 @@ struct Form {
     bool divides = false;      ///< by the scale, instead of a product
     bool scales_keys = false;  ///< too, once they are turned
     bool masks = false;
+    bool fills = false;  ///< where a mask says so
     bool guards = false;
 };
 
@@ -40,7 +47,11 @@ OpGraph attention(const Form& form) {
     const auto source = [&](const char* name, const graph::Shape& shape) {
         return plan::add_source(graph, name, graph::TensorRole::input, shape);
     };
-    const TensorId zero = plan::add_source(graph, "zero", graph::TensorRole::constant, {});
+    const auto number = [&](const char* name) {
+        return plan::add_source(graph, name, graph::TensorRole::constant, {});
+    };
+    const TensorId zero = number("0");
+    const TensorId lowest = number("-10000");
     const auto turned = [&](const char* name, TensorId x, std::vector<std::int64_t> perm,
                             const graph::Shape& shape) {
         return add_compute(graph, name, "Transpose", {x}, shape,
@@ -54,6 +65,12 @@ OpGraph attention(const Form& form) {
     TensorId x = add_compute(graph, "scores", "MatMul", {q, k}, kScores);
     x = add_compute(graph, "scaled", form.divides ? "Div" : "Mul", {x, scale}, kScores);
     if (form.masks) x = add_compute(graph, "masked", "Add", {source("mask", {5, 5}), x}, kScores);
+    if (form.fills) {
+        const TensorId hidden = add_compute(graph, "hidden", "Less", {source("keys", {5, 5}), zero},
+                                            {5, 5});
+        graph.tensor(hidden).dtype = graph::DType::boolean;
+        x = add_compute(graph, "filled", "Where", {hidden, lowest, x}, kScores);
+    }
     x = add_compute(graph, "softmax", "Softmax", {x}, kScores,
                     plan::attribute("axis", std::int64_t{-1}));
     if (form.guards) {
@@ -70,7 +87,11 @@ class FusedAttentionOf : public testing::TestWithParam<Form> {};
 TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
     at::manual_seed(1);
     const OpGraph plain = attention(GetParam());
-    const graph::FusedAttention fused = graph::with_fused_attention(plain);
+    const graph::FusedAttention fused =
+        graph::with_fused_attention(plain, [&](TensorId t) -> std::optional<double> {
+            if (plain.tensor(t).role != graph::TensorRole::constant) return std::nullopt;
+            return std::stod(plain.tensor(t).name);
+        });
     ASSERT_EQ(fused.count, 1);
     Tensors inputs;
     for (const graph::Op& op : plain.ops()) {
@@ -78,20 +99,24 @@ TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
         const std::string& name = plain.tensor(op.outputs[0]).name;
         at::Tensor value = at::randn(plain.tensor(op.outputs[0]).shape);
         if (name == "scale") value = at::scalar_tensor(0.7);
+        if (name == "keys") value = at::tril(at::ones({5, 5})) - 0.5;  // some for every query
         inputs.push_back(value.requires_grad_(true));
     }
     const at::AutoGradMode grad(true);
     const at::Tensor given = at::randn(kHeads);
     const auto run = [&](const OpGraph& graph) {
-        Tensors all = {run_graph(graph, inputs, kZero)[0]};
-        for (at::Tensor& each : torch::autograd::grad(all, inputs, {given})) {
-            all.push_back(std::move(each));
-        }
+        Tensors all = {run_graph(graph, inputs, kConstants)[0]};
+        Tensors gradients =
+            torch::autograd::grad(all, inputs, {given}, /*retain_graph=*/std::nullopt,
+                                  /*create_graph=*/false, /*allow_unused=*/true);
+        std::ranges::move(gradients, std::back_inserter(all));
         return all;
     };
     const Tensors expected = run(plain);
     const Tensors found = run(fused.graph);
     for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+        if (!found[i].defined()) continue;
         EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-5)) << i;
     }
 }
@@ -99,6 +124,7 @@ TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
 INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
                          testing::Values(Form{}, Form{.divides = true}, Form{.scales_keys = true},
                                          Form{.masks = true}, Form{.guards = true},
+                                         Form{.divides = true, .fills = true},
                                          Form{.divides = true, .masks = true, .guards = true}));
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,9 +58,21 @@ protected:
         x = scores("masked", "Add", {x, mask_});
         return context(scores("softmax", "Softmax", {x}));
     }
+    TensorId number(const std::string& name, double value) {
+        const TensorId t = add_source(graph_, name, TensorRole::constant, {});
+        numbers_[t] = value;
+        return t;
+    }
+    /// Of this graph's constants, those that are known.
+    [[nodiscard]] NumberOf numbers() const {
+        return [this](TensorId t) {
+            const auto known = numbers_.find(t);
+            return known == numbers_.end() ? std::nullopt : std::optional(known->second);
+        };
+    }
     [[nodiscard]] std::vector<std::string> types() const {
         std::vector<std::string> types;
-        const FusedAttention fused = with_fused_attention(graph_);
+        const FusedAttention fused = with_fused_attention(graph_, numbers());
         for (const Op& op : fused.graph.ops()) {
             if (op.kind == OpKind::compute) types.push_back(op.type);
         }
@@ -66,6 +80,7 @@ protected:
     }
 
     OpGraph graph_;
+    std::map<TensorId, double> numbers_;
     TensorId query_;
     TensorId key_;
     TensorId value_;
@@ -75,9 +90,9 @@ protected:
 
 TEST_F(Products, BecomeAttention) {
     graph_.add_output("y", usual());
-    const FusedAttention fused = with_fused_attention(graph_);
+    const FusedAttention fused = with_fused_attention(graph_, numbers());
     EXPECT_EQ(fused.count, 1);
-    EXPECT_EQ(products_as_attention(graph_), 1);
+    EXPECT_EQ(products_as_attention(graph_, numbers()), 1);
     check(fused.graph);
     EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Mul", "Transpose", "Attention"));
     const Op& attention = fused.graph.op(*fused.graph.find_op("context"));
@@ -115,7 +130,7 @@ TEST_F(Products, OfKeysThatOnlyTheProductTurnsReadThem) {
                 {0, 1, 3, 2});
     const TensorId x = scores("scores", "MatMul", {query_, key_});
     graph_.add_output("y", context(scores("softmax", "Softmax", {x})));
-    const OpGraph fused = with_fused_attention(graph_).graph;
+    const OpGraph fused = with_fused_attention(graph_, numbers()).graph;
     EXPECT_FALSE(fused.find_op("turned").has_value());
     EXPECT_EQ(fused.tensor(fused.op(*fused.find_op("context")).inputs[1]).name, "split.out");
 }
@@ -124,18 +139,49 @@ TEST_F(Products, MayBeGuardedAgainstWhatIsNoNumber) {
     const TensorId x = scores("scores", "MatMul", {query_, key_});
     const TensorId softmax = scores("softmax", "Softmax", {x});
     const TensorId is_nan = scores("nan", "IsNaN", {softmax});
-    const TensorId zero = add_source(graph_, "zero", TensorRole::constant, {});
+    const TensorId zero = number("zero", 0.0);
     graph_.add_output("y", context(scores("where", "Where", {is_nan, zero, softmax})));
     EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
+}
+
+// masked_fill(hidden, -inf), and where(seen, scores, lowest).
+TEST_F(Products, MayBeMaskedByACondition) {
+    const TensorId condition = add_source(graph_, "hidden", TensorRole::input, {2, 1, 1, kLength},
+                                          DType::boolean);
+    const TensorId filling = number("filling", -65'504.0);
+    const TensorId x = scores("scores", "MatMul", {query_, key_});
+    const OpGraph begun = graph_;
+    const auto attention = [&](std::vector<TensorId> operands) {
+        graph_ = begun;
+        const TensorId masked = scores("masked", "Where", std::move(operands));
+        graph_.add_output("y", context(scores("softmax", "Softmax", {masked})));
+        FusedAttention fused = with_fused_attention(graph_, numbers());
+        EXPECT_EQ(fused.count, 1);
+        check(fused.graph);
+        return std::move(fused.graph);
+    };
+    const OpGraph seen = attention({condition, x, filling});
+    const Op& reads = seen.op(*seen.find_op("context"));
+    EXPECT_EQ(seen.tensor(reads.inputs[3]).name, "hidden");
+    const OpGraph hidden = attention({condition, filling, x});
+    const Op& inverted = hidden.op(*hidden.find_op("context"));
+    const Tensor& mask = hidden.tensor(inverted.inputs[3]);
+    EXPECT_EQ(mask.dtype, DType::boolean);
+    EXPECT_EQ(hidden.op(mask.producer).type, "Not");
+    EXPECT_EQ(hidden.op(mask.producer).block, "layers.0");
 }
 
 TEST_F(Products, ThatAreNoAttentionStay) {
     const auto stays = [&](TensorId result) {
         graph_.add_output("y", result);
-        EXPECT_EQ(with_fused_attention(graph_).count, 0);
-        EXPECT_EQ(products_as_attention(graph_), 0);
-        EXPECT_EQ(digest(with_fused_attention(graph_).graph), digest(graph_));
+        EXPECT_EQ(with_fused_attention(graph_, numbers()).count, 0);
+        EXPECT_EQ(products_as_attention(graph_, numbers()), 0);
+        EXPECT_EQ(digest(with_fused_attention(graph_, numbers()).graph), digest(graph_));
     };
+    const TensorId one = number("one", 1.0);
+    const TensorId unknown = add_source(graph_, "unknown", TensorRole::constant, {});
+    const TensorId condition =
+        add_source(graph_, "condition", TensorRole::input, {kLength, kLength}, DType::boolean);
     const TensorId x = scores("scores", "MatMul", {query_, key_});
     const OpGraph begun = graph_;
     {  // over queries
@@ -158,11 +204,16 @@ TEST_F(Products, ThatAreNoAttentionStay) {
         stays(context(softmax));
     }
     graph_ = begun;
-    {  // what replaces what is not a number is a matrix
+    for (const TensorId instead : {one, unknown}) {  // of what is not a number
+        graph_ = begun;
         const TensorId softmax = scores("softmax", "Softmax", {x});
         const TensorId is_nan = scores("nan", "IsNaN", {softmax});
-        const TensorId rows = add_source(graph_, "rows", TensorRole::constant, {kLength, 1});
-        stays(context(scores("where", "Where", {is_nan, rows, softmax})));
+        stays(context(scores("where", "Where", {is_nan, instead, softmax})));
+    }
+    for (const TensorId filling : {one, unknown}) {  // of keys that are hidden
+        graph_ = begun;
+        const TensorId filled = scores("filled", "Where", {condition, filling, x});
+        stays(context(scores("softmax", "Softmax", {filled})));
     }
     graph_ = begun;
     {  // dropout

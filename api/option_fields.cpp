@@ -105,8 +105,9 @@ Text write_splits(const PlanOptions& options) {
     return text;
 }
 
-/// "512", "80GiB", "16 GB": an amount of bytes above 0.
-void read_memory_limit(PlanOptions& options, std::string_view option, std::string_view text) {
+/// "512", "80GiB", "16 GB": an amount of bytes above 0. `or_else`: what else may be said.
+Bytes amount_of_bytes(std::string_view option, std::string_view text,
+                      std::string_view or_else = "") {
     struct Suffix {
         std::string_view name;
         std::int64_t factor;
@@ -133,10 +134,32 @@ void read_memory_limit(PlanOptions& options, std::string_view option, std::strin
     std::int64_t bytes = 0;
     if (!amount || suffix == kSuffixes.end() ||
         __builtin_mul_overflow(*amount, suffix->factor, &bytes)) {
-        throw UsageError(fmt::format(
-            "{} {}: expected an amount of bytes, e.g. 8000000000, 8GB or 8GiB.", option, text));
+        throw UsageError(
+            fmt::format("{} {}: expected an amount of bytes, e.g. 8000000000, 8GB or 8GiB{}.",
+                        option, text, or_else));
     }
-    options.memory_limit = Bytes(bytes);
+    return Bytes(bytes);
+}
+
+void read_memory_limit(PlanOptions& options, std::string_view option, std::string_view text) {
+    options.memory_limit = amount_of_bytes(option, text);
+}
+
+void read_bucket_bytes(PlanOptions& options, std::string_view option, std::string_view text) {
+    if (text == "none") {
+        options.bucket_bytes = Bytes{0};
+    } else if (text == "all") {
+        options.bucket_bytes = Bytes::max();
+    } else {
+        options.bucket_bytes = amount_of_bytes(option, text, "; all or none");
+    }
+}
+
+Text write_bucket_bytes(const PlanOptions& options) {
+    if (!options.bucket_bytes) return std::nullopt;
+    if (options.bucket_bytes == Bytes{0}) return "none";
+    if (options.bucket_bytes == Bytes::max()) return "all";
+    return fmt::format("{}", options.bucket_bytes->raw());
 }
 
 Text write_memory_limit(const PlanOptions& options) {
@@ -242,6 +265,10 @@ OptionField memory_limit_field() {
             .write = write_memory_limit,
             .example = "8GiB",
             .form = OptionForm::number};
+}
+
+OptionField bucket_bytes_field() {
+    return {.read = read_bucket_bytes, .write = write_bucket_bytes, .example = "25MiB"};
 }
 
 OptionField searchers_field() {

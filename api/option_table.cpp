@@ -69,6 +69,15 @@ std::span<const OptionRow> option_table() {
                   .field = choice<&P::recompute, Recompute::none, Recompute::selective,
                                   Recompute::full, Recompute::automatic>(),
                   .says_how_to_train = true},
+        OptionRow{.option = "--bucket-bytes",
+                  .value = "BYTES",
+                  .set = OptionSet::training,
+                  .help =
+                      "training: gradients are reduced together in buckets of so many bytes, in "
+                      "reverse order of use, the first one of 1 MiB (as PyTorch's DDP with "
+                      "25MiB); all: in one; none (default): each by itself",
+                  .field = bucket_bytes_field(),
+                  .says_how_to_train = true},
         OptionRow{.option = "--micro-batches",
                   .value = "N",
                   .set = OptionSet::training,

@@ -101,6 +101,9 @@ struct PlanOptions {
     std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
     std::optional<GradientSync> gradient_sync;  ///< default all_reduce
     std::optional<Recompute> recompute;         ///< default none
+    /// Gradients are reduced together in buckets of so many bytes; Bytes::max(): in one; 0 and
+    /// default: each by itself.
+    std::optional<Bytes> bucket_bytes;
     std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
 
     /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...

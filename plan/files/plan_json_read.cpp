@@ -196,7 +196,7 @@ void read_model(const JsonField& field, Plan& plan) {
 
 Policy read_policy(const JsonField& field) {
     field.allow_only({"micro_batches", "schedule", "optimizer", "loss", "gradient_sync", "frozen",
-                      "recompute", "gather_again"});
+                      "recompute", "gather_again", "bucket_bytes"});
     Policy policy;
     policy.micro_batches = static_cast<int>(field["micro_batches"].integer(
         1, kMostMicroBatches, {.what = "a number of micro-batches"}));
@@ -232,6 +232,11 @@ Policy read_policy(const JsonField& field) {
     }
     if (const JsonField again = field["gather_again"]; again.present()) {
         policy.gather_again = again.boolean();
+    }
+    if (const JsonField bucket = field["bucket_bytes"]; bucket.present()) {
+        const JsonExpectation bytes{.what = "an amount of bytes above 0, or \"all\""};
+        const bool all = bucket.is_text() && bucket.text(bytes, 8) == "all";
+        policy.bucket_bytes = all ? Bytes::max() : Bytes(bucket.integer(1, kMost, bytes));
     }
     return policy;
 }

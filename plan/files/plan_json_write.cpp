@@ -109,12 +109,18 @@ std::string policy_json(const Policy& policy) {
     if (!policy.frozen.empty()) {
         frozen = fmt::format(R"(, "frozen": [{}])", joined(policy.frozen, json_quoted));
     }
+    std::string buckets;
+    if (policy.bucket_bytes == Bytes::max()) {
+        buckets = R"(, "bucket_bytes": "all")";
+    } else if (policy.bucket_bytes) {
+        buckets = fmt::format(R"(, "bucket_bytes": {})", policy.bucket_bytes->raw());
+    }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
-                       R"("gradient_sync": "{}"{}{}{}}})",
+                       R"("gradient_sync": "{}"{}{}{}{}}})",
                        policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
                        json_quoted(loss), name_of(policy.gradient_sync), frozen,
                        recompute_json(policy.recompute),
-                       policy.gather_again ? R"(, "gather_again": true)" : "");
+                       policy.gather_again ? R"(, "gather_again": true)" : "", buckets);
 }
 
 std::string order_json(const Plan& plan) {

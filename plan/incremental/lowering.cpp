@@ -50,13 +50,13 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks()),
       parts_(finds_.size(), 0),
-      fused_(finds_.size()),
+      fused_(finds_.size() + problem.facts().buckets().count()),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
       block_order_(problem, strategy),
       slot_order_(problem.device_count(), keys_),
-      pending_(tensors_.size(), finds_.size()) {
+      pending_(tensors_.size(), finds_.size(), problem.facts().buckets().count()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
     number_events();
     touch_all();
@@ -214,8 +214,8 @@ std::span<const SlotTask> IncrementalLowering::slots() {
         if (tasks != tensors_[row].tasks) renew(row, *tasks);
     }
     // Fusions touch further tensors, but no further fusions.
-    for (std::size_t i = 0; i < pending_.fusion_blocks.list.size(); ++i) {
-        find_fused_around(pending_.fusion_blocks.list[i]);
+    for (std::size_t i = 0; i < pending_.fusion_places.list.size(); ++i) {
+        find_fused_at(pending_.fusion_places.list[i]);
     }
     for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
         const std::size_t row = pending_.touched.list[i];
@@ -293,12 +293,13 @@ void IncrementalLowering::reject() {
     pending_.clear();
 }
 
-IncrementalLowering::PendingChange::PendingChange(std::size_t row_count, std::size_t block_count)
+IncrementalLowering::PendingChange::PendingChange(std::size_t row_count, std::size_t block_count,
+                                                  std::size_t bucket_count)
     : rows_near(row_count),
       renewed(row_count),
       touched(row_count),
       blocks(block_count),
-      fusion_blocks(block_count) {}
+      fusion_places(block_count + bucket_count) {}
 
 void IncrementalLowering::PendingChange::clear() {
     rows_near.clear();
@@ -308,7 +309,7 @@ void IncrementalLowering::PendingChange::clear() {
     touched.clear();
     touched_before.clear();
     blocks.clear();
-    fusion_blocks.clear();
+    fusion_places.clear();
     fused_before.clear();
     stages_differ = false;
     next_order.reset();

@@ -128,7 +128,7 @@ private:
         std::size_t row = 0;
         std::size_t task = 0;
     };
-    /// A fused collective around a block of parts.
+    /// A fused collective around a block of parts, or of a bucket.
     struct Fused {
         Slot slot = -1;  ///< of its first member
         std::int32_t resource_set = -1;
@@ -160,15 +160,15 @@ private:
         Marked touched;                      ///< rows whose tasks, or their slots, may differ
         std::vector<Tensor> touched_before;  ///< of these
         Marked blocks;                       ///< whose parts may differ
-        Marked fusion_blocks;                ///< around which fusions may differ
-        std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by block
+        Marked fusion_places;                ///< where fusions may differ
+        std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by place
         std::vector<std::int64_t> least_loads_before;
         std::vector<Bytes> most_bytes_before;
         Int128 work_before = 0;
         bool stages_differ = false;            ///< maybe: an op of a stage has other devices
         std::optional<BlockOrder> next_order;  ///< nullopt: as before
 
-        PendingChange(std::size_t row_count, std::size_t block_count);
+        PendingChange(std::size_t row_count, std::size_t block_count, std::size_t bucket_count);
         void clear();
     };
 
@@ -185,10 +185,13 @@ private:
 
     // lowering_fusion.cpp
     void touch_fused(std::size_t row, const TensorTasks& tasks);
-    void find_fused_around(std::size_t block);
-    void put_fused(std::size_t block, std::vector<Fused> all);
-    [[nodiscard]] std::vector<Member> members_around(std::size_t block) const;
-    [[nodiscard]] std::vector<Fused> fused_of(const std::vector<Member>& members);
+    [[nodiscard]] std::size_t fusion_place(std::size_t row, std::int32_t fusion_block) const;
+    [[nodiscard]] std::vector<std::size_t> rows_around(std::size_t place) const;
+    void find_fused_at(std::size_t place);
+    void put_fused(std::size_t place, std::vector<Fused> all);
+    [[nodiscard]] std::vector<Member> members_at(std::size_t place) const;
+    [[nodiscard]] std::vector<Fused> fused_of(const std::vector<Member>& members,
+                                              FusionPlace place);
     [[nodiscard]] const Fused* fused_at(std::size_t row, std::size_t task) const;
 
     // lowering_stages.cpp
@@ -243,7 +246,7 @@ private:
     /// are none.
     std::vector<std::vector<std::size_t>> further_rows_;
     std::vector<int> parts_;                 ///< by block: so many have slots
-    std::vector<std::vector<Fused>> fused_;  ///< by block
+    std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, buckets
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fused collectives of an incremental lowering. A collective may be fused around one block of parts
-// only, so what differs around a block concerns no other block's fusions.
+// Fused collectives of an incremental lowering. A collective may be fused at one place only, around a
+// block of parts or in a bucket, so what differs at a place concerns no other place's fusions.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -12,26 +12,45 @@ namespace partita::plan {
 
 void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks) {
     for (const std::uint32_t i : tasks.fusible)
-        pending_.fusion_blocks.add(block_row(row, tasks.fusion_blocks[i]));
+        pending_.fusion_places.add(fusion_place(row, tasks.fusion_blocks[i]));
 }
 
-/// All that may be fused around the block, in the order in which lower() numbers it.
-std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
-    std::size_t block) const {
-    const PartBlock of = block_at(block);
-    std::vector<graph::TensorId> around = graph_.op(of.op).inputs;
-    const auto& outputs = graph_.op(of.op).outputs;
-    around.insert(around.end(), outputs.begin(), outputs.end());
+/// Blocks, and behind these buckets.
+std::size_t IncrementalLowering::fusion_place(std::size_t row, std::int32_t fusion_block) const {
+    if (fusion_block != kInBucket) return block_row(row, fusion_block);
+    const graph::OpId parameter = graph_.tensor(layouts_.events()[row].tensor).producer;
+    return finds_.size() + static_cast<std::size_t>(problem_.facts().buckets().of(parameter));
+}
+
+/// Rows of tensors that may have collectives there.
+std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) const {
+    std::vector<std::size_t> around;
+    if (place >= finds_.size()) {
+        for (const graph::OpId op : problem_.facts().buckets().members(place - finds_.size())) {
+            around.push_back(rows().row(graph_.op(op).outputs[0], 0));
+        }
+        return around;
+    }
+    const PartBlock of = block_at(place);
+    for (const std::vector<graph::TensorId>* const tensors :
+         {&graph_.op(of.op).inputs, &graph_.op(of.op).outputs}) {
+        for (const graph::TensorId t : *tensors) {
+            if (t.valid()) around.push_back(rows().row(t, of.micro_batch));
+        }
+    }
     std::sort(around.begin(), around.end());
     around.erase(std::unique(around.begin(), around.end()), around.end());
+    return around;
+}
+
+/// All that may be fused there, in the order in which lower() numbers it.
+std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::size_t place) const {
     std::vector<std::pair<std::tuple<bool, std::uint64_t, std::int64_t, std::uint64_t>, Member>>
         found;
-    for (const graph::TensorId t : around) {
-        if (!t.valid()) continue;
-        const std::size_t row = rows().row(t, of.micro_batch);
+    for (const std::size_t row : rows_around(place)) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for (const std::uint32_t i : tasks.fusible) {
-            if (block_row(row, tasks.fusion_blocks[i]) != block) continue;
+            if (fusion_place(row, tasks.fusion_blocks[i]) != place) continue;
             const std::size_t e = event_of(tasks, i);
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
@@ -46,12 +65,12 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_around(
     std::sort(found.begin(), found.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<Member> members;
-    for (const auto& [place, member] : found) members.push_back(member);
+    for (const auto& [number, member] : found) members.push_back(member);
     return members;
 }
 
 std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
-    const std::vector<Member>& members) {
+    const std::vector<Member>& members, FusionPlace place) {
     std::vector<Task> tasks;
     for (const Member& member : members) {
         tasks.push_back(tensors_[member.row].tasks->tasks[member.task]);
@@ -63,7 +82,7 @@ std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
         around.push_back({&tasks[i], tensors_[members[i].row].tasks->groups[group]});
     }
     std::vector<Fused> all;
-    for (const FusedCollective& found : find_fused(problem_, around)) {
+    for (const FusedCollective& found : find_fused(problem_, around, place)) {
         Fused& fused = all.emplace_back();
         fused.resource_set = resource_sets_.of_ranks(found.devices).resource_set;
         fused.duration = found.price.time.raw();
@@ -72,14 +91,15 @@ std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
     return all;
 }
 
-void IncrementalLowering::find_fused_around(std::size_t block) {
-    const std::vector<Member> members = members_around(block);
-    put_fused(block, members.size() > 1 ? fused_of(members) : std::vector<Fused>{});
+void IncrementalLowering::find_fused_at(std::size_t place) {
+    const std::vector<Member> members = members_at(place);
+    const FusionPlace kind = place < finds_.size() ? FusionPlace::block : FusionPlace::bucket;
+    put_fused(place, members.size() > 1 ? fused_of(members, kind) : std::vector<Fused>{});
 }
 
-void IncrementalLowering::put_fused(std::size_t block, std::vector<Fused> all) {
-    if (all.empty() && fused_[block].empty()) return;
-    for (const Fused& fused : fused_[block]) {
+void IncrementalLowering::put_fused(std::size_t place, std::vector<Fused> all) {
+    if (all.empty() && fused_[place].empty()) return;
+    for (const Fused& fused : fused_[place]) {
         for (const Member& member : fused.members) {
             // Of other tasks the numbers before mean nothing.
             if (pending_.renewed.has[member.row] != 0) continue;
@@ -93,17 +113,17 @@ void IncrementalLowering::put_fused(std::size_t block, std::vector<Fused> all) {
             touch(member.row).targets[member.task] = fused.slot;
         }
     }
-    pending_.fused_before.emplace_back(block, std::move(fused_[block]));
-    fused_[block] = std::move(all);
+    pending_.fused_before.emplace_back(place, std::move(fused_[place]));
+    fused_[place] = std::move(all);
 }
 
 /// The fused collective whose first member it is; null: none.
 const IncrementalLowering::Fused* IncrementalLowering::fused_at(std::size_t row,
                                                                 std::size_t task) const {
     const std::int32_t block = tensors_[row].tasks->fusion_blocks[task];
-    if (block < 0) return nullptr;
+    if (block == kNoFusion) return nullptr;
     const Slot slot = tensors_[row].own[task];
-    const std::vector<Fused>& all = fused_[block_row(row, block)];
+    const std::vector<Fused>& all = fused_[fusion_place(row, block)];
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const Fused& fused) { return fused.slot == slot; });
     return found == all.end() ? nullptr : &*found;

@@ -121,7 +121,7 @@ bool is_planned(std::span<const FusibleCollective> around, const FusedCollective
 
 std::vector<FusedCollective> find_fused(const Problem& problem,
                                         std::span<const FusibleCollective> around,
-                                        const PlannedCollectives* planned) {
+                                        FusionPlace place, const PlannedCollectives* planned) {
     std::vector<std::pair<FusionSignature, std::size_t>> order;
     for (std::size_t i = 0; i < around.size(); ++i) {
         order.emplace_back(signature_of(problem, around[i]), i);
@@ -135,9 +135,11 @@ std::vector<FusedCollective> find_fused(const Problem& problem,
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
             auto fused = fuse(problem.transfers(), around, order[begin].first, std::move(members));
-            const bool wanted = fused && (planned != nullptr ? is_planned(around, *fused, *planned)
-                                                             : is_cheaper(around, *fused));
-            if (wanted) found.push_back(std::move(*fused));
+            const auto is_wanted = [&] {
+                if (planned != nullptr) return is_planned(around, *fused, *planned);
+                return place == FusionPlace::bucket || is_cheaper(around, *fused);
+            };
+            if (fused && is_wanted()) found.push_back(std::move(*fused));
         }
         begin = end;
     }

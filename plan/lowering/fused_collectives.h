@@ -15,11 +15,13 @@
 //     any others of one kind in one order of ranks                 -> that kind
 //
 // No cycle can arise: parts of an op never wait for each other, so whatever one of the fused
-// reaches (or is reached from), all of them do.
+// reaches (or is reached from), all of them do. Gradients in one bucket go together whenever they are
+// ready: nothing but updates comes after them.
 // Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section
 // 3 (buckets).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -45,11 +47,17 @@ struct FusedCollective {
     cost::CollectivePrice price;
 };
 
-/// Of collectives around one block of parts: all before it, or all (gradients) after it. Nothing is
-/// a member of two fusions. Deterministic. With `planned` those of a plan instead of those that are
-/// cheaper.
+/// Where collectives meet that may be fused.
+enum class FusionPlace : std::uint8_t {
+    block,   ///< before one block of parts, or (gradients) after it: fused where that is cheaper
+    bucket,  ///< of one bucket (gradient_buckets.h): always fused
+};
+
+/// Of collectives at one place. Nothing is a member of two fusions. Deterministic. With `planned`
+/// those of a plan instead.
 std::vector<FusedCollective> find_fused(const Problem& problem,
                                         std::span<const FusibleCollective> around,
+                                        FusionPlace place,
                                         const PlannedCollectives* planned = nullptr);
 
 /// What a fusion's first member becomes; its ordinal stays.

@@ -220,28 +220,40 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
 }
 
 void Lowering::fuse_collectives() {
-    std::vector<std::tuple<PartBlock, TaskId>> found;
+    struct Fusible {
+        std::int32_t bucket = -1;  ///< -1: around the block
+        PartBlock block;
+        TaskId task;
+        auto operator<=>(const Fusible&) const = default;
+    };
+    std::vector<Fusible> found;
     for (const Tensor& tensor : tensors_) {
         if (tensor.tasks == nullptr) continue;
         for (std::size_t i = 0; i < tensor.ids.size(); ++i) {
             const std::int32_t block = tensor.tasks->fusion_blocks[i];
-            if (block < 0) continue;
-            found.emplace_back(tensor.events->blocks[static_cast<std::size_t>(block)],
-                               tensor.ids[i]);
+            if (block == kInBucket) {
+                const OpId parameter = graph_.tensor(tensor.events->tensor).producer;
+                found.push_back({problem_.facts().buckets().of(parameter), {}, tensor.ids[i]});
+            } else if (block != kNoFusion) {
+                found.push_back(
+                    {-1, tensor.events->blocks[static_cast<std::size_t>(block)], tensor.ids[i]});
+            }
         }
     }
     std::sort(found.begin(), found.end());
     for (std::size_t begin = 0; begin < found.size();) {
         std::vector<TaskId> members;
         std::vector<FusibleCollective> around;
-        const PartBlock& block = std::get<0>(found[begin]);
+        const Fusible& first = found[begin];
         std::size_t end = begin;
-        for (; end < found.size() && std::get<0>(found[end]) == block; ++end) {
-            members.push_back(std::get<1>(found[end]));
+        for (; end < found.size(); ++end) {
+            if (found[end].bucket != first.bucket || found[end].block != first.block) break;
+            members.push_back(found[end].task);
             around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
         }
         if (around.size() > 1) {
-            for (const FusedCollective& fused : find_fused(problem_, around, planned_)) {
+            const FusionPlace place = first.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
+            for (const FusedCollective& fused : find_fused(problem_, around, place, planned_)) {
                 build_.add_fused(members, fused);
             }
         }

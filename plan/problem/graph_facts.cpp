@@ -99,6 +99,7 @@ void GraphFacts::find_gradients(const Policy& policy) {
     gradient_ = std::move(paths.gradient);
     backward_ = std::move(paths.backward);
     keep_only_what_gradients_read(graph_, gradient_, rules_);
+    if (policy.bucket_bytes) buckets_ = GradientBuckets(graph_, gradient_, *policy.bucket_bytes);
     if (policy.loss == LossKind::cross_entropy) keep_classes_together(graph_, backward_, rules_);
 }
 

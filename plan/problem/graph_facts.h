@@ -16,6 +16,7 @@
 #include "graph/op_graph.h"
 #include "graph/operators/op_rule.h"
 #include "graph/operators/soap.h"
+#include "plan/problem/gradient_buckets.h"
 #include "plan/problem/op_costs.h"
 #include "plan/problem/problem_options.h"
 #include "plan/problem/recompute_regions.h"
@@ -46,6 +47,8 @@ public:
 
     /// Empty unless it is training and the policy recomputes.
     [[nodiscard]] const RecomputeRegions& recompute() const { return recompute_; }
+    /// None unless it is training and the policy has some.
+    [[nodiscard]] const GradientBuckets& buckets() const { return buckets_; }
 
     /// What the tasks of an op do: what is measured where they are to be priced.
     [[nodiscard]] const OpWorks& works() const { return works_; }
@@ -85,6 +88,7 @@ private:
     std::vector<char> gradient_;                                ///< per tensor
     std::vector<char> backward_;                                ///< per op
     RecomputeRegions recompute_;
+    GradientBuckets buckets_;
     OpWorks works_;
 };
 

@@ -103,6 +103,8 @@ struct Policy {
     /// What devices gather of each other's activations for a forward they give up after it, and
     /// gather again for the backward (Korthikanti et al., MLSys 2023, section 4.2.2).
     bool gather_again = false;
+    /// Of gradients that are reduced together (gradient_buckets.h); nullopt: each by itself.
+    std::optional<Bytes> bucket_bytes;
     friend bool operator==(const Policy&, const Policy&) = default;
 };
 

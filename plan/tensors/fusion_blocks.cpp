@@ -7,9 +7,9 @@
 namespace partita::plan {
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
-void FusionBlocks::find(const TensorEvents& events, TensorTasks& tasks) {
+void FusionBlocks::find(const TensorEvents& events, bool in_bucket, TensorTasks& tasks) {
     const std::size_t count = tasks.tasks.size();
-    tasks.fusion_blocks.assign(count, -1);
+    tasks.fusion_blocks.assign(count, kNoFusion);
     tasks.fusible.clear();
     if (tasks.groups.empty()) return;  // there is no collective
     constexpr std::int32_t kUnknown = -2;
@@ -35,9 +35,15 @@ void FusionBlocks::find(const TensorEvents& events, TensorTasks& tasks) {
     }
     for (std::size_t i = 0; i < count; ++i) {
         const Task& task = tasks.tasks[i];
-        if (task.kind != TaskKind::collective || task.updated) continue;
-        tasks.fusion_blocks[i] = std::max(-1, task.gradient ? before_[i] : after_[i]);
-        if (tasks.fusion_blocks[i] >= 0) tasks.fusible.push_back(static_cast<std::uint32_t>(i));
+        if (task.kind != TaskKind::collective) continue;
+        if (in_bucket && (task.gradient || task.updated)) {
+            tasks.fusion_blocks[i] = kInBucket;
+        } else if (!task.updated) {
+            tasks.fusion_blocks[i] = std::max(kNoFusion, task.gradient ? before_[i] : after_[i]);
+        }
+        if (tasks.fusion_blocks[i] != kNoFusion) {
+            tasks.fusible.push_back(static_cast<std::uint32_t>(i));
+        }
     }
 }
 

@@ -14,8 +14,9 @@ namespace partita::plan {
 
 class FusionBlocks {
 public:
-    /// All else that the tasks say but for their totals must be known.
-    void find(const TensorEvents& events, TensorTasks& tasks);
+    /// All else that the tasks say but for their totals must be known. `in_bucket`: of a parameter
+    /// whose gradients, and new values, move with those of its bucket.
+    void find(const TensorEvents& events, bool in_bucket, TensorTasks& tasks);
 
 private:
     // Per task, kept for their memory.

@@ -49,7 +49,7 @@ void TaskTotals::add_loads(TensorTasks& tasks) {
     tasks.loads.clear();
     if (tasks.work == kMostWork) return;
     for (std::size_t i = 0; i < tasks.tasks.size(); ++i) {
-        if (tasks.fusion_blocks[i] >= 0) continue;
+        if (tasks.fusion_blocks[i] != kNoFusion) continue;
         const Task& task = tasks.tasks[i];
         add_to(set_loads_, rows_, task.resource_set, task.duration.raw());
     }

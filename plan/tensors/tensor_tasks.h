@@ -62,6 +62,10 @@ struct TensorStep {
     std::uint32_t parts = 0;    ///< so many rows there
 };
 
+/// Of TensorTasks::fusion_blocks.
+inline constexpr std::int32_t kNoFusion = -1;
+inline constexpr std::int32_t kInBucket = -2;
+
 struct TensorTasks {
     /// Without op, tensor, priority and schedule key; resource sets are those of LoweringCache,
     /// Task::ranks is a row of `groups`.
@@ -71,8 +75,8 @@ struct TensorTasks {
     /// It belongs to the same block of a schedule as what it waits for, if that is of one.
     std::vector<char> in_block;
     /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits
-    /// for them and for nothing else; then it may be fused (fused_collectives.h). -1: no such
-    /// block.
+    /// for them and for nothing else; then it may be fused (fused_collectives.h). kNoFusion: no
+    /// such block; kInBucket: it moves with its bucket (gradient_buckets.h).
     std::vector<std::int32_t> fusion_blocks;
     std::vector<std::uint32_t> fusible;    ///< those that may be fused
     std::vector<std::vector<int>> groups;  ///< devices in order of rank

@@ -152,6 +152,32 @@ TEST_F(Execute, OfConfigurationsEqualsOneDevice) {
     }
 }
 
+// Gradients that are reduced together, and new values that are gathered together.
+TEST_F(Execute, OfBucketsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    for (const char* const strategy :
+         {"dp=4,zero=0", "dp=2,tp=2,zero=1", "dp=2,pp=2,zero=2", "dp=4,zero=3"}) {
+        std::map<std::string, std::size_t> collectives;
+        for (const char* const size : {"none", "64KiB", "all"}) {
+            const Outcome planned =
+                run({"plan",        model,        "--bind",          "batch=8", "--bind",
+                     "sequence=8",  "--machine",  "cpu:4",           "--mode",  "training",
+                     "--optimizer", "adam",       "--micro-batches", "2",       "--bucket-bytes",
+                     size,          "--strategy", strategy,          "-o",      "plan.json"});
+            ASSERT_EQ(planned.code, 0) << strategy << ": " << planned.err;
+            collectives[size] = json::parse(read("plan.json"))["collectives"].size();
+            EXPECT_EQ(run({"verify", "plan.json", model}).code, 0) << strategy;
+            const Outcome result = run(
+                {"execute", "plan.json", model, "--check", "--iterations", "1", "--warmup", "0"});
+            EXPECT_EQ(result.code, 0) << strategy << ", " << size << ": " << result.err;
+        }
+        const bool fetches = std::string(strategy) == "dp=4,zero=3";  // for each use anew
+        EXPECT_EQ(collectives["64KiB"] < collectives["none"], !fetches) << strategy;
+        EXPECT_EQ(collectives["all"] < collectives["64KiB"], !fetches) << strategy;
+    }
+    EXPECT_EQ(json::parse(read("plan.json"))["policy"]["bucket_bytes"], "all");
+}
+
 // Of a mixture of experts, with weights that are made up. Thirteen tokens with three experts each
 // leave a part of the last expert to be filled up.
 TEST_F(Execute, OfExpertsInPartsEqualsOneDevice) {

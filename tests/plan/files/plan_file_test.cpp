@@ -114,6 +114,7 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_EQ(plain.find("gradients"), std::string::npos);
     plan_.policy.recompute = Recompute::automatic;
     plan_.policy.gather_again = true;
+    plan_.policy.bucket_bytes = Bytes::max();
     plan_.float32_gradients = true;
     plan_.untie = {"ones*"};
     plan_.fuse = {"swiglu", "Mul(a, b)"};
@@ -124,7 +125,8 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_THAT(
         text,
         HasSubstr("[\"ones*\"], \"fuse\": [\"swiglu\", \"Mul(a, b)\"], \"attention\": \"fused\"}"));
-    EXPECT_THAT(text, HasSubstr(R"("recompute": "auto", "gather_again": true})"));
+    EXPECT_THAT(text,
+                HasSubstr(R"("recompute": "auto", "gather_again": true, "bucket_bytes": "all"})"));
     EXPECT_THAT(text, HasSubstr(R"("devices": [0], "recompute": "selective"})"));
     const Plan again = parse_plan(text, "plan.json");
     EXPECT_EQ(again.ops, plan_.ops);

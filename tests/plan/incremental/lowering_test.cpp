@@ -184,6 +184,13 @@ ProblemOptions options(std::uint64_t seed) {
             .objective = training ? Objective::step_time : Objective::latency};
 }
 
+/// None, several or one.
+std::optional<Bytes> some_buckets(Random& random) {
+    const int size = draw(random, 24);
+    if (size > 20) return Bytes::max();
+    return size < 8 ? std::nullopt : std::optional(Bytes(1 << size));
+}
+
 TEST(IncrementalLowering, EqualsLoweringAnew) {
     int changes = 0;
     int fusions = 0;
@@ -228,11 +235,12 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
             random, random_network(random, 2 + draw(random, 7),
                                    micro_batches > 1 ? Layers::samples_apart : Layers::any));
         const cost::Machine machine = switched_machine(1 + draw(random, 6));
-        const Problem problem = make_problem(
-            graph, machine,
-            {.mode = Mode::training,
-             .objective = Objective::step_time,
-             .policy = {.recompute = Recompute::automatic, .gather_again = seed % 2 == 0}});
+        const Problem problem = make_problem(graph, machine,
+                                             {.mode = Mode::training,
+                                              .objective = Objective::step_time,
+                                              .policy = {.recompute = Recompute::automatic,
+                                                         .gather_again = seed % 2 == 0,
+                                                         .bucket_bytes = some_buckets(random)}});
         Changing changing(random, problem,
                           without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();

@@ -160,7 +160,7 @@ protected:
         const Problem problem = make_problem(graph_, machine_);
         std::vector<FusibleCollective> around;
         for (std::size_t i = 0; i < tasks_.size(); ++i) around.push_back({&tasks_[i], ranks_[i]});
-        return find_fused(problem, around);
+        return find_fused(problem, around, FusionPlace::block);
     }
 
     cost::Machine machine_;

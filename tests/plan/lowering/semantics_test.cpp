@@ -43,7 +43,9 @@ struct Program {
               {.mode = Mode::training,
                .objective = Objective::step_time,
                .policy = {.recompute = recompute,
-                          .gather_again = recompute != Recompute::none && seed % 2 == 0}})),
+                          .gather_again = recompute != Recompute::none && seed % 2 == 0,
+                          .bucket_bytes =
+                              seed % 3 == 0 ? std::optional(Bytes(256)) : std::nullopt}})),
           strategy(random_strategy(random, problem, micro_batches)) {}
     Program(const Program&) = delete;  // the problem refers to the graph
     Program& operator=(const Program&) = delete;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buckets: gradients of many parameters that are reduced together, once the last of them is there.
+//
+//     backward      layer 3    layer 2    layer 1    embedding
+//     gradients     w3 b3      w2 b2      w1 b1      e
+//     buckets       [1 MB]     [ 25 MB           ]   [ 25 MB ]
+//
+// Parameters go to buckets in the reverse order of their first use, which is that in which the
+// backward finishes their gradients. A bucket that has reached its size is closed; the first one is
+// closed at 1 MiB, so that communication begins early. What of a bucket lies on the same devices and
+// moves in the same way is one collective (fused_collectives.h); so is what gathers their new values
+// where replicas update shards.
+//
+// Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2.3; torch.nn.parallel's
+// DistributedDataParallel (bucket_cap_mb = 25, a first bucket of 1 MiB).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+#include "graph/op_graph.h"
+
+namespace partita::plan {
+
+class GradientBuckets {
+public:
+    /// None.
+    GradientBuckets() = default;
+    /// `has_gradient`: per tensor. `size`: of a bucket; Bytes::max(): there is one bucket.
+    GradientBuckets(const graph::OpGraph& graph, const std::vector<char>& has_gradient, Bytes size);
+
+    [[nodiscard]] std::size_t count() const { return members_.size(); }
+    /// The bucket of a parameter; -1: none.
+    [[nodiscard]] std::int32_t of(graph::OpId parameter) const {
+        return of_.empty() ? -1 : of_[parameter.index()];
+    }
+    /// Parameters of a bucket.
+    [[nodiscard]] const std::vector<graph::OpId>& members(std::size_t bucket) const {
+        return members_[bucket];
+    }
+
+private:
+    std::vector<std::vector<graph::OpId>> members_;
+    std::vector<std::int32_t> of_;  ///< per op; empty: there are no buckets
+};
+
+}  // namespace partita::plan

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/gradient_buckets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/lowering/lower.h"
+#include "tests/plan/network_builder.h"
+#include "tests/plan/small_problems.h"
+
+namespace partita::plan {
+namespace {
+
+using graph::OpId;
+using testing::ElementsAre;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+/// Twelve products with weights of 256 KiB each, and a scale of 1 KiB behind the last one.
+class Buckets : public testing::Test {
+protected:
+    static constexpr int kLayers = 12;
+
+    Buckets() {
+        NetworkBuilder build;
+        graph::TensorId x = build.source("x", graph::TensorRole::input, {64, 256});
+        for (int i = 0; i < kLayers; ++i) {
+            weights_.push_back(build.weight({256, 256}));
+            x = build.add("MatMul", {x, weights_.back()}, {{64, 256}})[0];
+        }
+        weights_.push_back(build.weight({256}));
+        build.add("Mul", {x, weights_.back()}, {{64, 256}});
+        build.add_outputs();
+        graph_ = std::move(build.graph);
+    }
+
+    [[nodiscard]] Problem problem(std::optional<Bytes> size) const {
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.bucket_bytes = size;
+        return make_problem(graph_, machine_, options);
+    }
+    [[nodiscard]] std::vector<std::size_t> sizes(std::int64_t bytes) const {
+        const Problem of = problem(Bytes(bytes));
+        std::vector<std::size_t> sizes;
+        for (std::size_t i = 0; i < of.facts().buckets().count(); ++i) {
+            sizes.push_back(of.facts().buckets().members(i).size());
+        }
+        return sizes;
+    }
+    /// Every op in four parts of the batch.
+    [[nodiscard]] Strategy data_parallel(int micro_batches, std::optional<Bytes> size) const {
+        Strategy strategy;
+        strategy.policy.bucket_bytes = size;
+        strategy.policy.micro_batches = micro_batches;
+        for (const graph::Op& op : graph_.ops()) {
+            const bool is_weight = op.kind == graph::OpKind::parameter;
+            const Axis axis = is_weight ? Axis::replicas(4) : Axis::along(0, 4);
+            OpDecision decision{
+                .config = {.axes = {axis}, .devices = DeviceSet::progression(0, 4, 1)}};
+            decision.update.accumulate_locally = is_weight && micro_batches > 1;
+            strategy.ops.push_back(decision);
+        }
+        return strategy;
+    }
+
+    graph::OpGraph graph_;
+    std::vector<graph::TensorId> weights_;
+    cost::Machine machine_ = switched_machine(4);
+};
+
+// As PyTorch's compute_bucket_assignment_by_size(): what comes last in the forward comes first, the
+// first bucket is full at 1 MiB, and one that is not full takes what makes it fuller than full.
+TEST_F(Buckets, AreFilledInReverseOrder) {
+    EXPECT_THAT(sizes(2 * kMiB), ElementsAre(5, 8));
+    EXPECT_THAT(sizes(kMiB), ElementsAre(5, 4, 4));
+    EXPECT_THAT(sizes(kMiB / 2), ElementsAre(3, 2, 2, 2, 2, 2));
+    EXPECT_THAT(sizes(3 * kMiB / 8), ElementsAre(3, 2, 2, 2, 2, 2));
+    EXPECT_THAT(sizes(1), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+    EXPECT_THAT(sizes(Bytes::max().raw()), ElementsAre(13));
+    const Problem of = problem(Bytes(2 * kMiB));
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+        EXPECT_EQ(of.facts().buckets().of(graph_.tensor(weights_[i]).producer), i < 8 ? 1 : 0);
+    }
+    EXPECT_EQ(of.facts().buckets().of(OpId(std::size_t{0})), -1);
+    EXPECT_EQ(problem(std::nullopt).facts().buckets().count(), 0u);
+}
+
+// One all-reduce a bucket, when the last of its gradients is there; with micro-batches once an
+// iteration (DistributedDataParallel's no_sync()).
+TEST_F(Buckets, AreReducedAtOnce) {
+    for (const int micro_batches : {1, 4}) {
+        for (const std::int64_t size : {kMiB / 2, kMiB, Bytes::max().raw()}) {
+            const Problem of = problem(Bytes(size));
+            const TaskGraph tasks = lower(of, data_parallel(micro_batches, Bytes(size)));
+            std::vector<Bytes> reduced;
+            for (std::size_t i = 0; i < tasks.size(); ++i) {
+                const Task& task = tasks.tasks[i];
+                if (task.kind != TaskKind::collective) continue;
+                EXPECT_EQ(task.collective, cost::Collective::all_reduce);
+                reduced.push_back(task.bytes);
+                EXPECT_EQ(static_cast<std::size_t>(task.fused) + 1,
+                          of.facts().buckets().members(reduced.size() - 1).size());
+            }
+            EXPECT_EQ(reduced.size(), of.facts().buckets().count());
+            Bytes all;
+            for (const Bytes bytes : reduced) all += bytes;
+            EXPECT_EQ(all, Bytes(kLayers * kMiB / 4 + 1024));
+        }
+    }
+}
+
+TEST_F(Buckets, AreNoneUnlessAskedFor) {
+    const TaskGraph tasks = lower(problem(std::nullopt), data_parallel(1, std::nullopt));
+    const auto collectives = std::ranges::count(tasks.tasks, TaskKind::collective, &Task::kind);
+    EXPECT_EQ(collectives, kLayers + 1);
+}
+
+}  // namespace
+}  // namespace partita::plan

@@ -4,7 +4,7 @@
 //
 //     backward      layer 3    layer 2    layer 1    embedding
 //     gradients     w3 b3      w2 b2      w1 b1      e
-//     buckets       [1 MB]     [ 25 MB           ]   [ 25 MB ]
+//     buckets       [1 MiB]    [ 25 MiB          ]   [ 25 MiB ]
 //
 // Parameters go to buckets in the reverse order of their first use, which is that in which the
 // backward finishes their gradients. A bucket that has reached its size is closed; the first one is

@@ -68,13 +68,7 @@ public:
             read(key, bare ? std::nullopt : std::optional(part.substr(equals + 1)));
         }
         check_layers();
-        const int experts = config_.experts.value_or(1);
-        if (config_.data && *config_.data % experts != 0) {
-            fail(
-                fmt::format("dp={} is no multiple of ep={}: experts lie in parts on devices that "
-                            "share the batch.",
-                            *config_.data, experts));
-        }
+        check_experts();
         return config_;
     }
 
@@ -146,10 +140,22 @@ private:
                         given == 1 ? "1 is" : fmt::format("{} are", given), chunks));
     }
 
-    /// Where cp is not among them it comes behind tp.
+    void check_experts() const {
+        const int experts = config_.experts.value_or(1);
+        if (!config_.data || *config_.data % experts == 0) return;
+        fail(
+            fmt::format("dp={} is no multiple of ep={}: experts lie in parts on devices that share "
+                        "the batch.",
+                        *config_.data, experts));
+    }
+
+    /// Where cp is not among them it comes behind tp; ep is the inner part of dp.
     [[nodiscard]] GridOrder order(std::string_view value) const {
         std::vector<GridDim> dims;
-        const auto names = split(value, '-');
+        auto names = split(value, '-');
+        const auto experts = std::ranges::adjacent_find(
+            names, [](std::string_view a, std::string_view b) { return a == "ep" && b == "dp"; });
+        if (experts != names.end()) names.erase(experts);
         for (const std::string_view name : names) {
             for (const DimRow& row : kDims) {
                 const bool again = std::ranges::find(dims, row.dim) != dims.end();
@@ -165,7 +171,7 @@ private:
         if (found != names.size() || dims.size() != order.size()) {
             fail(
                 fmt::format("order={}: expected tp, dp and pp, each once, innermost first, as in "
-                            "tp-dp-pp, or cp too.",
+                            "tp-dp-pp; cp too, and ep right before dp, if there are any.",
                             value));
         }
         std::ranges::copy(dims, order.begin());

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Grids of equal devices: stages of the model x groups that share the batch x devices inside a
-// group that share each op (group_split.h), or two levels of these: some that share the positions of
-// the sequence (context parallelism), and, for each of these, some that share the weights; of ops with
-// experts groups share these instead of the batch (expert parallelism),
+// group that share each op (group_split.h),
 //
 //     16 devices = 2 stages x 2 groups x 4           stage 0            stage 1
 //     as 2 nodes of 8                                0 1 2 3  4 5 6 7   8 9 ...   two groups each
 //
-// groups inside a node, stages over nodes. What a grid takes is estimated as
+// groups inside a node, stages over nodes. If people say so there are two levels more, split by the
+// same search beside what the level before has split:
+//
+//     context    so many devices for each of a group share the positions of the sequence, and not the weights
+//     experts    so many neighbouring groups have the experts of an op in parts, instead of the batch
+//
+// What a grid takes is estimated as
 //
 //     busiest stage + all others / (micro-batches * chunks)    computation and communication of its ops
 //

@@ -66,8 +66,8 @@ OpGraph attention(const Form& form) {
     x = add_compute(graph, "scaled", form.divides ? "Div" : "Mul", {x, scale}, kScores);
     if (form.masks) x = add_compute(graph, "masked", "Add", {source("mask", {5, 5}), x}, kScores);
     if (form.fills) {
-        const TensorId hidden = add_compute(graph, "hidden", "Less", {source("keys", {5, 5}), zero},
-                                            {5, 5});
+        const TensorId hidden =
+            add_compute(graph, "hidden", "Less", {source("keys", {5, 5}), zero}, {5, 5});
         graph.tensor(hidden).dtype = graph::DType::boolean;
         x = add_compute(graph, "filled", "Where", {hidden, lowest, x}, kScores);
     }

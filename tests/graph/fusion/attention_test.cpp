@@ -146,8 +146,8 @@ TEST_F(Products, MayBeGuardedAgainstWhatIsNoNumber) {
 
 // masked_fill(hidden, -inf), and where(seen, scores, lowest).
 TEST_F(Products, MayBeMaskedByACondition) {
-    const TensorId condition = add_source(graph_, "hidden", TensorRole::input, {2, 1, 1, kLength},
-                                          DType::boolean);
+    const TensorId condition =
+        add_source(graph_, "hidden", TensorRole::input, {2, 1, 1, kLength}, DType::boolean);
     const TensorId filling = number("filling", -65'504.0);
     const TensorId x = scores("scores", "MatMul", {query_, key_});
     const OpGraph begun = graph_;

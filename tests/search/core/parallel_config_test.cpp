@@ -44,6 +44,7 @@ TEST(ParallelConfig, IsItsOwnText) {
     }
     EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
     EXPECT_EQ(parse_parallel_config("cp=2,order=tp-cp-dp-pp").text(), "cp=2");
+    EXPECT_EQ(parse_parallel_config("ep=2,order=tp-cp-ep-dp-pp").text(), "ep=2");
     EXPECT_EQ(parse_parallel_config("order=dp-tp-cp-pp").text(), "order=dp-tp-pp");
     EXPECT_EQ(ParallelConfig{}.text(), "");
 }
@@ -71,7 +72,7 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
     EXPECT_THAT(error_of("dp=4,ep=3"), HasSubstr("dp=4 is no multiple of ep=3"));
     EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
     for (const char* const order :
-         {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "tp-dp-xx", "tpdp-pp"}) {
+         {"", "tp-dp", "tp-dp-pp-tp", "tp-tp-pp", "ep-tp-dp-pp", "tp-dp-xx", "tpdp-pp"}) {
         EXPECT_THAT(error_of(std::string("order=") + order), HasSubstr("each once, innermost"));
     }
 }

@@ -36,8 +36,8 @@ struct ImportOptions {
     std::optional<DType> precision;
     /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
     std::vector<std::string> untie;
-    /// Pointwise ops that run as one kernel, by name (silu, swiglu, gelu, gelu-tanh, bias-gelu) or
-    /// as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
+    /// Pointwise ops that run as one kernel, by name (silu, swiglu, weighted-swiglu, gelu, gelu-tanh,
+    /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Products around a softmax become ONNX's Attention, which holds no scores;
     /// `--attention fused`.

@@ -49,6 +49,14 @@ const Case kCases[] = {
          const TensorId silu = add_compute(graph, "silu", "Mul", {x[0], sigmoid}, kShape);
          add_compute(graph, "mul", "Mul", {silu, x[1]}, kShape);
      }},
+    {"weighted-swiglu",
+     {kShape, {3, 5, 1}, kShape},
+     [](OpGraph& graph, const std::vector<TensorId>& x) {
+         const TensorId sigmoid = add_compute(graph, "sigmoid", "Sigmoid", {x[0]}, kShape);
+         const TensorId silu = add_compute(graph, "silu", "Mul", {x[0], sigmoid}, kShape);
+         const TensorId gated = add_compute(graph, "gated", "Mul", {silu, x[2]}, kShape);
+         add_compute(graph, "weighted", "Mul", {gated, x[1]}, kShape);
+     }},
     {"gelu",
      {{}, {}, {}, kShape},
      [](OpGraph& graph, const std::vector<TensorId>& x) {

@@ -128,8 +128,9 @@ TEST_F(Gated, ALetterIsTheSameTensorEverywhere) {
 TEST_F(Gated, KernelsThatAreNoneAreRefused) {
     graph_.add_output("y", swiglu());
     EXPECT_THAT(refusal("foo"), HasSubstr("model.onnx: --fuse foo: 'foo' is neither a letter nor"));
-    EXPECT_THAT(refusal("foo"),
-                HasSubstr("Give one of silu, swiglu, gelu, gelu-tanh, bias-gelu, or"));
+    EXPECT_THAT(
+        refusal("foo"),
+        HasSubstr("Give one of silu, swiglu, weighted-swiglu, gelu, gelu-tanh, bias-gelu, or"));
     EXPECT_THAT(refusal(""), HasSubstr("an operator or a letter is missing"));
     EXPECT_THAT(refusal("x"), HasSubstr("it computes nothing"));
     EXPECT_THAT(refusal("Mul(a"), HasSubstr("')' is missing"));

@@ -64,7 +64,7 @@ struct ModelRow {
     std::vector<std::string> fuse;
 };
 
-const std::vector<std::string> kGated = {"Mul(Mul(Mul(g, Sigmoid(g)), u), p)", "swiglu"};
+const std::vector<std::string> kGated = {"weighted-swiglu", "swiglu"};
 const ModelRow kModels[] = {{"llama3-70b", "llama-3-70b-12-layers.onnx", {"swiglu"}},
                             {"deepseekv2", "deepseek-v2-4-layers.onnx", kGated},
                             {"deepseekv3", "deepseek-v3-4-layers.onnx", kGated}};

@@ -88,6 +88,11 @@ std::string goal_line(const plan::Problem& problem, const plan::Policy& policy) 
                             name_of(problem.policy().loss));
         if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
     }
+    if (policy.bucket_bytes == Bytes::max()) {
+        text += ", gradients in one bucket";
+    } else if (policy.bucket_bytes) {
+        text += ", gradients in buckets of " + to_text(*policy.bucket_bytes);
+    }
     if (policy.micro_batches > 1) text += fmt::format(", {} micro-batches", policy.micro_batches);
     if (policy.schedule.kind != plan::ScheduleKind::none) {
         text += ", schedule " + to_text(policy.schedule);

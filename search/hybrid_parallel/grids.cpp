@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/op_globs.h"
+#include "graph/operators/part.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/problem/micro_batches.h"
 #include "search/configs/standard_configs.h"
@@ -170,6 +171,17 @@ std::string Grids::fault(const Grid& grid) {
             "dp={}: a micro-batch has {} samples (a batch of {} in {}), and each of dp needs one.",
             grid.groups, samples, batch, policy_.micro_batches);
     }
+    const std::int64_t more = samples + (batch % policy_.micro_batches != 0 ? 1 : 0);
+    for (const std::int64_t count : {samples, more}) {
+        if (!style_.share_weights || count == 0) continue;
+        if (graph::is_legal_degree(count, grid.groups)) continue;
+        const std::int64_t part = (count + grid.groups - 1) / grid.groups;
+        return fmt::format(
+            "dp={}: a micro-batch has {} samples (a batch of {} in {}); in parts of {} the last "
+            "one "
+            "would be empty. Choose a batch that dp divides, or give --micro-batches.",
+            grid.groups, count, batch, policy_.micro_batches, part);
+    }
     if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
     const Splits& splits = split(grid);
     if (!splits.tensor.fault.empty()) return splits.tensor.fault;
@@ -182,18 +194,42 @@ std::string Grids::fault(const Grid& grid) {
     return "";
 }
 
-std::string Grids::layers_fault(const Grid& grid) const {
+std::string Grids::layers_fault(const Grid& grid) {
     if (!style_.layers) return "";
     const std::vector<std::string_view> layers = graph::layers_of(problem_.graph());
     const std::vector<int> said = layers_of_slots(grid);
     const auto count = std::accumulate(said.begin(), said.end(), std::size_t{0});
-    if (count == layers.size() && count > 0) return "";
+    const int chunks = grid.stages * policy_.schedule.chunks;
+    if (style_.layers->empty() && !layers.empty() && std::ssize(layers) < chunks) {
+        return fmt::format(
+            "layers=even: the model has {} layers, and there are {} chunks of stages. Use fewer.",
+            layers.size(), chunks);
+    }
+    if (count == layers.size() && count > 0) return misplaced_layer(grid, said);
     if (layers.empty()) {
         return "layers: the model names no layers (blocks that repeat, such as layers.0 and "
                "layers.1 in the paths of its nodes). Leave it out, and stages are cut by work.";
     }
     return fmt::format("layers={}: these are {} layers, and the model has {}, from '{}' to '{}'.",
                        fmt::join(said, "-"), count, layers.size(), layers.front(), layers.back());
+}
+
+/// Of a layer that cannot lie where it is said to, as it reads what comes from a later stage.
+std::string Grids::misplaced_layer(const Grid& grid, const std::vector<int>& said) {
+    const auto expected = slots_of_layers(problem_.graph(), said);
+    const std::vector<int>& slots = this->slots(grid);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const graph::Op& op = problem_.graph().ops()[i];
+        if (op.kind != graph::OpKind::compute) continue;
+        const auto layer = expected.find(op.block);
+        if (layer == expected.end() || layer->second == slots[i]) continue;
+        return fmt::format(
+            "layers={}: op '{}' of '{}' should lie in chunk {}, but reads what chunk {} gives: "
+            "these "
+            "layers do not follow each other. Leave it out, and stages are cut by work.",
+            fmt::join(said, "-"), op.name, op.block, layer->second, slots[i]);
+    }
+    return "";
 }
 
 /// How many layers each has, where that is said.
@@ -285,8 +321,8 @@ const std::vector<int>& Grids::slots(const Grid& grid) {
 std::vector<int> Grids::find_slots(const Grid& grid) const {
     const int chunks = policy_.schedule.chunks;
     if (style_.layers) {
-        return slots_of_ops(graph_, cut_layers(graph_, layers_of_slots(grid)),
-                            grid.stages * chunks);
+        return slots_in_order(problem_.graph(),
+                              cut_layers(problem_.graph(), layers_of_slots(grid)));
     }
     const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
     std::vector<Slot> slots(

@@ -105,7 +105,8 @@ private:
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
-    [[nodiscard]] std::string layers_fault(const Grid& grid) const;
+    [[nodiscard]] std::string layers_fault(const Grid& grid);
+    [[nodiscard]] std::string misplaced_layer(const Grid& grid, const std::vector<int>& said);
     [[nodiscard]] std::vector<int> layers_of_slots(const Grid& grid) const;
 
     const GroupGraph& graph_;

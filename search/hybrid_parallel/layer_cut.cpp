@@ -126,21 +126,37 @@ std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& sl
     return slot_of;
 }
 
-std::vector<int> cut_layers(const GroupGraph& graph, std::span<const int> layers) {
-    const std::vector<std::string_view> names = graph::layers_of(graph.problem().graph());
-    std::vector<int> slot_of(graph.size(), 0);
+std::map<std::string_view, int> slots_of_layers(const graph::OpGraph& graph,
+                                                std::span<const int> layers) {
+    std::map<std::string_view, int> slots;
     std::size_t slot = 0;
-    std::size_t met = 0;
     int room = layers.empty() ? 0 : layers.front();
-    for (const Stretch& stretch : stretches_of(graph, /*slots=*/1)) {
-        if (std::ranges::find(names, block_of(graph, stretch.front())) != names.end()) {
-            while (room == 0 && slot + 1 < layers.size()) room = layers[++slot];
-            --room;
-            ++met;
-        } else if (met == names.size()) {
-            slot = layers.size() - 1;
+    for (const std::string_view name : graph::layers_of(graph)) {
+        while (room == 0 && slot + 1 < layers.size()) room = layers[++slot];
+        --room;
+        slots.emplace(name, static_cast<int>(slot));
+    }
+    return slots;
+}
+
+std::vector<int> cut_layers(const graph::OpGraph& graph, std::span<const int> layers) {
+    const auto slots = slots_of_layers(graph, layers);
+    std::size_t behind = 0;  // all layers
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::Op& op = graph.ops()[i];
+        if (op.kind == graph::OpKind::compute && slots.contains(op.block)) behind = i + 1;
+    }
+    std::vector<int> slot_of(graph.op_count(), 0);
+    int current = 0;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const graph::Op& op = graph.ops()[i];
+        const auto layer = slots.find(op.block);
+        if (op.kind == graph::OpKind::compute && layer != slots.end()) {
+            current = layer->second;
+        } else if (i >= behind) {
+            current = static_cast<int>(layers.size()) - 1;
         }
-        for (const std::size_t g : stretch) slot_of[g] = static_cast<int>(slot);
+        slot_of[i] = current;
     }
     return slot_of;
 }

@@ -15,9 +15,12 @@
 // Time: O(groups * log(work)).
 #pragma once
 
+#include <map>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "graph/op_graph.h"
 #include "search/coarsening/group_graph.h"
 
 namespace partita::search {
@@ -31,8 +34,13 @@ struct Slot {
 /// The slot of every group; -1 where memory ends before the model does.
 std::vector<int> cut_layers(const GroupGraph& graph, const std::vector<Slot>& slots);
 
-/// The same where it is said how many layers (graph::layers_of) each slot has: all that there are
-/// together. What lies before them is in the first slot, what lies behind them in the last one.
-std::vector<int> cut_layers(const GroupGraph& graph, std::span<const int> layers);
+/// The slot of each layer (graph::layers_of), where it is said how many of them each slot has: all
+/// that there are together.
+std::map<std::string_view, int> slots_of_layers(const graph::OpGraph& graph,
+                                                std::span<const int> layers);
+
+/// The slot of every op, where that is said. What lies before the layers is in the first slot, what
+/// lies behind them in the last one.
+std::vector<int> cut_layers(const graph::OpGraph& graph, std::span<const int> layers);
 
 }  // namespace partita::search

@@ -90,21 +90,26 @@ OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
 
 std::vector<int> slots_of_ops(const GroupGraph& graph, const std::vector<int>& slot_of_group,
                               int slots) {
-    const graph::OpGraph& ops = graph.problem().graph();
+    std::vector<int> slot;
+    for (const std::int32_t group : graph.groups().of) {
+        const int own = slot_of_group[static_cast<std::size_t>(group)];
+        slot.push_back(own < 0 ? slots - 1 : own);
+    }
+    return slots_in_order(graph.problem().graph(), std::move(slot));
+}
+
+std::vector<int> slots_in_order(const graph::OpGraph& graph, std::vector<int> slot) {
     const auto is_source = [&](OpId op) {
-        const graph::OpKind kind = ops.op(op).kind;
+        const graph::OpKind kind = graph.op(op).kind;
         return kind != graph::OpKind::compute && kind != graph::OpKind::output;
     };
-    std::vector<int> slot(ops.op_count());
-    for (std::size_t i = 0; i < ops.op_count(); ++i) {
-        const int own = slot_of_group[static_cast<std::size_t>(graph.groups().of[i])];
-        slot[i] = own < 0 ? slots - 1 : own;
-        for (const OpId before : ops.predecessors(OpId(i))) {
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        for (const OpId before : graph.predecessors(OpId(i))) {
             if (!is_source(before)) slot[i] = std::max(slot[i], slot[before.index()]);
         }
     }
-    for (std::size_t i = 0; i < ops.op_count(); ++i) {
-        const auto readers = ops.successors(OpId(i));
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        const auto readers = graph.successors(OpId(i));
         if (is_source(OpId(i)) && !readers.empty()) slot[i] = slot[readers.front().index()];
     }
     return slot;

@@ -47,5 +47,7 @@ std::optional<plan::OpConfig> find_stage_config(const plan::Problem& problem, gr
 /// before those of what it reads. Inputs and parameters follow their first reader.
 std::vector<int> slots_of_ops(const GroupGraph& graph, const std::vector<int>& slot_of_group,
                               int slots);
+/// The same, given those that ops should have.
+std::vector<int> slots_in_order(const graph::OpGraph& graph, std::vector<int> slot);
 
 }  // namespace partita::search

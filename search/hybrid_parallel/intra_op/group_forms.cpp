@@ -59,8 +59,14 @@ bool GroupForms::has_experts() const {
     return false;
 }
 
+/// Groups of a convolution are no experts.
 bool GroupForms::is_of_experts(OpId id) const {
-    return problem_.facts().is_batched(id) && weight_of(id) >= 0 && has_heads(id);
+    const graph::OpRule& rule = problem_.facts().rule(id);
+    const bool slides = !rule.operands.empty() &&
+                        std::ranges::any_of(rule.operands[0].dims, [](const graph::DimRule& dim) {
+                            return dim.window.has_value();
+                        });
+    return !slides && problem_.facts().is_batched(id) && weight_of(id) >= 0 && has_heads(id);
 }
 
 FormNumber GroupForms::form(OpId id, std::size_t choice, std::size_t i) const {
@@ -146,16 +152,17 @@ void GroupForms::look_up_in_parts(const graph::OpRule& rule, std::vector<Axis>& 
     if (of_rows > 0) std::erase_if(choices, is_other);
 }
 
-std::string GroupForms::cannot_share(OpId id, const std::vector<std::size_t>& shared) const {
+std::string GroupForms::cannot_share(OpId id, const Shares& shares) const {
     const graph::Op& op = problem_.graph().op(id);
     const graph::OpRule& rule = problem_.facts().rule(id);
     std::string dims;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         const graph::Factor& factor = rule.factors[f];
-        const bool splits = std::ranges::all_of(shared, [&](std::size_t i) {
-            const bool is_operand = i < op.inputs.size();
-            return has_factor(is_operand ? rule.operands[i] : rule.results[0], f);
-        });
+        const auto has_it = [&](std::size_t i) {
+            return has_factor(i < op.inputs.size() ? rule.operands[i] : rule.results[0], f);
+        };
+        const bool splits =
+            std::ranges::all_of(shares.parts, has_it) && std::ranges::none_of(shares.whole, has_it);
         if (!splits || !factor.splittable || problem_.facts().batch_digits(id)[f].extent > 0) {
             continue;
         }
@@ -164,13 +171,15 @@ std::string GroupForms::cannot_share(OpId id, const std::vector<std::size_t>& sh
     std::string why = "no dim of what they would share may be split.";
     if (!dims.empty()) {
         why = fmt::format(
-            "what they would share has {}. Use a degree that cuts one of these into as many parts.",
+            "what they would share has {}. Use a degree that cuts one of these into as many parts, "
+            "all of one size but for a smaller last one.",
             dims);
     } else if (options_.must_share == MustShare::activations) {
         why =
-            "it has no dim but the batch and those of its weight. Positions that are in one dim "
-            "with "
-            "the batch can be split where each micro-batch has one sample for each of dp.";
+            "it has no positions apart from the batch. Where both are one dim, give "
+            "--micro-batches "
+            "so that each has one sample for each of dp; of a model without a sequence leave it "
+            "out.";
     }
     return fmt::format("{} devices cannot share op '{}' ({}): {}", degree_, op.name, op.type, why);
 }
@@ -204,7 +213,7 @@ void GroupForms::find_forms(OpId id) {
         all.insert(all.end(), forms.begin(), forms.end());
     }
     must_share_[id.index()] = must && kept.size() > 1 ? 1 : 0;
-    if (must && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id, shares.parts);
+    if (must && kept.size() == 1 && fault_.empty()) fault_ = cannot_share(id, shares);
     choices_[id.index()] = std::move(kept);
 }
 

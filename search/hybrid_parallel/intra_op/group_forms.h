@@ -71,8 +71,7 @@ private:
     [[nodiscard]] bool is_of_experts(graph::OpId op) const;
     [[nodiscard]] bool has_experts() const;
     void look_up_in_parts(const graph::OpRule& rule, std::vector<plan::Axis>& choices) const;
-    [[nodiscard]] std::string cannot_share(graph::OpId op,
-                                           const std::vector<std::size_t>& shared) const;
+    [[nodiscard]] std::string cannot_share(graph::OpId op, const Shares& shares) const;
     [[nodiscard]] Form form_of(const graph::TensorRule& tensor, const graph::OpRule& rule,
                                const plan::Axis& choice) const;
     FormNumber number(graph::TensorId t, const graph::OpRule& rule, const graph::TensorRule& tensor,

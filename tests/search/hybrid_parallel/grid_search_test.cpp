@@ -290,6 +290,8 @@ TEST_F(OfAnEncoderLayer, WhatTheModelCannotBeIsRefused) {
                "they would share has d1 (4). Use a degree");
     is_refused("dp=8", "dp=8: a micro-batch has 4 samples (a batch of 4 in 1)");
     is_refused("tp=1,pp=1,cp=8,dp=16", "needs more than the 8 equal devices");
+    is_refused("dp=3",
+               "a micro-batch has 4 samples (a batch of 4 in 1); in parts of 2 the last one");
     is_refused("dp=2,ep=2", "ep=2: the model has no product with the weights of several experts");
     is_refused("pp=1,vpp=2", "chunks need stages");
     is_refused("dp=16", "needs more than the 8 equal devices");
@@ -394,10 +396,45 @@ TEST_F(OfLayers, StagesHaveAsManyLayersAsIsSaid) {
     EXPECT_THAT(layers_of_stages("pp=4,layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
     EXPECT_THAT(layers_of_stages("layers=1-5-2-4"), testing::ElementsAre(1, 5, 2, 4));
     EXPECT_THAT(layers_of_stages("pp=4,vpp=1,layers=even"), testing::ElementsAre(3, 3, 3, 3));
+    EXPECT_THAT(layers_of_stages("pp=4,vpp=1,layers=0-12-0-0"), testing::ElementsAre(0, 12, 0, 0));
     EXPECT_THAT(layers_of_stages("dp=1,tp=1,pp=2,vpp=2,layers=1-5-2-4"),
                 testing::ElementsAre(3, 9, 0, 0));
     EXPECT_THAT(layers_of_stages("dp=1,tp=1,pp=2,vpp=4,layers=even"),
                 testing::ElementsAre(6, 6, 0, 0));
+}
+
+// Two branches side by side, of two layers each.
+TEST_F(OfLayers, LayersThatDoNotFollowEachOtherAreRefused) {
+    plan::NetworkBuilder build;
+    const graph::TensorId x = build.source("x", graph::TensorRole::input, {64, 32});
+    std::vector<graph::TensorId> branch = {x, x};
+    for (const int i : {0, 1}) {
+        for (const std::size_t side : {1, 0}) {
+            const std::size_t first = build.graph.op_count();
+            branch[side] =
+                build.add("MatMul", {branch[side], build.weight({32, 32})}, {{64, 32}})[0];
+            if (side == 1 && i == 0) branch[0] = build.add("Add", branch, {{64, 32}})[0];
+            for (std::size_t op = first; op < build.graph.op_count(); ++op) {
+                build.graph.op(graph::OpId(op)).block =
+                    (side == 1 ? "right." : "left.") + std::to_string(i);
+            }
+        }
+    }
+    build.add("Add", branch, {{64, 32}});
+    build.add_outputs();
+    graph_ = std::move(build.graph);
+    // The order of first ops is right.0, left.0, right.1, left.1.
+    EXPECT_THAT([&] { static_cast<void>(plan("dp=1,tp=1,pp=2,vpp=1,layers=2-2")); },
+                testing::Not(testing::Throws<UsageError>()));
+    // Now one of the first stage reads what the second one gives.
+    for (std::size_t op = graph_.op_count(); op-- > 0;) {
+        graph::Op& last = graph_.op(graph::OpId(op));
+        if (last.kind != graph::OpKind::compute) continue;
+        last.block = "right.0";
+        break;
+    }
+    EXPECT_THAT([&] { static_cast<void>(plan("dp=1,tp=1,pp=2,vpp=1,layers=2-2")); },
+                testing::ThrowsMessage<UsageError>(HasSubstr("do not follow each other")));
 }
 
 TEST_F(OfLayers, OtherLayersThanThereAreAreRefused) {
@@ -409,6 +446,14 @@ TEST_F(OfLayers, OtherLayersThanThereAreAreRefused) {
                "layers=3-3-3-2: these are 11 layers, and the model has 12, from 'layers.0' to "
                "'layers.11'.");
     is_refused("pp=4,vpp=1,layers=6-6", "layers need a number for each chunk of each stage");
+    options_.constraints.free_schedule = true;
+    const cost::Machine many = plan::switched_machine(16);
+    problem_.emplace(plan::make_problem(graph_, many, options_));
+    EngineOptions sixteen{.searchers = {"grids"}};
+    sixteen.parallel = parse_parallel_config("pp=16,vpp=1,layers=even");
+    EXPECT_THAT([&] { static_cast<void>(search(*problem_, sixteen)); },
+                testing::ThrowsMessage<UsageError>(
+                    HasSubstr("the model has 12 layers, and there are 16 chunks")));
     for (std::size_t i = 0; i < graph_.op_count(); ++i) graph_.op(graph::OpId(i)).block = "";
     is_refused("pp=4,vpp=1,layers=even", "the model names no layers");
 }

@@ -13,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include "graph/op_globs.h"
-#include "graph/operators/part.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/problem/micro_batches.h"
 #include "search/configs/standard_configs.h"

@@ -43,7 +43,7 @@ std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
 
 void fuse_attention(LoadedModel& model, const graph::NumberOf& number) {
     const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
-        return op.kind == graph::OpKind::compute && op.type == "Attention";
+        return op.kind == graph::OpKind::compute && op.domain.empty() && op.type == "Attention";
     });
     graph::FusedAttention fused = graph::with_fused_attention(model.graph, number);
     if (fused.count + attentions == 0) {
@@ -90,7 +90,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.precision = options.precision;
     model.untie = options.untie;
     const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
-    if (options.fused_attention) fuse_attention(model, number);
+    if (options.fused_attention.value_or(false)) fuse_attention(model, number);
     model.products_as_attention = graph::products_as_attention(model.graph, number);
     if (!options.fuse.empty()) fuse(model, options.fuse);
     model.float32_gradients = options.float32_gradients;
@@ -106,7 +106,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : options.unroll                                 ? "--unroll"
                         : !options.untie.empty()                         ? "--untie"
                         : !options.fuse.empty()                          ? "--fuse"
-                        : options.fused_attention                        ? "--attention"
+                        : options.fused_attention.value_or(false)        ? "--attention"
                         : options.precision || options.float32_gradients ? "--precision"
                                                                          : nullptr;
     if (given != nullptr) {

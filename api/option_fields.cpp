@@ -149,7 +149,7 @@ void read_bucket_bytes(PlanOptions& options, std::string_view option, std::strin
     if (text == "none") {
         options.bucket_bytes = Bytes{0};
     } else if (text == "all") {
-        options.bucket_bytes = Bytes::max();
+        options.bucket_bytes = plan::kOneBucket;
     } else {
         options.bucket_bytes = amount_of_bytes(option, text, "; all or none");
     }
@@ -158,8 +158,7 @@ void read_bucket_bytes(PlanOptions& options, std::string_view option, std::strin
 Text write_bucket_bytes(const PlanOptions& options) {
     if (!options.bucket_bytes) return std::nullopt;
     if (options.bucket_bytes == Bytes{0}) return "none";
-    if (options.bucket_bytes == Bytes::max()) return "all";
-    return fmt::format("{}", options.bucket_bytes->raw());
+    return plan::bucket_text(*options.bucket_bytes);
 }
 
 Text write_memory_limit(const PlanOptions& options) {

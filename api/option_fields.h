@@ -49,10 +49,10 @@ OptionField schedule_field();      ///< schedule and chunks: "interleaved:2"
 OptionField strategy_field();      ///< "dp=2,tp=4"
 OptionField splits_field();        ///< letters of S, O, A, P and R: "S,O"
 OptionField memory_limit_field();  ///< "8GiB"
-OptionField bucket_bytes_field();
-OptionField searchers_field();   ///< "heft,mcmc"
-OptionField time_limit_field();  ///< seconds
-OptionField engine_field();      ///< of exact
+OptionField bucket_bytes_field();  ///< "25MiB", "all"
+OptionField searchers_field();     ///< "heft,mcmc"
+OptionField time_limit_field();    ///< seconds
+OptionField engine_field();        ///< of exact
 
 template <class T>
 const T* given(const std::optional<T>& field) {

@@ -72,10 +72,9 @@ std::span<const OptionRow> option_table() {
         OptionRow{.option = "--bucket-bytes",
                   .value = "BYTES",
                   .set = OptionSet::training,
-                  .help =
-                      "training: gradients are reduced together in buckets of so many bytes, in "
-                      "reverse order of use, the first one of 1 MiB (as PyTorch's DDP with "
-                      "25MiB); all: in one; none (default): each by itself",
+                  .help = "training: gradients are reduced together in buckets of so many bytes, "
+                          "in reverse order of use, the first one of 1 MiB (as PyTorch's DDP with "
+                          "25MiB); all: in one; none (default): each by itself",
                   .field = bucket_bytes_field(),
                   .says_how_to_train = true},
         OptionRow{.option = "--micro-batches",
@@ -131,12 +130,10 @@ std::span<const OptionRow> option_table() {
         OptionRow{.option = "--strategy",
                   .value = "DEGREES",
                   .set = OptionSet::searchers,
-                  .help =
-                      "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
-                      "(pipeline), cp=N (context), ep=N (experts), vpp=N (chunks per stage), "
-                      "zero=0..3, sp (sequence), "
-                      "layers=even or 4-8-8-4 (per stage), order=tp-cp-dp-pp (innermost first); "
-                      "the rest is searched",
+                  .help = "only plans of that form, any of dp=N (data), tp=N (tensor), pp=N "
+                          "(pipeline), cp=N (context), ep=N (experts), vpp=N (chunks per stage), "
+                          "zero=0..3, sp (sequence), layers=even or 4-8-8-4 (per stage), "
+                          "order=tp-cp-dp-pp (innermost first); the rest is searched",
                   .field = strategy_field()},
         OptionRow{.option = "--searcher",
                   .value = "S",

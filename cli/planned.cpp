@@ -25,7 +25,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     if (is_json(model.file)) return load_model(model);
     if (model.untie.empty()) model.untie = plan.untie;
     if (model.fuse.empty()) model.fuse = plan.fuse;
-    model.fused_attention = model.fused_attention || plan.fused_attention;
+    if (!model.fused_attention) model.fused_attention = plan.fused_attention;
     if (!model.precision) {
         model.precision = plan.precision;
         model.float32_gradients = model.float32_gradients || plan.float32_gradients;

@@ -88,7 +88,7 @@ std::string goal_line(const plan::Problem& problem, const plan::Policy& policy) 
                             name_of(problem.policy().loss));
         if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
     }
-    if (policy.bucket_bytes == Bytes::max()) {
+    if (policy.bucket_bytes == plan::kOneBucket) {
         text += ", gradients in one bucket";
     } else if (policy.bucket_bytes) {
         text += ", gradients in buckets of " + to_text(*policy.bucket_bytes);

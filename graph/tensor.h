@@ -52,7 +52,8 @@ struct Tensor {
 };
 
 /// Values of parameters and constants, read only when something runs; while planning only single
-/// numbers that decide what an op is. Implemented by importers (external data, inline data) and by tests. Thread-safe.
+/// numbers that decide what an op is. Implemented by importers (external data, inline data) and by
+/// tests. Thread-safe.
 class TensorSource {
 public:
     virtual ~TensorSource() = default;

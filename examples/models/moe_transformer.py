@@ -3,11 +3,9 @@
 """Writes an ONNX file of a mixture-of-experts transformer of any size (DeepSeek-V2 and V3), without
 weights: they are named as external data that is not there. Dims batch and sequence stay symbolic.
 
-    moe_transformer.py --layers 4 --hidden 5120 --experts 160 -o deepseek-v2-4-layers.onnx
-    moe_transformer.py --layers 2 --hidden 32 --heads 4 --dense-layers 1 --dense-ffn 64 --experts 8 \\
-        --experts-per-token 2 --expert-ffn 16 --shared-ffn 16 --vocabulary 64 --query-rank 16 \\
-        --key-value-rank 8 --head-size 8 --rotary-size 4 -o tiny.onnx
+    moe_transformer.py --layers 4 -o deepseek-v2-4-layers.onnx
 
+README.md beside it has the lines that wrote the files here; dims that are not said are DeepSeek-V2's.
 Attention is multi-head latent attention (DeepSeek-V2, section 2.1). Experts: the router takes the
 best --experts-per-token of each token; a sequence's tokens are sorted by expert and cut into equal
 parts, one for each expert (the last one is filled up): routing is taken to be even. The weight of an

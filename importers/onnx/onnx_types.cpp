@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -185,24 +186,16 @@ bool is_signed(DType dtype) {
            dtype == DType::int16 || dtype == DType::int32 || dtype == DType::int64;
 }
 
-template <class T>
-double real_from_bytes(const std::string& raw, std::size_t i) {
-    T value{};
-    std::memcpy(&value, raw.data() + i * sizeof value, sizeof value);
-    return value;
-}
-
 double real_at(const onnx::TensorProto& tensor, DType dtype, std::size_t i) {
-    const bool raw = tensor.has_raw_data();
+    if (tensor.has_raw_data()) {
+        const auto size = static_cast<std::size_t>(graph::bits_of(dtype) / 8);
+        const std::span<const char> raw = tensor.raw_data();
+        return to_real(dtype, std::as_bytes(raw.subspan(i * size, size)));
+    }
     const int index = static_cast<int>(i);
-    if (dtype == DType::float32) {
-        return raw ? real_from_bytes<float>(tensor.raw_data(), i) : tensor.float_data(index);
-    }
-    if (dtype == DType::float64) {
-        return raw ? real_from_bytes<double>(tensor.raw_data(), i) : tensor.double_data(index);
-    }
-    const auto bits = static_cast<std::uint16_t>(raw ? integer_at(tensor.raw_data(), i, 16, false)
-                                                     : tensor.int32_data(index));
+    if (dtype == DType::float32) return tensor.float_data(index);
+    if (dtype == DType::float64) return tensor.double_data(index);
+    const auto bits = static_cast<std::uint16_t>(tensor.int32_data(index));
     return dtype == DType::float16 ? half_to_double(bits) : bfloat16_to_double(bits);
 }
 

@@ -39,9 +39,9 @@ struct ImportOptions {
     /// Pointwise ops that run as one kernel, by name (silu, swiglu, weighted-swiglu, gelu, gelu-tanh,
     /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
-    /// Products around a softmax become ONNX's Attention, which holds no scores;
-    /// `--attention fused`.
-    bool fused_attention = false;
+    /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
+    /// Default: as the plan has it, or no.
+    std::optional<bool> fused_attention;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`.
     bool float32_gradients = false;

@@ -236,7 +236,7 @@ Policy read_policy(const JsonField& field) {
     if (const JsonField bucket = field["bucket_bytes"]; bucket.present()) {
         const JsonExpectation bytes{.what = "an amount of bytes above 0, or \"all\""};
         const bool all = bucket.is_text() && bucket.text(bytes, 8) == "all";
-        policy.bucket_bytes = all ? Bytes::max() : Bytes(bucket.integer(1, kMost, bytes));
+        policy.bucket_bytes = all ? kOneBucket : Bytes(bucket.integer(1, kMost, bytes));
     }
     return policy;
 }

@@ -110,10 +110,10 @@ std::string policy_json(const Policy& policy) {
         frozen = fmt::format(R"(, "frozen": [{}])", joined(policy.frozen, json_quoted));
     }
     std::string buckets;
-    if (policy.bucket_bytes == Bytes::max()) {
-        buckets = R"(, "bucket_bytes": "all")";
-    } else if (policy.bucket_bytes) {
-        buckets = fmt::format(R"(, "bucket_bytes": {})", policy.bucket_bytes->raw());
+    if (policy.bucket_bytes) {
+        const std::string size = bucket_text(*policy.bucket_bytes);
+        const bool all = policy.bucket_bytes == kOneBucket;
+        buckets = fmt::format(R"(, "bucket_bytes": {})", all ? json_quoted(size) : size);
     }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
                        R"("gradient_sync": "{}"{}{}{}{}}})",

@@ -50,13 +50,13 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks()),
       parts_(finds_.size(), 0),
-      fused_(finds_.size() + problem.facts().buckets().count()),
+      fused_(finds_.size() + problem.facts().buckets().count() * kBucketDepths),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
       block_order_(problem, strategy),
       slot_order_(problem.device_count(), keys_),
-      pending_(tensors_.size(), finds_.size(), problem.facts().buckets().count()) {
+      pending_(tensors_.size(), finds_.size(), fused_.size()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
     number_events();
     touch_all();
@@ -294,12 +294,12 @@ void IncrementalLowering::reject() {
 }
 
 IncrementalLowering::PendingChange::PendingChange(std::size_t row_count, std::size_t block_count,
-                                                  std::size_t bucket_count)
+                                                  std::size_t place_count)
     : rows_near(row_count),
       renewed(row_count),
       touched(row_count),
       blocks(block_count),
-      fusion_places(block_count + bucket_count) {}
+      fusion_places(place_count) {}
 
 void IncrementalLowering::PendingChange::clear() {
     rows_near.clear();

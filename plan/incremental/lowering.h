@@ -168,7 +168,7 @@ private:
         bool stages_differ = false;            ///< maybe: an op of a stage has other devices
         std::optional<BlockOrder> next_order;  ///< nullopt: as before
 
-        PendingChange(std::size_t row_count, std::size_t block_count, std::size_t bucket_count);
+        PendingChange(std::size_t row_count, std::size_t block_count, std::size_t place_count);
         void clear();
     };
 
@@ -246,7 +246,7 @@ private:
     /// are none.
     std::vector<std::vector<std::size_t>> further_rows_;
     std::vector<int> parts_;                 ///< by block: so many have slots
-    std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, buckets
+    std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, depths of buckets
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

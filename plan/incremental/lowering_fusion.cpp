@@ -15,18 +15,21 @@ void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks)
         pending_.fusion_places.add(fusion_place(row, tasks.fusion_blocks[i]));
 }
 
-/// Blocks, and behind these buckets.
+/// Blocks, and behind these the depths of buckets.
 std::size_t IncrementalLowering::fusion_place(std::size_t row, std::int32_t fusion_block) const {
-    if (fusion_block != kInBucket) return block_row(row, fusion_block);
+    if (!in_bucket(fusion_block)) return block_row(row, fusion_block);
     const graph::OpId parameter = graph_.tensor(layouts_.events()[row].tensor).producer;
-    return finds_.size() + static_cast<std::size_t>(problem_.facts().buckets().of(parameter));
+    const std::int32_t bucket = problem_.facts().buckets().of(parameter);
+    return finds_.size() +
+           static_cast<std::size_t>(bucket * kBucketDepths + bucket_depth(fusion_block));
 }
 
 /// Rows of tensors that may have collectives there.
 std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) const {
     std::vector<std::size_t> around;
     if (place >= finds_.size()) {
-        for (const graph::OpId op : problem_.facts().buckets().members(place - finds_.size())) {
+        const std::size_t bucket = (place - finds_.size()) / kBucketDepths;
+        for (const graph::OpId op : problem_.facts().buckets().members(bucket)) {
             around.push_back(rows().row(graph_.op(op).outputs[0], 0));
         }
         return around;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <compare>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "plan/lowering/planned_collectives.h"
@@ -62,6 +63,14 @@ bool has_repeated_tensor(std::span<const FusibleCollective> around, const FusedC
     return std::adjacent_find(tensors.begin(), tensors.end()) != tensors.end();
 }
 
+/// The first of its collectives; the others go alone.
+void keep_each_tensor_once(std::span<const FusibleCollective> around,
+                           std::vector<std::size_t>& members) {
+    std::set<graph::TensorId> met;
+    std::erase_if(members,
+                  [&](std::size_t i) { return !met.insert(around[i].task->tensor).second; });
+}
+
 /// What the rank with the most of it gives or gets, as an all-to-all counts: padded.
 Bytes exchanged(std::span<const FusibleCollective> around, const FusedCollective& fused) {
     const auto count = static_cast<std::int64_t>(fused.devices.size());
@@ -86,11 +95,15 @@ Bytes exchanged(std::span<const FusibleCollective> around, const FusedCollective
 
 /// nullopt: they cannot be fused.
 std::optional<FusedCollective> fuse(const TransferPrices& transfers,
-                                    std::span<const FusibleCollective> around,
+                                    std::span<const FusibleCollective> around, FusionPlace place,
                                     const FusionSignature& signature,
                                     std::vector<std::size_t> members) {
     FusedCollective fused{.members = std::move(members), .devices = signature.devices};
-    if (has_repeated_tensor(around, fused)) return std::nullopt;
+    if (has_repeated_tensor(around, fused)) {
+        if (place == FusionPlace::block) return std::nullopt;
+        keep_each_tensor_once(around, fused.members);
+        if (fused.members.size() < 2) return std::nullopt;
+    }
     if (signature.exchange) {
         fused.bytes = exchanged(around, fused);
     } else {
@@ -134,7 +147,8 @@ std::vector<FusedCollective> find_fused(const Problem& problem,
         std::vector<std::size_t> members;
         for (std::size_t i = begin; i < end; ++i) members.push_back(order[i].second);
         if (members.size() > 1) {
-            auto fused = fuse(problem.transfers(), around, order[begin].first, std::move(members));
+            auto fused =
+                fuse(problem.transfers(), around, place, order[begin].first, std::move(members));
             const auto is_wanted = [&] {
                 if (planned != nullptr) return is_planned(around, *fused, *planned);
                 return place == FusionPlace::bucket || is_cheaper(around, *fused);

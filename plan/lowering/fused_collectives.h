@@ -15,8 +15,9 @@
 //     any others of one kind in one order of ranks                 -> that kind
 //
 // No cycle can arise: parts of an op never wait for each other, so whatever one of the fused
-// reaches (or is reached from), all of them do. Gradients in one bucket go together whenever they are
-// ready: nothing but updates comes after them.
+// reaches (or is reached from), all of them do. What is in one bucket goes together whenever all of it
+// is ready, gradients or new values, where equally many collectives of their tensors are before them
+// (tensor_tasks.h): nothing else comes after them.
 // Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section
 // 3 (buckets).
 #pragma once
@@ -50,7 +51,7 @@ struct FusedCollective {
 /// Where collectives meet that may be fused.
 enum class FusionPlace : std::uint8_t {
     block,   ///< before one block of parts, or (gradients) after it: fused where that is cheaper
-    bucket,  ///< of one bucket (gradient_buckets.h): always fused
+    bucket,  ///< of one bucket (gradient_buckets.h): always fused, each tensor once
 };
 
 /// Of collectives at one place. Nothing is a member of two fusions. Deterministic. With `planned`

@@ -221,7 +221,7 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
 
 void Lowering::fuse_collectives() {
     struct Fusible {
-        std::int32_t bucket = -1;  ///< -1: around the block
+        std::int32_t bucket = -1;  ///< and depth; -1: around the block
         PartBlock block;
         TaskId task;
         auto operator<=>(const Fusible&) const = default;
@@ -231,9 +231,10 @@ void Lowering::fuse_collectives() {
         if (tensor.tasks == nullptr) continue;
         for (std::size_t i = 0; i < tensor.ids.size(); ++i) {
             const std::int32_t block = tensor.tasks->fusion_blocks[i];
-            if (block == kInBucket) {
+            if (in_bucket(block)) {
                 const OpId parameter = graph_.tensor(tensor.events->tensor).producer;
-                found.push_back({problem_.facts().buckets().of(parameter), {}, tensor.ids[i]});
+                const std::int32_t bucket = problem_.facts().buckets().of(parameter);
+                found.push_back({bucket * kBucketDepths + bucket_depth(block), {}, tensor.ids[i]});
             } else if (block != kNoFusion) {
                 found.push_back(
                     {-1, tensor.events->blocks[static_cast<std::size_t>(block)], tensor.ids[i]});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/problem/op_costs.h"
+#include "plan/strategy/strategy.h"
 
 namespace partita::plan {
 
@@ -16,7 +17,6 @@ using graph::OpKind;
 namespace {
 
 constexpr Bytes kFirstBucket{1 << 20};
-constexpr Bytes kAllTogether = Bytes::max();
 
 }  // namespace
 
@@ -36,7 +36,7 @@ GradientBuckets::GradientBuckets(const graph::OpGraph& graph, const std::vector<
     Bytes full;  // of the bucket at hand
     for (const auto& [reader, parameter] : order) {
         if (filled >= full) {
-            const bool is_first = members_.empty() && size != kAllTogether;
+            const bool is_first = members_.empty() && size != kOneBucket;
             full = is_first ? std::min(size, kFirstBucket) : size;
             filled = Bytes{0};
             members_.emplace_back();

@@ -12,7 +12,7 @@
 // moves in the same way is one collective (fused_collectives.h); so is what gathers their new values
 // where replicas update shards.
 //
-// Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2.3; torch.nn.parallel's
+// Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2; torch.nn.parallel's
 // DistributedDataParallel (bucket_cap_mb = 25, a first bucket of 1 MiB).
 #pragma once
 
@@ -28,7 +28,7 @@ class GradientBuckets {
 public:
     /// None.
     GradientBuckets() = default;
-    /// `has_gradient`: per tensor. `size`: of a bucket; Bytes::max(): there is one bucket.
+    /// `has_gradient`: per tensor. `size`: of a bucket, or kOneBucket.
     GradientBuckets(const graph::OpGraph& graph, const std::vector<char>& has_gradient, Bytes size);
 
     [[nodiscard]] std::size_t count() const { return members_.size(); }

@@ -69,6 +69,10 @@ std::string_view name_of(Recompute recompute) {
     return {};
 }
 
+std::string bucket_text(Bytes size) {
+    return size == kOneBucket ? "all" : std::to_string(size.raw());
+}
+
 Strategy whole_ops(const std::vector<int>& devices, Policy policy) {
     Strategy strategy;
     strategy.policy = std::move(policy);

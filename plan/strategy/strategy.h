@@ -90,6 +90,11 @@ std::string_view name_of(Recompute recompute);
 inline constexpr int kMostMicroBatches = 4'096;
 
 /// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
+/// The size of a bucket for all gradients.
+inline constexpr Bytes kOneBucket = Bytes::max();
+/// "26214400", or "all".
+std::string bucket_text(Bytes size);
+
 struct Policy {
     int micro_batches = 1;
     Schedule schedule;
@@ -103,7 +108,8 @@ struct Policy {
     /// What devices gather of each other's activations for a forward they give up after it, and
     /// gather again for the backward (Korthikanti et al., MLSys 2023, section 4.2.2).
     bool gather_again = false;
-    /// Of gradients that are reduced together (gradient_buckets.h); nullopt: each by itself.
+    /// Of gradients that are reduced together (gradient_buckets.h), or kOneBucket; nullopt: each by
+    /// itself.
     std::optional<Bytes> bucket_bytes;
     friend bool operator==(const Policy&, const Policy&) = default;
 };

@@ -7,7 +7,7 @@
 namespace partita::plan {
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
-void FusionBlocks::find(const TensorEvents& events, bool in_bucket, TensorTasks& tasks) {
+void FusionBlocks::find(const TensorEvents& events, bool has_bucket, TensorTasks& tasks) {
     const std::size_t count = tasks.tasks.size();
     tasks.fusion_blocks.assign(count, kNoFusion);
     tasks.fusible.clear();
@@ -33,16 +33,32 @@ void FusionBlocks::find(const TensorEvents& events, bool in_bucket, TensorTasks&
             if (!is_part(ref)) meet(after_[static_cast<std::size_t>(ref)], -1);
         }
     }
+    if (has_bucket) find_depths(tasks);
     for (std::size_t i = 0; i < count; ++i) {
         const Task& task = tasks.tasks[i];
         if (task.kind != TaskKind::collective) continue;
-        if (in_bucket && (task.gradient || task.updated)) {
-            tasks.fusion_blocks[i] = kInBucket;
+        if (has_bucket && (task.gradient || task.updated)) {
+            tasks.fusion_blocks[i] = at_bucket_depth(depths_[i]);
         } else if (!task.updated) {
             tasks.fusion_blocks[i] = std::max(kNoFusion, task.gradient ? before_[i] : after_[i]);
         }
         if (tasks.fusion_blocks[i] != kNoFusion) {
             tasks.fusible.push_back(static_cast<std::uint32_t>(i));
+        }
+    }
+}
+
+/// New values come after all gradients and begin anew.
+void FusionBlocks::find_depths(const TensorTasks& tasks) {
+    depths_.assign(tasks.tasks.size(), 0);
+    for (std::size_t i = 0; i < depths_.size(); ++i) {
+        for (const TaskRef ref : tasks.predecessors[i]) {
+            if (is_part(ref)) continue;
+            const auto before = static_cast<std::size_t>(ref);
+            const Task& task = tasks.tasks[before];
+            if (task.updated != tasks.tasks[i].updated) continue;
+            const std::int32_t own = task.kind == TaskKind::collective ? 1 : 0;
+            depths_[i] = std::max(depths_[i], depths_[before] + own);
         }
     }
 }

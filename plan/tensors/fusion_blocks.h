@@ -14,14 +14,17 @@ namespace partita::plan {
 
 class FusionBlocks {
 public:
-    /// All else that the tasks say but for their totals must be known. `in_bucket`: of a parameter
+    /// All else that the tasks say but for their totals must be known. `has_bucket`: of a parameter
     /// whose gradients, and new values, move with those of its bucket.
-    void find(const TensorEvents& events, bool in_bucket, TensorTasks& tasks);
+    void find(const TensorEvents& events, bool has_bucket, TensorTasks& tasks);
 
 private:
+    void find_depths(const TensorTasks& tasks);
+
     // Per task, kept for their memory.
     std::vector<std::int32_t> before_;  ///< the one block of parts that it waits for
     std::vector<std::int32_t> after_;   ///< the one block of parts that waits for it
+    std::vector<std::int32_t> depths_;  ///< bucket_depth()
 };
 
 }  // namespace partita::plan

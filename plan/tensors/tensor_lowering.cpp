@@ -30,9 +30,9 @@ const TensorTasks& TensorLowering::run(const TensorEvents& events, const TensorK
     if (tensor_.is_resident()) instances_.add_resident_memory();
     TensorTasks& tasks = emitter_.finish();
     // What is fetched anew for each use moves by itself, and fetches wait for gradients.
-    const bool in_bucket =
+    const bool has_bucket =
         tensor_.problem().facts().buckets().of(tensor_.producer()) >= 0 && !key.refetch;
-    fusion_blocks_.find(events, in_bucket, tasks);
+    fusion_blocks_.find(events, has_bucket, tasks);
     totals_.find(tasks);
     return tasks;
 }

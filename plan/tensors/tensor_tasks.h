@@ -62,9 +62,21 @@ struct TensorStep {
     std::uint32_t parts = 0;    ///< so many rows there
 };
 
-/// Of TensorTasks::fusion_blocks.
+// Of TensorTasks::fusion_blocks: what is no block. The depth of a collective in a bucket is the number
+// of those of its tensor that it waits for, of gradients or of new values. Only equally deep ones go
+// together, so that no bucket comes to wait for itself: gradients may be summed over some devices and
+// then over others.
 inline constexpr std::int32_t kNoFusion = -1;
-inline constexpr std::int32_t kInBucket = -2;
+inline constexpr std::int32_t kBucketDepths = 4;  ///< what is deeper goes alone
+inline bool in_bucket(std::int32_t fusion_block) {
+    return fusion_block < kNoFusion;
+}
+inline std::int32_t bucket_depth(std::int32_t fusion_block) {
+    return kNoFusion - 1 - fusion_block;
+}
+inline std::int32_t at_bucket_depth(std::int32_t depth) {
+    return depth < kBucketDepths ? kNoFusion - 1 - depth : kNoFusion;
+}
 
 struct TensorTasks {
     /// Without op, tensor, priority and schedule key; resource sets are those of LoweringCache,
@@ -76,7 +88,7 @@ struct TensorTasks {
     std::vector<char> in_block;
     /// Of a collective: all parts of this block wait for it or, if it moves a gradient, it waits
     /// for them and for nothing else; then it may be fused (fused_collectives.h). kNoFusion: no
-    /// such block; kInBucket: it moves with its bucket (gradient_buckets.h).
+    /// such block; otherwise negative: it moves with its bucket (bucket_depth()).
     std::vector<std::int32_t> fusion_blocks;
     std::vector<std::uint32_t> fusible;    ///< those that may be fused
     std::vector<std::vector<int>> groups;  ///< devices in order of rank

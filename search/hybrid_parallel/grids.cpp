@@ -94,8 +94,10 @@ StageBlock Grids::block(const Grid& grid, int stage) const {
 
 const Grids::Splits& Grids::split(const Grid& grid) {
     const Strides strides = this->strides(grid);
+    Grid one_stage = grid;
+    one_stage.stages = 1;
     const auto [known, is_new] = splits_.try_emplace(
-        std::tuple(grid.groups, grid.group_size, strides.data, strides.tensor), Splits{});
+        std::tuple(one_stage, strides.tensor, strides.context, strides.data), Splits{});
     Splits& splits = known->second;
     if (is_new) {
         const bool shares_weights = style_.share_weights && grid.group_size > 1;
@@ -122,7 +124,7 @@ GroupSplit Grids::split_context(const Grid& grid, const Splits& splits) const {
     const auto allows = [&](OpId op, const plan::Axis& axis) {
         StageAxes axes = splits.axes(op);
         axes.context = axis;
-        return find_stage_config(problem_, op, block, axes).has_value();
+        return may_split(problem_, op, block, axes);
     };
     return split_over_group(problem_, {.group = some_of(devices_, 0, grid.context, strides.context),
                                        .replicas = some_of(devices_, 0, grid.groups, strides.data),
@@ -139,7 +141,7 @@ GroupSplit Grids::split_experts(const Grid& grid, const Splits& splits) const {
     const auto allows = [&](OpId op, const plan::Axis& axis) {
         StageAxes axes = splits.axes(op);
         axes.experts = axis;
-        return find_stage_config(problem_, op, block, axes).has_value();
+        return may_split(problem_, op, block, axes);
     };
     const int apart = strides.data * grid.experts;
     return split_over_group(problem_,
@@ -162,25 +164,31 @@ StageAxes Grids::Splits::axes(OpId op) const {
     return axes;
 }
 
-std::string Grids::fault(const Grid& grid) {
+/// Micro-batches have as many samples, or one more.
+std::string Grids::batch_fault(const Grid& grid) const {
+    if (!style_.share_weights) return "";
     const std::int64_t batch = plan::batch_extent(problem_.facts());
     const std::int64_t samples = batch / policy_.micro_batches;
-    if (style_.share_weights && grid.groups > std::max<std::int64_t>(samples, 1)) {
-        return fmt::format(
-            "dp={}: a micro-batch has {} samples (a batch of {} in {}), and each of dp needs one.",
-            grid.groups, samples, batch, policy_.micro_batches);
+    const auto fault = [&](std::int64_t count, const std::string& why) {
+        return fmt::format("dp={}: a micro-batch has {} samples (a batch of {} in {}){}",
+                           grid.groups, count, batch, policy_.micro_batches, why);
+    };
+    if (grid.groups > std::max<std::int64_t>(samples, 1)) {
+        return fault(samples, ", and each of dp needs one.");
     }
-    const std::int64_t more = samples + (batch % policy_.micro_batches != 0 ? 1 : 0);
+    const std::int64_t more = batch % policy_.micro_batches != 0 ? samples + 1 : samples;
     for (const std::int64_t count : {samples, more}) {
-        if (!style_.share_weights || count == 0) continue;
-        if (graph::is_legal_degree(count, grid.groups)) continue;
+        if (count == 0 || graph::is_legal_degree(count, grid.groups)) continue;
         const std::int64_t part = (count + grid.groups - 1) / grid.groups;
-        return fmt::format(
-            "dp={}: a micro-batch has {} samples (a batch of {} in {}); in parts of {} the last "
-            "one "
-            "would be empty. Choose a batch that dp divides, or give --micro-batches.",
-            grid.groups, count, batch, policy_.micro_batches, part);
+        return fault(count, fmt::format("; in parts of {} the last one would be empty. Choose a "
+                                        "batch that dp divides, or give --micro-batches.",
+                                        part));
     }
+    return "";
+}
+
+std::string Grids::fault(const Grid& grid) {
+    if (const std::string fault = batch_fault(grid); !fault.empty()) return fault;
     if (const std::string fault = layers_fault(grid); !fault.empty()) return fault;
     const Splits& splits = split(grid);
     if (!splits.tensor.fault.empty()) return splits.tensor.fault;
@@ -224,8 +232,7 @@ std::string Grids::misplaced_layer(const Grid& grid, const std::vector<int>& sai
         if (layer == expected.end() || layer->second == slots[i]) continue;
         return fmt::format(
             "layers={}: op '{}' of '{}' should lie in chunk {}, but reads what chunk {} gives: "
-            "these "
-            "layers do not follow each other. Leave it out, and stages are cut by work.",
+            "these layers do not follow each other. Leave it out, and stages are cut by work.",
             fmt::join(said, "-"), op.name, op.block, layer->second, slots[i]);
     }
     return "";
@@ -256,6 +263,7 @@ std::vector<Time> Grids::loads(const Grid& grid) {
     };
     std::vector<Time> loads(2 * stages);
     for (std::size_t i = 0; i < times.size(); ++i) {
+        // Nearly: what a context exchanges is not there, nor that updates are not shared.
         loads[stage_of(OpId(i))] += Time(times[i].raw() / grid.context);
     }
     for (std::size_t i = 0; stages > 1 && i < problem_.graph().tensor_count(); ++i) {
@@ -321,7 +329,7 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
     const int chunks = policy_.schedule.chunks;
     if (style_.layers) {
         return slots_in_order(problem_.graph(),
-                              cut_layers(problem_.graph(), layers_of_slots(grid)));
+                              slots_by_layers(problem_.graph(), layers_of_slots(grid)));
     }
     const Bytes capacity = problem_.constraints().memory_capacity(devices_[0]);
     std::vector<Slot> slots(

@@ -23,7 +23,7 @@
 // Megatron-LM, SC 2021.
 #pragma once
 
-#include <array>
+#include <compare>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,7 +48,7 @@ struct Grid {
     int group_size = 1;  ///< devices that share an op
     int context = 1;     ///< context parallel: so many group_size share each op of a group
     int experts = 1;     ///< expert parallel: of so many neighbouring groups each has some experts
-    friend bool operator==(const Grid&, const Grid&) = default;
+    friend auto operator<=>(const Grid&, const Grid&) = default;
 };
 
 /// How all grids are made, beyond their degrees. Otherwise than here, people said so.
@@ -105,6 +105,7 @@ private:
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
+    [[nodiscard]] std::string batch_fault(const Grid& grid) const;
     [[nodiscard]] std::string layers_fault(const Grid& grid);
     [[nodiscard]] std::string misplaced_layer(const Grid& grid, const std::vector<int>& said);
     [[nodiscard]] std::vector<int> layers_of_slots(const Grid& grid) const;
@@ -114,8 +115,8 @@ private:
     plan::Policy policy_;
     GridStyle style_;
     std::vector<int> devices_;
-    /// By groups, devices of a group, and their strides.
-    std::map<std::tuple<int, int, int, int>, Splits> splits_;
+    /// By the grid as one stage, and its strides.
+    std::map<std::tuple<Grid, int, int, int>, Splits> splits_;
     std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
 };
 

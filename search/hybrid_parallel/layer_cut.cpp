@@ -139,7 +139,7 @@ std::map<std::string_view, int> slots_of_layers(const graph::OpGraph& graph,
     return slots;
 }
 
-std::vector<int> cut_layers(const graph::OpGraph& graph, std::span<const int> layers) {
+std::vector<int> slots_by_layers(const graph::OpGraph& graph, std::span<const int> layers) {
     const auto slots = slots_of_layers(graph, layers);
     std::size_t behind = 0;  // all layers
     for (std::size_t i = 0; i < graph.op_count(); ++i) {

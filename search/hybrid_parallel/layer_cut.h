@@ -41,6 +41,6 @@ std::map<std::string_view, int> slots_of_layers(const graph::OpGraph& graph,
 
 /// The slot of every op, where that is said. What lies before the layers is in the first slot, what
 /// lies behind them in the last one.
-std::vector<int> cut_layers(const graph::OpGraph& graph, std::span<const int> layers);
+std::vector<int> slots_by_layers(const graph::OpGraph& graph, std::span<const int> layers);
 
 }  // namespace partita::search

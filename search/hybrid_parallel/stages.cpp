@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "plan/legality/config_legality.h"
@@ -63,26 +64,34 @@ std::vector<Axis> axes_over_groups(const Problem& problem, OpId op, const StageB
     return axes;
 }
 
-}  // namespace
-
-std::optional<OpConfig> find_stage_config(const Problem& problem, OpId op, const StageBlock& block,
-                                          const StageAxes& axes) {
-    const Axis group = axes_over_groups(problem, op, block).front();
+/// If it is legal.
+std::optional<OpConfig> find_config(const Problem& problem, OpId op, const StageBlock& block,
+                                    const Axis& group, const StageAxes& axes) {
     OpConfig config = config_of(block, group, axes);
     if (find_fault(problem, op, config, block.micro_batches)) return std::nullopt;
     return config;
 }
 
+}  // namespace
+
+bool may_split(const Problem& problem, OpId op, const StageBlock& block, const StageAxes& axes) {
+    const Axis group = axes_over_groups(problem, op, block).front();
+    return find_config(problem, op, block, group, axes).has_value();
+}
+
 OpConfig stage_config(const Problem& problem, OpId op, const StageBlock& block,
                       const StageAxes& axes) {
+    const Axis all_experts = Axis::replicas(block.experts);
+    const Axis all_context = Axis::replicas(block.context);
+    const Axis all_own = Axis::replicas(block.group_size);
     for (const Axis& group : axes_over_groups(problem, op, block)) {
-        for (int repeated = 0; repeated < 8; ++repeated) {
-            StageAxes some = axes;
-            if ((repeated & 1) != 0) some.experts = Axis::replicas(block.experts);
-            if ((repeated & 2) != 0) some.context = Axis::replicas(block.context);
-            if ((repeated & 4) != 0) some.own = Axis::replicas(block.group_size);
-            OpConfig config = config_of(block, group, some);
-            if (!find_fault(problem, op, config, block.micro_batches)) return config;
+        for (const Axis& own : {axes.own, all_own}) {
+            for (const Axis& context : {axes.context, all_context}) {
+                for (const Axis& experts : {axes.experts, all_experts}) {
+                    const StageAxes some{own, context, experts, axes.own_first};
+                    if (auto config = find_config(problem, op, block, group, some)) return *config;
+                }
+            }
         }
     }
     return on_one_device(problem, op, block.devices);

@@ -4,7 +4,6 @@
 // stages of unequal ones (kind_stages.h) have in common.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "plan/problem/problem.h"
@@ -39,9 +38,9 @@ struct StageAxes {
 plan::OpConfig stage_config(const plan::Problem& problem, graph::OpId op, const StageBlock& block,
                             const StageAxes& axes);
 
-/// The same without repeating what cannot be split; nullopt: it cannot be.
-std::optional<plan::OpConfig> find_stage_config(const plan::Problem& problem, graph::OpId op,
-                                                const StageBlock& block, const StageAxes& axes);
+/// May the op be split by these axes, and nothing of it be repeated instead?
+bool may_split(const plan::Problem& problem, graph::OpId op, const StageBlock& block,
+               const StageAxes& axes);
 
 /// The slot of every op, given those of groups (-1: the last one): that of its group, but never
 /// before those of what it reads. Inputs and parameters follow their first reader.

@@ -59,11 +59,9 @@ void check_start(const Problem& problem, const Strategy& start) {
             policy.micro_batches, to_text(policy.schedule), name_of(policy.optimizer),
             name_of(policy.loss), name_of(policy.gradient_sync), name_of(policy.recompute),
             policy.frozen.empty() ? "" : fmt::format(" --frozen {}", fmt::join(policy.frozen, ",")),
-            policy.bucket_bytes ? fmt::format(" --bucket-bytes {}",
-                                              policy.bucket_bytes == Bytes::max()
-                                                  ? "all"
-                                                  : std::to_string(policy.bucket_bytes->raw()))
-                                : ""));
+            policy.bucket_bytes
+                ? fmt::format(" --bucket-bytes {}", plan::bucket_text(*policy.bucket_bytes))
+                : ""));
     }
     if (const auto fault = plan::find_fault(problem, start)) {
         throw UsageError(

@@ -103,6 +103,8 @@ int GroupForms::weight_of(OpId id) const {
     return -1;
 }
 
+/// What each device must have a part of, by what somebody asked for:
+///
 ///                                                      weights        activations         experts
 ///     a product with weights of many experts           the weight     its other           all of them
 ///                                                                     operand, result

@@ -5,18 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "plan/lowering/lower.h"
+#include "search/support/random.h"
+#include "tests/plan/layout/random_layouts.h"
 #include "tests/plan/network_builder.h"
+#include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 
 namespace partita::plan {
 namespace {
 
 using graph::OpId;
+using search::Random;
 using testing::ElementsAre;
 
 constexpr std::int64_t kMiB = 1 << 20;
@@ -118,6 +123,44 @@ TEST_F(Buckets, AreNoneUnlessAskedFor) {
     const TaskGraph tasks = lower(problem(std::nullopt), data_parallel(1, std::nullopt));
     const auto collectives = std::ranges::count(tasks.tasks, TaskKind::collective, &Task::kind);
     EXPECT_EQ(collectives, kLayers + 1);
+}
+
+/// Can all tasks be done one after the other?
+bool has_an_order(const TaskGraph& tasks) {
+    std::vector<std::int32_t> waiting = tasks.predecessor_counts;
+    std::vector<std::size_t> ready;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        if (waiting[i] == 0) ready.push_back(i);
+    }
+    std::size_t done = 0;
+    for (; !ready.empty(); ++done) {
+        const std::size_t task = ready.back();
+        ready.pop_back();
+        for (const TaskId next : tasks.successors[task]) {
+            if (--waiting[next.index()] == 0) ready.push_back(next.index());
+        }
+    }
+    return done == tasks.size();
+}
+
+// A gradient may be summed over one set of devices and then over another, and that of another
+// parameter the other way round.
+TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
+    int fused = 0;
+    for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
+        Random random(seed);
+        const int micro_batches = 1 + static_cast<int>(seed % 3);
+        const graph::OpGraph graph = random_network(
+            random, 2 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        const cost::Machine machine = switched_machine(2 + draw(random, 10));
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.bucket_bytes = Bytes::max();
+        const Problem problem = make_problem(graph, machine, options);
+        const TaskGraph tasks = lower(problem, random_strategy(random, problem, micro_batches));
+        for (const Task& task : tasks.tasks) fused += task.fused > 0 ? 1 : 0;
+        ASSERT_TRUE(has_an_order(tasks)) << "seed " << seed;
+    }
+    EXPECT_GT(fused, 300);
 }
 
 }  // namespace

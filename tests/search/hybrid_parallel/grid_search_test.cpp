@@ -86,173 +86,8 @@ TEST(GridsOf, UseMostDevicesOfAllAndOfANode) {
     }
 }
 
-/// A float collective of what differs between micro-batches, "all-reduce" or "all-reduce grad", by
-/// how often.
-std::map<std::string, int> collectives(const Problem& problem, const plan::Strategy& strategy) {
-    std::map<std::string, int> counts;
-    for (const plan::Task& task : plan::lower(problem, strategy).tasks) {
-        if (task.kind != plan::TaskKind::collective) continue;
-        const bool activation =
-            problem.facts().is_batched(task.tensor) && problem.facts().has_gradient(task.tensor);
-        if (!activation) continue;
-        ++counts[std::string(cost::name_of(task.collective)) + (task.gradient ? " grad" : "")];
-    }
-    return counts;
-}
-
 plan::ProblemOptions training() {
     return {.mode = plan::Mode::training, .objective = plan::Objective::step_time};
-}
-
-class OfAModel : public testing::Test {
-protected:
-    OfAModel(const char* file, int batch, int sequence)
-        : model_(importers::import_onnx(tests::repository() / file,
-                                        {.bindings = {{"batch", batch}, {"sequence", sequence}}})),
-          machine_(cost::load_machine("dgx-a100")),
-          problem_(plan::make_problem(model_.graph, machine_, training())),
-          groups_(problem_, make_groups(problem_, Grouping::all)) {}
-
-    plan::Strategy strategy(const Grid& grid, BetweenProducts between = BetweenProducts::free) {
-        return Grids(groups_, problem_.policy(), {.share_weights = true, .between = between})
-            .strategy(grid);
-    }
-    std::map<std::string, int> collectives_with(BetweenProducts between) {
-        return collectives(problem_, strategy({.group_size = 4}, between));
-    }
-
-    importers::OnnxModel model_;
-    cost::Machine machine_;
-    Problem problem_;
-    GroupGraph groups_;
-};
-
-class OfLlama : public OfAModel {
-protected:
-    static constexpr int kLayers = 32;
-
-    OfLlama() : OfAModel("examples/models/llama-3-8b.onnx", 4, 512) {}
-};
-
-class OfBert : public OfAModel {
-protected:
-    static constexpr int kLayers = 12;
-
-    OfBert() : OfAModel("examples/models/bert-base.onnx", 64, 512) {}
-};
-
-class OfDeepSeek : public OfAModel {
-protected:
-    static constexpr int kLayers = 3;  ///< with experts
-
-    OfDeepSeek() : OfAModel("examples/models/deepseek-v2-4-layers.onnx", 8, 4096) {}
-};
-
-class OfLongLlama : public OfAModel {
-protected:
-    static constexpr int kLayers = 12;
-
-    OfLongLlama() : OfAModel("examples/models/llama-3-70b-12-layers.onnx", 1, 32'768) {}
-};
-
-// Two sums in every layer on the way forward, and two on the way back (Shoeybi et al., Megatron-LM,
-// section 3); one behind the embedding, and one of the gradient before the head.
-TEST_F(OfLlama, TensorParallelismSumsTwiceALayerEachWay) {
-    const auto counts = collectives_with(BetweenProducts::repeated);
-    EXPECT_EQ(counts, (std::map<std::string, int>{{"all-reduce", 2 * kLayers + 1},
-                                                  {"all-reduce grad", 2 * kLayers + 1}}));
-}
-
-// Each of these sums becomes a reduce-scatter, and an all-gather before the next product
-// (Korthikanti et al., section 4.2.2).
-TEST_F(OfLlama, SequenceParallelismScattersAndGathersInstead) {
-    const auto counts = collectives_with(BetweenProducts::sharded);
-    EXPECT_EQ(counts, (std::map<std::string, int>{{"reduce-scatter", 2 * kLayers + 1},
-                                                  {"all-gather", 2 * kLayers + 1},
-                                                  {"reduce-scatter grad", 2 * kLayers + 1},
-                                                  {"all-gather grad", 2 * kLayers + 1}}));
-}
-
-// Of four query heads to one of keys and values these are gathered, for each device's own queries, and
-// nothing else is exchanged (Grattafiori et al., The Llama 3 Herd of Models, section 3.3.2).
-TEST_F(OfLlama, ContextParallelismGathersKeysAndValues) {
-    EXPECT_EQ(collectives(problem_, strategy({.context = 8})),
-              (std::map<std::string, int>{{"all-gather", 2 * kLayers},
-                                          {"reduce-scatter grad", 2 * kLayers}}));
-}
-
-// Of as many heads of each queries, keys and values are exchanged for heads before attention, and its
-// result for positions after it (Jacobs et al., DeepSpeed Ulysses, section 3.2).
-TEST_F(OfBert, ContextParallelismExchangesPositionsForHeads) {
-    const plan::Strategy strategy = this->strategy({.context = 4});
-    EXPECT_EQ(collectives(problem_, strategy),
-              (std::map<std::string, int>{{"all-to-all", 4 * kLayers},
-                                          {"all-to-all grad", 4 * kLayers}}));
-    for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
-        const graph::Op& op = problem_.graph().ops()[i];
-        if (op.kind != graph::OpKind::parameter) continue;
-        const graph::Use use = problem_.graph().uses(op.outputs[0]).front();
-        if (!problem_.facts().rule(use.op).matrix_product) continue;
-        EXPECT_EQ(strategy.ops[i].config.axes, std::vector{plan::Axis::replicas(4)}) << op.name;
-    }
-}
-
-// The devices of one context have heads of one tensor parallel rank, so that nothing else moves than
-// without one of the two. Attention's backward gives the gradients of queries, keys and values at once:
-// they go together.
-TEST_F(OfLongLlama, ContextsOfTensorParallelRanksAreTheirOwn) {
-    const plan::Strategy strategy =
-        this->strategy({.group_size = 2, .context = 4}, BetweenProducts::sharded);
-    EXPECT_EQ(collectives(problem_, strategy),
-              (std::map<std::string, int>{{"all-to-all", 2 * 4 * kLayers},
-                                          {"all-to-all grad", 2 * 2 * kLayers},
-                                          {"reduce-scatter", 4 * (2 * kLayers + 1)},
-                                          {"all-gather", 4 * (2 * kLayers + 1)},
-                                          {"reduce-scatter grad", 4 * (2 * kLayers + 1)},
-                                          {"all-gather grad", 4 * (2 * kLayers + 1)}}));
-}
-
-// Tokens go to the devices of their experts and come back (Lepikhin et al., GShard, section 3.2), with
-// each its share; of the experts' weights each device has some, and their gradients are summed with
-// nobody.
-TEST_F(OfDeepSeek, ExpertParallelismExchangesTokens) {
-    const plan::Strategy strategy = this->strategy({.groups = 8, .experts = 8});
-    EXPECT_EQ(collectives(problem_, strategy),
-              (std::map<std::string, int>{{"all-to-all", 3 * kLayers},
-                                          {"all-to-all grad", 3 * kLayers}}));
-    int of_experts = 0;
-    for (std::size_t i = 0; i < problem_.graph().op_count(); ++i) {
-        const graph::Op& op = problem_.graph().ops()[i];
-        if (op.kind != graph::OpKind::parameter) continue;
-        const bool is_whole = strategy.ops[i].config.axes == std::vector{plan::Axis::replicas(8)};
-        const bool is_of_experts = op.name.find(".experts.") != std::string::npos;
-        EXPECT_NE(is_whole, is_of_experts) << op.name;
-        of_experts += is_of_experts ? 1 : 0;
-    }
-    EXPECT_EQ(of_experts, 3 * kLayers);
-    for (const plan::Task& task : plan::lower(problem_, strategy).tasks) {
-        if (task.kind != plan::TaskKind::collective || !task.gradient) continue;
-        if (task.collective != cost::Collective::all_reduce) continue;
-        EXPECT_EQ(problem_.graph().op(task.op).name.find(".experts."), std::string::npos);
-    }
-}
-
-// What lies between a product by columns and one by rows, here a Gelu in nine ops, is never
-// gathered; but keys are, whose heads its exporter has merged with the batch.
-TEST(OfGpt2, KeysAloneAreGathered) {
-    constexpr int kLayers = 12;
-    const auto model =
-        importers::import_onnx(tests::repository() / "examples/models/gpt2-small.onnx",
-                               {.bindings = {{"batch", 32}, {"sequence", 1024}}});
-    const cost::Machine machine = cost::load_machine("dgx-a100");
-    const Problem problem = plan::make_problem(model.graph, machine, training());
-    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
-    Grids grids(groups, problem.policy(),
-                {.share_weights = true, .between = BetweenProducts::repeated});
-    const auto counts =
-        collectives(problem, grids.strategy({.stages = 1, .groups = 1, .group_size = 4}));
-    EXPECT_EQ(counts.at("all-reduce"), 2 * kLayers + 1);
-    EXPECT_EQ(counts.at("all-gather"), kLayers);
 }
 
 /// One layer with four heads, between an embedding and nothing else.
@@ -303,6 +138,19 @@ TEST_F(OfAnEncoderLayer, StagesAndLevelsAreThoseThatWereSaid) {
     EXPECT_EQ(plan::pipeline_of(*problem_, result.strategy).stages, 2);
     EXPECT_EQ(zero_level(*problem_, result.strategy), ZeroLevel::optimizer);
     EXPECT_EQ(result.configuration, "dp=2,tp=2,pp=2,zero=1, 2 micro-batches in 1f1b");
+}
+
+// Groups of a convolution are no experts.
+TEST(OfAConvnet, ThereAreNoExperts) {
+    const auto model = importers::import_onnx(
+        tests::repository() / "examples/runnable/convnet/model.onnx", {.bindings = {{"batch", 8}}});
+    const cost::Machine machine = cost::load_machine("dgx-a100");
+    const Problem problem = plan::make_problem(model.graph, machine, training());
+    EngineOptions options{.searchers = {"grids"}};
+    options.parallel = parse_parallel_config("dp=4,tp=1,ep=4");
+    EXPECT_THAT(
+        [&] { static_cast<void>(search(problem, options)); },
+        testing::ThrowsMessage<UsageError>(HasSubstr("no product with the weights of several")));
 }
 
 // Whatever was planned before for the same problem, and whatever that says itself.

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training as it is run: what engineers configure computes what one device computes.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace partita::tests {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class ExecuteTraining : public ProgramTest {
+protected:
+    /// A plan for four CPU devices, verified and run.
+    void expect_as_one_device(const std::string& model, const std::vector<std::string>& options,
+                              const std::vector<std::string>& running = {}) {
+        SCOPED_TRACE(testing::PrintToString(options));
+        std::vector<std::string> plan = {"plan",   model,      "--machine", "cpu:4",
+                                         "--mode", "training", "-o",        "plan.json"};
+        plan.insert(plan.end(), options.begin(), options.end());
+        const Outcome planned = run(plan);
+        ASSERT_EQ(planned.code, 0) << planned.err;
+        EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+        std::vector<std::string> execute = {"execute",      "plan.json", model,      "--check",
+                                            "--iterations", "1",         "--warmup", "0"};
+        execute.insert(execute.end(), running.begin(), running.end());
+        const Outcome result = run(execute);
+        EXPECT_EQ(result.code, 0) << result.out << result.err;
+    }
+};
+
+TEST_F(ExecuteTraining, OfConfigurationsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    for (const char* const strategy :
+         {"dp=2,tp=2", "tp=4,sp", "tp=2,sp=0,pp=2", "dp=2,pp=2,zero=1", "dp=2,tp=2,zero=3",
+          "pp=2,vpp=2,tp=2", "dp=2,pp=2,zero=2,order=pp-dp-tp", "tp=2,cp=2,sp", "cp=4",
+          "dp=2,cp=2,zero=1,order=dp-cp-tp-pp"}) {
+        expect_as_one_device(model, {"--bind", "batch=8", "--bind", "sequence=8", "--optimizer",
+                                     "adam", "--micro-batches", "4", "--strategy", strategy});
+    }
+}
+
+// Of a mixture of experts, with weights that are made up. Thirteen tokens with three experts each
+// leave a part of the last expert to be filled up.
+TEST_F(ExecuteTraining, OfExpertsInPartsEqualsOneDevice) {
+    const std::string model = example("models/moe-tiny.onnx");
+    for (const char* const strategy :
+         {"dp=4,ep=4", "dp=2,ep=2,tp=2,zero=1", "dp=2,ep=2,pp=2", "dp=2,ep=2,cp=2,zero=2"}) {
+        expect_as_one_device(model,
+                             {"--bind", "batch=4", "--bind", "sequence=13", "--optimizer", "adam",
+                              "--strategy", strategy},
+                             {"--random-weights", "1"});
+    }
+}
+
+// Gradients that are reduced together, and new values that are gathered together.
+TEST_F(ExecuteTraining, OfBucketsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    for (const char* const strategy :
+         {"dp=4,zero=0", "dp=2,tp=2,zero=1", "dp=2,pp=2,zero=2", "dp=4,zero=3"}) {
+        std::map<std::string, std::size_t> collectives;
+        for (const char* const size : {"none", "64KiB", "all"}) {
+            expect_as_one_device(
+                model, {"--bind", "batch=8", "--bind", "sequence=8", "--optimizer", "adam",
+                        "--micro-batches", "2", "--bucket-bytes", size, "--strategy", strategy});
+            collectives[size] = json::parse(read("plan.json"))["collectives"].size();
+        }
+        const bool fetches = std::string(strategy) == "dp=4,zero=3";  // for each use anew
+        EXPECT_EQ(collectives["64KiB"] < collectives["none"], !fetches) << strategy;
+        EXPECT_EQ(collectives["all"] < collectives["64KiB"], !fetches) << strategy;
+    }
+    EXPECT_EQ(json::parse(read("plan.json"))["policy"]["bucket_bytes"], "all");
+}
+
+TEST_F(ExecuteTraining, LeavesFrozenParametersAlone) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    ASSERT_EQ(
+        run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine", "cpu:2",
+             "--mode", "training", "--frozen", "*bias", "--frozen", "*norm*,*", "-o", "plan.json"})
+            .code,
+        2)
+        << "nothing is left";
+    ASSERT_EQ(
+        run({"plan", model, "--bind", "batch=8", "--bind", "sequence=8", "--machine", "cpu:2",
+             "--mode", "training", "--frozen", "*bias", "--frozen", "*norm*", "-o", "plan.json"})
+            .code,
+        0);
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("frozen": ["*bias", "*norm*"]})"));
+    EXPECT_EQ(run({"execute", "plan.json", model, "--check", "--iterations", "1"}).code, 0);
+}
+
+// Gradients may be wider than what they are of.
+TEST_F(ExecuteTraining, WithWideGradientsEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    ASSERT_EQ(run({"plan",
+                   model,
+                   "--bind",
+                   "batch=8",
+                   "--bind",
+                   "sequence=8",
+                   "--machine",
+                   "cpu:4",
+                   "--mode",
+                   "training",
+                   "--optimizer",
+                   "adam",
+                   "--precision",
+                   "bf16,grads=fp32",
+                   "--strategy",
+                   "dp=2,tp=2,zero=1",
+                   "--micro-batches",
+                   "2",
+                   "-o",
+                   "plan.json"})
+                  .code,
+              0);
+    EXPECT_THAT(read("plan.json"),
+                HasSubstr(R"("precision": "bfloat16", "gradients": "float32"})"));
+    EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+    const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+    const Outcome unknown = run({"plan", model, "--precision", "bf16,grads=int8"});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("--precision bf16,grads=int8: 'grads=int8' is unknown."));
+}
+
+// A float32 model in 16 bits: splits equal one device, and the file's own data are near.
+TEST_F(ExecuteTraining, InSixteenBitsEqualsOneDeviceAndTheDataSet) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    for (const char* const precision : {"bf16", "fp16"}) {
+        ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:4", "--mode", "training",
+                       "--optimizer", "adam", "--loss", "mse", "--precision", precision,
+                       "--strategy", "dp=2,tp=2,zero=1", "-o", "plan.json"})
+                      .code,
+                  0)
+            << precision;
+        EXPECT_EQ(run({"verify", "plan.json", model}).code, 0) << precision;
+        const Outcome result =
+            run({"execute", "plan.json", model, "--inputs", data, "--check", "--iterations", "1"});
+        EXPECT_EQ(result.code, 0) << precision << ": " << result.out << result.err;
+        ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:2", "--precision",
+                       precision, "-o", "plan.json"})
+                      .code,
+                  0);
+        const Outcome near = run({"execute", "plan.json", model, "--inputs", data});
+        EXPECT_EQ(near.code, 0) << precision << ": " << near.out << near.err;
+        EXPECT_THAT(near.out, HasSubstr("expected output"));
+    }
+    // Another precision than the plan's is another model.
+    EXPECT_EQ(run({"verify", "plan.json", model, "--precision", "bf16"}).code, 6);
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("unroll": false, "precision": "float16"})"));
+    const Outcome unknown = run({"plan", model, "--inputs", data, "--precision", "int8"});
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("--precision int8: unknown. There is: model, bf16, fp16."));
+}
+
+// Of a model whose weights are not at hand: planned, verified and priced as the plan has it.
+TEST_F(ExecuteTraining, AttentionIsWhatThePlanSays) {
+    const std::string model = example("models/bert-base.onnx");
+    const auto plan = [&](const std::string& how, const std::string& of) {
+        return run({"plan", of, "--batch", "4", "--bind", "sequence=64", "--machine", "dgx-a100",
+                    "--mode", "training", "--strategy", "dp=4,tp=2", "--attention", how, "-o",
+                    how + ".json"});
+    };
+    const Outcome apart = plan("products", model);
+    ASSERT_EQ(apart.code, 0) << apart.err;
+    EXPECT_THAT(apart.out, HasSubstr("attention  12 as products around a softmax"));
+    EXPECT_FALSE(json::parse(read("products.json"))["model"].contains("attention"));
+    const Outcome planned = plan("fused", model);
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("12 Attention ops in place of products"));
+    EXPECT_THAT(planned.out, testing::Not(HasSubstr("as products around")));
+    EXPECT_EQ(json::parse(read("fused.json"))["model"]["attention"], "fused");
+    EXPECT_EQ(run({"verify", "fused.json", model}).code, 0);
+    EXPECT_EQ(plan("flash", model).code, 2);
+    const Outcome before = run({"inspect", example("models/llama-3-8b.onnx"), "--bind", "batch=1",
+                                "--bind", "sequence=8", "--attention", "fused"});
+    EXPECT_THAT(before.out + before.err, HasSubstr("one op in the file already (32 of them)"));
+    const Outcome refused = plan("fused", example("models/lstm-lm.onnx"));
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("lstm-lm.onnx: --attention fused: the model has no"));
+}
+
+// Of scores that a condition masks, heads and queries split; what is run is what one device computes.
+TEST_F(ExecuteTraining, RunsFusedAttention) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    ASSERT_EQ(run({"plan", model, "--inputs", data, "--machine", "cpu:2", "--attention", "fused",
+                   "-o", "plan.json"})
+                  .code,
+              0);
+    const Outcome near = run({"execute", "plan.json", model, "--inputs", data});
+    EXPECT_EQ(near.code, 0) << near.out << near.err;
+    EXPECT_THAT(near.out, HasSubstr("expected output"));
+    for (const char* const strategy : {"dp=2,tp=2", "tp=2,cp=2", "cp=4"}) {
+        expect_as_one_device(model, {"--bind", "batch=4", "--bind", "sequence=8", "--attention",
+                                     "fused", "--strategy", strategy});
+    }
+    const Outcome other = run({"execute", "plan.json", model, "--attention", "products"});
+    EXPECT_EQ(other.code, 6) << other.err;
+}
+
+// The plan says which ops are one kernel, and what it is given says no more.
+TEST_F(ExecuteTraining, RunsOpsOfOneKernelAsThePlanHasThem) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    std::vector<std::string> plan = {"plan",       model,       "--bind", "batch=4", "--bind",
+                                     "sequence=6", "--machine", "cpu:2",  "--mode",  "training",
+                                     "--strategy", "dp=1,tp=2", "--fuse"};
+    std::vector<std::string> fused = plan;
+    fused.emplace_back("bias-gelu");
+    const Outcome planned = run(fused);
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("Ops of bias-gelu as one kernel, 1 times"));
+    EXPECT_EQ(json::parse(read("plan.json"))["model"]["fuse"], json({"bias-gelu"}));
+    for (const char* command : {"verify", "simulate"}) {
+        const Outcome result = run({command, "plan.json", model});
+        EXPECT_EQ(result.code, 0) << command << ": " << result.err;
+    }
+    const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    const Outcome other = run({"simulate", "plan.json", model, "--fuse", "Gelu(x)"});
+    EXPECT_EQ(other.code, 6) << other.err;
+    plan.emplace_back("swiglu");
+    const Outcome refused = run(plan);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("model.onnx: --fuse swiglu: the model has no such ops"));
+}
+
+}  // namespace
+}  // namespace partita::tests

@@ -172,7 +172,7 @@ private:
 
     [[nodiscard]] std::string text(const Loaded& loaded, const std::vector<Row>& rows) const {
         const plan::Problem& problem = *loaded.problem;
-        const ModelFacts facts = facts_of(loaded.model.graph, rules_of(problem));
+        const ModelFacts facts = facts_of(problem.graph(), rules_of(problem));
         const Time bound = best_bound(rows);
         Table table({{.title = strategies_.empty() ? "searcher" : "strategy"},
                      {.title = std::string(name_of(problem.objective())), .align = Align::right},

@@ -76,7 +76,7 @@ std::string one_line(std::string_view text) {
 
 PlanSummary::PlanSummary(const Loaded& loaded, const search::SearchResult& result)
     : loaded_(loaded), result_(result) {
-    facts_ = facts_of(loaded.model.graph, rules_of(*loaded.problem));
+    facts_ = facts_of(loaded.problem->graph(), rules_of(*loaded.problem));
 }
 
 std::string PlanSummary::result_line() const {

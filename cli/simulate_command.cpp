@@ -119,7 +119,7 @@ private:
     static std::string text(const Planned& planned, const plan::Strategy& strategy,
                             const api::Priced& priced) {
         const plan::Problem& problem = *planned.loaded->problem;
-        const ModelFacts facts = facts_of(planned.loaded->model.graph, rules_of(problem));
+        const ModelFacts facts = facts_of(problem.graph(), rules_of(problem));
         std::string value = to_text(priced.evaluation.value);
         if (planned.plan.value > Time{0}) {
             value += fmt::format(" (the plan says {}: {:.3f} times)", to_text(planned.plan.value),

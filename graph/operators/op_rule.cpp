@@ -34,7 +34,8 @@ OpRule whole_rule(const OpGraph& graph, const Op& op) {
     return rule;
 }
 
-/// A factor per dim of the tensor that a source op gives or a sink op takes.
+/// A factor per dim of the tensor that a source op gives or a sink op takes. A loss also takes a number for each row of
+/// its tensor's last dim.
 OpRule end_rule(const OpGraph& graph, const Op& op) {
     RuleBuilder b(graph, op, kEndRow);
     const bool is_sink = op.kind == OpKind::output;
@@ -42,6 +43,8 @@ OpRule end_rule(const OpGraph& graph, const Op& op) {
     for (int i = 0; i < static_cast<int>(dims.size()); ++i) {
         const std::vector<int> factors{dims[static_cast<std::size_t>(i)]};
         is_sink ? b.operand(0, i, factors) : b.result(0, i, factors);
+        const bool is_row = i + 1 < static_cast<int>(dims.size());
+        if (b.has_operand(1) && is_row) b.operand(1, i, factors);
     }
     OpRule rule = b.finish();
     // A sink has no result, but it reduces nothing either: it takes what it gets.
@@ -81,6 +84,18 @@ void freeze_upper_bounds(OpRule& rule, TensorRule& tensor_rule, const Tensor& te
 }
 
 }  // namespace
+
+std::string_view name_of(Combine combine) {
+    switch (combine) {
+    case Combine::none: return "none";
+    case Combine::sum: return "sum";
+    case Combine::max: return "max";
+    case Combine::min: return "min";
+    case Combine::product: return "product";
+    case Combine::log_sum_exp: return "log_sum_exp";
+    }
+    return "";
+}
 
 Range unclipped_range(const Window& window, Range outputs) {
     assert(window.divisor > 0);

@@ -27,6 +27,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -35,8 +36,10 @@
 
 namespace partita::graph {
 
-/// How parts of a reduction combine; `none` = a reduction that cannot be split.
-enum class Combine : std::uint8_t { none, sum, max, min, product };
+/// How parts of a reduction combine; `none` = a reduction that cannot be split. `log_sum_exp`: to
+/// log(exp(a) + exp(b)).
+enum class Combine : std::uint8_t { none, sum, max, min, product, log_sum_exp };
+std::string_view name_of(Combine combine);
 
 struct Factor {
     std::string name;         ///< a letter or a short word; unique in the rule

@@ -57,8 +57,9 @@ OpRule reduce_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     OpRule rule = b.finish();
     // A backward knows axes that the graph knows; others it has to be given.
     if (!reduced) rule.saves_operands |= 0b10;
-    if (op.type != "ReduceMean" || is_floating_point(graph.tensor(op.inputs[0]).dtype)) return rule;
-    // Means of parts are rounded to integers, and so do not add up.
+    const bool is_rounded = op.type == "ReduceMean" || op.type == "ReduceLogSumExp";
+    if (!is_rounded || is_floating_point(graph.tensor(op.inputs[0]).dtype)) return rule;
+    // Means and logarithms of parts are rounded to integers, and so do not combine.
     rule.operands[0].linear = false;
     for (Factor& factor : rule.factors) {
         if (!factor.reduction) continue;

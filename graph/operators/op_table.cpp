@@ -190,7 +190,7 @@ constexpr std::array kOpTable = {
     OpRow{.type = "ReduceL1", .make = reduce_rule},
     OpRow{.type = "ReduceL2", .saves = "0 y0", .combine = Combine::none, .make = reduce_rule},
     OpRow{.type = "ReduceLogSum", .saves = "0 y0", .combine = Combine::none, .make = reduce_rule},
-    OpRow{.type = "ReduceLogSumExp", .saves = "0 y0", .combine = Combine::none,
+    OpRow{.type = "ReduceLogSumExp", .saves = "0 y0", .combine = Combine::log_sum_exp,
           .make = reduce_rule},
     OpRow{.type = "ReduceMax", .saves = "0 y0", .combine = Combine::max, .make = reduce_rule},
     OpRow{.type = "ReduceMean", .linear = "0", .saves = "", .make = reduce_rule, .part = mean_part},

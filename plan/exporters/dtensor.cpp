@@ -15,16 +15,9 @@ namespace {
 using graph::OpId;
 using graph::TensorId;
 
-/// As torch.distributed names them.
+/// As torch.distributed names them; log_sum_exp has no name there.
 std::string_view reduce_op(graph::Combine combine) {
-    switch (combine) {
-    case graph::Combine::none:
-    case graph::Combine::sum: return "sum";
-    case graph::Combine::max: return "max";
-    case graph::Combine::min: return "min";
-    case graph::Combine::product: return "product";
-    }
-    return {};
+    return name_of(combine == graph::Combine::none ? graph::Combine::sum : combine);
 }
 
 class DTensorWriter {

@@ -22,14 +22,6 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-bool holds_classes(const Problem& problem, OpId op, int factor) {
-    const bool is_loss =
-        problem.graph().op(op).kind == graph::OpKind::output && problem.facts().has_backward(op);
-    if (!is_loss || problem.policy().loss != LossKind::cross_entropy) return false;
-    const std::vector<int>& last = problem.facts().rule(op).operands[0].dims.back().factors;
-    return std::find(last.begin(), last.end(), factor) != last.end();
-}
-
 Fault find_axis_fault(const Problem& problem, OpId op, const Axis& axis) {
     const graph::OpRule& rule = problem.facts().rule(op);
     if (axis.degree < 2) {
@@ -38,10 +30,7 @@ Fault find_axis_fault(const Problem& problem, OpId op, const Axis& axis) {
     if (!has_axis(rule, axis)) return unknown_axis(name_of(rule, axis));
     if (!axis.is_factor()) return std::nullopt;
     if (!rule.factors[static_cast<std::size_t>(axis.factor)].splittable) {
-        return fmt::format("factor '{}': {}", name_of(rule, axis),
-                           holds_classes(problem, op, axis.factor)
-                               ? "the cross-entropy loss needs all classes of a row together"
-                               : "cannot be split");
+        return fmt::format("factor '{}': cannot be split", name_of(rule, axis));
     }
     if (!problem.constraints().may_split(op, static_cast<std::size_t>(axis.factor))) {
         return fmt::format("factor '{}': stays whole here (--dims)", name_of(rule, axis));

@@ -13,20 +13,6 @@ using graph::TensorRole;
 
 namespace {
 
-/// A row of scores makes one softmax, so the loss task of a part must see all of the row.
-/// `is_loss`: per op.
-void keep_classes_together(const graph::OpGraph& graph, const std::vector<char>& is_loss,
-                           std::vector<graph::OpRule>& rules) {
-    for (std::size_t i = 0; i < graph.op_count(); ++i) {
-        if (graph.ops()[i].kind != OpKind::output || is_loss[i] == 0) continue;
-        const std::vector<graph::DimRule>& dims = rules[i].operands[0].dims;
-        if (dims.empty()) continue;
-        for (const int f : dims.back().factors) {
-            rules[i].factors[static_cast<std::size_t>(f)].splittable = false;
-        }
-    }
-}
-
 void keep_only_what_gradients_read(const graph::OpGraph& graph, const std::vector<char>& gradient,
                                    std::vector<graph::OpRule>& rules) {
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
@@ -100,7 +86,6 @@ void GraphFacts::find_gradients(const Policy& policy) {
     backward_ = std::move(paths.backward);
     keep_only_what_gradients_read(graph_, gradient_, rules_);
     if (policy.bucket_bytes) buckets_ = GradientBuckets(graph_, gradient_, *policy.bucket_bytes);
-    if (policy.loss == LossKind::cross_entropy) keep_classes_together(graph_, backward_, rules_);
 }
 
 bool GraphFacts::has_forward(OpId op) const {

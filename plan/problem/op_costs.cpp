@@ -92,9 +92,11 @@ GradientPaths gradient_paths(const graph::OpGraph& graph, const Policy& policy) 
         const bool reached = std::any_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) {
             return paths.gradient[t.index()] != 0;
         });
-        if (!reached && !is_loss(graph, op, policy)) continue;
+        const bool loss = is_loss(graph, op, policy);
+        if (!reached && !loss) continue;
         for (const TensorId t : op.inputs) {
             if (!t.valid() || !depends[t.index()]) continue;
+            if (loss && t != op.inputs[0]) continue;  // loss_graph.h
             paths.gradient[t.index()] = 1;
             paths.backward[i] = 1;
             found = true;
@@ -327,9 +329,10 @@ cost::Work OpWorks::forward(OpId id, const PartSize& size) const {
 
 cost::Work OpWorks::loss(const Op& op, std::int64_t elements) const {
     const Tensor& tensor = graph_.tensor(op.inputs[0]);
-    // A sum's gradient is a constant; the others read the output and its target.
-    const std::int64_t passes = loss_ == LossKind::sum ? 1 : 3;
-    const std::int64_t flops = loss_ == LossKind::cross_entropy ? 6 : 2;
+    // All write the gradient; a sum's is a constant, the others read the output, and mse a target
+    // of each element.
+    const std::int64_t passes = loss_ == LossKind::sum ? 1 : loss_ == LossKind::mse ? 3 : 2;
+    const std::int64_t flops = loss_ == LossKind::cross_entropy ? 3 : 2;
     return {.type = "Loss",
             .phase = cost::Phase::backward,
             .flops = flops * Flops(elements),

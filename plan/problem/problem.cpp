@@ -38,34 +38,53 @@ void check_mode(const graph::OpGraph& graph, Mode mode) {
     }
 }
 
-/// The options, with those constraints that the graph adds.
-ProblemOptions checked(const graph::OpGraph& graph, const cost::Machine& machine,
-                       ProblemOptions options) {
-    check_graph(graph);
-    check_constraints(graph, machine, options.constraints);
-    check_mode(graph, options.mode);
-    keep_on_cpus(graph, machine, options.constraints);
-    return options;
-}
-
 }  // namespace
 
-Problem::Parts::Parts(const graph::OpGraph& graph, std::vector<graph::OpRule> rules,
-                      const cost::Machine& machine, std::shared_ptr<const cost::CostModel> costs,
-                      const ProblemOptions& options,
+struct Problem::Asked {
+    Asked(const graph::OpGraph& model, const cost::Machine& machine, ProblemOptions of_model)
+        : options(std::move(of_model)) {
+        check_graph(model);
+        check_constraints(model, machine, options.constraints);
+        check_mode(model, options.mode);
+        keep_on_cpus(model, machine, options.constraints);
+        loss = graph_with_loss(model, options.mode, options.policy);
+        if (loss) {
+            options.constraints =
+                constraints_with_loss(model, *loss, std::move(options.constraints));
+        }
+        rules = graph::rules_of(loss ? loss->graph : model);
+    }
+
+    ProblemOptions options;
+    std::optional<LossGraph> loss;
+    std::vector<graph::OpRule> rules;
+};
+
+Problem::Parts::Parts(const graph::OpGraph& of_model, std::optional<LossGraph> with_loss,
+                      std::vector<graph::OpRule> rules, const cost::Machine& machine,
+                      std::shared_ptr<const cost::CostModel> costs, const ProblemOptions& options,
                       std::shared_ptr<const cost::CollectiveModel> measured_transfers)
-    : transfers(graph, machine, std::move(measured_transfers)),
-      facts(graph, std::move(rules), options),
+    : model(of_model),
+      loss(std::move(with_loss)),
+      transfers(loss ? loss->graph : model, machine, std::move(measured_transfers)),
+      facts(loss ? loss->graph : model, std::move(rules), options),
       constraints(facts, machine, options.constraints),
       prices(facts, machine, std::move(costs)),
       priorities(op_priorities(facts, constraints, prices, transfers)) {}
 
-Problem::Problem(const graph::OpGraph& graph, const cost::Machine& machine,
+Problem::Problem(const graph::OpGraph& model, const cost::Machine& machine,
                  std::shared_ptr<const cost::CostModel> costs, ProblemOptions options,
                  std::shared_ptr<const cost::CollectiveModel> transfers)
-    : options_(checked(graph, machine, std::move(options))),
-      parts_(std::make_shared<const Parts>(graph, graph::rules_of(graph), machine, std::move(costs),
-                                           options_, std::move(transfers))),
+    : Problem(model, machine, std::move(costs), Asked(model, machine, std::move(options)),
+              std::move(transfers)) {}
+
+Problem::Problem(const graph::OpGraph& model, const cost::Machine& machine,
+                 std::shared_ptr<const cost::CostModel> costs, Asked asked,
+                 std::shared_ptr<const cost::CollectiveModel> transfers)
+    : options_(std::move(asked.options)),
+      parts_(std::make_shared<const Parts>(model, std::move(asked.loss), std::move(asked.rules),
+                                           machine, std::move(costs), options_,
+                                           std::move(transfers))),
       batch_(parts_->facts, options_),
       bounds_(parts_->facts, parts_->constraints, parts_->prices, batch_) {}
 
@@ -85,7 +104,7 @@ Problem Problem::with_free_batch() const {
 }
 
 std::string Problem::model_digest() const {
-    return "sha256:" + graph::digest(graph());
+    return "sha256:" + graph::digest(parts_->model);
 }
 
 std::string Problem::costs_digest() const {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "graph/operators/op_rule.h"
 #include "plan/problem/batch_choices.h"
 #include "plan/problem/graph_facts.h"
+#include "plan/problem/loss_graph.h"
 #include "plan/problem/op_constraints.h"
 #include "plan/problem/prices.h"
 #include "plan/problem/problem_options.h"
@@ -40,14 +42,16 @@ namespace partita::plan {
 
 class Problem {
 public:
-    /// Keeps references to graph and machine, which must outlive it. `transfers` wins over what the
+    /// Keeps references to the model and the machine, which must outlive it. `transfers` wins over what the
     /// machine names; null: nothing else is known of copies and collectives. Throws InputError
-    /// (graph or machine inconsistent, naming the node or field) or UsageError (a constraint that
+    /// (model or machine inconsistent, naming the node or field) or UsageError (a constraint that
     /// names no op or device, training without any parameter, ...).
-    Problem(const graph::OpGraph& graph, const cost::Machine& machine,
+    Problem(const graph::OpGraph& model, const cost::Machine& machine,
             std::shared_ptr<const cost::CostModel> costs, ProblemOptions options,
             std::shared_ptr<const cost::CollectiveModel> transfers = nullptr);
 
+    /// What is planned: the model, and what its loss adds (loss_graph.h). Tensors have the ids that
+    /// they have in the model, ops may have others.
     [[nodiscard]] const graph::OpGraph& graph() const { return parts_->facts.graph(); }
     [[nodiscard]] const cost::Machine& machine() const { return parts_->prices.machine(); }
     [[nodiscard]] int device_count() const { return machine().device_count(); }
@@ -74,7 +78,7 @@ public:
     /// This problem with micro-batches and schedule left to the search.
     [[nodiscard]] Problem with_free_batch() const;
 
-    /// SHA-256 of the graph, for plan files (computed on demand).
+    /// SHA-256 of the model, for plan files (computed on demand).
     [[nodiscard]] std::string model_digest() const;
     /// SHA-256 over all prices of this problem: two problems with equal digests price alike.
     [[nodiscard]] std::string costs_digest() const;
@@ -83,11 +87,13 @@ private:
     /// All that does not depend on the choices of micro-batches and schedule. Each is made from
     /// those above it, so their order counts; and so does which of two faults is reported.
     struct Parts {
-        Parts(const graph::OpGraph& graph, std::vector<graph::OpRule> rules,
-              const cost::Machine& machine, std::shared_ptr<const cost::CostModel> costs,
-              const ProblemOptions& options,
+        Parts(const graph::OpGraph& of_model, std::optional<LossGraph> with_loss,
+              std::vector<graph::OpRule> rules, const cost::Machine& machine,
+              std::shared_ptr<const cost::CostModel> costs, const ProblemOptions& options,
               std::shared_ptr<const cost::CollectiveModel> measured_transfers);
 
+        const graph::OpGraph& model;
+        std::optional<LossGraph> loss;
         TransferPrices transfers;
         GraphFacts facts;
         OpConstraints constraints;
@@ -95,6 +101,11 @@ private:
         std::vector<std::int32_t> priorities;  ///< by pass_row()
     };
 
+    /// What is asked, checked, about the graph that is planned.
+    struct Asked;
+    Problem(const graph::OpGraph& model, const cost::Machine& machine,
+            std::shared_ptr<const cost::CostModel> costs, Asked asked,
+            std::shared_ptr<const cost::CollectiveModel> transfers);
     Problem(ProblemOptions options, std::shared_ptr<const Parts> parts);
 
     ProblemOptions options_;

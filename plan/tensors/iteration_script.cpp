@@ -222,7 +222,7 @@ private:
         parts_here();
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
-            if (!t.valid() || (!loss && !problem_.facts().has_gradient(t))) continue;
+            if (!t.valid() || !problem_.facts().has_gradient(t)) continue;
             add(t, Kind::contribute, i, id, m, block(t, m));
         }
     }

@@ -52,6 +52,7 @@ void combine_with(const at::Tensor& sum, const at::Tensor& part, graph::Combine 
     case graph::Combine::product: result.mul_(value); return;
     case graph::Combine::max: at::maximum_out(result, sum, value); return;
     case graph::Combine::min: at::minimum_out(result, sum, value); return;
+    case graph::Combine::log_sum_exp: at::logaddexp_out(result, sum, value); return;
     case graph::Combine::none: break;
     }
     assert(false && "nothing says how these values combine");

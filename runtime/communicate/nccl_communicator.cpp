@@ -48,8 +48,10 @@ static_assert(static_cast<int>(NcclOperation::product) == ncclProd);
 static_assert(static_cast<int>(NcclOperation::max) == ncclMax);
 static_assert(static_cast<int>(NcclOperation::min) == ncclMin);
 
-ncclRedOp_t operation_of(Combine how) {
-    return static_cast<ncclRedOp_t>(nccl_operation(how));
+std::optional<ncclRedOp_t> operation_of(Combine how) {
+    const auto operation = nccl_operation(how);
+    if (!operation) return std::nullopt;
+    return static_cast<ncclRedOp_t>(*operation);
 }
 
 class NcclCommunicator final : public Communicator {
@@ -73,6 +75,7 @@ private:
     template <class Call>
     void enqueue(const Call& call);
     void connect();
+    void all_reduce_log_sum_exp(const at::Tensor& tensor);
     void await(ncclResult_t result);
     void check_device(cudaError_t error);
     void drop();
@@ -193,33 +196,50 @@ void NcclCommunicator::do_all_gather(const at::Tensor& out, Counts counts) {
     });
 }
 
+// log(sum exp(x - m)) + m, where m is the largest x.
+void NcclCommunicator::all_reduce_log_sum_exp(const at::Tensor& tensor) {
+    const at::NoGradGuard no_grad;
+    const c10::cuda::CUDAGuard guard(device_);
+    at::Tensor most = tensor.clone();
+    do_all_reduce(most, Combine::max);
+    most.masked_fill_(at::isinf(most), 0);  // nothing, or all of it
+    at::Tensor sum = at::exp(tensor - most);
+    do_all_reduce(sum, Combine::sum);
+    at::Tensor result = tensor;
+    result.copy_(at::log(sum).add_(most));
+}
+
 void NcclCommunicator::do_all_reduce(const at::Tensor& tensor, Combine how) {
+    if (how == Combine::log_sum_exp) return all_reduce_log_sum_exp(tensor);
     const auto type = nccl_type(tensor.scalar_type());
-    if (!type) return Communicator::do_all_reduce(tensor, how);
+    const auto operation = operation_of(how);
+    if (!type || !operation) return Communicator::do_all_reduce(tensor, how);
     enqueue([&](cudaStream_t stream) {
         return ncclAllReduce(tensor.const_data_ptr(), tensor.data_ptr(), tensor.numel(), *type,
-                             operation_of(how), comm_, stream);
+                             *operation, comm_, stream);
     });
 }
 
 void NcclCommunicator::do_reduce_scatter(const at::Tensor& out, const at::Tensor& in, Counts counts,
                                          Combine how) {
     const auto type = nccl_type(in.scalar_type());
-    if (!type || !all_equal(counts)) {
+    const auto operation = operation_of(how);
+    if (!type || !operation || !all_equal(counts)) {
         return Communicator::do_reduce_scatter(out, in, counts, how);
     }
     enqueue([&](cudaStream_t stream) {
         return ncclReduceScatter(in.const_data_ptr(), out.data_ptr(), out.numel(), *type,
-                                 operation_of(how), comm_, stream);
+                                 *operation, comm_, stream);
     });
 }
 
 void NcclCommunicator::do_reduce(const at::Tensor& tensor, Combine how, int root) {
     const auto type = nccl_type(tensor.scalar_type());
-    if (!type) return Communicator::do_reduce(tensor, how, root);
+    const auto operation = operation_of(how);
+    if (!type || !operation) return Communicator::do_reduce(tensor, how, root);
     enqueue([&](cudaStream_t stream) {
         return ncclReduce(tensor.const_data_ptr(), tensor.data_ptr(), tensor.numel(), *type,
-                          operation_of(how), root, comm_, stream);
+                          *operation, root, comm_, stream);
     });
 }
 

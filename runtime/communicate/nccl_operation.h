@@ -4,8 +4,8 @@
 // installed. nccl_communicator.cpp asserts that the numbers are those of nccl.h.
 #pragma once
 
-#include <cassert>
 #include <cstdint>
+#include <optional>
 
 #include "graph/operators/op_rule.h"
 
@@ -13,17 +13,17 @@ namespace partita::runtime {
 
 enum class NcclOperation : std::uint8_t { sum = 0, product = 1, max = 2, min = 3 };
 
-/// `how`: not none.
-constexpr NcclOperation nccl_operation(graph::Combine how) {
+/// nullopt: NCCL has none.
+constexpr std::optional<NcclOperation> nccl_operation(graph::Combine how) {
     switch (how) {
     case graph::Combine::sum: return NcclOperation::sum;
     case graph::Combine::product: return NcclOperation::product;
     case graph::Combine::max: return NcclOperation::max;
     case graph::Combine::min: return NcclOperation::min;
+    case graph::Combine::log_sum_exp:
     case graph::Combine::none: break;
     }
-    assert(false && "nothing says how these values combine");
-    return NcclOperation::sum;
+    return std::nullopt;
 }
 
 }  // namespace partita::runtime

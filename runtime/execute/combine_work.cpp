@@ -23,6 +23,7 @@ double neutral(Combine combine) {
     switch (combine) {
     case Combine::none:
     case Combine::sum: return 0.0;
+    case Combine::log_sum_exp:
     case Combine::max: return -std::numeric_limits<double>::infinity();
     case Combine::min: return std::numeric_limits<double>::infinity();
     case Combine::product: return 1.0;

@@ -2,7 +2,6 @@
 #include "runtime/execute/loss_work.h"
 
 #include <algorithm>
-#include <string>
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -12,54 +11,93 @@
 
 namespace partita::runtime {
 
+using graph::TensorId;
 using plan::LossKind;
 
 namespace {
 
-/// One class per row of the output, or one number per element: the target, or the weight in a sum.
-at::Tensor target_of(const graph::Tensor& output, LossKind kind, const graph::Region& region,
-                     at::TensorOptions as) {
+/// One number per element, or row of classes.
+at::Tensor made_up(const graph::Tensor& output, LossKind kind, const graph::Region& region) {
     graph::Shape shape = output.shape;
     graph::Region part = region;
     if (kind == LossKind::cross_entropy && !shape.empty()) {
         shape.pop_back();
         part.dims.pop_back();
     }
-    const at::Tensor values = made_up_values(kTargetSeed, output.name, shape, part);
-    if (kind == LossKind::mse) return values.to(as);
-    if (kind == LossKind::sum) return at::mul(values, 2.0).to(as);
-    const std::int64_t classes = output.shape.empty() ? 1 : output.shape.back();
-    return at::floor(values * static_cast<double>(classes)).to(as.dtype(at::kLong));
+    return made_up_values(kTargetSeed, output.name, shape, part);
+}
+
+/// By class of the whole output: which one it is of the part, or -1.
+at::Tensor own_numbers(std::int64_t classes, const graph::Positions& positions) {
+    const at::Tensor numbers = at::full({classes}, -1, at::kLong);
+    std::int64_t next = 0;
+    for (const graph::Range range : positions) {
+        const std::int64_t end = next + range.end - range.begin;
+        numbers.narrow(0, range.begin, end - next).copy_(at::arange(next, end, at::kLong));
+        next = end;
+    }
+    return numbers;
 }
 
 }  // namespace
 
 LossWork::LossWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
-                   const graph::Region& region, at::Device device, const LossOptions& options)
+                   const graph::Box& box, at::Device device, const LossOptions& options)
     : options_(options) {
     const graph::OpGraph& graph = problem.graph();
-    const graph::TensorId t = graph.op(tasks.tasks[task.index()].op).inputs[0];
-    const graph::Tensor& output = graph.tensor(t);
-    const auto as =
-        at::TensorOptions().dtype(scalar_type_of(output.dtype).value_or(at::kFloat)).device(device);
-    seen_ = Fetch(tasks, buffers_of(tasks, task, t, false), region, as);
+    const graph::OpId id = tasks.tasks[task.index()].op;
+    const graph::Op& op = graph.op(id);
+    const graph::OpRule& rule = problem.facts().rule(id);
+    const auto region_of = [&](std::size_t i) {
+        return graph::region_of(rule, rule.operands[i], graph.tensor(op.inputs[i]).shape, box);
+    };
+    const auto fetch = [&](std::size_t i) {
+        const TensorId t = op.inputs[i];
+        const auto type = scalar_type_of(graph.tensor(t).dtype).value_or(at::kFloat);
+        return Fetch(tasks, buffers_of(tasks, task, t, false), region_of(i),
+                     at::TensorOptions().dtype(type).device(device));
+    };
+    seen_ = fetch(0);
+    if (op.inputs.size() > 1) rows_ = fetch(1);
     const auto writes = tasks.writes[task.index()];
     if (!writes.empty()) gradient_ = writes[0];
-    const auto elements = std::max<std::int64_t>(1, output.elements());
-    const LossKind kind = options.kind;
-    const std::int64_t classes =
-        kind == LossKind::cross_entropy && !output.shape.empty() ? output.shape.back() : 1;
-    if (kind != LossKind::sum) {
-        share_ = static_cast<double>(classes) / static_cast<double>(elements);
+    const graph::Tensor& output = graph.tensor(op.inputs[0]);
+    const auto type = scalar_type_of(output.dtype).value_or(at::kFloat);
+    find_targets(output, region_of(0), at::TensorOptions().dtype(type).device(device));
+}
+
+void LossWork::find_targets(const graph::Tensor& output, const graph::Region& region,
+                            at::TensorOptions as) {
+    const auto elements = static_cast<double>(std::max<std::int64_t>(1, output.elements()));
+    switch (options_.kind) {
+    case LossKind::sum:
+        if (options_.weighs_sums)
+            target_ = at::mul(made_up(output, options_.kind, region), 2.0).to(as);
+        return;
+    case LossKind::mse:
+        share_ = 1.0 / elements;
+        target_ = made_up(output, options_.kind, region).to(as);
+        return;
+    case LossKind::cross_entropy: break;
     }
-    if (kind != LossKind::sum || options.weighs_sums) target_ = target_of(output, kind, region, as);
+    if (output.shape.empty()) return;  // one class
+    const std::int64_t classes = output.shape.back();
+    share_ = static_cast<double>(classes) / elements;
+    const at::Tensor wanted =
+        at::floor(made_up(output, options_.kind, region) * static_cast<double>(classes));
+    const graph::Positions& own = region.dims.back();
+    const at::Tensor number =
+        at::take(own_numbers(classes, own), wanted.to(at::kLong)).unsqueeze(-1);
+    is_here_ = number.ge(0).to(as);
+    target_ = at::clamp_min(number, 0).to(as.device());
+    counts_rows_ = own.empty() || own.front().begin == 0;
 }
 
 double LossWork::value() const {
     return options_.counts && value_.defined() ? value_.item<double>() : 0.0;
 }
 
-at::Tensor LossWork::gradient_of(const at::Tensor& output) {
+at::Tensor LossWork::gradient_of(const at::Tensor& output, const Store& store) {
     switch (options_.kind) {
     case LossKind::sum:
         value_ = at::sum(target_.defined() ? output * target_ : output);
@@ -71,15 +109,23 @@ at::Tensor LossWork::gradient_of(const at::Tensor& output) {
     }
     case LossKind::cross_entropy: break;
     }
-    const at::Tensor logarithms = at::log_softmax(output, -1);
-    const at::Tensor classes = target_.unsqueeze(-1);
-    value_ = at::sum(at::gather(logarithms, -1, classes)) * -share_;
-    const at::Tensor hit = at::full_like(classes, -1.0, output.options());
-    return at::exp(logarithms).scatter_add_(-1, classes, hit).mul_(share_);
+    if (!target_.defined()) return at::zeros_like(output);
+    return gradient_of_classes(output, rows_.get(store));
+}
+
+/// `rows`: of a type that is as wide or wider.
+at::Tensor LossWork::gradient_of_classes(const at::Tensor& output, const at::Tensor& rows) {
+    const at::Tensor distance = output - rows;
+    const at::Tensor hit = is_here_.to(distance.scalar_type());
+    const at::Tensor chosen = at::sum(at::gather(output, -1, target_) * hit, at::kDouble);
+    const at::Tensor all = at::sum(rows, at::kDouble);
+    value_ = (counts_rows_ ? all - chosen : -chosen) * share_;
+    const at::Tensor gradient = at::exp(distance).scatter_add_(-1, target_, -hit).mul_(share_);
+    return gradient.to(output.scalar_type());
 }
 
 void LossWork::run(Store& store) {
-    at::Tensor gradient = gradient_of(seen_.get(store));
+    at::Tensor gradient = gradient_of(seen_.get(store), store);
     if (gradient_.valid()) store[gradient_] = std::move(gradient);
 }
 

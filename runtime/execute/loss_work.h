@@ -4,10 +4,11 @@
 //
 //     sum             L = sum of y                                  dL/dy = 1
 //     mse             L = mean of (y - t)^2                         2 (y - t) / elements
-//     cross-entropy   L = mean over rows of -log softmax(y)[t]      (softmax(y) - one_hot(t)) / rows
+//     cross-entropy   L = mean over rows of z - y[t]                (exp(y - z) - one_hot(t)) / rows
 //
 // Means are over the whole output: parts and micro-batches add up (RULES.md 9, 15). The last dim
-// holds the classes, and is never split. Targets are made up (made_up_values.h), by the position of
+// holds the classes; z = log sum exp(y) over all of them is an operand (plan/problem/loss_graph.h),
+// so that a part may have some of them. Targets are made up (made_up_values.h), by the position of
 // the element in the whole output.
 //
 // A sum tells nothing where what is summed up is normalized: the gradient behind a softmax is 0,
@@ -35,8 +36,9 @@ struct LossOptions {
 
 class LossWork final : public Work {
 public:
+    /// `box`: of the part.
     LossWork(const plan::Problem& problem, const plan::TaskGraph& tasks, plan::TaskId task,
-             const graph::Region& region, at::Device device, const LossOptions& options);
+             const graph::Box& box, at::Device device, const LossOptions& options);
     void run(Store& store) override;
 
     [[nodiscard]] const Fetch& seen() const { return seen_; }
@@ -44,13 +46,19 @@ public:
     [[nodiscard]] double value() const;
 
 private:
-    [[nodiscard]] at::Tensor gradient_of(const at::Tensor& output);
+    [[nodiscard]] at::Tensor gradient_of(const at::Tensor& output, const Store& store);
+    [[nodiscard]] at::Tensor gradient_of_classes(const at::Tensor& output, const at::Tensor& rows);
+    void find_targets(const graph::Tensor& output, const graph::Region& region,
+                      at::TensorOptions as);
 
     LossOptions options_;
     Fetch seen_;
+    Fetch rows_;               ///< of cross-entropy: log sum exp of each row
     plan::BufferId gradient_;  ///< invalid: nobody wants it
     double share_ = 1.0;       ///< of an element or row in a mean
     at::Tensor target_;        ///< or the weights of a sum; undefined: not weighed
+    at::Tensor is_here_;       ///< of cross-entropy: 1 where the part has the target, else 0
+    bool counts_rows_ = true;  ///< of cross-entropy: no other part with other classes does
     at::Tensor value_;
 };
 

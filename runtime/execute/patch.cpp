@@ -104,6 +104,7 @@ void combine_into(const at::Tensor& to, const at::Tensor& from, graph::Combine c
     case graph::Combine::max: at::maximum_out(result, to, here); break;
     case graph::Combine::min: at::minimum_out(result, to, here); break;
     case graph::Combine::product: to.mul_(here); break;
+    case graph::Combine::log_sum_exp: at::logaddexp_out(result, to, here); break;
     }
 }
 

@@ -195,13 +195,13 @@ private:
     void add_loss(TaskId id, const Task& task, at::Device device) {
         const graph::OpRule& rule = problem_.facts().rule(task.op);
         const graph::Shape& shape = graph_.tensor(graph_.op(task.op).inputs[0]).shape;
-        const graph::Region region =
-            graph::region_of(rule, rule.operands[0], shape, box_of(problem_, strategy_, task));
+        const graph::Box box = box_of(problem_, strategy_, task);
+        const graph::Region region = graph::region_of(rule, rule.operands[0], shape, box);
         auto& seen = losses_seen_[{task.op.value, task.micro_batch}];
         const bool counts = std::ranges::find(seen, region) == seen.end();
         if (counts) seen.push_back(region);
         if (!is_here(task.device)) return;
-        auto work = std::make_unique<LossWork>(problem_, tasks_, id, region, device,
+        auto work = std::make_unique<LossWork>(problem_, tasks_, id, box, device,
                                                LossOptions{.kind = strategy_.policy.loss,
                                                            .counts = counts,
                                                            .weighs_sums = options_.weigh_sums});

@@ -115,10 +115,14 @@ Tensors reduce_log_sum(const KernelCall& call) {
 }
 
 Tensors reduce_log_sum_exp(const KernelCall& call) {
-    const auto log_sum_exp = [](const at::Tensor& x, const graph::Shape& dims, bool keeps) {
-        return dims.empty() ? x : at::logsumexp(real_of(x), dims, keeps);
-    };
-    return reduced(call, log_sum_exp, itself);
+    const at::Tensor x = real_of(call.operand(0));
+    const Reduction reduction = reduction_of(call);
+    const bool nothing = reduction.is_noop || reduction.dims.empty();
+    const at::ScalarType type = held_type(call.op.results[0].dtype);
+    const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), type));
+    const at::Tensor result =
+        nothing ? wide : at::logsumexp(wide, reduction.dims, reduction.keeps_dims);
+    return {result.to(type)};
 }
 
 Tensors reduce_prod(const KernelCall& call) {
@@ -183,6 +187,15 @@ Tensors reduce_extreme_backward(const BackwardCall& call) {
     return only_first(call, at::where(x.eq(result), spread_gradient(call), 0));
 }
 
+/// The result is that of all parts, y: dy/dx = exp(x - y).
+Tensors reduce_log_sum_exp_backward(const BackwardCall& call) {
+    const at::Tensor& x = call.operand(0);
+    const Reduction reduction = reduction_of(call);
+    if (reduction.is_noop) return only_first(call, spread_gradient(call));
+    const at::Tensor distance = x - spread(call.results[0], reduction);
+    return only_first(call, spread_gradient(call) * at::exp(distance));
+}
+
 /// Of a part the result is that of all parts, y: dy/dx = y / x, which is no number where x is 0
 /// (the other factors are not known then). Of the whole op autograd knows them.
 Tensors reduce_prod_backward(const BackwardCall& call) {
@@ -212,6 +225,7 @@ std::span<const KernelRow> reduction_kernels() {
                   .expects = ", list"},
         KernelRow{.type = "ReduceLogSumExp",
                   .forward = widened<reduce_log_sum_exp>,
+                  .backward = reduce_log_sum_exp_backward,
                   .on_host = bits({1}),
                   .expects = ", list"},
         KernelRow{.type = "ReduceMax",

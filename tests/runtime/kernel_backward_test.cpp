@@ -85,7 +85,7 @@ std::vector<Example> reduction_examples() {
         {"LogSoftmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", one()}}, {}, 11},
     };
     for (const std::string type :
-         {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"}) {
+         {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp"}) {
         const AttributeValue none = std::int64_t{0};
         examples.push_back({type, {{2, 3, 4}, {2}}, {{1, 3, 1}}, {}, {0, -1}});
         examples.push_back({type, {{3, 3, 3}, {1}}, {{3, 3}}, {{"keepdims", none}}, {1}});
@@ -405,17 +405,29 @@ TEST(KernelBackward, EveryLargestElementGetsTheWholeGradient) {
     EXPECT_TRUE(at::equal(gradient_of_maximum(x, 6.0), at::zeros({4}, options)));
 }
 
-TEST(KernelBackward, OfASplitProductReadsTheResultOfAllParts) {
-    const Case made({"ReduceProd", {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
+/// Of the later half of four elements, 4 and 5, where all parts together found `result`.
+at::Tensor gradient_of_later_half(const std::string& type, double result) {
+    const Case made({type, {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
     graph::Box box = graph::whole_box(made.rule);
     box[0] = graph::part_of(box[0], 2, 1);
     const PartKernel part(made.graph, made.op, made.rule, box);
     const auto options = at::TensorOptions().dtype(at::kDouble);
-    const at::Tensor x = integer_tensor({4, 5}, {2}).to(at::kDouble);  // after 2 and 3
-    const at::Tensor found =
-        part.backward({}, std::vector{x}, std::vector{at::full({1}, 120.0, options)},
-                      std::vector{at::ones({1}, options)}, std::vector<char>{1})[0];
+    const at::Tensor x = integer_tensor({4, 5}, {2}).to(at::kDouble);
+    return part.backward({}, std::vector{x}, std::vector{at::full({1}, result, options)},
+                         std::vector{at::ones({1}, options)}, std::vector<char>{1})[0];
+}
+
+TEST(KernelBackward, OfASplitProductReadsTheResultOfAllParts) {
+    const at::Tensor found = gradient_of_later_half("ReduceProd", 2.0 * 3 * 4 * 5);
     EXPECT_TRUE(at::equal(found, integer_tensor({30, 24}, {2}).to(at::kDouble)));
+}
+
+TEST(KernelBackward, OfASplitLogSumExpReadsTheResultOfAllParts) {
+    double sum = 0;
+    for (const double x : {2.0, 3.0, 4.0, 5.0}) sum += std::exp(x);
+    const at::Tensor found = gradient_of_later_half("ReduceLogSumExp", std::log(sum));
+    const at::Tensor softmax = at::tensor({std::exp(4.0) / sum, std::exp(5.0) / sum}, at::kDouble);
+    EXPECT_TRUE(at::allclose(found, softmax)) << found;
 }
 
 }  // namespace

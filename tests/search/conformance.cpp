@@ -71,7 +71,7 @@ ProblemOptions training() {
     return options;
 }
 
-/// Of which no searcher may split the classes.
+/// The loss has an op of its own, whose parts combine otherwise than by sums.
 ProblemOptions classification() {
     ProblemOptions options = training();
     options.policy.loss = plan::LossKind::cross_entropy;

@@ -14,17 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string_view name_of(graph::Combine combine) {
-    switch (combine) {
-    case graph::Combine::none: return "none";
-    case graph::Combine::sum: return "sum";
-    case graph::Combine::max: return "max";
-    case graph::Combine::min: return "min";
-    case graph::Combine::product: return "product";
-    }
-    return "";
-}
-
 json json_of(graph::Range range) {
     return json::array({range.begin, range.end});
 }

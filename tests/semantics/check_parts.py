@@ -42,7 +42,8 @@ NOT_CHECKED = {
 # How far two evaluations of the same sum may be apart, relative to the result's largest element.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 4e-2, "float32": 2e-5, "float64": 1e-12,
               "complex64": 2e-5, "complex128": 1e-12}
-COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "product": np.multiply}
+COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum, "product": np.multiply,
+           "log_sum_exp": np.logaddexp}
 
 
 # One part.

@@ -317,9 +317,18 @@ private:
             return home == kPartialForm ? (demand.needs & kShards) == 0
                                         : (demand.slices & kShards & ~bit(home)) == 0;
         case BetweenProducts::sharded:
-            return home != kPartialForm || (demand.needs & bit(kWholeForm)) == 0;
+            return home != kPartialForm || !is_sum(t) || (demand.needs & bit(kWholeForm)) == 0;
         }
         return true;
+    }
+
+    /// Of a partial tensor: do its parts add up, as those of products do? What rows of a loss need of
+    /// classes does not (plan/problem/loss_graph.h).
+    [[nodiscard]] bool is_sum(TensorId t) const {
+        const OpId producer = graph_.tensor(t).producer;
+        const plan::Axis& axis = forms_.axis(producer, at(chosen_[producer.index()]));
+        const graph::OpRule& rule = problem_.facts().rule(producer);
+        return rule.factors[at(axis.factor)].combine == graph::Combine::sum;
     }
 
     [[nodiscard]] FormNumber result_form(TensorId t, OpId producer) const {

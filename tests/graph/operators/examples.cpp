@@ -116,17 +116,6 @@ OpRule rule_of_example(std::string_view example) {
 
 namespace {
 
-std::string_view name_of(Combine combine) {
-    switch (combine) {
-    case Combine::none: return "none";
-    case Combine::sum: return "sum";
-    case Combine::max: return "max";
-    case Combine::min: return "min";
-    case Combine::product: return "product";
-    }
-    return "";
-}
-
 std::string position(std::int64_t stride, std::int64_t shift) {
     const std::string scaled = stride == 1 ? "i" : fmt::format("{}i", stride);
     return shift == 0 ? scaled : fmt::format("{}{:+}", scaled, shift);

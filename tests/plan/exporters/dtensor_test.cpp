@@ -96,17 +96,6 @@ bool anything_says(const std::vector<LaidOut>& micro_batches,
     }
 }
 
-std::string_view name_of(graph::Combine combine) {
-    switch (combine) {
-    case graph::Combine::max: return "max";
-    case graph::Combine::min: return "min";
-    case graph::Combine::product: return "product";
-    case graph::Combine::none:
-    case graph::Combine::sum: break;
-    }
-    return "sum";
-}
-
 /// Counts what was expressible and what was not.
 void expect_placements(const Exported& exported, const std::vector<LaidOut>& micro_batches,
                        ExportCounts& counts) {

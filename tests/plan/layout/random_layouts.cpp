@@ -165,21 +165,12 @@ std::string text_of(const graph::Positions& positions) {
     return text.empty() ? "nothing" : text;
 }
 
-std::string_view name_of(Combine combine) {
-    switch (combine) {
-    case Combine::none: return "whole";
-    case Combine::sum: return "sum";
-    case Combine::max: return "max";
-    case Combine::min: return "min";
-    case Combine::product: return "product";
-    }
-    return {};
-}
-
 }  // namespace
 
 std::string text_of(const Layout& layout, const RegionTable& regions) {
-    std::string text = fmt::format("{} of {}", name_of(layout.combine), layout.summands);
+    const bool is_whole = layout.combine == Combine::none;
+    std::string text =
+        fmt::format("{} of {}", is_whole ? "whole" : name_of(layout.combine), layout.summands);
     for (const Piece& piece : layout.pieces) {
         text += fmt::format("\n  device {}: ", piece.device);
         if (piece.region < 0) {

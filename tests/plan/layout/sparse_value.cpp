@@ -40,6 +40,7 @@ std::int64_t combined(graph::Combine combine, std::int64_t a, std::int64_t b) {
     case graph::Combine::sum: return a + b;
     case graph::Combine::max: return std::max(a, b);
     case graph::Combine::min: return std::min(a, b);
+    case graph::Combine::log_sum_exp:  // integers have none; a product stands for it
     case graph::Combine::product: return a * b;
     case graph::Combine::none: break;
     }

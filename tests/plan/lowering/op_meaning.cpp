@@ -200,7 +200,8 @@ std::vector<SparseValue> OpMeaning::backward(const graph::Box& box,
         if (combine == Combine::sum) return weight(e);
         if (!results[r].knows(e)) throw std::logic_error("lacks its combined result");
         const std::int64_t whole = results[r].data[e];
-        if (combine == Combine::product) return modulo(whole * inverse(value));
+        const bool divides = combine == Combine::product || combine == Combine::log_sum_exp;
+        if (divides) return modulo(whole * inverse(value));
         return value == whole ? 1 : 0;
     };
     Point point(rule_.factors.size());

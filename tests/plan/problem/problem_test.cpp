@@ -144,7 +144,7 @@ TEST(Problem, WithAFreeBatchLeavesMicroBatchesAndScheduleOpen) {
     EXPECT_EQ(&free.prices(), &fixed.prices()) << "they do not depend on the batch";
 }
 
-// One row: its softmax is over the batch.
+// One row: its classes are the batch.
 TEST(Problem, RefusesMicroBatchesOfTheClassesOfCrossEntropy) {
     NetworkBuilder build;
     const graph::TensorId x = build.source("x", graph::TensorRole::input, {8, 16});
@@ -157,7 +157,7 @@ TEST(Problem, RefusesMicroBatchesOfTheClassesOfCrossEntropy) {
     EXPECT_NO_THROW(make_problem(build.graph, machine, options));
     options.policy.loss = LossKind::cross_entropy;
     EXPECT_THAT(usage_error([&] { make_problem(build.graph, machine, options); }),
-                HasSubstr("op 'y' (Output) mixes samples of the batch"));
+                HasSubstr("op 'y/log_sum_exp' (ReduceLogSumExp) mixes samples of the batch"));
 }
 
 TEST(Problem, RefusesTrainingOfAWorkload) {

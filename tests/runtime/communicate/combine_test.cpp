@@ -54,10 +54,21 @@ TEST(Combine, ComplexNumbersHaveNoMaximum) {
 
 // NCCL's numbers, nccl.h: ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3.
 TEST(Combine, IsTheSameOperationInNccl) {
-    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::sum)), 0);
-    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::product)), 1);
-    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::max)), 2);
-    EXPECT_EQ(static_cast<int>(nccl_operation(Combine::min)), 3);
+    EXPECT_EQ(static_cast<int>(*nccl_operation(Combine::sum)), 0);
+    EXPECT_EQ(static_cast<int>(*nccl_operation(Combine::product)), 1);
+    EXPECT_EQ(static_cast<int>(*nccl_operation(Combine::max)), 2);
+    EXPECT_EQ(static_cast<int>(*nccl_operation(Combine::min)), 3);
+    EXPECT_FALSE(nccl_operation(Combine::log_sum_exp));
+}
+
+TEST(Combine, LogarithmsOfSumsStayFiniteAndIgnoreWhatIsNothing) {
+    const double nothing = -std::numeric_limits<double>::infinity();
+    const at::Tensor a = at::tensor({1000.0, 1.0, nothing, nothing});
+    const at::Tensor b = at::tensor({1000.0, 2.0, 3.0, nothing});
+    const at::Tensor together = combined({a, b}, Combine::log_sum_exp);
+    const at::Tensor expected =
+        at::tensor({1000 + std::log(2.0), std::log(std::exp(1.0) + std::exp(2.0)), 3.0, nothing});
+    EXPECT_TRUE(at::allclose(together, expected)) << together;
 }
 
 }  // namespace

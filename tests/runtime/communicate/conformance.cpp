@@ -2,8 +2,10 @@
 #include "tests/runtime/communicate/conformance.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -188,6 +190,7 @@ double combined(Combine how, double a, double b) {
     case Combine::product: return a * b;
     case Combine::max: return std::max(a, b);
     case Combine::min: return std::min(a, b);
+    case Combine::log_sum_exp: return std::log(std::exp(a) + std::exp(b));
     case Combine::none: break;
     }
     return 0;
@@ -289,6 +292,24 @@ void rounds_sums_once(Communicator& c, at::ScalarType type) {
     expect_same(tensor, at::full({7}, 2047 + c.size(), at::kFloat).to(type), "all-reduce");
 }
 
+// Of sums of exponentials; rank 0 has some of nothing.
+void combines_logarithms(Communicator& c, at::ScalarType type) {
+    if (type != at::kFloat && type != at::kDouble && type != at::kHalf) return;
+    const auto of = [type](int rank) {
+        const at::Tensor tensor = values(type, Combine::log_sum_exp, rank, 19);
+        const double nothing = -std::numeric_limits<double>::infinity();
+        return rank == 0 ? tensor.masked_fill(tensor.gt(1), nothing) : tensor;
+    };
+    at::Tensor expected = of(0).to(at::kDouble);
+    for (int rank = 1; rank < c.size(); ++rank) {
+        expected = at::logaddexp(expected, of(rank).to(at::kDouble));
+    }
+    const at::Tensor tensor = of(c.rank());
+    c.all_reduce(tensor, Combine::log_sum_exp);
+    EXPECT_TRUE(at::allclose(tensor.to(at::kDouble), expected, type == at::kHalf ? 2e-3 : 1e-6))
+        << tensor << expected;
+}
+
 void meets_at_a_barrier(Communicator& c, at::ScalarType /*type*/) {
     c.barrier();
     c.barrier();
@@ -306,6 +327,7 @@ constexpr std::array kChecks = {
     Conformance{"ReducesToParts", reduces_to_parts},
     Conformance{"ReducesToARoot", reduces_to_a_root},
     Conformance{"RoundsSumsOnce", rounds_sums_once},
+    Conformance{"CombinesLogarithms", combines_logarithms},
     Conformance{"MeetsAtABarrier", meets_at_a_barrier},
 };
 

@@ -38,6 +38,7 @@ constexpr std::int64_t kSteps = 2;
 constexpr std::int64_t kIn = 4;
 constexpr std::int64_t kClasses = 5;
 constexpr std::int64_t kRows = kBatch * kSteps;
+constexpr int kClassFactor = 2;  // of the output: d0 d1 d2
 
 graph::OpGraph product() {
     plan::NetworkBuilder builder;
@@ -193,12 +194,14 @@ protected:
 };
 
 TEST_P(Losses, OfOneDeviceAreThoseOfTheFormula) {
-    expect_formula(plan::whole_ops(std::vector<int>(graph_.op_count(), 0), policy_));
+    expect_formula(plan::whole_ops(std::vector<int>(problem_.graph().op_count(), 0), policy_));
 }
 
 // Shares of parts and of micro-batches add up to the mean over the whole.
 TEST_P(Losses, OfPartsAndMicroBatchesAreThoseOfTheFormula) {
     int split = 0;
+    int by_classes = 0;
+    const graph::OpId output(problem_.graph().op_count() - 1);
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
         search::Random random(seed);
         const int micro_batches = 1 + static_cast<int>(seed % 3);
@@ -208,10 +211,15 @@ TEST_P(Losses, OfPartsAndMicroBatchesAreThoseOfTheFormula) {
         if (plan::find_fault(problem_, strategy)) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(problem_, strategy));
         expect_formula(strategy);
-        const bool whole = strategy.config(graph::OpId(graph_.op_count() - 1)).axes.empty();
-        if (!whole || micro_batches > 1) ++split;
+        const auto& axes = strategy.config(output).axes;
+        if (!axes.empty() || micro_batches > 1) ++split;
+        const bool has_classes = std::ranges::any_of(axes, [](const plan::Axis& axis) {
+            return axis.is_factor() && axis.factor == kClassFactor;
+        });
+        if (has_classes) ++by_classes;
     }
     EXPECT_GE(split, 20);
+    EXPECT_GE(by_classes, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Losses,

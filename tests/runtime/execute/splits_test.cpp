@@ -70,7 +70,7 @@ protected:
     Executed alone(const plan::Problem& problem, plan::Policy policy, int iterations) {
         policy.micro_batches = 1;
         const auto whole =
-            plan::whole_ops(std::vector<int>(model_.graph.op_count(), 0), std::move(policy));
+            plan::whole_ops(std::vector<int>(problem.graph().op_count(), 0), std::move(policy));
         return executed(problem, whole, sources_, 1, iterations);
     }
 
@@ -177,11 +177,13 @@ TEST_P(Splits, TrainingGivesTheSameGradientsAndParameters) {
     expect_same_training(Over::threads, kMse, 20);
 }
 
-// Parts of a row of classes would each have a softmax of their own.
+// Rows of classes are split as well.
 TEST_P(Splits, TrainingOfCrossEntropyGivesTheSameGradientsAndParameters) {
-    expect_same_training(
-        Over::threads,
-        {.optimizer = plan::Optimizer::momentum, .loss = plan::LossKind::cross_entropy}, 10);
+    const plan::Policy policy{.optimizer = plan::Optimizer::momentum,
+                              .loss = plan::LossKind::cross_entropy};
+    expect_same_training(Over::threads, policy, 10);
+    expect_same_training(Over::processes, policy, 5);
+    expect_same_training(Over::pretend_gpus, policy, 5);
 }
 
 // Every other parameter: what is before the first that is trained has no backward.
@@ -299,7 +301,7 @@ TEST_P(OneGpu, RunsEveryOptimizerAndLoss) {
             const plan::Policy policy{.optimizer = optimizer, .loss = loss};
             const plan::Problem problem = this->problem(plan::Mode::training, policy);
             const plan::Strategy whole =
-                plan::whole_ops(std::vector<int>(model_.graph.op_count(), 0), policy);
+                plan::whole_ops(std::vector<int>(problem.graph().op_count(), 0), policy);
             const Executed expected = alone(problem, policy, 3);
             const Executed actual = executed_on_pretend_gpus(problem, whole, sources_, 1, 3);
             EXPECT_LE(largest_difference(actual.outputs, expected.outputs), kTolerance);

@@ -107,6 +107,34 @@ TEST_F(OfLlama, SequenceParallelismScattersAndGathersInstead) {
                                                   {"all-gather grad", 2 * kLayers + 1}}));
 }
 
+// Nothing of the vocabulary's size moves, but a number for each row (Shoeybi et al., Megatron-LM,
+// section 3: instead of batch x sequence x vocabulary elements).
+TEST_F(OfLlama, CrossEntropySendsANumberForEachRow) {
+    plan::ProblemOptions options = training();
+    options.policy.loss = plan::LossKind::cross_entropy;
+    const Problem problem = plan::make_problem(model_.graph, machine_, options);
+    const GroupGraph groups(problem, make_groups(problem, Grouping::all));
+    const graph::OpId output(problem.graph().op_count() - 1);
+    const graph::TensorId logits = problem.graph().op(output).inputs[0];
+    const graph::TensorId rows = problem.graph().op(output).inputs[1];
+    for (const BetweenProducts between :
+         {BetweenProducts::free, BetweenProducts::repeated, BetweenProducts::sharded}) {
+        Grids grids(groups, problem.policy(), {.share_weights = true, .between = between});
+        std::vector<const plan::Task*> of_rows;
+        const plan::TaskGraph tasks = plan::lower(problem, grids.strategy({.group_size = 4}));
+        for (const plan::Task& task : tasks.tasks) {
+            if (task.kind != plan::TaskKind::collective && task.kind != plan::TaskKind::copy)
+                continue;
+            EXPECT_NE(task.tensor, logits);
+            if (task.tensor == rows) of_rows.push_back(&task);
+        }
+        ASSERT_EQ(of_rows.size(), 1U);
+        EXPECT_EQ(of_rows[0]->collective, cost::Collective::all_reduce);
+        EXPECT_EQ(of_rows[0]->combine, graph::Combine::log_sum_exp);
+        EXPECT_EQ(of_rows[0]->bytes, Bytes(4 * 4 * 512)) << "a float of each of 4 x 512 rows";
+    }
+}
+
 // Of four query heads to one of keys and values these are gathered, for each device's own queries, and
 // nothing else is exchanged (Grattafiori et al., The Llama 3 Herd of Models, section 3.3.2).
 TEST_F(OfLlama, ContextParallelismGathersKeysAndValues) {

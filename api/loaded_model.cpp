@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "api/framework.h"
 #include "base/error.h"
 #include "cost/machine/workload_machine.h"
 #include "graph/fusion/attention.h"
@@ -41,12 +42,14 @@ std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
     return importers::to_real(tensor.dtype, bytes);
 }
 
-void fuse_attention(LoadedModel& model, const graph::NumberOf& number) {
+/// `is_wanted`: refused where there is none.
+void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_wanted) {
     const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
         return op.kind == graph::OpKind::compute && op.domain.empty() && op.type == "Attention";
     });
     graph::FusedAttention fused = graph::with_fused_attention(model.graph, number);
     if (fused.count + attentions == 0) {
+        if (!is_wanted) return;
         throw UsageError(fmt::format(
             "{}: --attention fused: the model has no products around a softmax that can become "
             "ONNX's Attention. Leave the option out.",
@@ -63,11 +66,14 @@ void fuse_attention(LoadedModel& model, const graph::NumberOf& number) {
     }
 }
 
-void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
-    graph::Fused fused = graph::fused(model.graph, kernels, model.file.filename().string());
+void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
+          graph::MissingKernel missing) {
+    graph::Fused fused =
+        graph::fused(model.graph, kernels, model.file.filename().string(), missing);
     model.graph = std::move(fused.graph);
-    model.fuse = kernels;
     for (std::size_t i = 0; i < kernels.size(); ++i) {
+        if (fused.counts[i] == 0) continue;
+        model.fuse.push_back(kernels[i]);
         model.notes.push_back(
             fmt::format("Ops of {} as one kernel, {} times.", kernels[i], fused.counts[i]));
     }
@@ -75,6 +81,9 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels) {
 
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
     if (options.precision) check_precision(*options.precision);
+    const Framework framework =
+        options.framework.empty() ? Framework{} : load_framework(options.framework);
+    const bool float32_gradients = options.float32_gradients.value_or(framework.float32_gradients);
     LoadedModel model =
         to_loaded(importers::import_onnx(file, {.bindings = options.bindings,
                                                 .input_shapes = options.shapes,
@@ -83,17 +92,26 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
                                                 .unroll = options.unroll,
                                                 .precision = options.precision,
                                                 .untie = options.untie,
-                                                .float32_gradients = options.float32_gradients}),
+                                                .float32_gradients = float32_gradients}),
                   file);
     model.shapes = options.shapes;
     model.unroll = options.unroll;
     model.precision = options.precision;
     model.untie = options.untie;
     const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
-    if (options.fused_attention.value_or(false)) fuse_attention(model, number);
+    if (options.fused_attention.value_or(framework.fused_attention.value_or(false))) {
+        fuse_attention(model, number, options.fused_attention.has_value());
+    }
     model.products_as_attention = graph::products_as_attention(model.graph, number);
-    if (!options.fuse.empty()) fuse(model, options.fuse);
-    model.float32_gradients = options.float32_gradients;
+    if (!options.fuse.empty()) {
+        fuse(model, options.fuse, graph::MissingKernel::refuse);
+    } else {
+        fuse(model, framework.fuse, graph::MissingKernel::leave_out);
+    }
+    model.float32_gradients = float32_gradients;
+    if (!options.framework.empty()) {
+        for (std::string& note : notes_of(framework)) model.notes.push_back(std::move(note));
+    }
     return model;
 }
 
@@ -107,6 +125,7 @@ void refuse_bindings(const std::filesystem::path& file, const ImportOptions& opt
                         : !options.untie.empty()                         ? "--untie"
                         : !options.fuse.empty()                          ? "--fuse"
                         : options.fused_attention.value_or(false)        ? "--attention"
+                        : !options.framework.empty()                     ? "--framework"
                         : options.precision || options.float32_gradients ? "--precision"
                                                                          : nullptr;
     if (given != nullptr) {

@@ -19,6 +19,7 @@ constexpr std::int64_t kMostThreads = 1024;
 
 std::string_view title_of(OptionSet set) {
     switch (set) {
+    case OptionSet::framework:
     case OptionSet::training:
     case OptionSet::objective:
     case OptionSet::constraints:
@@ -34,6 +35,14 @@ std::span<const OptionRow> option_table() {
     using P = PlanOptions;
     static_assert(plan::kMostChosenMicroBatches == 16, "the help of --micro-batches says 16");
     static const std::array kOptions = {
+        OptionRow{.option = "--framework",
+                  .value = "F",
+                  .set = OptionSet::framework,
+                  .help = "training: who runs the step, megatron, ddp, fsdp, deepspeed, partita or "
+                          "a .json (docs/file-formats.md): what nobody says of --attention, "
+                          "--fuse, gradients, --bucket-bytes and --strategy is as that has it",
+                  .field = path<&P::framework>(),
+                  .says_how_to_train = true},
         OptionRow{.option = "--mode",
                   .value = "MODE",
                   .set = OptionSet::training,

@@ -26,6 +26,7 @@ namespace partita::api {
 
 /// Options that a command takes together.
 enum class OptionSet : std::uint8_t {
+    framework,
     training,
     objective,
     constraints,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "api/framework.h"
 #include "api/impl.h"
 #include "api/learned_library.h"
 #include "api/measured_reward.h"
@@ -81,8 +82,9 @@ const Plan& SearchResult::plan() const {
         none_found ? search::Status::none_found : search::Status::infeasible, shortage));
 }
 
-SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& options) {
-    api::check_options(options);
+SearchResult find_plan(const Model& model, const Machine& machine, const PlanOptions& given) {
+    api::check_options(given);
+    const PlanOptions options = api::with_framework(given);
     api::check_form(options, options.start.has_value());
     search::EngineOptions engine = api::engine_options(options);
     api::check_learning(options, engine.searchers);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/framework.h"
 #include "api/learned_library.h"
 #include "api/plan_options.h"
 #include "cli/interrupt.h"
@@ -72,9 +73,9 @@ public:
         add_machine_option(app, machine_);
         add_what_if_options(app, what_if_);
         using api::OptionSet;
-        add_plan_options(
-            app, asked_,
-            {OptionSet::training, OptionSet::objective, OptionSet::constraints, OptionSet::costs});
+        add_plan_options(app, asked_,
+                         {OptionSet::framework, OptionSet::training, OptionSet::objective,
+                          OptionSet::constraints, OptionSet::costs});
         auto* const searchers =
             app.add_option("--searchers", searchers_, "default: all that are cheap")
                 ->type_name("A,B,...")
@@ -91,8 +92,10 @@ public:
 
     ExitCode run(Console& console) override {
         const std::vector<Contender> contenders = this->contenders();
+        model_.framework = asked_.framework;
         // Degrees that are said open choices that all of the table share.
         PlanOptions asked = asked_;
+        asked.bucket_bytes = api::with_framework(asked_).bucket_bytes;
         for (const Contender& contender : contenders) {
             if (asked.strategy.empty()) asked.strategy = contender.asked.strategy;
         }
@@ -129,6 +132,7 @@ private:
                 contender.asked.searchers = search::parse_searchers(name);
             } else {
                 contender.asked.set("strategy", name);
+                contender.asked = api::with_framework(std::move(contender.asked));
             }
             api::check_form(contender.asked, false);
             contenders.push_back(std::move(contender));

@@ -56,9 +56,10 @@ public:
         add_machine_option(app, machine_);
         add_what_if_options(app, what_if_);
         using api::OptionSet;
-        add_plan_options(app, asked_,
-                         {OptionSet::training, OptionSet::objective, OptionSet::constraints,
-                          OptionSet::costs, OptionSet::searchers, OptionSet::budget});
+        add_plan_options(
+            app, asked_,
+            {OptionSet::framework, OptionSet::training, OptionSet::objective,
+             OptionSet::constraints, OptionSet::costs, OptionSet::searchers, OptionSet::budget});
         app.add_option("--import-plan", start_, "start the search from this plan")
             ->type_name("FILE")
             ->group("Search");
@@ -76,6 +77,7 @@ public:
     }
 
     ExitCode run(Console& console) override {
+        apply_framework(model_, asked_);
         api::check_form(asked_, !start_.empty());
         search::EngineOptions options = api::engine_options(asked_);
         api::check_learning(asked_, options.searchers);

@@ -28,7 +28,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     if (!model.fused_attention) model.fused_attention = plan.fused_attention;
     if (!model.precision) {
         model.precision = plan.precision;
-        model.float32_gradients = model.float32_gradients || plan.float32_gradients;
+        if (!model.float32_gradients) model.float32_gradients = plan.float32_gradients;
     }
     model.bindings.insert(plan.bindings.begin(), plan.bindings.end());
     model.shapes.insert(plan.shapes.begin(), plan.shapes.end());

@@ -36,7 +36,7 @@ public:
     void add_options(CLI::App& app) override {
         add_model_options(app, model_);
         add_machine_option(app, machine_);
-        add_plan_options(app, asked_, {api::OptionSet::training});
+        add_plan_options(app, asked_, {api::OptionSet::framework, api::OptionSet::training});
         app.add_option("--plan", plan_, "measure only what this plan needs, on its machine")
             ->type_name("PLAN");
         app.add_option("--device", device_,
@@ -58,6 +58,7 @@ public:
 
     ExitCode run(Console& console) override {
         const auto start = std::chrono::steady_clock::now();
+        apply_framework(model_, asked_);
         const Subject subject = load(console);
         const plan::Problem& problem = *subject.loaded->problem;
         if (subject.loaded->model.is_workload()) {

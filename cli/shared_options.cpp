@@ -8,8 +8,10 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "api/framework.h"
 #include "api/option_fields.h"
 #include "base/error.h"
 
@@ -67,17 +69,18 @@ std::optional<DType> precision_of(std::string_view text) {
 void read_precision(std::string_view text, ModelOptions& options) {
     const std::size_t comma = std::min(text.find(','), text.size());
     options.precision = precision_of(text.substr(0, comma));
-    options.float32_gradients = false;
+    options.float32_gradients.reset();
     for (std::string_view rest = text.substr(comma); !rest.empty();) {
         rest.remove_prefix(1);
         const std::string_view item = rest.substr(0, rest.find(','));
         rest.remove_prefix(item.size());
-        if (item == "grads=fp32") {
-            options.float32_gradients = true;
+        if (item == "grads=fp32" || item == "grads=weights") {
+            options.float32_gradients = item == "grads=fp32";
         } else if (item != "master=fp32") {  // masters are never anything else
             throw UsageError(fmt::format(
                 "--precision {}: '{}' is unknown. Behind the type may stand grads=fp32 (gradients "
-                "are kept, added up and sent in float32) and master=fp32 (always so).",
+                "are kept, added up and sent in float32), grads=weights (in the type of the "
+                "weights) and master=fp32 (always so).",
                 text, item));
         }
     }
@@ -216,6 +219,11 @@ void add_plan_options(CLI::App& app, PlanOptions& options,
         if (std::ranges::find(sets, row.set) == sets.end()) continue;
         add_plan_option(app, options, row.name());
     }
+}
+
+void apply_framework(ModelOptions& model, PlanOptions& asked) {
+    model.framework = asked.framework;
+    asked = api::with_framework(std::move(asked));
 }
 
 void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json) {

@@ -38,6 +38,8 @@ void add_plan_options(CLI::App& app, PlanOptions& options,
 /// One of them; `help`: "" for its own.
 CLI::Option* add_plan_option(CLI::App& app, PlanOptions& options, std::string_view name,
                              std::string_view help = "");
+/// What --framework says, where nothing else is.
+void apply_framework(ModelOptions& model, PlanOptions& asked);
 void add_console_options(CLI::App& app, ConsoleOptions& options, bool with_json = true);
 
 }  // namespace partita::cli

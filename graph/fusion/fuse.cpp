@@ -266,8 +266,8 @@ std::span<const NamedKernel> named_kernels() {
     return kKernels;
 }
 
-Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels,
-            const std::string& file) {
+Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file,
+            MissingKernel missing) {
     std::map<OpId, Match> found;  // by their last op
     std::set<OpId> taken;
     std::vector<int> counts(kernels.size(), 0);
@@ -286,7 +286,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels,
                 break;
             }
         }
-        if (counts[k] > 0) continue;
+        if (counts[k] > 0 || missing == MissingKernel::leave_out) continue;
         throw UsageError(fmt::format(
             "{}: --fuse {}: the model has no such ops{}. Leave it out, or give the expression as "
             "the model has it (partita inspect --ops shows it).",

@@ -13,6 +13,7 @@
 // backward computes it once more. Nothing is fused whose inner values somebody else reads, too.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,8 +36,11 @@ struct Fused {
     std::vector<int> counts;  ///< how often each of `kernels` was found
 };
 
+enum class MissingKernel : std::uint8_t { refuse, leave_out };
+
 /// `kernels`: names, or expressions; an op goes to the first that it is found in. Throws UsageError
-/// naming `file` and the kernel for one that is neither, or that is not in the model.
-Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file);
+/// naming `file` and the kernel for one that is neither, or that the model has not.
+Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const std::string& file,
+            MissingKernel missing = MissingKernel::refuse);
 
 }  // namespace partita::graph

@@ -40,11 +40,14 @@ struct ImportOptions {
     /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
-    /// Default: as the plan has it, or no.
+    /// Default: as the plan or the framework has it, or no.
     std::optional<bool> fused_attention;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
-    /// `--precision P,grads=fp32`.
-    bool float32_gradients = false;
+    /// `--precision P,grads=fp32`. Default: as the plan or the framework has it, or no.
+    std::optional<bool> float32_gradients;
+    /// Whose kernels, attention and gradients these are, where nothing else is said: megatron, ddp,
+    /// fsdp, deepspeed, partita or a .json; `--framework`. See PlanOptions::framework.
+    std::filesystem::path framework;
 };
 
 /// One op of a model. Inputs, parameters, constants and outputs are ops too, of types "Input",

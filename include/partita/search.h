@@ -105,6 +105,10 @@ struct PlanOptions {
     /// default: each by itself.
     std::optional<Bytes> bucket_bytes;
     std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
+    /// Who runs the step: megatron, ddp, fsdp, deepspeed, partita or a .json (docs/file-formats.md).
+    /// Where bucket_bytes and strategy leave something open, what that has. The model needs it too
+    /// (ImportOptions).
+    std::filesystem::path framework;
 
     /// 1 to 4096; parts of the batch, one after the other. Empty: the search chooses 1, 2, 4, ...
     /// or 16 for the step time of training, as far as they cut the batch evenly; else 1.

@@ -190,6 +190,17 @@ ParallelConfig parse_parallel_config(std::string_view text, std::string_view opt
     return Parser(text, option).run();
 }
 
+ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual) {
+    ParallelConfig all = said;
+    for (const DegreeRow& row : kDegrees) {
+        if (!(all.*row.field)) all.*row.field = usual.*row.field;
+    }
+    if (!all.sequence) all.sequence = usual.sequence;
+    if (!all.layers) all.layers = usual.layers;
+    if (all.order == kMegatronOrder) all.order = usual.order;
+    return all;
+}
+
 std::string ParallelConfig::text() const {
     std::string all;
     const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ",") + part; };

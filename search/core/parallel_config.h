@@ -63,6 +63,9 @@ struct ParallelConfig {
     friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
+/// What is said, and what is usual where nothing is.
+ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual);
+
 /// "dp=2,tp=4,sp". Throws UsageError that names the part that is wrong and `option`.
 ParallelConfig parse_parallel_config(std::string_view text, std::string_view option = "--strategy");
 

@@ -252,7 +252,7 @@ TEST_F(PlanOptionsTest, BadJsonIsNamed) {
               "mine.json: --threads 2.5: expected a whole number from 1 to 1024.");
     EXPECT_THAT(refusal(R"({"thread": 2})"),
                 AllOf(StartsWith("mine.json: "),
-                      HasSubstr("thread: no option of plans. There is: mode, optimizer, loss, ")));
+                      HasSubstr("thread: no option of plans. There is: framework, mode, optimizer, ")));
 }
 
 TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {

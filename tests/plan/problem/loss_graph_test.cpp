@@ -19,7 +19,7 @@ using graph::TensorId;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr Policy kCrossEntropy{.loss = LossKind::cross_entropy};
+const Policy kCrossEntropy{.loss = LossKind::cross_entropy};
 
 /// Ops x, w, MatMul, Softmax and two outputs: "probabilities" and, behind it, "scores".
 class LossOfTwoOutputs : public testing::Test {

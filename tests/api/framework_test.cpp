@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/framework.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "base/error.h"
+#include "cost/machine/data_folder.h"
+#include "tests/support/paths.h"
+
+#include <partita/model.h>
+
+namespace partita::api {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char* kFramework = R"({
+    "format": "partita-framework", "version": 1, "name": "own", "summary": "a test",
+    "fuse": ["swiglu"], "attention": "products", "gradients": "weights",
+    "bucket_bytes": 1000, "strategy": "zero=2,tp=1",
+    "sources": {"fuse": "a", "attention": "b", "gradients": "c", "bucket_bytes": "d",
+                "strategy": "e"},
+    "not_modelled": ["it rests on Sundays"]})";
+
+/// With one text instead of another.
+std::string changed(const std::string& from, const std::string& to) {
+    std::string text = kFramework;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+}
+
+std::string fault(const std::function<void()>& act) {
+    try {
+        act();
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Framework, SaysWhatItsFileSays) {
+    const Framework framework = parse_framework(kFramework, "own.json");
+    EXPECT_EQ(framework.name, "own");
+    EXPECT_THAT(framework.fuse, ElementsAre("swiglu"));
+    EXPECT_EQ(framework.fused_attention, false);
+    EXPECT_FALSE(framework.float32_gradients);
+    EXPECT_EQ(framework.bucket_bytes, Bytes{1000});
+    EXPECT_EQ(framework.strategy, "tp=1,zero=2");
+    EXPECT_THAT(notes_of(framework), ElementsAre("Framework own: a test.",
+                                                 "Not so in plans for own: it rests on Sundays."));
+}
+
+TEST(Framework, NamesTheFieldThatIsWrong) {
+    const auto of = [](const std::string& text) {
+        return fault([&] { (void)parse_framework(text, "own.json"); });
+    };
+    EXPECT_THAT(of(changed("partita-framework", "partita-plan")), HasSubstr("own.json: format:"));
+    EXPECT_THAT(of(changed("\"version\": 1", "\"version\": 2")), HasSubstr("version: expected 1"));
+    EXPECT_THAT(of(changed("\"products\"", "\"flash\"")),
+                HasSubstr("attention: expected \"fused\" or \"products\""));
+    EXPECT_THAT(of(changed("1000", "0")), HasSubstr("bucket_bytes: expected an amount of bytes"));
+    EXPECT_THAT(of(changed("1000", "\"some\"")), HasSubstr("bucket_bytes: expected an amount"));
+    EXPECT_THAT(of(changed("zero=2", "zero=7")), HasSubstr("strategy: strategy zero=7,tp=1"));
+    EXPECT_THAT(of(changed("[\"swiglu\"]", "[1]")), HasSubstr("fuse[0]: expected a kernel"));
+    EXPECT_THAT(of(changed("\"fuse\": \"a\", ", "")), HasSubstr("sources.fuse: expected where"));
+    EXPECT_THAT(of(changed("\"fuse\": [\"swiglu\"], ", "")),
+                HasSubstr("sources.fuse: is the source of a field that is not there"));
+    EXPECT_THAT(of(changed("summary", "sumary")), HasSubstr("sumary"));
+}
+
+TEST(Framework, OfTheRepositoryAreWellFormed) {
+    int count = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(cost::data_folder() / "frameworks")) {
+        const std::filesystem::path name = entry.path().stem();
+        EXPECT_EQ(load_framework(name).name, name);
+        EXPECT_EQ(load_framework(entry.path()).name, name) << "by its file";
+        ++count;
+    }
+    EXPECT_EQ(count, 5);
+    EXPECT_THAT(fault([] { (void)load_framework("pytorch"); }),
+                HasSubstr("--framework pytorch: unknown. There is: ddp, deepspeed, fsdp, megatron, "
+                          "partita; a file of your own ends in .json."));
+}
+
+TEST(Framework, GivesOptionsTheValuesThatNobodyGave) {
+    PlanOptions options;
+    options.mode = Mode::training;
+    options.framework = "ddp";
+    const PlanOptions completed = with_framework(options);
+    EXPECT_EQ(completed.bucket_bytes, Bytes{25 << 20});
+    EXPECT_EQ(completed.strategy, "tp=1,pp=1,cp=1,ep=1,zero=0");
+    options.bucket_bytes = Bytes{0};
+    options.strategy = "dp=4,tp=2";
+    const PlanOptions said = with_framework(options);
+    EXPECT_EQ(said.bucket_bytes, Bytes{0});
+    EXPECT_EQ(said.strategy, "dp=4,tp=2,pp=1,cp=1,ep=1,zero=0");
+    options.framework = "partita";
+    EXPECT_EQ(with_framework(options).strategy, "dp=4,tp=2");
+}
+
+class FrameworkOfAModel : public testing::Test {
+protected:
+    static Model load(const std::string& file, const ImportOptions& options) {
+        ImportOptions bound = options;
+        bound.batch = 1;
+        return Model::load(tests::repository() / "examples/models" / file, bound);
+    }
+};
+
+TEST_F(FrameworkOfAModel, FusesWhatTheModelHas) {
+    const Model model = load("llama-3-70b-12-layers.onnx",
+                             {.bindings = {{"sequence", 128}}, .framework = "megatron"});
+    EXPECT_EQ(model.digest(), load("llama-3-70b-12-layers.onnx",
+                                   {.bindings = {{"sequence", 128}}, .fuse = {"swiglu"}})
+                                  .digest())
+        << "attention is one op in the file, and there are no experts";
+    EXPECT_THAT(model.notes(), testing::Contains(HasSubstr("Framework megatron:")));
+}
+
+TEST_F(FrameworkOfAModel, LeavesOutWhatTheModelHasNot) {
+    const Model model = load("resnet50.onnx", {.framework = "megatron"});
+    EXPECT_EQ(model.digest(), load("resnet50.onnx", {}).digest());
+    EXPECT_THAT(fault([] { (void)load("resnet50.onnx", {.fuse = {"swiglu"}}); }), Not(IsEmpty()));
+}
+
+TEST_F(FrameworkOfAModel, GivesWayToWhatIsSaid) {
+    const Model model =
+        load("bert-base.onnx",
+             {.bindings = {{"sequence", 128}}, .fused_attention = false, .framework = "ddp"});
+    EXPECT_EQ(model.digest(),
+              load("bert-base.onnx", {.bindings = {{"sequence", 128}}, .float32_gradients = true})
+                  .digest());
+}
+
+}  // namespace
+}  // namespace partita::api

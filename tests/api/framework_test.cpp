@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <string>
 

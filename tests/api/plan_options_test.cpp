@@ -250,9 +250,10 @@ TEST_F(PlanOptionsTest, BadJsonIsNamed) {
     EXPECT_THAT(refusal(R"({"no-groups": 1})"), HasSubstr("no-groups: expected true or false"));
     EXPECT_EQ(refusal(R"({"threads": 2.5})"),
               "mine.json: --threads 2.5: expected a whole number from 1 to 1024.");
-    EXPECT_THAT(refusal(R"({"thread": 2})"),
-                AllOf(StartsWith("mine.json: "),
-                      HasSubstr("thread: no option of plans. There is: framework, mode, optimizer, ")));
+    EXPECT_THAT(
+        refusal(R"({"thread": 2})"),
+        AllOf(StartsWith("mine.json: "),
+              HasSubstr("thread: no option of plans. There is: framework, mode, optimizer, ")));
 }
 
 TEST_F(PlanOptionsTest, MeasuredCostsAreThoseOfTheProgram) {

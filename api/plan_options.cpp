@@ -68,7 +68,10 @@ constexpr std::int64_t kMostPartsOfAForm = 400'000;
 /// What --strategy says must go with the rest.
 void check_strategy(const PlanOptions& options, bool starts) {
     const search::ParallelConfig config = search::parse_parallel_config(options.strategy);
-    const std::string asked = "--strategy " + options.strategy;
+    const std::string with = options.framework.empty()
+                                 ? ""
+                                 : fmt::format(" with --framework {}", options.framework.string());
+    const std::string asked = fmt::format("--strategy {}{}", options.strategy, with);
     for (const std::string& name : options.searchers) {
         if (name == "auto" || name == "grids") continue;
         throw UsageError(

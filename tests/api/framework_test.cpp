@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "api/plan_options.h"
 #include "base/error.h"
 #include "cost/machine/data_folder.h"
 #include "tests/support/paths.h"
@@ -107,6 +108,17 @@ TEST(Framework, GivesOptionsTheValuesThatNobodyGave) {
     EXPECT_EQ(said.strategy, "dp=4,tp=2,pp=1,cp=1,ep=1,zero=0");
     options.framework = "partita";
     EXPECT_EQ(with_framework(options).strategy, "dp=4,tp=2");
+}
+
+TEST(Framework, IsNamedWhereItsFormIsRefused) {
+    PlanOptions options;
+    options.mode = Mode::training;
+    options.framework = "megatron";
+    options.searchers = {"mcmc"};
+    EXPECT_EQ(
+        fault([&] { check_form(with_framework(options), false); }),
+        "--strategy layers=even with --framework megatron: searcher mcmc proposes other plans "
+        "too. Leave --searcher out.");
 }
 
 class FrameworkOfAModel : public testing::Test {

@@ -108,13 +108,18 @@ public:
         }
         console.json(json(*loaded->problem, rows));
         console.print(text(*loaded, rows));
+        std::vector<std::string> refused;
         for (const Row& row : rows) {
-            if (!row.refused.empty()) console.note(row.refused);
+            if (!row.refused.empty()) refused.push_back(row.refused);
         }
+        const auto tried = std::ranges::find(rows, std::string(), &Row::refused);
+        if (tried == rows.end() && !rows.empty()) {
+            throw UsageError(
+                fmt::format("--strategies: all are refused.\n{}", fmt::join(refused, "\n")));
+        }
+        for (const std::string& why : refused) console.note(why);
         const bool any = std::ranges::any_of(rows, &Row::feasible);
         if (any || rows.empty()) return ExitCode::done;
-        const auto tried = std::ranges::find(rows, std::string(), &Row::refused);
-        if (tried == rows.end()) throw UsageError("--strategies: all are refused, as said above.");
         return report_no_plan(tried->result, interrupt.flag(), console);
     }
 

@@ -16,6 +16,7 @@
 #include "cli/load.h"
 #include "cli/machine_facts.h"
 #include "cli/model_report.h"
+#include "cli/planned.h"
 #include "cli/shared_options.h"
 #include "cli/summary.h"
 #include "cli/table.h"
@@ -64,14 +65,6 @@ PlanFacts facts_of(const plan::Plan& plan) {
     return facts;
 }
 
-std::string bindings_text(const plan::Plan& plan) {
-    std::string text;
-    for (const auto& [name, value] : plan.bindings) {
-        text += fmt::format("{}{} = {}", text.empty() ? " with " : ", ", name, value);
-    }
-    return text;
-}
-
 std::string plan_text(const plan::Plan& plan) {
     const PlanFacts facts = facts_of(plan);
     std::string value = to_text(plan.value);
@@ -81,10 +74,12 @@ std::string plan_text(const plan::Plan& plan) {
             value += fmt::format(", gap {}", percent(plan.value / *plan.lower_bound - 1));
         }
     }
-    std::string text = fact_line(
-        "plan", fmt::format("{} of {}: {}", name_of(plan.objective), name_of(plan.mode), value));
-    text += fact_line(
-        "model", fmt::format("{}{}\n{}", plan.model_file, bindings_text(plan), plan.model_digest));
+    std::string text = fact_line("plan", value);
+    text += fact_line("model", fmt::format("{}\n{}", plan.model_file, plan.model_digest));
+    if (const std::string options = model_options_of(plan); !options.empty()) {
+        text += fact_line("options", options);
+    }
+    text += fact_line("objective", goal_line(plan.objective, plan.mode, plan.policy));
     text += fact_line("machine", machine_line(*plan.machine) + "\n" + plan.machine_digest);
     text +=
         fact_line("search", fmt::format("{} with {}, {}, seed {}", plan.searcher, plan.scheduler,

@@ -140,7 +140,8 @@ std::string PlanSummary::text(const api::Priced& priced, const Terminal& termina
     const std::string unsupported = unsupported_line(facts_);
     std::string text = fact_line("model", model_line(loaded_.model, facts_));
     text += fact_line("machine", machine_line(loaded_.machine));
-    text += fact_line("objective", goal_line(problem, result_.strategy.policy));
+    text += fact_line("objective",
+                      goal_line(problem.objective(), problem.mode(), result_.strategy.policy));
     if (!result_.configuration.empty()) text += fact_line("strategy", result_.configuration);
     text += fact_line("plan", result_line() + "\n" + search_line());
     if (result_.measured) text += fact_line("measured", measured_line());

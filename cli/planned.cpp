@@ -2,8 +2,12 @@
 #include "cli/planned.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "api/plan_options.h"
 #include "api/request.h"
@@ -44,6 +48,27 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
 
 }  // namespace
 
+std::string model_options_of(const plan::Plan& plan) {
+    std::vector<std::string> options;
+    for (const auto& [name, value] : plan.bindings) {
+        options.push_back(fmt::format("--bind {}={}", name, value));
+    }
+    if (plan.precision || plan.float32_gradients) {
+        const std::string_view type = !plan.precision                            ? "model"
+                                      : plan.precision == graph::DType::bfloat16 ? "bf16"
+                                                                                 : "fp16";
+        options.push_back(
+            fmt::format("--precision {}{}", type, plan.float32_gradients ? ",grads=fp32" : ""));
+    }
+    if (plan.fused_attention) options.emplace_back("--attention fused");
+    for (const std::string& kernel : plan.fuse) {
+        options.push_back(fmt::format("--fuse '{}'", kernel));
+    }
+    for (const std::string& glob : plan.untie) options.push_back(fmt::format("--untie '{}'", glob));
+    if (plan.unroll) options.emplace_back("--unroll");
+    return fmt::format("{}", fmt::join(options, " "));
+}
+
 void add_planned_options(CLI::App& app, PlannedOptions& options) {
     app.add_option("PLAN", options.plan, "what `partita plan` wrote")->required()->type_name("");
     add_model_options(app, options.model);
@@ -59,11 +84,14 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
     LoadedModel model = load_planned_model(plan, options);
     const std::string digest = "sha256:" + graph::digest(model.graph);
     if (digest != plan.model_digest && !options.ignore_digest) {
+        const std::string made = model_options_of(plan);
         throw MismatchError(fmt::format(
-            "{}: model.digest: was made for '{}' with {}; '{}' has {}. Give the model and the "
-            "bindings it was made for, plan again, or accept it with --ignore-digest.",
+            "{}: model.digest: was made for '{}' with {}; '{}' has {}. It was made with "
+            "{}. Give that model and these options, or only the options that the plan has by "
+            "itself, plan again, or accept it with --ignore-digest.",
             options.plan.string(), plan.model_file, plan.model_digest,
-            model.file.filename().string(), digest));
+            model.file.filename().string(), digest,
+            made.empty() ? "no options of the model" : made));
     }
     console.detail(
         fmt::format("{} is the model of {}", model.file.string(), options.plan.string()));

@@ -24,6 +24,10 @@ struct PlannedOptions {
     bool ignore_digest = false;
 };
 
+/// What the model of a plan was read with, as options: "--bind batch=4 --attention fused"; "": none
+/// but shapes.
+std::string model_options_of(const plan::Plan& plan);
+
 /// PLAN, MODEL, --machine, the options that bind dims, --ignore-digest.
 void add_planned_options(CLI::App& app, PlannedOptions& options);
 

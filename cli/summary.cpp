@@ -77,16 +77,15 @@ std::string machine_line(const cost::Machine& machine) {
 }
 
 std::string goal_line(const plan::Problem& problem) {
-    return goal_line(problem, problem.policy());
+    return goal_line(problem.objective(), problem.mode(), problem.policy());
 }
 
-std::string goal_line(const plan::Problem& problem, const plan::Policy& policy) {
-    std::string text =
-        fmt::format("{} of {}", name_of(problem.objective()), name_of(problem.mode()));
-    if (problem.mode() == plan::Mode::training) {
-        text += fmt::format(", optimizer {}, loss {}", name_of(problem.policy().optimizer),
-                            name_of(problem.policy().loss));
-        if (!problem.policy().loss_output.empty()) text += " of " + problem.policy().loss_output;
+std::string goal_line(plan::Objective objective, plan::Mode mode, const plan::Policy& policy) {
+    std::string text = fmt::format("{} of {}", name_of(objective), name_of(mode));
+    if (mode == plan::Mode::training) {
+        text +=
+            fmt::format(", optimizer {}, loss {}", name_of(policy.optimizer), name_of(policy.loss));
+        if (!policy.loss_output.empty()) text += " of " + policy.loss_output;
     }
     if (policy.bucket_bytes == plan::kOneBucket) {
         text += ", gradients in one bucket";

@@ -29,8 +29,8 @@ std::string model_line(const LoadedModel& model, const ModelFacts& facts);
 std::string machine_line(const cost::Machine& machine);
 /// "step time of training with adam, loss mse".
 std::string goal_line(const plan::Problem& problem);
-/// With the micro-batches and the schedule of a plan.
-std::string goal_line(const plan::Problem& problem, const plan::Policy& policy);
+/// With the buckets, the micro-batches and the schedule of a plan.
+std::string goal_line(plan::Objective objective, plan::Mode mode, const plan::Policy& policy);
 /// "2 ops not known: Foo (2). Not split, priced by the bytes they move."; "" when all are known.
 std::string unsupported_line(const ModelFacts& facts);
 

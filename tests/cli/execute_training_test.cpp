@@ -207,6 +207,9 @@ TEST_F(ExecuteTraining, RunsFusedAttention) {
     }
     const Outcome other = run({"execute", "plan.json", model, "--attention", "products"});
     EXPECT_EQ(other.code, 6) << other.err;
+    EXPECT_THAT(other.err, HasSubstr(" --attention fused. Give that model"));
+    const Outcome shown = run({"inspect", "plan.json"});
+    EXPECT_THAT(shown.out, HasSubstr("--attention fused\n"));
 }
 
 // The plan says which ops are one kernel, and what it is given says no more.

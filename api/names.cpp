@@ -38,6 +38,7 @@ Schedule to_public(plan::ScheduleKind kind) {
     case plan::ScheduleKind::one_f_one_b: return Schedule::one_f_one_b;
     case plan::ScheduleKind::eager_1f1b: return Schedule::eager_1f1b;
     case plan::ScheduleKind::interleaved: return Schedule::interleaved;
+    case plan::ScheduleKind::zero_bubble_h1: return Schedule::zero_bubble_h1;
     }
     fail("Schedule");
 }
@@ -87,6 +88,7 @@ plan::ScheduleKind to_internal(Schedule schedule) {
     case Schedule::one_f_one_b: return plan::ScheduleKind::one_f_one_b;
     case Schedule::eager_1f1b: return plan::ScheduleKind::eager_1f1b;
     case Schedule::interleaved: return plan::ScheduleKind::interleaved;
+    case Schedule::zero_bubble_h1: return plan::ScheduleKind::zero_bubble_h1;
     }
     fail("Schedule");
 }

@@ -92,12 +92,15 @@ std::span<const OptionRow> option_table() {
                   .help = "parts of the batch that run one after the other; gradients add up "
                           "(default 1; in training the search chooses, up to 16)",
                   .field = number<&P::micro_batches, 1, plan::kMostMicroBatches>()},
-        OptionRow{.option = "--schedule",
-                  .value = "SCHEDULE",
-                  .set = OptionSet::training,
-                  .help = "order of micro-batches in a pipeline: none (default; in training the "
-                          "search chooses), gpipe, 1f1b, eager-1f1b or interleaved:V",
-                  .field = schedule_field()},
+        OptionRow{
+            .option = "--schedule",
+            .value = "SCHEDULE",
+            .set = OptionSet::training,
+            .help =
+                "order of micro-batches in a pipeline: none (default; in training the "
+                "search chooses), gpipe, 1f1b, eager-1f1b, interleaved:V or zb-h1 (gradients of "
+                "weights fill the bubbles of 1f1b)",
+            .field = schedule_field()},
         OptionRow{.option = "--frozen",
                   .value = "GLOB",
                   .set = OptionSet::training,

@@ -176,7 +176,8 @@ std::string data(const ReportInput& input) {
     using plan::TaskKind;
     constexpr TaskKind kKinds[] = {TaskKind::forward,    TaskKind::loss,       TaskKind::backward,
                                    TaskKind::accumulate, TaskKind::pack,       TaskKind::update,
-                                   TaskKind::copy,       TaskKind::collective, TaskKind::recompute};
+                                   TaskKind::copy,       TaskKind::collective, TaskKind::recompute,
+                                   TaskKind::weights};
     const Time whole =
         input.timeline == nullptr ? input.evaluation.value : input.timeline->makespan;
     return fmt::format(

@@ -38,7 +38,14 @@ enum class Objective : std::uint8_t { latency, step_time, throughput };
 
 /// Order of the micro-batches in a pipeline: GPipe, one forward one backward, the same with a wider
 /// window that hides transfers, several chunks of the model per device.
-enum class Schedule : std::uint8_t { none, gpipe, one_f_one_b, eager_1f1b, interleaved };
+enum class Schedule : std::uint8_t {
+    none,
+    gpipe,
+    one_f_one_b,
+    eager_1f1b,
+    interleaved,
+    zero_bubble_h1
+};
 
 struct FactorDegree {
     std::string factor;

@@ -98,6 +98,9 @@ Time AdditivePrices::op_time(OpId id, const OpLayouts& layouts) {
     if (op.kind == OpKind::compute) time += slowest(problem_.prices(), layouts, layouts.forward);
     if (problem_.facts().has_backward(id)) {
         time += slowest(problem_.prices(), layouts, layouts.backward);
+        if (problem_.facts().splits_backward(id)) {
+            time += slowest(problem_.prices(), layouts, layouts.weights);
+        }
         const graph::OpRule& rule = problem_.facts().rule(id);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId t = op.outputs[i];

@@ -95,6 +95,7 @@ bool IncrementalLowering::exists(const PartBlock& block) const {
     const OpKind kind = graph_.op(block.op).kind;
     if (block.pass == Pass::forward) return kind == OpKind::compute;
     if (block.pass == Pass::recompute) return layouts_.recompute(block.op) != Recompute::none;
+    if (block.pass == Pass::weights) return problem_.facts().splits_backward(block.op);
     return (kind == OpKind::compute || kind == OpKind::output) &&
            problem_.facts().has_backward(block.op);
 }
@@ -156,18 +157,15 @@ void IncrementalLowering::look_up() {
 void IncrementalLowering::add_parts(OpId op, std::int64_t sign) {
     for (int m = 0; m < rows().micro_batches() && rows().runs_in(op, m); ++m) {
         const OpLayouts& layouts = layouts_.of(op, m);
-        const int forwards =
-            (exists({op, m, Pass::forward}) ? 1 : 0) + (exists({op, m, Pass::recompute}) ? 1 : 0);
-        const bool backward = exists({op, m, Pass::backward});
         for (const std::int32_t device : layouts.devices) {
             const auto c = static_cast<std::size_t>(problem_.prices().device_class(device));
             const auto row = static_cast<std::size_t>(compute_row(device));
-            for (int i = 0; i < forwards; ++i) {
-                add_load(row, sign * layouts.forward[c].raw());
-                work_ += Int128{sign} * layouts.forward[c].raw();
+            for (const Pass pass : rows().passes()) {
+                if (!exists({op, m, pass})) continue;
+                const std::int64_t time = layouts.time(pass, c).raw();
+                add_load(row, sign * time);
+                work_ += Int128{sign} * time;
             }
-            if (backward) add_load(row, sign * layouts.backward[c].raw());
-            if (backward) work_ += Int128{sign} * layouts.backward[c].raw();
             const auto& given = graph_.op(op).given;
             if (given) most_bytes_[static_cast<std::size_t>(device)] += sign * given->memory;
         }

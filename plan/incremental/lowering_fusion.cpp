@@ -48,8 +48,8 @@ std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) con
 
 /// All that may be fused there, in the order in which lower() numbers it.
 std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::size_t place) const {
-    std::vector<std::pair<std::tuple<bool, std::uint64_t, std::int64_t, std::uint64_t>, Member>>
-        found;
+    using Number = std::tuple<bool, std::uint64_t, std::int64_t, Pass, std::uint64_t>;
+    std::vector<std::pair<Number, Member>> found;
     for (const std::size_t row : rows_around(place)) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for (const std::uint32_t i : tasks.fusible) {
@@ -58,9 +58,9 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::si
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
             // What runs again fetches around one block alone: its place among the others is none.
-            const bool backward = pass_of(event) == Pass::backward;
+            const bool backward = event.pass == Pass::backward || event.pass == Pass::weights;
             const auto op = static_cast<std::int64_t>(event.op.index());
-            found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op,
+            found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op, event.pass,
                               keys_.without_priority(key)},
                              {row, i}});
         }

@@ -60,7 +60,6 @@ void IncrementalLowering::emit_block(std::size_t block) {
     const int parts = parts_of(block);
     const Slot first = first_slot(block);
     const std::int32_t schedule_key = block_order().of(of.op, of.micro_batch, of.pass);
-    const bool backward = of.pass == Pass::backward;
     const std::optional<PartBlock> before = layouts_.before(of);
     for (int part = 0; part < parts; ++part) {
         const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
@@ -77,7 +76,7 @@ void IncrementalLowering::emit_block(std::size_t block) {
         if (before) list_.add_predecessor(first_slot(block_row(*before)) + part);
         emit({.slot = first + part,
               .resource_set = device,
-              .duration = (backward ? layouts.backward : layouts.forward)[device_class].raw(),
+              .duration = layouts.time(of.pass, device_class).raw(),
               .key = key_of_part(of, part),
               .predecessors = {}},
              schedule_key);

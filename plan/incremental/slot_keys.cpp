@@ -23,7 +23,8 @@ std::optional<SlotKeys> SlotKeys::fitting(const Problem& problem, const Policy& 
     const int place_bits = bits_for(2 * most_events + 1);
     const bool scheduled = policy.schedule.kind != ScheduleKind::none;
     SlotKeys keys;
-    keys.schedule_keys_ = scheduled ? 2 * policy.micro_batches * policy.schedule.chunks : 1;
+    const int blocks = splits_backward_of(policy.schedule) ? 3 : 2;
+    keys.schedule_keys_ = scheduled ? blocks * policy.micro_batches * policy.schedule.chunks : 1;
     const int priority_bits = bits_for(problem.priority_count());
     const int micro_batch_bits = bits_for(static_cast<std::size_t>(policy.micro_batches));
     const int left = kKeyBits - bits_for(static_cast<std::size_t>(keys.schedule_keys_)) -

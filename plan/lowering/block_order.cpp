@@ -11,6 +11,8 @@ namespace partita::plan {
 
 namespace {
 
+constexpr std::size_t kBlocks = 3;  // forward, backward, weights: of a micro-batch in a chunk
+
 Pipeline pipeline_in(const Problem& problem, const Strategy& strategy) {
     const bool scheduled = strategy.policy.schedule.kind != ScheduleKind::none;
     return scheduled ? pipeline_of(problem, strategy) : Pipeline{};
@@ -22,7 +24,9 @@ BlockOrder::BlockOrder(const Problem& problem, const Strategy& strategy)
     : BlockOrder(problem, strategy.policy, pipeline_in(problem, strategy)) {}
 
 BlockOrder::BlockOrder(const Problem& problem, const Policy& policy, Pipeline pipeline)
-    : micro_batches_(policy.micro_batches), pipeline_(std::move(pipeline)) {
+    : micro_batches_(policy.micro_batches),
+      splits_backward_(splits_backward_of(policy.schedule)),
+      pipeline_(std::move(pipeline)) {
     const Schedule schedule = policy.schedule;
     if (schedule.kind == ScheduleKind::none) return;
     const PipelineShape shape{.stages = pipeline_.stages,
@@ -30,22 +34,23 @@ BlockOrder::BlockOrder(const Problem& problem, const Policy& policy, Pipeline pi
                               .training = problem.mode() == Mode::training};
     const std::size_t positions =
         static_cast<std::size_t>(pipeline_.stages) * static_cast<std::size_t>(schedule.chunks);
-    schedule_keys_.assign(2 * positions * static_cast<std::size_t>(micro_batches_), -1);
+    schedule_keys_.assign(kBlocks * positions * static_cast<std::size_t>(micro_batches_), -1);
     for (int stage = 0; stage < pipeline_.stages; ++stage) {
         std::int32_t schedule_key = 0;
         for (const Block& block : sequence_of(schedule, shape, stage)) {
             const int position = stage + pipeline_.stages * block.chunk;
-            schedule_keys_[index_of(position, block.micro_batch,
-                                    block.backward ? Pass::backward : Pass::forward)] =
-                schedule_key++;
+            schedule_keys_[index_of(position, block.micro_batch, block.pass)] = schedule_key++;
         }
     }
 }
 
 std::size_t BlockOrder::index_of(int position, int micro_batch, Pass pass) const {
     const auto row = static_cast<std::size_t>(position) * static_cast<std::size_t>(micro_batches_);
-    // What runs again is part of the backward.
-    return 2 * (row + static_cast<std::size_t>(micro_batch)) + (pass == Pass::forward ? 0 : 1);
+    const std::size_t first = kBlocks * (row + static_cast<std::size_t>(micro_batch));
+    if (pass == Pass::forward) return first;
+    // What runs again is part of the backward, and so are gradients of weights where no block is
+    // theirs.
+    return first + (pass == Pass::weights && splits_backward_ ? 2 : 1);
 }
 
 std::int32_t BlockOrder::of(graph::OpId op, int micro_batch, Pass pass) const {

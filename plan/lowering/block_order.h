@@ -35,6 +35,7 @@ private:
     [[nodiscard]] std::size_t index_of(int position, int micro_batch, Pass pass) const;
 
     int micro_batches_;
+    bool splits_backward_;
     Pipeline pipeline_;                        ///< empty without a schedule
     std::vector<std::int32_t> schedule_keys_;  ///< by position, micro-batch, pass
 };

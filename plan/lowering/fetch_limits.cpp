@@ -24,6 +24,8 @@ void Lowering::note_readers(const std::vector<TaskId>& tasks) {
 /// Of a parameter with one reader, whose backward was lowered before.
 void Lowering::note_gradient(TensorId t, TaskRange tasks) {
     if (graph_.uses(t).size() != 1) return;
+    // It may come long after the backward.
+    if (problem_.facts().splits_backward(graph_.uses(t)[0].op)) return;
     const auto latest = std::find_if(fetches_.rbegin(), fetches_.rend(),
                                      [&](const Fetch& fetch) { return fetch.tensor == t; });
     if (latest == fetches_.rend() || latest->readers.empty()) return;

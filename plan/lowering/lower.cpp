@@ -59,8 +59,9 @@ void Lowering::lower(const ScriptStep& step) {
     if (step.has_parts)
         add_parts({step.op, rows_.own(step.op, step.micro_batch), step.pass}, found);
     const Op& op = graph_.op(step.op);
-    const bool views = step.pass != Pass::backward && problem_.facts().rule(step.op).alias &&
-                       !op.inputs.empty() && op.inputs[0].valid();
+    const bool makes = step.pass == Pass::forward || step.pass == Pass::recompute;
+    const bool views =
+        makes && problem_.facts().rule(step.op).alias && !op.inputs.empty() && op.inputs[0].valid();
     for (const EventId event : script.after_parts(step)) {
         const Found after = lower(event);
         if (views) make_views(found[0], after);
@@ -83,6 +84,7 @@ namespace {
 TaskKind kind_of(const Op& op, Pass pass) {
     if (pass == Pass::forward) return TaskKind::forward;
     if (pass == Pass::recompute) return TaskKind::recompute;
+    if (pass == Pass::weights) return TaskKind::weights;
     return op.kind == OpKind::output ? TaskKind::loss : TaskKind::backward;
 }
 
@@ -91,7 +93,7 @@ TaskKind kind_of(const Op& op, Pass pass) {
 std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vector<Found>& found) {
     const Op& op = graph_.op(block.op);
     const TaskKind kind = kind_of(op, block.pass);
-    const bool backward = block.pass == Pass::backward;
+    const bool backward = block.pass == Pass::backward || block.pass == Pass::weights;
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     const std::optional<PartBlock> before = layouts_.before(block);
@@ -111,7 +113,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
              .micro_batch = rows_.label(block.op, block.micro_batch),
              .schedule_key = block_order_.of(block.op, block.micro_batch, block.pass),
              .priority = problem_.priority(block.op, block.pass),
-             .duration = (backward ? layouts.backward : layouts.forward)[device_class]});
+             .duration = layouts.time(block.pass, device_class)});
         if (before) build_.add_edge(task_of(*before, part), task);
         for (const Found& each : found) connect(task, static_cast<std::size_t>(part), each);
         if (op.given && kind == TaskKind::forward) {
@@ -162,7 +164,7 @@ void Lowering::add_local_task(Tensor& tensor, std::size_t index, const TensorEve
     Task task = tensor.tasks->tasks[index];
     task.tensor = tensor.events->tensor;
     task.op = graph_.tensor(task.tensor).producer;
-    task.priority = problem_.priority(event.op, pass_of(event));
+    task.priority = problem_.priority(event.op, event.pass);
     if (tensor.tasks->in_block[index] != 0) task.schedule_key = schedule_key_of(tensor, index);
     const TaskId id = task.kind == TaskKind::collective
                           ? build_.add_collective(

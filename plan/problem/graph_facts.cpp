@@ -42,6 +42,9 @@ GraphFacts::GraphFacts(const graph::OpGraph& graph, std::vector<graph::OpRule> r
     find_resident_tensors(options);
     find_batch();
     if (options.mode == Mode::training) find_gradients(options.policy);
+    if (options.mode == Mode::training && splits_backward_of(options.policy.schedule)) {
+        find_split_backwards();
+    }
     if (options.mode == Mode::training && options.policy.recompute != Recompute::none) {
         recompute_ = RecomputeRegions(graph_, {.rules = rules_,
                                                .has_backward = backward_,
@@ -86,6 +89,46 @@ void GraphFacts::find_gradients(const Policy& policy) {
     backward_ = std::move(paths.backward);
     keep_only_what_gradients_read(graph_, gradient_, rules_);
     if (policy.bucket_bytes) buckets_ = GradientBuckets(graph_, gradient_, *policy.bucket_bytes);
+}
+
+/// Products of activations and weights whose gradients are products again: LSTMs would run their
+/// steps twice, and convolutions read what neighbours hold.
+void GraphFacts::find_split_backwards() {
+    split_.assign(graph_.op_count(), 0);
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        const graph::Op& op = graph_.ops()[i];
+        if (backward_[i] == 0 || batched_ops_[i] == 0 || !rules_[i].matrix_product) continue;
+        bool activations = false;
+        bool weights = false;
+        bool simple = true;
+        for (std::size_t o = 0; o < op.inputs.size(); ++o) {
+            const TensorId t = op.inputs[o];
+            if (!t.valid() || gradient_[t.index()] == 0) continue;
+            (batched_[t.index()] != 0 ? activations : weights) = true;
+            const graph::TensorRule& rule = rules_[i].operands[o];
+            simple = simple && rule.linear && std::ranges::none_of(rule.dims, [](const auto& dim) {
+                         return dim.window.has_value();
+                     });
+        }
+        split_[i] = activations && weights && simple ? 1 : 0;
+        splits_backward_ = splits_backward_ || split_[i] != 0;
+    }
+}
+
+std::vector<char> GraphFacts::wanted(OpId id, Pass pass) const {
+    const bool split = splits_backward(id);
+    std::vector<char> wanted;
+    for (const TensorId t : graph_.op(id).inputs) {
+        const bool any = t.valid() && gradient_[t.index()] != 0;
+        const bool of_weights = split && any && batched_[t.index()] == 0;
+        wanted.push_back(any && of_weights == (pass == Pass::weights) ? 1 : 0);
+    }
+    return wanted;
+}
+
+bool GraphFacts::saves_operand(OpId id, std::size_t operand, Pass pass) const {
+    if (!splits_backward(id)) return pass != Pass::weights && rule(id).saves_operand(operand);
+    return rule(id).saves_operand(operand, wanted(id, pass));
 }
 
 bool GraphFacts::has_forward(OpId op) const {

@@ -20,6 +20,7 @@
 #include "plan/problem/op_costs.h"
 #include "plan/problem/problem_options.h"
 #include "plan/problem/recompute_regions.h"
+#include "plan/strategy/pass.h"
 #include "plan/strategy/strategy.h"
 
 namespace partita::plan {
@@ -47,6 +48,20 @@ public:
 
     /// Empty unless it is training and the policy recomputes.
     [[nodiscard]] const RecomputeRegions& recompute() const { return recompute_; }
+    /// Does the op find the gradients of weights (what is the same in all micro-batches) in a pass
+    /// of its own? Matrix products do, where the policy's schedule asks for it (pipeline_schedule.h).
+    [[nodiscard]] bool splits_backward(graph::OpId op) const {
+        return splits_backward_ && split_[op.index()] != 0;
+    }
+    [[nodiscard]] bool splits_backward() const { return splits_backward_; }
+    /// Per operand: does the op find its gradient in this pass, backward or weights?
+    [[nodiscard]] std::vector<char> wanted(graph::OpId op, Pass pass) const;
+    /// Must the operand be kept until that pass has run?
+    [[nodiscard]] bool saves_operand(graph::OpId op, std::size_t operand, Pass pass) const;
+    /// Which passes ops have, and how these are numbered. `ops`: rows of ops.
+    [[nodiscard]] PassRows passes(std::size_t ops) const {
+        return {ops, recompute_.any(), splits_backward_};
+    }
     /// None unless it is training and the policy has some.
     [[nodiscard]] const GradientBuckets& buckets() const { return buckets_; }
 
@@ -76,6 +91,7 @@ private:
     void find_resident_tensors(const ProblemOptions& options);
     void find_batch();
     void find_gradients(const Policy& policy);
+    void find_split_backwards();
 
     const graph::OpGraph& graph_;
     std::vector<graph::OpRule> rules_;
@@ -87,6 +103,8 @@ private:
     std::vector<char> resident_;                                ///< per tensor
     std::vector<char> gradient_;                                ///< per tensor
     std::vector<char> backward_;                                ///< per op
+    std::vector<char> split_;                                   ///< the same; empty: none
+    bool splits_backward_ = false;                              ///< any of them
     RecomputeRegions recompute_;
     GradientBuckets buckets_;
     OpWorks works_;

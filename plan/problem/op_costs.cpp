@@ -284,6 +284,7 @@ cost::Work OpWorks::base(OpId id) const {
     const graph::OpRule& rule = rules_[id.index()];
     cost::Work work{.type = op.type,
                     .matrix_product = rule.matrix_product,
+                    .product_type = op.product_type,
                     .alias = rule.alias,
                     .given = op.given ? &*op.given : nullptr};
     // The widest figure that counts: the first floating-point operand, else the first result.
@@ -358,8 +359,9 @@ cost::WorkSignature OpWorks::forward_signature(OpId id, const PartSize& size) co
     return cost::forward_signature(size.signature, wanted(id), size.beside);
 }
 
-cost::WorkSignature OpWorks::backward_signature(OpId id, const PartSize& size) const {
-    return cost::backward_signature(size.signature, wanted(id), size.beside);
+cost::WorkSignature OpWorks::backward_signature(const PartSize& size,
+                                                std::span<const char> wanted) {
+    return cost::backward_signature(size.signature, wanted, size.beside);
 }
 
 cost::Work OpWorks::backward(OpId id) const {
@@ -367,6 +369,10 @@ cost::Work OpWorks::backward(OpId id) const {
 }
 
 cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
+    return backward(id, size, wanted(id));
+}
+
+cost::Work OpWorks::backward(OpId id, const PartSize& size, std::span<const char> wanted) const {
     const Op& op = graph_.op(id);
     if (op.kind == OpKind::output) return loss(op, size.operands[0]);
     cost::Work work = base(id);
@@ -379,9 +385,9 @@ cost::Work OpWorks::backward(OpId id, const PartSize& size) const {
         const TensorId t = op.inputs[i];
         if (!t.valid()) continue;
         const Bytes operand = bytes_of(graph_.tensor(t), size.operands[i]);
-        const bool has_gradient = gradient_[t.index()] != 0;
+        const bool has_gradient = wanted[i] != 0;
         if (has_gradient) bytes += gradient_bytes_of(graph_.tensor(t), size.operands[i]);
-        if (rule.saves_operand(i)) bytes += operand;
+        if (i < rule.operands.size() && rule.saves_operand(i, wanted)) bytes += operand;
         // The gradient of a bias is a sum that rides along with the product.
         const bool once = i < rule.operands.size() && rule.operands[i].apply_once;
         if (has_gradient && !once) ++gradients;

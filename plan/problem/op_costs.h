@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cost/cost_model.h"
@@ -96,10 +97,15 @@ public:
 
     [[nodiscard]] cost::Work forward(graph::OpId id, const PartSize& size) const;
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size) const;
+    /// Of a backward that finds these gradients alone; `wanted`: per operand.
+    [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size,
+                                      std::span<const char> wanted) const;
     /// By what a measured forward or backward is found; the size must have its signature.
     [[nodiscard]] cost::WorkSignature forward_signature(graph::OpId id, const PartSize& size) const;
-    [[nodiscard]] cost::WorkSignature backward_signature(graph::OpId id,
-                                                         const PartSize& size) const;
+    [[nodiscard]] static cost::WorkSignature backward_signature(const PartSize& size,
+                                                                std::span<const char> wanted);
+    /// Per operand: is its gradient asked for?
+    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] bool is_updated(graph::OpId id) const;
     /// Of that many elements of the parameter.
     [[nodiscard]] cost::Work update(graph::OpId id, std::int64_t elements) const;
@@ -110,8 +116,6 @@ public:
     [[nodiscard]] cost::Work update(graph::OpId id) const;
 
 private:
-    /// Per operand: is its gradient asked for?
-    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] cost::Work base(graph::OpId id) const;
     [[nodiscard]] cost::Work loss(const graph::Op& op, std::int64_t elements) const;
     /// Result bytes of the part in proportion to those of the op: what priced_by_result scales by.

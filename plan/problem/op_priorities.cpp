@@ -23,13 +23,14 @@ Time sending_time(const Prices& prices, const TransferPrices& transfers, TensorI
     return transfers.copy_time(parameter, 0, 1);
 }
 
-/// By pass_row().
+/// By GraphFacts::passes().
 std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& constraints,
                                const Prices& prices, const TransferPrices& transfers) {
     const graph::OpGraph& graph = facts.graph();
     const std::size_t ops = graph.op_count();
-    std::vector<Time> path(passes(facts.recompute().any()).size() * ops);
-    const auto row = [&](OpId op, Pass pass) { return pass_row(op.index(), pass, ops); };
+    const PassRows rows = facts.passes(ops);
+    std::vector<Time> path(rows.size());
+    const auto row = [&](OpId op, Pass pass) { return rows.row(op.index(), pass); };
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         const Op& op = graph.op(OpId(i));
         const int device = constraints.allowed_devices(OpId(i))[0];
@@ -39,12 +40,21 @@ std::vector<Time> paths_to_end(const GraphFacts& facts, const OpConstraints& con
             continue;
         }
         if (!facts.has_backward(OpId(i))) continue;
+        const bool split = facts.splits_backward(OpId(i));
         Time longest;
+        Time of_weights;
         for (const TensorId t : op.inputs) {
             if (!t.valid() || !facts.has_gradient(t)) continue;
-            longest = std::max(longest, path[row(graph.tensor(t).producer, Pass::backward)]);
+            Time& after = split && !facts.is_batched(t) ? of_weights : longest;
+            after = std::max(after, path[row(graph.tensor(t).producer, Pass::backward)]);
         }
-        path[row(OpId(i), Pass::backward)] = prices.backward_time(OpId(i), device) + longest;
+        if (split) {
+            const Time weights = prices.weights_time(OpId(i), device) + of_weights;
+            path[row(OpId(i), Pass::weights)] = weights;
+            longest = std::max(longest, weights);
+        }
+        path[row(OpId(i), Pass::backward)] =
+            prices.backward_time(OpId(i), device) - prices.weights_time(OpId(i), device) + longest;
     }
     for (std::size_t i = graph.op_count(); i-- > 0;) {
         Time longest = path[row(OpId(i), Pass::backward)];
@@ -81,9 +91,10 @@ std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstra
     std::vector<std::size_t> order(path.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto key = [&](std::size_t i) {
-        const auto [op, pass] = op_pass(i, facts.graph().op_count());
+        const auto [op, pass] = facts.passes(facts.graph().op_count()).at(i);
         const auto place = static_cast<std::int64_t>(op);
-        const bool backward = pass == Pass::backward;  // runs in the opposite order
+        // Run in the opposite order.
+        const bool backward = pass == Pass::backward || pass == Pass::weights;
         return std::tuple(-path[i].raw(), backward, pass, backward ? -place : place);
     };
     std::sort(order.begin(), order.end(),

@@ -30,6 +30,7 @@ Prices::Prices(const GraphFacts& facts, const cost::Machine& machine,
     forward_.resize(ops * class_device_.size());
     backward_.resize(forward_.size());
     update_.resize(forward_.size());
+    if (facts_.splits_backward()) weights_.resize(forward_.size());
     for (std::size_t i = 0; i < ops; ++i) {
         for (const int device : class_device_) price_op(OpId(i), device);
     }
@@ -50,6 +51,7 @@ void Prices::price_op(OpId op, int device) {
     const PartSize size = whole_size(op);
     if (facts_.has_forward(op)) forward_[at] = forward_price(op, size, device);
     if (facts_.has_backward(op)) backward_[at] = backward_price(op, size, device);
+    if (facts_.splits_backward(op)) weights_[at] = weights_price(op, size, device);
     if (facts_.works().is_updated(op)) update_[at] = price(facts_.works().update(op), device);
 }
 
@@ -83,12 +85,24 @@ cost::Price Prices::forward_price(OpId op, const PartSize& size, int device) con
     return price(work, device);
 }
 
-cost::Price Prices::backward_price(OpId op, const PartSize& size, int device) const {
-    cost::Work work = facts_.works().backward(op, size);
+cost::Price Prices::pass_price(OpId op, const PartSize& size, Pass pass, int device) const {
+    const std::vector<char> wanted = facts_.wanted(op, pass);
+    cost::Work work = facts_.works().backward(op, size, wanted);
     if (size.signature.text.empty()) return price(work, device);
-    const cost::WorkSignature signature = facts_.works().backward_signature(op, size);
+    const cost::WorkSignature signature = facts_.works().backward_signature(size, wanted);
     work.signature = &signature;
     return price(work, device);
+}
+
+cost::Price Prices::backward_price(OpId op, const PartSize& size, int device) const {
+    cost::Price backward = pass_price(op, size, Pass::backward, device);
+    backward.time += weights_price(op, size, device).time;
+    return backward;
+}
+
+cost::Price Prices::weights_price(OpId op, const PartSize& size, int device) const {
+    if (!facts_.splits_backward(op)) return {.time = Time{0}};
+    return pass_price(op, size, Pass::weights, device);
 }
 
 cost::Price Prices::update_price(OpId op, std::int64_t elements, int device) const {

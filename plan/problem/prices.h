@@ -48,8 +48,13 @@ public:
     [[nodiscard]] Time forward_time(graph::OpId op, int device) const {
         return forward_[index(op, device)].time;
     }
+    /// In all its passes (GraphFacts::splits_backward).
     [[nodiscard]] Time backward_time(graph::OpId op, int device) const {
         return backward_[index(op, device)].time;
+    }
+    /// Of it, what the gradients of weights take in a pass of their own.
+    [[nodiscard]] Time weights_time(graph::OpId op, int device) const {
+        return weights_.empty() ? Time{0} : weights_[index(op, device)].time;
     }
     /// Of the parameter that a Parameter op holds; Time{0} for other ops.
     [[nodiscard]] Time update_time(graph::OpId op, int device) const {
@@ -70,6 +75,9 @@ public:
     [[nodiscard]] cost::Price backward_price(graph::OpId op, int device) const {
         return backward_[index(op, device)];
     }
+    [[nodiscard]] cost::Price weights_price(graph::OpId op, int device) const {
+        return weights_.empty() ? cost::Price{.time = Time{0}} : weights_[index(op, device)];
+    }
     [[nodiscard]] cost::Price update_price(graph::OpId op, int device) const {
         return update_[index(op, device)];
     }
@@ -77,6 +85,7 @@ public:
     [[nodiscard]] cost::Price forward_price(graph::OpId op, const PartSize& size, int device) const;
     [[nodiscard]] cost::Price backward_price(graph::OpId op, const PartSize& size,
                                              int device) const;
+    [[nodiscard]] cost::Price weights_price(graph::OpId op, const PartSize& size, int device) const;
     /// Of updating that many elements of a parameter.
     [[nodiscard]] cost::Price update_price(graph::OpId op, std::int64_t elements, int device) const;
     /// Of adding one more contribution to that many elements of the gradient of `t`.
@@ -95,6 +104,8 @@ private:
     void classify_devices();
     void price_op(graph::OpId op, int device);
     [[nodiscard]] cost::Price price(const cost::Work& work, int device) const;
+    [[nodiscard]] cost::Price pass_price(graph::OpId op, const PartSize& size, Pass pass,
+                                         int device) const;
     [[nodiscard]] PartSize whole_size(graph::OpId op) const;
 
     const GraphFacts& facts_;
@@ -105,6 +116,7 @@ private:
     std::vector<int> class_device_;
     std::vector<cost::Price> forward_;  ///< by index()
     std::vector<cost::Price> backward_;
+    std::vector<cost::Price> weights_;  ///< part of backward_; empty: nothing is split
     std::vector<cost::Price> update_;
 };
 

@@ -70,7 +70,7 @@ public:
     /// Frozen priority of an op in a pass, as its place in one order (op_priorities.h);
     /// smaller = more urgent. Independent of any strategy.
     [[nodiscard]] std::int32_t priority(graph::OpId op, Pass pass) const {
-        return parts_->priorities[pass_row(op.index(), pass, graph().op_count())];
+        return parts_->priorities[facts().passes(graph().op_count()).row(op.index(), pass)];
     }
     /// There are so many.
     [[nodiscard]] std::size_t priority_count() const { return parts_->priorities.size(); }
@@ -98,7 +98,7 @@ private:
         GraphFacts facts;
         OpConstraints constraints;
         Prices prices;
-        std::vector<std::int32_t> priorities;  ///< by pass_row()
+        std::vector<std::int32_t> priorities;  ///< by GraphFacts::passes()
     };
 
     /// What is asked, checked, about the graph that is planned.

@@ -9,30 +9,52 @@
 namespace partita::plan {
 
 /// Of an iteration over the ops. The loss of an output belongs to the backward, and so does the
-/// update of a parameter. What is recomputed is a forward once more, for the backward.
-enum class Pass : std::uint8_t { forward, backward, recompute };
-inline constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::recompute};
+/// update of a parameter. What is recomputed is a forward once more, for the backward. Where a
+/// schedule has the gradients of weights apart, the backward is that of activations alone.
+enum class Pass : std::uint8_t { forward, backward, recompute, weights };
+inline constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::recompute,
+                                       Pass::weights};
+inline constexpr std::array kPassesOnce = {Pass::forward, Pass::backward, Pass::weights};
 
-/// The passes that ops may have: nothing is recomputed unless the problem allows it.
-constexpr std::span<const Pass> passes(bool recomputes) {
-    return {kPasses.data(), recomputes ? kPasses.size() : kPasses.size() - 1};
-}
+/// Which passes the ops of a problem may have, and numbers of ops' passes where things have one per
+/// op and pass. Forward and backward come first, side by side, so that without the others nothing is
+/// left empty.
+class PassRows {
+public:
+    /// `ops`: of all rows.
+    constexpr PassRows(std::size_t ops, bool recomputes, bool splits_backward)
+        : ops_(ops), recomputes_(recomputes), splits_backward_(splits_backward) {}
 
-/// Number of an op's pass where things have one per op and pass. `ops`: of all rows; what is
-/// recomputed comes behind the rest, so that without it nothing is left empty.
-constexpr std::size_t pass_row(std::size_t op, Pass pass, std::size_t ops) {
-    return pass == Pass::recompute ? 2 * ops + op : 2 * op + static_cast<std::size_t>(pass);
-}
+    [[nodiscard]] constexpr std::span<const Pass> passes() const {
+        const std::span<const Pass> all =
+            recomputes_ ? std::span<const Pass>(kPasses) : std::span<const Pass>(kPassesOnce);
+        return all.first(all.size() - (splits_backward_ ? 0 : 1));
+    }
+    [[nodiscard]] constexpr std::size_t size() const { return passes().size() * ops_; }
+    /// The pass must be one of passes().
+    [[nodiscard]] constexpr std::size_t row(std::size_t op, Pass pass) const {
+        switch (pass) {
+        case Pass::recompute: return 2 * ops_ + op;
+        case Pass::weights: return (recomputes_ ? 3 : 2) * ops_ + op;
+        default: return 2 * op + static_cast<std::size_t>(pass);
+        }
+    }
 
-struct OpPass {
-    std::size_t op = 0;
-    Pass pass = Pass::forward;
+    struct OpPass {
+        std::size_t op = 0;
+        Pass pass = Pass::forward;
+    };
+    /// What row() numbers so.
+    [[nodiscard]] constexpr OpPass at(std::size_t row) const {
+        if (row < 2 * ops_) return {row / 2, static_cast<Pass>(row % 2)};
+        const bool recompute = recomputes_ && row < 3 * ops_;
+        return {row % ops_, recompute ? Pass::recompute : Pass::weights};
+    }
+
+private:
+    std::size_t ops_;
+    bool recomputes_;
+    bool splits_backward_;
 };
-
-/// What pass_row() numbers so.
-constexpr OpPass op_pass(std::size_t row, std::size_t ops) {
-    if (row >= 2 * ops) return {row - 2 * ops, Pass::recompute};
-    return {row / 2, static_cast<Pass>(row % 2)};
-}
 
 }  // namespace partita::plan

@@ -18,6 +18,7 @@ struct ScheduleRow {
     bool has_chunks;
     /// p stages, stage s from 0, m micro-batches, v chunks.
     int (*window)(int p, int s, int m, int v);
+    bool splits_backward = false;
 };
 
 constexpr std::array kSchedules = {
@@ -29,6 +30,8 @@ constexpr std::array kSchedules = {
                 [](int p, int s, int, int) { return 2 * (p - s) - 1; }},
     ScheduleRow{ScheduleKind::interleaved, "interleaved", true,
                 [](int p, int s, int, int v) { return 2 * (p - 1 - s) + (v - 1) * p + 1; }},
+    ScheduleRow{ScheduleKind::zero_bubble_h1, "zb-h1", false,
+                [](int p, int s, int, int) { return p - s; }, true},
 };
 
 const ScheduleRow& row_of(ScheduleKind kind) {
@@ -39,17 +42,21 @@ const ScheduleRow& row_of(ScheduleKind kind) {
 
 /// The i-th block of one direction: micro-batches in groups as large as the pipeline, each group
 /// through all chunks before the next one starts. One chunk: simply the i-th micro-batch.
-Block block_of(int i, bool backward, int chunks, int stages) {
-    if (chunks == 1) return {.backward = backward, .chunk = 0, .micro_batch = i};
+Block block_of(int i, Pass pass, int chunks, int stages) {
+    if (chunks == 1) return {.pass = pass, .chunk = 0, .micro_batch = i};
     const int group = i / (stages * chunks);
     const int within = i % (stages * chunks);
     const int chunk = within / stages;
-    return {.backward = backward,
-            .chunk = backward ? chunks - 1 - chunk : chunk,
+    return {.pass = pass,
+            .chunk = pass == Pass::forward ? chunk : chunks - 1 - chunk,
             .micro_batch = group * stages + within % stages};
 }
 
 }  // namespace
+
+bool splits_backward_of(Schedule schedule) {
+    return row_of(schedule.kind).splits_backward;
+}
 
 std::string to_text(Schedule schedule) {
     const ScheduleRow& row = row_of(schedule.kind);
@@ -88,15 +95,22 @@ std::vector<Block> sequence_of(Schedule schedule, const PipelineShape& shape, in
     assert(chunks == 1 || shape.micro_batches % shape.stages == 0);
     const int count = shape.micro_batches * chunks;
     const int window = std::min(count, window_of(schedule, shape, stage));
+    const bool splits = splits_backward_of(schedule);
     std::vector<Block> blocks;
-    const auto add = [&](int i, bool backward) {
-        blocks.push_back(block_of(i, backward, chunks, shape.stages));
+    const auto add = [&](int i, Pass pass) {
+        if (i >= 0) blocks.push_back(block_of(i, pass, chunks, shape.stages));
+    };
+    const auto add_backward = [&](int i) {
+        add(i, Pass::backward);
+        if (splits) add(i - stage, Pass::weights);
     };
     for (int i = 0; i < count; ++i) {
-        if (shape.training && i >= window) add(i - window, true);
-        add(i, false);
+        if (shape.training && i >= window) add_backward(i - window);
+        add(i, Pass::forward);
     }
-    for (int i = count - window; shape.training && i < count; ++i) add(i, true);
+    if (!shape.training) return blocks;
+    for (int i = count - window; i < count; ++i) add_backward(i);
+    for (int i = count - stage; splits && i < count; ++i) add(i, Pass::weights);
     return blocks;
 }
 

@@ -8,11 +8,15 @@
 //     1f1b          F0 F1 B0 F2 B1 F3 B2 B3     a forward waits for the backward `window` before it
 //     eager-1f1b    F0 F1 F2 B0 F3 B1 B2 B3     the same with a wider window, which hides transfers
 //     interleaved   F0 F1 f0 f1 F2 b0 F3 b1 ... two chunks (F, f) of the model on each device
+//     zb-h1         F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3     1f1b; the gradients of weights are blocks
+//                   of their own (W), which fill what are bubbles there: on stage s a W comes after
+//                   the B of s micro-batches later
 //
-// A schedule is one row of a table: its window, in blocks, says everything. What stages and chunks
-// are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS 2019;
+// A schedule is one row of a table: its window, in blocks, and whether the gradients of weights are
+// apart say everything. What stages and chunks are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS 2019;
 // Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021, section 2.2; Zhuang et al., On
-// Optimizing the Communication of Model Parallelism, MLSys 2023, section 4.
+// Optimizing the Communication of Model Parallelism, MLSys 2023, section 4; Qi et al., Zero Bubble
+// Pipeline Parallelism, ICLR 2024, section 2.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +25,18 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/strategy/pass.h"
+
 namespace partita::plan {
 
-enum class ScheduleKind : std::uint8_t { none, gpipe, one_f_one_b, eager_1f1b, interleaved };
+enum class ScheduleKind : std::uint8_t {
+    none,
+    gpipe,
+    one_f_one_b,
+    eager_1f1b,
+    interleaved,
+    zero_bubble_h1
+};
 
 struct Schedule {
     ScheduleKind kind = ScheduleKind::none;
@@ -40,8 +53,12 @@ std::string schedule_names();
 /// Chunks beyond that are refused.
 inline constexpr int kMostChunks = 64;
 
+/// Does the backward leave the gradients of weights to a pass of its own?
+bool splits_backward_of(Schedule schedule);
+
 struct Block {
-    bool backward = false;
+    /// forward, backward or weights; what runs again is part of the backward.
+    Pass pass = Pass::forward;
     int chunk = 0;
     int micro_batch = 0;
     friend bool operator==(const Block&, const Block&) = default;

@@ -89,12 +89,12 @@ std::string_view name_of(Recompute recompute);
 /// More micro-batches than that are refused.
 inline constexpr int kMostMicroBatches = 4'096;
 
-/// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
 /// The size of a bucket for all gradients.
 inline constexpr Bytes kOneBucket = Bytes::max();
 /// "26214400", or "all".
 std::string bucket_text(Bytes size);
 
+/// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
 struct Policy {
     int micro_batches = 1;
     Schedule schedule;

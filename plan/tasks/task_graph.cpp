@@ -18,6 +18,7 @@ std::string_view name_of(TaskKind kind) {
     case TaskKind::copy: return "copy";
     case TaskKind::collective: return "collective";
     case TaskKind::recompute: return "recompute";
+    case TaskKind::weights: return "weights";
     }
     return {};
 }

@@ -57,7 +57,8 @@ enum class TaskKind : std::uint8_t {
     update,
     copy,
     collective,
-    recompute  ///< a forward once more, for the backward
+    recompute,  ///< a forward once more, for the backward
+    weights     ///< gradients of weights, where the backward does not find them
 };
 std::string_view name_of(TaskKind kind);
 constexpr bool is_communication(TaskKind kind) {

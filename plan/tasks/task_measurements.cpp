@@ -60,10 +60,13 @@ cost::MeasuredWork TaskMeasurements::part(const Task& task, cost::Measurement ti
     }
     PartSize size = size_of_part(problem_.graph(), task.op, rule, box);
     size.beside = cores_beside(problem_.machine().device(task.device), config.devices.size());
-    const bool backward = task.kind == TaskKind::backward;
-    const cost::WorkSignature signature =
-        backward ? works.backward_signature(task.op, size) : works.forward_signature(task.op, size);
-    cost::Work work = backward ? works.backward(task.op, size) : works.forward(task.op, size);
+    const bool weights = task.kind == TaskKind::weights;
+    const bool backward = task.kind == TaskKind::backward || weights;
+    const auto wanted = problem_.facts().wanted(task.op, weights ? Pass::weights : Pass::backward);
+    const cost::WorkSignature signature = backward ? OpWorks::backward_signature(size, wanted)
+                                                   : works.forward_signature(task.op, size);
+    cost::Work work =
+        backward ? works.backward(task.op, size, wanted) : works.forward(task.op, size);
     work.signature = &signature;
     return cost::measured_work(work, std::move(time));
 }
@@ -75,6 +78,7 @@ std::optional<cost::MeasuredWork> TaskMeasurements::work(TaskId id, cost::Measur
     case TaskKind::forward:
     case TaskKind::loss:
     case TaskKind::backward:
+    case TaskKind::weights:
     case TaskKind::recompute:
         if (problem_.graph().op(task.op).given) return std::nullopt;
         return part(task, std::move(time));

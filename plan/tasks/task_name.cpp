@@ -27,6 +27,7 @@ std::string task_name(const graph::OpGraph& graph, const cost::Machine& machine,
     case TaskKind::forward:
     case TaskKind::loss:
     case TaskKind::backward:
+    case TaskKind::weights:
     case TaskKind::recompute:
     case TaskKind::update: break;
     }

@@ -78,10 +78,11 @@ private:
         traits.insert(traits.end(), tensor.shape.begin(), tensor.shape.end());
         for (const TensorEvent& event : of.events) {
             const bool output = graph_.op(event.op).kind == OpKind::output;
-            traits.insert(traits.end(), {static_cast<std::int64_t>(event.kind), event.block,
-                                         event.operand, event.micro_batch, output ? 1 : 0,
-                                         static_cast<std::int64_t>(event.choice),
-                                         event.finds_recomputed ? 1 : 0});
+            traits.insert(
+                traits.end(),
+                {static_cast<std::int64_t>(event.kind), static_cast<std::int64_t>(event.pass),
+                 event.block, event.operand, event.micro_batch, output ? 1 : 0,
+                 static_cast<std::int64_t>(event.choice), event.finds_recomputed ? 1 : 0});
         }
         return traits;
     }
@@ -95,6 +96,7 @@ private:
         of.tensor = t;
         of.label = rows_.label(t, micro_batch);
         of.events.push_back({.kind = kind,
+                             .pass = script_.steps.back().pass,
                              .block = block,
                              .operand = static_cast<std::int32_t>(operand),
                              .micro_batch = micro_batch,
@@ -166,7 +168,20 @@ private:
                 add(t, Kind::collect, i, id, m, block(t, m));
             }
             uses_and_gives(id, m, false);
+            if (problem_.facts().splits_backward(id)) weights(id, m);
         }
+    }
+
+    /// What the backward left: the gradients of weights.
+    void weights(OpId id, int m) {
+        const Op& op = graph_.op(id);
+        begin(id, Pass::weights, m, true);
+        for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+            const TensorId t = op.outputs[i];
+            if (!problem_.facts().has_gradient(t)) continue;
+            add(t, Kind::gradient_use, i, id, m, block(t, m));
+        }
+        uses_and_gives(id, m, false);
     }
 
     /// The forward of the op once more.
@@ -207,10 +222,13 @@ private:
 
     void uses_and_gives(OpId id, int m, bool loss) {
         const Op& op = graph_.op(id);
-        const graph::OpRule& rule = problem_.facts().rule(id);
+        const GraphFacts& facts = problem_.facts();
+        const graph::OpRule& rule = facts.rule(id);
+        const Pass pass = script_.steps.back().pass;
+        const std::vector<char> wanted = facts.wanted(id, pass);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
-            if (!t.valid() || (!loss && !rule.saves_operand(i))) continue;
+            if (!t.valid() || (!loss && !facts.saves_operand(id, i, pass))) continue;
             if (may_gather_again(t)) await_backwards(t, op, m);
             add(t, Kind::backward_use, i, id, m, block(t, m));
         }
@@ -221,9 +239,8 @@ private:
         }
         parts_here();
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            const TensorId t = op.inputs[i];
-            if (!t.valid() || !problem_.facts().has_gradient(t)) continue;
-            add(t, Kind::contribute, i, id, m, block(t, m));
+            if (wanted[i] != 0)
+                add(op.inputs[i], Kind::contribute, i, id, m, block(op.inputs[i], m));
         }
     }
 

@@ -11,6 +11,8 @@
 //                                                                          those of parameters are added up here
 //     ...                          for all micro-batches, ops against their order; parameters come to their turn with
 //                                  parameter, and after the last micro-batch update
+//     weights X                    gradient_use of its results, backward_use │ parts │ contribute: right after the
+//                                  backward of what finds these in a pass of its own (GraphFacts::splits_backward)
 //                                  with Policy::gather_again, before backward_use: await_backward, for each op that
 //                                  reads what X makes
 //     recompute X                  await_gradient, recompute_use of its operands │ parts │ reproduce its results

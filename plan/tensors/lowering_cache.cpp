@@ -234,8 +234,11 @@ void LoweringCache::price(OpId op, const Parts& parts, bool whole, OpLayouts& of
                   : problem_.prices().forward_price(op, size, device);
         const cost::Price backward = whole ? problem_.prices().backward_price(op, device)
                                            : problem_.prices().backward_price(op, size, device);
+        const cost::Price weights = whole ? problem_.prices().weights_price(op, device)
+                                          : problem_.prices().weights_price(op, size, device);
         of.forward.push_back(forward.time);
-        of.backward.push_back(backward.time);
+        of.backward.push_back(backward.time - weights.time);
+        if (problem_.facts().splits_backward(op)) of.weights.push_back(weights.time);
         if (!problem_.prices().uses_signatures()) continue;
         of.forward_sources.push_back(forward.source);
         of.backward_sources.push_back(backward.source);

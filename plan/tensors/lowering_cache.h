@@ -68,10 +68,16 @@ struct OpLayouts {
     std::vector<std::int32_t> result_gradients;
     /// Per device class, of the largest part: contract 11.
     std::vector<Time> forward;
-    std::vector<Time> backward;
+    std::vector<Time> backward;  ///< without weights
+    std::vector<Time> weights;   ///< empty: there is no such pass
     /// The same of where these come from; empty: they are not measured.
     std::vector<cost::CostSource> forward_sources;
     std::vector<cost::CostSource> backward_sources;
+
+    [[nodiscard]] Time time(Pass pass, std::size_t device_class) const {
+        const bool once_more = pass == Pass::forward || pass == Pass::recompute;
+        return (once_more ? forward : pass == Pass::weights ? weights : backward)[device_class];
+    }
 };
 
 /// All that the tasks of a tensor depend on.

@@ -82,6 +82,9 @@ std::optional<PartBlock> StrategyTensors::before(const PartBlock& block) const {
     const bool is_first =
         block.pass == Pass::forward || problem_.graph().op(block.op).kind == OpKind::output;
     if (is_first) return std::nullopt;
+    if (block.pass == Pass::weights) {
+        return PartBlock{block.op, block.micro_batch, Pass::backward};
+    }
     const bool again = block.pass == Pass::backward && recompute(block.op) != Recompute::none;
     return PartBlock{block.op, block.micro_batch, again ? Pass::recompute : Pass::forward};
 }

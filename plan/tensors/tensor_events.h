@@ -44,9 +44,11 @@ struct TensorEvent {
         await_gradient,  ///< what is recomputed waits until consumers have contributed to it
         recompute_use,   ///< an operand of a forward that runs again
         reproduce,       ///< lies again where its producer leaves it
-        await_backward   ///< what is gathered again waits for the backward before
+        await_backward,  ///< what is gathered again waits for the backward before
+        gradient_use     ///< the gradient that the producer's backward had, for that of its weights
     };
     Kind kind = Kind::produce;
+    Pass pass = Pass::forward;  ///< of the op
     std::int32_t block = -1;    ///< of TensorEvents::blocks; -1: no parts are concerned
     std::int32_t operand = -1;  ///< of the consumer; of the producer which result
     std::int32_t micro_batch = 0;
@@ -56,17 +58,6 @@ struct TensorEvent {
     /// A use: finds the value that was recomputed, if it was.
     bool finds_recomputed = false;
 };
-
-constexpr Pass pass_of(const TensorEvent& event) {
-    switch (event.kind) {
-    case TensorEvent::Kind::produce:
-    case TensorEvent::Kind::forward_use: return Pass::forward;
-    case TensorEvent::Kind::await_gradient:
-    case TensorEvent::Kind::recompute_use:
-    case TensorEvent::Kind::reproduce: return Pass::recompute;
-    default: return Pass::backward;
-    }
-}
 
 struct TensorEvents {
     graph::TensorId tensor;
@@ -110,23 +101,20 @@ public:
 
     // By block: rows of ops, and the passes of each.
     [[nodiscard]] std::size_t row(const PartBlock& block) const {
-        return pass_row(row(block.op, block.micro_batch), block.pass, ops());
+        return pass_rows().row(row(block.op, block.micro_batch), block.pass);
     }
     [[nodiscard]] PartBlock block(std::size_t row) const {
         const auto m = static_cast<std::size_t>(micro_batches_);
-        const auto [op, pass] = op_pass(row, ops());
+        const auto [op, pass] = pass_rows().at(row);
         return {graph::OpId(op / m), static_cast<std::int32_t>(op % m), pass};
     }
-    [[nodiscard]] std::size_t blocks() const { return passes().size() * ops(); }
+    [[nodiscard]] std::size_t blocks() const { return pass_rows().size(); }
     /// Those that there are.
-    [[nodiscard]] std::span<const Pass> passes() const {
-        return plan::passes(facts_.recompute().any());
-    }
+    [[nodiscard]] std::span<const Pass> passes() const { return pass_rows().passes(); }
 
 private:
-    /// Rows of ops.
-    [[nodiscard]] std::size_t ops() const {
-        return facts_.graph().op_count() * static_cast<std::size_t>(micro_batches_);
+    [[nodiscard]] PassRows pass_rows() const {
+        return facts_.passes(facts_.graph().op_count() * static_cast<std::size_t>(micro_batches_));
     }
 
     const GraphFacts& facts_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tensors/tensor_lowering.h"
 
+#include <cassert>
 #include <cstddef>
 
 #include "base/small_vector.h"
@@ -45,6 +46,7 @@ void TensorLowering::clear() {
     instances_.clear();
     gradients_.clear();
     update_.clear();
+    collected_ = {};
 }
 
 void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
@@ -65,7 +67,11 @@ void TensorLowering::lower(const TensorEvent& event, std::int32_t layout) {
     case Kind::accumulate: gradients_.accumulate(event.micro_batch, false); break;
     case Kind::collect:
         emitter_.step().waits = true;
-        add_sources(gradients_.collect(layout, false));
+        add_sources(collected_ = gradients_.collect(layout, false));
+        break;
+    case Kind::gradient_use:  // the backward of these parts, which comes before, had it too
+        assert(collected_.layout == layout);
+        add_sources(collected_);
         break;
     case Kind::parameter: gradients_.end_micro_batch(event.micro_batch, layout); break;
     case Kind::update: update_.update(gradients_.collect(layout, true)); break;

@@ -65,6 +65,7 @@ private:
     ParameterUpdate update_;
     FusionBlocks fusion_blocks_;
     TaskTotals totals_;
+    Instance collected_;  ///< the gradient that the producer's backward had
 };
 
 }  // namespace partita::plan

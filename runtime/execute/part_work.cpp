@@ -86,8 +86,12 @@ BackwardWork::BackwardWork(const plan::Problem& problem, const TaskGraph& tasks,
     const graph::Op& op = graph.op(id);
     const graph::OpRule& rule = problem.facts().rule(id);
     const graph::PartOp& part = state_->kernel.op();
+    const bool weights = tasks.tasks[task.index()].kind == plan::TaskKind::weights;
+    const plan::Pass pass = weights ? plan::Pass::weights : plan::Pass::backward;
+    wanted_ = problem.facts().wanted(id, pass);
+    is_last_ = weights || !problem.facts().splits_backward(id);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-        const bool saved = op.inputs[i].valid() && rule.saves_operand(i);
+        const bool saved = op.inputs[i].valid() && problem.facts().saves_operand(id, i, pass);
         operands_.push_back(saved ? operand_of(problem, tasks, task, part, i, device) : Fetch());
     }
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
@@ -116,9 +120,9 @@ void BackwardWork::run(Store& store) {
         for (const Fetch& fetch : fetches) found.push_back(fetch.get(store));
         return found;
     };
-    const Tape tape = std::exchange(state_->tape, {});
+    const Tape tape = is_last_ ? std::exchange(state_->tape, {}) : state_->tape;
     const Tensors gradients = state_->kernel.backward(tape, all(operands_), all(results_),
-                                                      all(gradients_), state_->wanted);
+                                                      all(gradients_), wanted_, !is_last_);
     for (const GradientOutput& output : gradient_outputs_) {
         const at::Tensor& gradient = gradients[output.operand];
         store[output.buffer] = gradient.defined() ? gradient.to(output.as.dtype()).contiguous()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward and backward of a part of an op; what is recomputed is a forward too. All share the
-// part's kernel and, where autograd does the backward, the tape that the forward leaves.
+// Forward and backward of a part of an op; what is recomputed is a forward too, and the gradients
+// of weights, where they have a pass of their own, are a backward. All share the part's kernel and,
+// where autograd does the backward, the tape that the forward leaves.
 #pragma once
 
 #include <memory>
@@ -57,6 +58,8 @@ private:
     std::vector<Fetch> operands_;       ///< those that are saved
     std::vector<Fetch> results_;        ///< the same
     std::vector<Fetch> gradients_;      ///< of the results
+    std::vector<char> wanted_;          ///< per operand: its gradient is, of this pass
+    bool is_last_;                      ///< of those that read the tape
     struct GradientOutput {
         std::size_t operand = 0;
         plan::BufferId buffer;

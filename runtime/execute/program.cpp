@@ -153,6 +153,7 @@ private:
                                                    leaves_tape(task)));
             break;
         case TaskKind::backward:
+        case TaskKind::weights:
             add_step(id, task.device,
                      std::make_unique<BackwardWork>(problem_, tasks_, id, state_of(task), device));
             break;

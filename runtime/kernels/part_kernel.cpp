@@ -191,8 +191,8 @@ Tensors PartKernel::own_backward(std::span<const at::Tensor> operands,
 
 Tensors PartKernel::backward(const Tape& tape, std::span<const at::Tensor> operands,
                              std::span<const at::Tensor> results,
-                             std::span<const at::Tensor> gradients,
-                             std::span<const char> wanted) const {
+                             std::span<const at::Tensor> gradients, std::span<const char> wanted,
+                             bool keeps_tape) const {
     if (!needs_tape()) return own_backward(operands, results, gradients, wanted);
     Tensors outputs;
     Tensors given;
@@ -208,7 +208,7 @@ Tensors PartKernel::backward(const Tape& tape, std::span<const at::Tensor> opera
     }
     Tensors found(leaves.size());
     if (!outputs.empty() && !leaves.empty()) {
-        found = torch::autograd::grad(outputs, leaves, given, /*retain_graph=*/std::nullopt,
+        found = torch::autograd::grad(outputs, leaves, given, /*retain_graph=*/keeps_tape,
                                       /*create_graph=*/false, /*allow_unused=*/true);
     }
     Tensors all(wanted.size());

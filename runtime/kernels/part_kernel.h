@@ -56,11 +56,11 @@ public:
 
     /// What is saved of operands and results, and undefined tensors for the rest; undefined
     /// gradients are zero. A gradient for each operand that is wanted; undefined where it is zero
-    /// everywhere.
+    /// everywhere. `keeps_tape`: for another backward, of other operands.
     [[nodiscard]] Tensors backward(const Tape& tape, std::span<const at::Tensor> operands,
                                    std::span<const at::Tensor> results,
                                    std::span<const at::Tensor> gradients,
-                                   std::span<const char> wanted) const;
+                                   std::span<const char> wanted, bool keeps_tape = false) const;
 
 private:
     [[nodiscard]] KernelCall call_of(std::span<const at::Tensor> operands) const;

@@ -92,8 +92,21 @@ MicroBatchCosts::Passes MicroBatchCosts::find(OpId op, int device) const {
     if (size && problem_.facts().has_backward(op)) {
         backward = problem_.prices().backward_price(op, *size, device).time;
     }
-    return {pass(op, device, problem_.bounds().least_forward_time(op, device), forward),
-            pass(op, device, problem_.bounds().least_backward_time(op, device), backward)};
+    Passes passes{pass(op, device, problem_.bounds().least_forward_time(op, device), forward),
+                  pass(op, device, problem_.bounds().least_backward_time(op, device), backward)};
+    if (problem_.facts().splits_backward(op)) {
+        // What waits for the backward does not wait for the gradients of weights.
+        passes.backward.run = least_of_activations(op, device);
+    }
+    return passes;
+}
+
+/// Of one micro-batch, without the gradients of weights; Time{0}: it is not known.
+Time MicroBatchCosts::least_of_activations(OpId op, int device) const {
+    const auto size = share_of(op);
+    if (!size) return Time{0};
+    return problem_.prices().backward_price(op, *size, device).time -
+           problem_.prices().weights_price(op, *size, device).time;
 }
 
 /// Each micro-batch adds what its readers give to a tensor that is the same for all; to any other,

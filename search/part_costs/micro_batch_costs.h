@@ -37,8 +37,9 @@ public:
     }
     /// A forward or a backward.
     struct PassCost {
-        Time run;  ///< of one micro-batch
-        Time all;  ///< of all of them
+        Time
+            run;  ///< of one micro-batch, without what finds gradients of weights in a pass of its own
+        Time all;  ///< of all of them, with it
     };
     [[nodiscard]] const PassCost& forward(graph::OpId op, int device) const {
         return of(op, device).forward;
@@ -70,6 +71,7 @@ private:
                        static_cast<std::size_t>(problem_.prices().device_class(device))];
     }
     [[nodiscard]] Passes find(graph::OpId op, int device) const;
+    [[nodiscard]] Time least_of_activations(graph::OpId op, int device) const;
     [[nodiscard]] PassCost pass(graph::OpId op, int device, Time whole, Time share) const;
     [[nodiscard]] bool knows_shares(graph::OpId op) const;
 

@@ -168,7 +168,8 @@ private:
                 row[c].forward = std::min(row[c].forward, time);
             }
             if (problem_.facts().has_backward(op_)) {
-                const Time time = problem_.prices().backward_price(op_, size, devices_[c]).time;
+                const Time time = problem_.prices().backward_price(op_, size, devices_[c]).time -
+                                  problem_.prices().weights_price(op_, size, devices_[c]).time;
                 row[c].backward = std::min(row[c].backward, time);
             }
         }

@@ -37,7 +37,7 @@ struct PartCost {
     std::int64_t fewest = 1;
     std::int64_t most = 1;
     Time forward;
-    Time backward;
+    Time backward;  ///< as MicroBatchCosts::PassCost::run
     /// The most of the op's work that one part may have, in kWholeShare; rounded up.
     std::int64_t largest = kWholeShare;
 };

@@ -106,7 +106,8 @@ private:
         }
         if (problem_.facts().has_backward(op) && draw(random_, 4) != 0) {
             cost::Work work = works_.backward(op, size);
-            const cost::WorkSignature signature = works_.backward_signature(op, size);
+            const cost::WorkSignature signature =
+                plan::OpWorks::backward_signature(size, works_.wanted(op));
             work.signature = &signature;
             measure(work);
         }

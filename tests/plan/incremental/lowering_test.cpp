@@ -47,9 +47,9 @@ std::ostream& operator<<(std::ostream& out, const Row& row) {
 }
 
 /// A strategy that changes.
-class Changing {
+class ChangingLowering {
 public:
-    Changing(Random& random, const Problem& problem, Strategy start)
+    ChangingLowering(Random& random, const Problem& problem, Strategy start)
         : random_(random),
           problem_(problem),
           cache_(problem_),
@@ -203,8 +203,8 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
             random, 1 + draw(random, 7), micro_batches > 1 ? Layers::samples_apart : Layers::any);
         const cost::Machine machine = switched_machine(1 + draw(random, 6));
         const Problem problem = make_problem(graph, machine, options(seed));
-        Changing changing(random, problem,
-                          without_refetch(random_strategy(random, problem, micro_batches)));
+        ChangingLowering changing(random, problem,
+                                  without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
@@ -241,8 +241,8 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
                                               .policy = {.recompute = Recompute::automatic,
                                                          .gather_again = seed % 2 == 0,
                                                          .bucket_bytes = some_buckets(random)}});
-        Changing changing(random, problem,
-                          without_refetch(random_strategy(random, problem, micro_batches)));
+        ChangingLowering changing(random, problem,
+                                  without_refetch(random_strategy(random, problem, micro_batches)));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
@@ -275,7 +275,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         const RandomStages stages = draw_stages(random, problem, of.stages);
         const auto start = random_pipeline(random, problem, stages);
         if (!start) continue;
-        Changing changing(random, problem, *start);
+        ChangingLowering changing(random, problem, *start);
         changing.expect_equal();
         for (int i = 0; i < 60 && !HasFailure(); ++i) {
             changing.step(random_pipeline_change(random, problem, changing.strategy(), stages));
@@ -292,8 +292,9 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         fusions += changing.fusions();
     }
     // It is about something.
-    for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
-                                    ScheduleKind::eager_1f1b, ScheduleKind::interleaved}) {
+    for (const ScheduleKind kind :
+         {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::eager_1f1b,
+          ScheduleKind::interleaved, ScheduleKind::zero_bubble_h1}) {
         EXPECT_GT(changes[kind], 500) << to_text({.kind = kind, .chunks = 2});
     }
     EXPECT_GT(broken, 100);

@@ -166,7 +166,8 @@ private:
             run_forward(task);
             break;
         case TaskKind::recompute: run_forward(task); break;
-        case TaskKind::backward: run_backward(task); break;
+        case TaskKind::backward:
+        case TaskKind::weights: run_backward(task); break;
         case TaskKind::loss: run_loss(task); break;
         case TaskKind::update: run_update(task); break;
         case TaskKind::accumulate:
@@ -210,14 +211,14 @@ private:
     /// the interpreter looks at what the forward read.
     void run_backward(const Task& task) {
         const graph::Op& op = graph_.op(task.op);
-        const graph::OpRule& rule = problem_.facts().rule(task.op);
+        const Pass pass = task.kind == TaskKind::weights ? Pass::weights : Pass::backward;
         const OpMeaning meaning = meaning_of(task);
         std::vector<SparseValue> operands;
         std::vector<SparseValue> results;
         std::vector<SparseValue> upstream;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-            operands.push_back(
-                find(rule.saves_operand(i) ? at_ : forward_.at(key(task)), op.inputs[i], false));
+            const bool saved = problem_.facts().saves_operand(task.op, i, pass);
+            operands.push_back(find(saved ? at_ : forward_.at(key(task)), op.inputs[i], false));
         }
         for (const TensorId t : op.outputs) {
             results.push_back(meaning.reduction() == Combine::sum ? SparseValue{}

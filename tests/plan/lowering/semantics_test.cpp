@@ -23,26 +23,27 @@ using graph::OpGraph;
 using graph::TensorId;
 using search::Random;
 
-constexpr int kDevices = 12;
+constexpr int kProgramDevices = 12;
 
 /// One node, or three uneven ones.
 const cost::Machine& machine(std::uint64_t seed) {
-    static const cost::Machine kFlat = switched_machine(kDevices);
+    static const cost::Machine kFlat = switched_machine(kProgramDevices);
     static const cost::Machine kUneven =
-        switched_machine(kDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2});
+        switched_machine(kProgramDevices, {0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2});
     return seed % 2 == 0 ? kFlat : kUneven;
 }
 
 struct Program {
     Program(std::uint64_t seed, Layers kind, int micro_batches,
-            Recompute recompute = Recompute::none)
+            Recompute recompute = Recompute::none, Schedule schedule = {})
         : random(seed),
           graph(network(random, kind, recompute)),
           problem(make_problem(
               graph, machine(seed),
               {.mode = Mode::training,
                .objective = Objective::step_time,
-               .policy = {.recompute = recompute,
+               .policy = {.schedule = schedule,
+                          .recompute = recompute,
                           .gather_again = recompute != Recompute::none && seed % 2 == 0,
                           .bucket_bytes =
                               seed % 3 == 0 ? std::optional(Bytes(256)) : std::nullopt}})),
@@ -185,6 +186,25 @@ TEST(Semantics, SchedulesComputeWhatOneBatchComputes) {
 
 int count(const TaskGraph& tasks, TaskKind kind) {
     return static_cast<int>(std::ranges::count(tasks.tasks, kind, &Task::kind));
+}
+
+// Gradients of weights in a pass of their own, also where layer blocks run again, and whether or not
+// there is a schedule that puts them elsewhere.
+TEST(Semantics, GradientsOfWeightsApartAreTheSame) {
+    int split = 0;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        const Schedule apart{.kind = ScheduleKind::zero_bubble_h1};
+        Program program(seed, Layers::samples_apart, 2 + static_cast<int>(seed % 2),
+                        seed % 3 == 0 ? Recompute::automatic : Recompute::none, apart);
+        const bool scheduled = seed % 4 != 0;
+        program.strategy =
+            staged(program, 1 + static_cast<int>(seed % 4) / 2 * 2, scheduled ? apart : Schedule{});
+        if (find_fault(program.problem, program.strategy)) continue;
+        expect_same_as_one_device(program, seed);
+        if (HasFailure()) return;
+        split += count(lower(program.problem, program.strategy), TaskKind::weights) > 0 ? 1 : 0;
+    }
+    EXPECT_GE(split, 100);
 }
 
 TEST(Semantics, RecomputedProgramsComputeWhatOneDeviceComputes) {

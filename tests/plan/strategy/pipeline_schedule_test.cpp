@@ -38,7 +38,9 @@ Schedule schedule(std::string_view text) {
 std::string letters(std::string_view text, const PipelineShape& shape, int stage) {
     std::string found;
     for (const Block& block : sequence_of(schedule(text), shape, stage)) {
-        const char letter = block.backward ? 'B' : 'F';
+        const char letter = block.pass == Pass::forward    ? 'F'
+                            : block.pass == Pass::backward ? 'B'
+                                                           : 'W';
         found += found.empty() ? "" : " ";
         found += block.chunk == 0 ? letter : static_cast<char>(letter + ('a' - 'A'));
         found += std::to_string(block.micro_batch);
@@ -56,6 +58,15 @@ TEST(Sequence, IsTheOneOfTheTextbook) {
               "F0 F1 f0 f1 F2 b0 F3 b1 f2 B0 f3 B1 b2 b3 B2 B3");
     EXPECT_EQ(letters("interleaved:2", shape, 1),
               "F0 F1 f0 b0 f1 b1 F2 B0 F3 B1 f2 b2 f3 b3 B2 B3");
+}
+
+// Where 1F1B waits for the stages before and after, gradients of weights fill in.
+TEST(Sequence, OfZeroBubbleHasGradientsOfWeightsApart) {
+    const PipelineShape shape{.stages = 3, .micro_batches = 4};
+    EXPECT_EQ(letters("zb-h1", shape, 0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+    EXPECT_EQ(letters("zb-h1", shape, 1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
+    EXPECT_EQ(letters("zb-h1", shape, 2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+    EXPECT_EQ(letters("zb-h1", {.stages = 3, .micro_batches = 1}, 2), "F0 B0 W0");
 }
 
 TEST(Sequence, OfInferenceIsItsForwards) {
@@ -76,7 +87,7 @@ RC_GTEST_PROP(Sequence, HoldsEachBlockOnceAndKeepsItsWindow, ()) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
         RC_ASSERT(std::find(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(i),
                             blocks[i]) == blocks.begin() + static_cast<std::ptrdiff_t>(i));
-        in_flight += blocks[i].backward ? -1 : 1;
+        in_flight += blocks[i].pass == Pass::forward ? 1 : -1;
         RC_ASSERT(in_flight >= 0 && in_flight <= window_of(of, shape, stage));
     }
 }
@@ -84,14 +95,19 @@ RC_GTEST_PROP(Sequence, HoldsEachBlockOnceAndKeepsItsWindow, ()) {
 /// Times of the ops of the chain below by name of their operator; everything else is free.
 class ChainCosts final : public cost::CostModel {
 public:
-    ChainCosts(Time forward, Time backward) : forward_(forward), backward_(backward) {}
+    ChainCosts(std::string op, Time forward, Time backward)
+        : op_(std::move(op)), forward_(forward), backward_(backward) {}
     std::optional<cost::Price> price(const cost::Work& work,
                                      const cost::Device& device) const override {
         Time time;
-        if (work.type == "Relu") {
+        if (work.type == op_) {
             time = work.phase == cost::Phase::forward    ? forward_
                    : work.phase == cost::Phase::backward ? backward_
                                                          : Time{0};
+            // One of two gradients: half of the backward.
+            if (work.phase == cost::Phase::backward && work.flops == kProduct) {
+                time = Time(time.raw() / 2);
+            }
             time = device.vector_flops * time;  // a device's slowness
         }
         return cost::Price{.time = time};
@@ -99,6 +115,8 @@ public:
     std::string name() const override { return "chain"; }
 
 private:
+    static constexpr Flops kProduct{36};  ///< of a micro-batch: [2 3] [3 3]
+    std::string op_;
     Time forward_;
     Time backward_;
 };
@@ -112,6 +130,7 @@ public:
         int stages = 4;
         int micro_batches = 8;
         std::string schedule = "none";
+        std::string op = "Relu";  ///< or MatMul, with a weight each
         Time forward{1'000'000};
         Time backward{2'000'000};
         Time hop{0};                              ///< between two devices
@@ -120,11 +139,12 @@ public:
 
     explicit Chain(const Options& options)
         : schedule_(plan::schedule(options.schedule)),
+          op_(options.op),
           stages_(options.stages),
           micro_batches_(options.micro_batches),
           machine_(machine_of(options)),
           problem_(graph_of(stages_ * schedule_.chunks, micro_batches_), machine_,
-                   std::make_shared<ChainCosts>(options.forward, options.backward),
+                   std::make_shared<ChainCosts>(op_, options.forward, options.backward),
                    {.mode = Mode::training,
                     .objective = Objective::step_time,
                     .policy = {.micro_batches = micro_batches_, .schedule = schedule_}}),
@@ -135,8 +155,10 @@ public:
         std::vector<int> devices;
         int relus = 0;
         for (const graph::Op& op : graph_.ops()) {
-            if (op.type == "Relu") ++relus;
-            devices.push_back(std::max(relus - 1, 0) % stages_);
+            if (op.type == op_) ++relus;
+            // A weight comes before its product.
+            const bool weight = op.kind == graph::OpKind::parameter && op.name != "w";
+            devices.push_back(std::max(relus - (weight ? 0 : 1), 0) % stages_);
         }
         return whole_ops(devices, problem_.policy());
     }
@@ -153,7 +175,7 @@ public:
         int now = 0;
         for (const TaskId id : timeline_.commit_order) {
             const Task& task = tasks_.tasks[id.index()];
-            if (task.device != device || graph_.op(task.op).type != "Relu") continue;
+            if (task.device != device || graph_.op(task.op).type != op_) continue;
             if (task.kind == TaskKind::forward) most = std::max(most, ++now);
             if (task.kind == TaskKind::backward) --now;
         }
@@ -167,9 +189,13 @@ public:
         std::vector<Block> blocks;
         for (const TaskId id : timeline_.commit_order) {
             const Task& task = tasks_.tasks[id.index()];
-            if (task.device != device || graph_.op(task.op).type != "Relu") continue;
-            if (task.kind != TaskKind::forward && task.kind != TaskKind::backward) continue;
-            blocks.push_back({.backward = task.kind == TaskKind::backward,
+            if (task.device != device || graph_.op(task.op).type != op_) continue;
+            const Pass pass = task.kind == TaskKind::forward    ? Pass::forward
+                              : task.kind == TaskKind::backward ? Pass::backward
+                                                                : Pass::weights;
+            const bool known = pass != Pass::weights || task.kind == TaskKind::weights;
+            if (!known) continue;
+            blocks.push_back({.pass = pass,
                               .chunk = pipeline.chunk(task.op),
                               .micro_batch = std::max(task.micro_batch, 0)});
         }
@@ -207,13 +233,19 @@ private:
         const TensorId w = add_source(graph_, "w", graph::TensorRole::parameter, {1, 3});
         TensorId last = add_compute(graph_, "mul", "Mul", {x, w}, shape);
         for (int i = 0; i < relus; ++i) {
-            last = add_compute(graph_, "relu" + std::to_string(i), "Relu", {last}, shape);
+            std::vector<TensorId> operands{last};
+            if (op_ == "MatMul") {
+                operands.push_back(add_source(graph_, "w" + std::to_string(i),
+                                              graph::TensorRole::parameter, {3, 3}));
+            }
+            last = add_compute(graph_, "relu" + std::to_string(i), op_, std::move(operands), shape);
         }
         graph_.add_output("y", last);
         return graph_;
     }
 
     Schedule schedule_;
+    std::string op_;
     int stages_;
     int micro_batches_;
     graph::OpGraph graph_;
@@ -235,6 +267,29 @@ TEST(Bubble, IsStagesLessOneOverMicroBatches) {
                 // The share of idle slots: (p - 1) / (m + p - 1).
                 EXPECT_NEAR(1 - chain.timeline().busy[0] / chain.timeline().makespan,
                             static_cast<double>(p - 1) / (m + p - 1), kCopies);
+            }
+        }
+    }
+}
+
+// (p - 1) (F + B - W) where 1F1B has (p - 1) (F + B + W), if W is no longer than the others (Qi et
+// al., section 2.3); else what is longest sets the pace.
+TEST(Bubble, OfZeroBubbleIsFilledWithGradientsOfWeights) {
+    for (const double b : {0.75, 1.0, 1.5}) {  // B and W; F is 1
+        for (const int p : {2, 4, 8}) {
+            for (const int m : {p, 2 * p, 4 * p}) {
+                Chain::Options options{.stages = p, .micro_batches = m, .op = "MatMul"};
+                options.backward = Time(static_cast<std::int64_t>(2'000'000 * b));
+                options.schedule = "1f1b";
+                EXPECT_NEAR(Chain(options).bubble(), (p - 1.0) / m, kCopies) << p << " " << m;
+                options.schedule = "zb-h1";
+                const Chain chain(options);
+                const double idle = (p - 1) * std::max(1.0, b);
+                EXPECT_NEAR(chain.bubble(), idle / (m * (1 + 2 * b)), kCopies) << p << " " << m;
+                const PipelineShape shape{.stages = p, .micro_batches = m};
+                for (int stage = 0; stage < p; ++stage) {
+                    EXPECT_EQ(chain.course(stage), sequence_of(schedule("zb-h1"), shape, stage));
+                }
             }
         }
     }

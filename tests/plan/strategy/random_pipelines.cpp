@@ -61,10 +61,11 @@ RandomPipeline::RandomPipeline(Random& random, bool training)
       options{.mode = training ? Mode::training : Mode::inference,
               .objective = training ? Objective::step_time : Objective::latency} {
     constexpr std::array kKinds{ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
-                                ScheduleKind::eager_1f1b, ScheduleKind::interleaved};
+                                ScheduleKind::eager_1f1b, ScheduleKind::interleaved,
+                                ScheduleKind::zero_bubble_h1};
     options.policy.micro_batches = micro_batches;
     Schedule& schedule = options.policy.schedule;
-    schedule.kind = kKinds[static_cast<std::size_t>(draw(random, 4))];
+    schedule.kind = kKinds[static_cast<std::size_t>(draw(random, 5))];
     if (schedule.kind == ScheduleKind::interleaved) {
         schedule.chunks = 2 + draw(random, 2);
         stages = micro_batches;

@@ -152,6 +152,7 @@ void Splits::expect_same_training(Over over, const plan::Policy& policy, std::ui
         const int micro_batches = strategy.policy.micro_batches;
         strategy.policy = policy;
         strategy.policy.micro_batches = micro_batches;
+        strategy.policy.schedule = {};  // few of these are pipelines
         if (plan::find_fault(problem, strategy)) continue;
         const Executed actual = executed_over(over, seed, problem, strategy, kIterations);
         const std::string text = "seed " + std::to_string(seed) + ", " + text_of(problem, strategy);
@@ -217,6 +218,15 @@ TEST_P(Splits, TrainingThatRecomputesGivesTheSameGradientsAndParameters) {
         any = problem(plan::Mode::training, policy).facts().recompute().any();
     }
     ASSERT_TRUE(any);
+    expect_same_training(Over::threads, policy, 12);
+    expect_same_training(Over::processes, policy, 6);
+    expect_same_training(Over::pretend_gpus, policy, 6);
+}
+
+// As a schedule that fills its bubbles with them has it.
+TEST_P(Splits, TrainingWithGradientsOfWeightsApartGivesTheSameGradientsAndParameters) {
+    plan::Policy policy = kMse;
+    policy.schedule = {.kind = plan::ScheduleKind::zero_bubble_h1};
     expect_same_training(Over::threads, policy, 12);
     expect_same_training(Over::processes, policy, 6);
     expect_same_training(Over::pretend_gpus, policy, 6);

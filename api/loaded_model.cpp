@@ -14,6 +14,7 @@
 #include "cost/machine/workload_machine.h"
 #include "graph/fusion/attention.h"
 #include "graph/fusion/fuse.h"
+#include "graph/operators/product_type.h"
 #include "importers/onnx/literal.h"
 #include "importers/workload/workload.h"
 
@@ -21,9 +22,11 @@ namespace partita::api {
 namespace {
 
 void check_precision(DType precision) {
-    if (precision == DType::float16 || precision == DType::bfloat16) return;
-    throw UsageError(
-        fmt::format("--precision {}: expected float16 or bfloat16.", graph::name_of(precision)));
+    const bool known =
+        precision == DType::float32 || precision == DType::float16 || precision == DType::bfloat16;
+    if (known) return;
+    throw UsageError(fmt::format("--precision {}: expected float32, float16 or bfloat16.",
+                                 graph::name_of(precision)));
 }
 
 /// Of a constant of one element; nullopt: it is none, or its value is not at hand.
@@ -42,14 +45,14 @@ std::optional<double> number_of(const LoadedModel& model, graph::TensorId id) {
     return importers::to_real(tensor.dtype, bytes);
 }
 
-/// `is_wanted`: refused where there is none.
-void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_wanted) {
+/// `is_asked_for`: refused where there is none.
+void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_asked_for) {
     const auto attentions = std::ranges::count_if(model.graph.ops(), [](const graph::Op& op) {
         return op.kind == graph::OpKind::compute && op.domain.empty() && op.type == "Attention";
     });
     graph::FusedAttention fused = graph::with_fused_attention(model.graph, number);
+    if (fused.count == 0 && !is_asked_for) return;
     if (fused.count + attentions == 0) {
-        if (!is_wanted) return;
         throw UsageError(fmt::format(
             "{}: --attention fused: the model has no products around a softmax that can become "
             "ONNX's Attention. Leave the option out.",
@@ -79,6 +82,16 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
     }
 }
 
+void set_products(LoadedModel& model, graph::ProductType type) {
+    if (graph::set_product_type(model.graph, type) == 0) {
+        throw UsageError(fmt::format(
+            "{}: --precision: the model has no matrix products that could be computed in {}. Leave "
+            "it out.",
+            model.file.filename().string(), graph::name_of(type)));
+    }
+    model.products = type;
+}
+
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {
     if (options.precision) check_precision(*options.precision);
     const Framework framework =
@@ -99,7 +112,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     model.precision = options.precision;
     model.untie = options.untie;
     const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
-    if (options.fused_attention.value_or(framework.fused_attention.value_or(false))) {
+    if (options.fused_attention.value_or(framework.fused_attention.value_or(true))) {
         fuse_attention(model, number, options.fused_attention.has_value());
     }
     model.products_as_attention = graph::products_as_attention(model.graph, number);
@@ -109,25 +122,30 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
         fuse(model, framework.fuse, graph::MissingKernel::leave_out);
     }
     model.float32_gradients = float32_gradients;
+    if (options.products) set_products(model, *options.products);
     if (!options.framework.empty()) {
         for (std::string& note : notes_of(framework)) model.notes.push_back(std::move(note));
     }
     return model;
 }
 
+bool is_in_precision(const ImportOptions& options) {
+    return options.precision || options.float32_gradients || options.products;
+}
+
 /// Throws UsageError naming an option that binds what a workload does not have.
 void refuse_bindings(const std::filesystem::path& file, const ImportOptions& options) {
-    const char* given = !options.bindings.empty()                        ? "--bind"
-                        : !options.shapes.empty()                        ? "--shape"
-                        : options.batch                                  ? "--batch"
-                        : !options.inputs.empty()                        ? "--inputs"
-                        : options.unroll                                 ? "--unroll"
-                        : !options.untie.empty()                         ? "--untie"
-                        : !options.fuse.empty()                          ? "--fuse"
-                        : options.fused_attention.value_or(false)        ? "--attention"
-                        : !options.framework.empty()                     ? "--framework"
-                        : options.precision || options.float32_gradients ? "--precision"
-                                                                         : nullptr;
+    const char* given = !options.bindings.empty()                 ? "--bind"
+                        : !options.shapes.empty()                 ? "--shape"
+                        : options.batch                           ? "--batch"
+                        : !options.inputs.empty()                 ? "--inputs"
+                        : options.unroll                          ? "--unroll"
+                        : !options.untie.empty()                  ? "--untie"
+                        : !options.fuse.empty()                   ? "--fuse"
+                        : options.fused_attention.value_or(false) ? "--attention"
+                        : !options.framework.empty()              ? "--framework"
+                        : is_in_precision(options)                ? "--precision"
+                                                                  : nullptr;
     if (given != nullptr) {
         throw UsageError(
             fmt::format("{}: the workload {} has given costs and no dims. Leave the "

@@ -26,6 +26,7 @@ struct LoadedModel {
     std::map<std::string, graph::Shape> shapes;    ///< --shape and --inputs
     bool unroll = false;
     std::optional<graph::DType> precision;
+    std::optional<graph::ProductType> products;
     std::vector<std::string> untie;
     std::vector<std::string> fuse;
     bool fused_attention = false;

@@ -54,6 +54,7 @@ cost::Device to_internal(const DeviceSpec& spec) {
                         .reserved = spec.reserved,
                         .memory_bandwidth = spec.memory_bandwidth,
                         .launch_interval = spec.launch_interval,
+                        .tf32_flops = spec.tf32_flops,
                         .vector_flops = spec.vector_flops,
                         .compute_efficiency = spec.compute_efficiency,
                         .memory_efficiency = spec.memory_efficiency};
@@ -73,6 +74,7 @@ DeviceSpec to_public(const cost::Device& device) {
                     .memory_bandwidth = device.memory_bandwidth,
                     .launch_interval = device.launch_interval,
                     .matrix_flops = {},
+                    .tf32_flops = device.tf32_flops,
                     .vector_flops = device.vector_flops,
                     .compute_efficiency = device.compute_efficiency,
                     .memory_efficiency = device.memory_efficiency};

@@ -44,6 +44,7 @@ plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
     plan.shapes = model.shapes;
     plan.unroll = model.unroll;
     plan.precision = model.precision;
+    plan.products = model.products;
     plan.untie = model.untie;
     plan.fuse = model.fuse;
     plan.fused_attention = model.fused_attention;

@@ -2,6 +2,7 @@
 #include "cli/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -43,6 +44,17 @@ std::string missing_rates(const LoadedModel& model, const cost::Machine& machine
     return names;
 }
 
+/// Names of devices that have no units for the model's products; "": all have.
+std::string without_products(const LoadedModel& model, const cost::Machine& machine) {
+    std::set<std::string> models;
+    for (const cost::Device& device : machine.devices()) {
+        const bool has =
+            device.has_products(model.products.value_or(graph::ProductType::as_stored));
+        if (!has) models.insert(device.model);
+    }
+    return fmt::format("{}", fmt::join(models, ", "));
+}
+
 }  // namespace
 
 LoadedModel load_model(const ModelOptions& options) {
@@ -61,6 +73,13 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
             fmt::format("machine '{}' names no matrix_flops of {}: priced as float32. Add them to "
                         "the machine file.",
                         loaded->machine.name(), names));
+    }
+    if (const std::string devices = without_products(loaded->model, loaded->machine);
+        !devices.empty()) {
+        console.note(
+            fmt::format("{}: no matrix_flops of {} are named: such products are priced in "
+                        "the type of their operands.",
+                        devices, graph::name_of(*loaded->model.products)));
     }
     loaded->problem.emplace(
         api::make_problem(loaded->model, loaded->machine, std::move(options), loaded->costs));

@@ -32,6 +32,7 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     if (!model.fused_attention) model.fused_attention = plan.fused_attention;
     if (!model.precision) {
         model.precision = plan.precision;
+        if (!model.products) model.products = plan.products;
         if (!model.float32_gradients) model.float32_gradients = plan.float32_gradients;
     }
     model.bindings.insert(plan.bindings.begin(), plan.bindings.end());
@@ -46,6 +47,20 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     }
 }
 
+/// As --precision takes it; "": the model's own.
+std::string precision_of(const plan::Plan& plan) {
+    using graph::DType;
+    if (!plan.precision && !plan.products && !plan.float32_gradients) return "";
+    const bool tf32 = plan.products == graph::ProductType::tf32;
+    const std::string_view type = tf32                               ? "tf32"
+                                  : !plan.precision                  ? "model"
+                                  : plan.precision == DType::float32 ? "fp32"
+                                  : plan.precision == DType::float16 ? "fp16"
+                                                                     : "bf16";
+    return fmt::format("{}{}{}", type, plan.float32_gradients ? ",grads=fp32" : "",
+                       plan.products && !tf32 ? ",products=fp8" : "");
+}
+
 }  // namespace
 
 std::string model_options_of(const plan::Plan& plan) {
@@ -53,12 +68,11 @@ std::string model_options_of(const plan::Plan& plan) {
     for (const auto& [name, value] : plan.bindings) {
         options.push_back(fmt::format("--bind {}={}", name, value));
     }
-    if (plan.precision || plan.float32_gradients) {
-        const std::string_view type = !plan.precision                            ? "model"
-                                      : plan.precision == graph::DType::bfloat16 ? "bf16"
-                                                                                 : "fp16";
-        options.push_back(
-            fmt::format("--precision {}{}", type, plan.float32_gradients ? ",grads=fp32" : ""));
+    for (const auto& [input, shape] : plan.shapes) {
+        options.push_back(fmt::format("--shape {}:{}", input, fmt::join(shape, "x")));
+    }
+    if (const std::string precision = precision_of(plan); !precision.empty()) {
+        options.push_back("--precision " + precision);
     }
     if (plan.fused_attention) options.emplace_back("--attention fused");
     for (const std::string& kernel : plan.fuse) {
@@ -87,8 +101,8 @@ Planned load_planned(const PlannedOptions& options, Console& console) {
         const std::string made = model_options_of(plan);
         throw MismatchError(fmt::format(
             "{}: model.digest: was made for '{}' with {}; '{}' has {}. It was made with "
-            "{}. Give that model and these options, or only the options that the plan has by "
-            "itself, plan again, or accept it with --ignore-digest.",
+            "{}. Give that model and these options, or no options at all, as the plan has "
+            "them, plan again, or accept it with --ignore-digest.",
             options.plan.string(), plan.model_file, plan.model_digest,
             model.file.filename().string(), digest,
             made.empty() ? "no options of the model" : made));

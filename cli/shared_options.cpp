@@ -60,27 +60,34 @@ void add_shape(std::map<std::string, graph::Shape>& shapes, const std::string& t
 
 std::optional<DType> precision_of(std::string_view text) {
     if (text == "model") return std::nullopt;
+    if (text == "fp32" || text == "tf32") return DType::float32;
     if (text == "bf16") return DType::bfloat16;
     if (text == "fp16") return DType::float16;
-    throw UsageError(fmt::format("--precision {}: unknown. There is: model, bf16, fp16.", text));
+    throw UsageError(
+        fmt::format("--precision {}: unknown. There is: model, fp32, tf32, bf16, fp16.", text));
 }
 
-/// "bf16", "bf16,grads=fp32", "model,master=fp32,grads=fp32".
+/// "bf16", "bf16,grads=fp32", "model,master=fp32,grads=fp32", "bf16,products=fp8".
 void read_precision(std::string_view text, ModelOptions& options) {
     const std::size_t comma = std::min(text.find(','), text.size());
     options.precision = precision_of(text.substr(0, comma));
     options.float32_gradients.reset();
+    options.products.reset();
+    if (text.substr(0, comma) == "tf32") options.products = graph::ProductType::tf32;
     for (std::string_view rest = text.substr(comma); !rest.empty();) {
         rest.remove_prefix(1);
         const std::string_view item = rest.substr(0, rest.find(','));
         rest.remove_prefix(item.size());
         if (item == "grads=fp32" || item == "grads=weights") {
             options.float32_gradients = item == "grads=fp32";
+        } else if (item == "products=fp8" && !options.products) {
+            options.products = graph::ProductType::float8;
         } else if (item != "master=fp32") {  // masters are never anything else
             throw UsageError(fmt::format(
                 "--precision {}: '{}' is unknown. Behind the type may stand grads=fp32 (gradients "
                 "are kept, added up and sent in float32), grads=weights (in the type of the "
-                "weights) and master=fp32 (always so).",
+                "weights), products=fp8 (products with weights in float8; not with tf32) and "
+                "master=fp32 (always so).",
                 text, item));
         }
     }
@@ -128,10 +135,11 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->group(kModelGroup);
     app.add_option_function<std::string>(
            "--precision", [&options](const std::string& text) { read_precision(text, options); },
-           "bf16 or fp16: compute a float32 model in that, with float32 master weights; model "
-           "(default): as the file says; with ,grads=fp32 gradients of 16-bit weights are kept, "
-           "added up and sent in float32")
-        ->type_name("P[,grads=fp32]")
+           "bf16, fp16 or fp32: compute the model in that, with float32 master weights; tf32: "
+           "float32, its matrix products in TF32; model (default): as the file says; with "
+           ",grads=fp32 gradients of 16-bit weights are kept, added up and sent in float32; with "
+           ",products=fp8 products with weights are priced in float8 (not executed)")
+        ->type_name("P[,grads=fp32][,products=fp8]")
         ->group(kModelGroup);
     app.add_option("--untie", options.untie,
                    "parameters that several layers read become one for each, such as weights that "
@@ -149,7 +157,7 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
                }
                options.fused_attention = text == "fused";
            },
-           "fused: products around a softmax are one op that holds no scores; products (default): "
+           "fused (default): products around a softmax are one op that holds no scores; products: "
            "as the file has it")
         ->type_name("HOW")
         ->group(kModelGroup);

@@ -40,8 +40,9 @@ Time Share::of(Time time) const {
 
 std::optional<Price> Roofline::price(const Work& work, const Device& device) const {
     if (work.alias) return Price{.time = Time{0}};
-    const std::int64_t peak =
-        work.matrix_product ? device.matrix_flops_of(work.dtype) : device.vector_flops;
+    const std::int64_t peak = work.matrix_product
+                                  ? device.matrix_flops_of(work.dtype, work.product_type)
+                                  : device.vector_flops;
     const Time compute = compute_time(work.flops, reached(peak, device.compute_efficiency));
     const Time memory =
         transfer_time(work.bytes, reached(device.memory_bandwidth, device.memory_efficiency));

@@ -38,6 +38,7 @@ struct Work {
     Bytes bytes;  ///< read and written
     graph::DType dtype = graph::DType::float32;
     bool matrix_product = false;
+    graph::ProductType product_type = graph::ProductType::as_stored;  ///< of a matrix product
     bool alias = false;  ///< moves no bytes (Reshape): free on every device
     const graph::GivenCosts* given = nullptr;
     // What measured works are found by; priced by size alone without it.

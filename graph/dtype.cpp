@@ -59,6 +59,18 @@ const DTypeRow& row_of(DType dtype) {
 
 }  // namespace
 
+std::string_view name_of(ProductType type) {
+    constexpr std::array<std::string_view, kProductTypeCount> kNames{"as-stored", "tf32", "float8"};
+    return kNames[static_cast<std::size_t>(type)];
+}
+
+std::optional<ProductType> product_type_from_name(std::string_view name) {
+    for (const ProductType type : {ProductType::tf32, ProductType::float8}) {
+        if (name_of(type) == name) return type;
+    }
+    return std::nullopt;
+}
+
 int bits_of(DType dtype) {
     return row_of(dtype).bits;
 }

@@ -40,6 +40,17 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::int2) + 1;
 
+/// What matrix units round the operands of products to, where that is less than these have.
+enum class ProductType : std::uint8_t {
+    as_stored,
+    tf32,   ///< of float32: 8 bits of exponent, 10 of mantissa
+    float8  ///< of 16 bits, scaled tensor by tensor (Micikevicius et al., FP8 Formats, 2022)
+};
+inline constexpr int kProductTypeCount = static_cast<int>(ProductType::float8) + 1;
+std::string_view name_of(ProductType type);
+/// Of those that are not as_stored.
+std::optional<ProductType> product_type_from_name(std::string_view name);
+
 /// Bits per element; 4-bit types pack two to a byte. A string counts as 64 bits (its length is
 /// unknown while planning), undefined as 0.
 int bits_of(DType dtype);

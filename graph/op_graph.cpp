@@ -292,6 +292,7 @@ private:
         number(op.given.has_value());
         if (op.given) add(*op.given);
         number(op.opset);
+        if (op.product_type != ProductType::as_stored) text(name_of(op.product_type));
     }
 
     void add(const GivenCosts& given) {

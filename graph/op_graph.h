@@ -65,6 +65,7 @@ struct Op {
     std::string block;  ///< layer it belongs to, e.g. "encoder/layer.0"; "" when unknown
     std::optional<GivenCosts> given;
     int opset = 0;  ///< version of the domain's operator set that gives the op its meaning
+    ProductType product_type = ProductType::as_stored;  ///< of a matrix product (product_type.h)
 };
 
 /// One use of a tensor: operand number `operand` of `op`.

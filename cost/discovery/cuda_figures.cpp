@@ -60,9 +60,7 @@ Device cuda_device(const CudaProperties& properties) {
         root["launch_interval_ps"].integer(0, kMostPicoseconds, {"picoseconds from 0 to 10^12"}));
     const JsonField matrix = (*architecture)["matrix"];
     for (const std::string& name : matrix.keys()) {
-        const auto dtype = graph::dtype_from_name(name);
-        if (!dtype) matrix[name].reject("unknown element type. Write e.g. float32 or bfloat16.");
-        device.matrix_flops[static_cast<std::size_t>(*dtype)] =
+        matrix_flops_named(matrix[name], name, device) =
             at_least_one(static_cast<double>(per_clock(matrix[name])) * clocks);
     }
     device.vector_flops =

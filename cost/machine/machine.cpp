@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <set>
@@ -54,6 +55,7 @@ void check_device(const Device& device, const std::string& field) {
             device.launch_interval.raw());
     const auto lowest = std::ranges::min(device.matrix_flops);
     require(lowest >= 0, field + ".matrix_flops", "FLOP/s >= 0", lowest);
+    require(device.tf32_flops >= 0, field + ".matrix_flops.tf32", "FLOP/s >= 0", device.tf32_flops);
     const std::int64_t float32 = device.matrix_flops_of(graph::DType::float32);
     require(float32 > 0, field + ".matrix_flops.float32", "FLOP/s > 0", float32);
     require(device.vector_flops > 0, field + ".vector_flops", "FLOP/s > 0", device.vector_flops);
@@ -98,14 +100,28 @@ graph::DType other_of_16_bits(graph::DType dtype) {
     return dtype == DType::bfloat16 ? DType::float16 : dtype;
 }
 
+constexpr auto kFloat8 = static_cast<std::size_t>(graph::DType::float8e4m3fn);
+
 }  // namespace
 
-std::int64_t Device::matrix_flops_of(graph::DType dtype) const {
-    const auto named = [&](graph::DType type) {
-        return matrix_flops[static_cast<std::size_t>(type)];
+bool Device::has_products(graph::ProductType type) const {
+    switch (type) {
+    case graph::ProductType::as_stored: return true;
+    case graph::ProductType::tf32: return tf32_flops > 0;
+    case graph::ProductType::float8: return matrix_flops[kFloat8] > 0;
+    }
+    std::abort();
+}
+
+std::int64_t Device::matrix_flops_of(graph::DType dtype, graph::ProductType type) const {
+    if (type != graph::ProductType::as_stored && has_products(type)) {
+        return type == graph::ProductType::tf32 ? tf32_flops : matrix_flops[kFloat8];
+    }
+    const auto named = [&](graph::DType stored) {
+        return matrix_flops[static_cast<std::size_t>(stored)];
     };
-    for (const graph::DType type : {dtype, other_of_16_bits(dtype)}) {
-        if (named(type) > 0) return named(type);
+    for (const graph::DType stored : {dtype, other_of_16_bits(dtype)}) {
+        if (named(stored) > 0) return named(stored);
     }
     return named(graph::DType::float32);
 }
@@ -278,6 +294,7 @@ std::string digest(const Machine& machine) {
         hash.add(std::int64_t{device.node}).add(device.memory.raw());
         hash.add(device.memory_bandwidth).add(device.launch_interval.raw());
         for (const std::int64_t flops : device.matrix_flops) hash.add(flops);
+        if (device.tf32_flops != 0) hash.add("tf32").add(device.tf32_flops);
         hash.add(device.vector_flops);
         add_share(device.compute_efficiency);
         add_share(device.memory_efficiency);

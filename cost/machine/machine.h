@@ -42,13 +42,17 @@ struct Device {
     /// FLOP/s of matrix products per dtype; 0 = as the other type of 16 bits, else as float32. Peak
     /// figures of the vendor.
     std::array<std::int64_t, graph::kDTypeCount> matrix_flops{};
+    std::int64_t tf32_flops = 0;    ///< the same of float32 products in TF32; 0 = as float32
     std::int64_t vector_flops = 0;  ///< FLOP/s of everything else, > 0
     /// Share of the peaks that real kernels reach, in (0, 1]; from data files, with a source.
     double compute_efficiency = 1.0;
     double memory_efficiency = 1.0;
     std::string source;  ///< where the figures come from
 
-    [[nodiscard]] std::int64_t matrix_flops_of(graph::DType dtype) const;
+    [[nodiscard]] std::int64_t matrix_flops_of(
+        graph::DType dtype, graph::ProductType type = graph::ProductType::as_stored) const;
+    /// Has it units for products of this type? as_stored: yes.
+    [[nodiscard]] bool has_products(graph::ProductType type) const;
     /// Has it a rate, or its other type of 16 bits?
     [[nodiscard]] bool names_rate_of(graph::DType dtype) const;
 };

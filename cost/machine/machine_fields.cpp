@@ -98,11 +98,20 @@ std::string read_source(const JsonField& field) {
     return joined;
 }
 
+}  // namespace
+
+std::int64_t& matrix_flops_named(const JsonField& field, std::string_view name, Device& device) {
+    if (name == kTf32) return device.tf32_flops;
+    const auto dtype = graph::dtype_from_name(name);
+    if (!dtype) field.reject("unknown element type. Write e.g. float32, bfloat16 or tf32.");
+    return device.matrix_flops[static_cast<std::size_t>(*dtype)];
+}
+
+namespace {
+
 void read_matrix_flops(const JsonField& field, Device& device) {
     for (const std::string& name : field.keys()) {
-        const auto dtype = graph::dtype_from_name(name);
-        if (!dtype) field[name].reject("unknown element type. Write e.g. float32 or bfloat16.");
-        device.matrix_flops[static_cast<std::size_t>(*dtype)] =
+        matrix_flops_named(field[name], name, device) =
             read_figure(field[name], 1, kMostRate, "a number of FLOP/s > 0", FigureKind::flops);
     }
     if (!field["float32"].present()) {

@@ -35,6 +35,11 @@ inline constexpr std::array<std::string_view, 5> kLinkFigures = {"bandwidth", "l
 /// The figures of a device; name and node are left to the caller.
 Device read_device_figures(const JsonField& field);
 
+/// Beside element types in "matrix_flops": products of float32 in TF32.
+inline constexpr std::string_view kTf32 = "tf32";
+/// The figure of that name in "matrix_flops", of which `field` is the one; else `field` is rejected.
+std::int64_t& matrix_flops_named(const JsonField& field, std::string_view name, Device& device);
+
 /// The figures of a link; name and ends are left to the caller.
 Link read_link_figures(const JsonField& field);
 

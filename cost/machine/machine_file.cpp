@@ -83,6 +83,7 @@ std::string device_line(const Device& device) {
         flops += fmt::format("{}\"{}\": {}", flops.empty() ? "" : ", ",
                              graph::name_of(static_cast<graph::DType>(i)), device.matrix_flops[i]);
     }
+    if (device.tf32_flops > 0) flops += fmt::format(", \"{}\": {}", kTf32, device.tf32_flops);
     return fmt::format(
         R"({{"name": {}, "model": {}, "kind": "{}", "node": {}, "memory_bytes": {}, )"
         R"("memory_bandwidth": {}, "launch_interval_ps": {}, "matrix_flops": {{{}}}, )"

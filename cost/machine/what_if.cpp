@@ -73,6 +73,8 @@ void change_matrix_flops(Device& device, const Change& change) {
     for (std::int64_t& flops : device.matrix_flops) {
         if (flops > 0) flops = std::max<std::int64_t>(1, change(flops));
     }
+    std::int64_t& tf32 = device.tf32_flops;
+    if (tf32 > 0) tf32 = std::max<std::int64_t>(1, change(tf32));
 }
 
 void change_vector_flops(Device& device, const Change& change) {

@@ -24,8 +24,8 @@ DeviceKey device_key(const Device& device, int threads) {
 bool priced_alike(const Device& one, const Device& other) {
     const auto figures = [](const Device& device) {
         return std::tie(device.kind, device.memory_bandwidth, device.launch_interval,
-                        device.matrix_flops, device.vector_flops, device.compute_efficiency,
-                        device.memory_efficiency);
+                        device.matrix_flops, device.tf32_flops, device.vector_flops,
+                        device.compute_efficiency, device.memory_efficiency);
     };
     return figures(one) == figures(other) && device_key(one) == device_key(other);
 }
@@ -39,6 +39,7 @@ MeasuredWork measured_work(const Work& work, Measurement time) {
             .bytes = work.bytes,
             .dtype = work.dtype,
             .matrix_product = work.matrix_product,
+            .product_type = work.product_type,
             .time = std::move(time)};
 }
 

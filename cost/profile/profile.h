@@ -56,6 +56,7 @@ struct MeasuredWork {
     Bytes bytes;
     graph::DType dtype = graph::DType::float32;
     bool matrix_product = false;
+    graph::ProductType product_type = graph::ProductType::as_stored;
     Measurement time;
     friend bool operator==(const MeasuredWork&, const MeasuredWork&) = default;
 };

@@ -106,6 +106,11 @@ struct Tables {
     [[nodiscard]] std::array<const Table*, 2> all() const { return {&transfers, &works}; }
 };
 
+/// Column matrix_product: 0 of what is none, else from 1 on the type of its products.
+std::int64_t product_number(const MeasuredWork& work) {
+    return work.matrix_product ? 1 + static_cast<std::int64_t>(work.product_type) : 0;
+}
+
 void bind_time(SqliteStatement& statement, const Measurement& time) {
     statement.bind(time.median.raw()).bind(time.lower.raw()).bind(time.upper.raw());
     statement.bind(time.repetitions).bind(time.versions).bind(time.date);
@@ -260,7 +265,7 @@ void ProfileDatabase::add(const DeviceKey& device, std::span<const MeasuredWork>
                          to.bind(work.signature.text).bind(work.signature.family).bind(work.type);
                          to.bind(name_of(work.phase)).bind(clamped(work.flops));
                          to.bind(work.bytes.raw()).bind(name_of(work.dtype));
-                         to.bind(std::int64_t{work.matrix_product});
+                         to.bind(product_number(work));
                      });
 }
 
@@ -297,7 +302,9 @@ DeviceProfile ProfileDatabase::read(const DeviceKey& device) const {
         work.flops = Flops(row.integer(0, kMost));
         work.bytes = Bytes(row.integer(0, kMost));
         work.dtype = dtype_from(row);
-        work.matrix_product = row.integer(0, 1) != 0;
+        const std::int64_t product = row.integer(0, graph::kProductTypeCount);
+        work.matrix_product = product != 0;
+        if (product != 0) work.product_type = static_cast<graph::ProductType>(product - 1);
     });
     connection_->read(
         tables.transfers, device, profile.transfers, [](SqliteStatement& row, auto& transfer) {

@@ -23,7 +23,8 @@ Work work_of(const MeasuredWork& row) {
             .flops = row.flops,
             .bytes = row.bytes,
             .dtype = row.dtype,
-            .matrix_product = row.matrix_product};
+            .matrix_product = row.matrix_product,
+            .product_type = row.product_type};
 }
 
 double log_of(Int128 amount) {

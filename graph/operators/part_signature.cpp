@@ -53,6 +53,9 @@ private:
     void add_operator() {
         if (!part_.domain.empty()) both(fmt::format("{:?}:", part_.domain));
         both(fmt::format("{}.{}", part_.type, part_.opset));
+        if (op_.product_type != ProductType::as_stored) {
+            both(fmt::format(" {}", name_of(op_.product_type)));
+        }
     }
 
     static std::string text_of(const AttributeValue& value) {

@@ -159,11 +159,11 @@ OnnxModel import_model(const std::shared_ptr<onnx::ModelProto>& model, const Onn
     }
     add_note_of_tied_parameters(imported);
     if (options.precision) {
-        Narrowed narrow = narrowed(std::move(imported.graph), std::move(imported.source),
-                                   *options.precision, file);
-        imported.graph = std::move(narrow.graph);
-        imported.source = std::move(narrow.source);
-        imported.notes.push_back(std::move(narrow.note));
+        Converted in = converted(std::move(imported.graph), std::move(imported.source),
+                                 *options.precision, file);
+        imported.graph = std::move(in.graph);
+        imported.source = std::move(in.source);
+        if (!in.note.empty()) imported.notes.push_back(std::move(in.note));
     }
     if (options.float32_gradients) keep_gradients_in_float32(imported.graph);
     return imported;

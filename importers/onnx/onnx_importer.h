@@ -55,7 +55,7 @@ struct OnnxOptions {
     std::optional<std::int64_t> batch;                 ///< --batch N
     std::filesystem::path inputs_dir;                  ///< --inputs DIR; empty: none
     bool unroll = false;                               ///< --unroll
-    std::optional<graph::DType> precision;             ///< --precision: float16 or bfloat16
+    std::optional<graph::DType> precision;             ///< --precision: float32, float16, bfloat16
     std::vector<std::string> untie;  ///< --untie: globs of parameters that layers share
     bool float32_gradients = false;  ///< of parameters; --precision ...,grads=fp32
     /// Elements of the largest integer result that is evaluated: indices of a mask of 64 x 1024.

@@ -2,12 +2,11 @@
 #include "importers/onnx/precision.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <set>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,45 +28,61 @@ using graph::TensorId;
 
 namespace {
 
-constexpr std::int64_t kNarrowBytes = 2;
-constexpr std::int64_t kWideBytes = 4;
-
-/// What is finite stays finite.
-std::uint16_t rounded(float value, DType to) {
-    const bool half = to == DType::float16;
-    const std::uint16_t bits = half ? double_to_half(value) : double_to_bfloat16(value);
-    const std::uint16_t infinity = half ? 0x7c00 : 0x7f80;
-    const bool overflows = (bits & 0x7fffU) == infinity && std::isfinite(value);
-    return overflows ? static_cast<std::uint16_t>(bits - 1) : bits;
+bool is_convertible(DType dtype) {
+    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
 }
 
-class NarrowSource final : public graph::TensorSource {
+std::int64_t bytes_of(DType dtype) {
+    return graph::bits_of(dtype) / 8;
+}
+
+/// What is finite stays finite. `out`: an element of type `to`.
+void write_rounded(double value, DType to, std::byte* out) {
+    if (to == DType::float32) {
+        const auto wide = static_cast<float>(value);
+        std::memcpy(out, &wide, sizeof wide);
+        return;
+    }
+    const bool half = to == DType::float16;
+    std::uint16_t bits = half ? double_to_half(value) : double_to_bfloat16(value);
+    const std::uint16_t infinity = half ? 0x7c00 : 0x7f80;
+    if ((bits & 0x7fffU) == infinity && std::isfinite(value)) --bits;
+    std::memcpy(out, &bits, sizeof bits);
+}
+
+class ConvertedSource final : public graph::TensorSource {
 public:
-    NarrowSource(std::unique_ptr<TensorSource> wide, std::set<std::string> names, DType to)
-        : wide_(std::move(wide)), names_(std::move(names)), to_(to) {}
+    /// `from`: types of those that are converted.
+    ConvertedSource(std::unique_ptr<TensorSource> source, std::map<std::string, DType> from,
+                    DType to)
+        : source_(std::move(source)), from_(std::move(from)), to_(to) {}
 
     void read(const std::string& name, Bytes offset, std::span<std::byte> out) const override {
-        if (!names_.contains(name)) {
-            wide_->read(name, offset, out);
+        const auto found = from_.find(name);
+        if (found == from_.end()) {
+            source_->read(name, offset, out);
             return;
         }
-        // Readers may ask for half an element.
-        const auto size = static_cast<std::int64_t>(out.size());
-        const std::int64_t first = offset.raw() / kNarrowBytes;
-        const std::int64_t end = (offset.raw() + size + kNarrowBytes - 1) / kNarrowBytes;
-        std::vector<float> values(static_cast<std::size_t>(end - first));
-        wide_->read(name, Bytes(first * kWideBytes), std::as_writable_bytes(std::span(values)));
-        std::vector<std::uint16_t> narrow;
-        narrow.reserve(values.size());
-        for (const float value : values) narrow.push_back(rounded(value, to_));
-        const auto bytes = std::as_bytes(std::span(narrow));
-        const auto skipped = static_cast<std::size_t>(offset.raw() - first * kNarrowBytes);
-        if (!out.empty()) std::memcpy(out.data(), bytes.data() + skipped, out.size());
+        // Readers may ask for part of an element.
+        const std::int64_t size = bytes_of(to_);
+        const std::int64_t read_size = bytes_of(found->second);
+        const std::int64_t first = offset.raw() / size;
+        const std::int64_t end = (offset.raw() + std::ssize(out) + size - 1) / size;
+        std::vector<std::byte> stored(static_cast<std::size_t>((end - first) * read_size));
+        source_->read(name, Bytes(first * read_size), stored);
+        std::vector<std::byte> elements(static_cast<std::size_t>((end - first) * size));
+        for (std::int64_t i = 0; i < end - first; ++i) {
+            const auto element = std::span(stored).subspan(static_cast<std::size_t>(i * read_size),
+                                                           static_cast<std::size_t>(read_size));
+            write_rounded(to_real(found->second, element), to_, elements.data() + i * size);
+        }
+        const auto skipped = static_cast<std::size_t>(offset.raw() - first * size);
+        if (!out.empty()) std::memcpy(out.data(), elements.data() + skipped, out.size());
     }
 
 private:
-    std::unique_ptr<TensorSource> wide_;
-    std::set<std::string> names_;
+    std::unique_ptr<TensorSource> source_;
+    std::map<std::string, DType> from_;
     DType to_;
 };
 
@@ -101,51 +116,57 @@ private:
     const onnx::OpSchema* schema_;
 };
 
-class Narrowing {
+class Conversion {
 public:
-    Narrowing(OpGraph& graph, DType to, const std::string& file)
-        : graph_(graph), to_(to), file_(file), narrow_(graph.tensor_count(), 0) {}
+    Conversion(OpGraph& graph, DType to, const std::string& file)
+        : graph_(graph), to_(to), file_(file), changes_(graph.tensor_count(), 0) {}
 
-    /// Names of sources that are narrow now.
-    std::set<std::string> run() {
-        for (std::size_t i = 0; i < narrow_.size(); ++i) {
-            narrow_[i] = graph_.tensors()[i].dtype == DType::float32 ? 1 : 0;
+    /// Stored tensors that have another type now, and which they had.
+    std::map<std::string, DType> run() {
+        for (std::size_t i = 0; i < changes_.size(); ++i) {
+            const DType dtype = graph_.tensors()[i].dtype;
+            changes_[i] = is_convertible(dtype) && dtype != to_ ? 1 : 0;
         }
         for (const Op& op : graph_.ops()) refuse_bodies(op);
         for (const Op& op : graph_.ops()) keep_fixed(op);
-        std::set<std::string> sources;
-        for (std::size_t i = 0; i < narrow_.size(); ++i) {
-            if (narrow_[i] == 0) continue;
+        std::map<std::string, DType> stored;
+        for (std::size_t i = 0; i < changes_.size(); ++i) {
+            if (changes_[i] == 0) continue;
             Tensor& tensor = graph_.tensor(TensorId(i));
-            tensor.dtype = to_;
-            ++count_;
+            const DType from = std::exchange(tensor.dtype, to_);
+            ++counts_[from];
             const OpKind kind = graph_.op(tensor.producer).kind;
-            const bool stored = kind == OpKind::parameter || kind == OpKind::constant;
-            if (stored) sources.insert(tensor.name);
+            const bool is_stored = kind == OpKind::parameter || kind == OpKind::constant;
+            if (is_stored) stored.emplace(tensor.name, from);
         }
         for (std::size_t i = 0; i < graph_.op_count(); ++i) change_attributes(graph::OpId(i));
-        return sources;
+        return stored;
     }
 
-    [[nodiscard]] std::int64_t count() const { return count_; }
+    /// By the type that they had.
+    [[nodiscard]] const std::map<DType, std::int64_t>& counts() const { return counts_; }
 
 private:
     [[noreturn]] void refuse(const Op& op) const {
         throw UsageError(
-            fmt::format("{}: op '{}': --precision: {} computes in float32 alone. Leave the option "
+            fmt::format("{}: op '{}': --precision: {} computes in {} alone. Leave the option "
                         "out, or export the model in {}.",
-                        file_, op.name, op.type, graph::name_of(to_)));
+                        file_, op.name, op.type,
+                        op.bodies.empty() ? "float32" : "the type that it was exported in",
+                        graph::name_of(to_)));
     }
 
     void refuse_bodies(const Op& op) const {
         for (const graph::Body& body : op.bodies) {
-            const bool any = std::ranges::any_of(
-                body.graph->tensors(), [](const Tensor& t) { return t.dtype == DType::float32; });
+            const bool any = std::ranges::any_of(body.graph->tensors(), [&](const Tensor& t) {
+                return is_convertible(t.dtype) && t.dtype != to_;
+            });
             if (any) refuse(op);
         }
     }
 
     void keep_fixed(const Op& op) {
+        if (to_ == DType::float32) return;
         const Schemas schemas(op);
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             const TensorId t = op.inputs[i];
@@ -174,20 +195,20 @@ private:
             if (reader.kind == OpKind::output) continue;
             if (!Schemas(reader).fixes_operand(use.operand)) refuse(op);
         }
-        narrow_[t.index()] = 0;
+        changes_[t.index()] = 0;
     }
 
     /// Those that name the element type of the first result.
     void change_attributes(graph::OpId id) {
         Op& op = graph_.op(id);
         const bool changed = op.kind == OpKind::compute && !op.outputs.empty() &&
-                             op.outputs[0].valid() && narrow_[op.outputs[0].index()] != 0;
+                             op.outputs[0].valid() && changes_[op.outputs[0].index()] != 0;
         if (!changed) return;
         // Numbers of DType are those of ONNX.
         for (const char* const name : {"to", "dtype"}) {
-            if (op.attributes.get_int(name, 0) != static_cast<std::int64_t>(DType::float32)) {
-                continue;
-            }
+            const std::int64_t number = op.attributes.get_int(name, 0);
+            if (number < 0 || number >= graph::kDTypeCount) continue;
+            if (!is_convertible(static_cast<DType>(number))) continue;
             op.attributes.set(name, static_cast<std::int64_t>(to_));
         }
     }
@@ -195,20 +216,23 @@ private:
     OpGraph& graph_;
     DType to_;
     const std::string& file_;
-    std::vector<char> narrow_;  ///< per tensor
-    std::int64_t count_ = 0;
+    std::vector<char> changes_;  ///< per tensor
+    std::map<DType, std::int64_t> counts_;
 };
 
 }  // namespace
 
-Narrowed narrowed(OpGraph graph, std::unique_ptr<graph::TensorSource> source, DType to,
-                  const std::string& file) {
-    Narrowed result{.graph = std::move(graph), .source = nullptr, .note = {}};
-    Narrowing narrowing(result.graph, to, file);
-    std::set<std::string> names = narrowing.run();
-    result.source = std::make_unique<NarrowSource>(std::move(source), std::move(names), to);
-    result.note = fmt::format("{} tensors are {} that the file says to be float32 (--precision).",
-                              narrowing.count(), graph::name_of(to));
+Converted converted(OpGraph graph, std::unique_ptr<graph::TensorSource> source, DType to,
+                    const std::string& file) {
+    Converted result{.graph = std::move(graph), .source = nullptr, .note = {}};
+    Conversion conversion(result.graph, to, file);
+    std::map<std::string, DType> stored = conversion.run();
+    result.source = std::make_unique<ConvertedSource>(std::move(source), std::move(stored), to);
+    for (const auto& [from, count] : conversion.counts()) {
+        result.note += fmt::format("{}{} tensors are {} that the file says to be {} (--precision).",
+                                   result.note.empty() ? "" : " ", count, graph::name_of(to),
+                                   graph::name_of(from));
+    }
     return result;
 }
 

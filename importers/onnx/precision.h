@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mixed precision over a model exported in float32, without exporting again (Micikevicius et al.,
-// Mixed Precision Training, ICLR 2018): float32 tensors become float16 or bfloat16 ones, weights
-// and activations alike. Masters and moments stay float32, as of every narrow parameter
-// (plan/problem/op_costs.h, optimizer_state_bytes()).
+// A model in another precision than it was exported in, without exporting again: its float32,
+// float16 and bfloat16 tensors become those of one of these types, weights and activations alike.
+// In 16 bits that is mixed precision (Micikevicius et al., Mixed Precision Training, ICLR 2018):
+// masters and moments stay float32, as of every narrow parameter (plan/problem/op_costs.h,
+// optimizer_state_bytes()).
 //
 // What an operator's schema knows in float32 alone (scales of Resize) stays so where nothing else
-// reads it; a Cast to float32 becomes one to the narrow type.
+// reads it; a Cast to one of the three types becomes one to the type asked for.
 #pragma once
 
 #include <memory>
@@ -18,18 +19,18 @@
 
 namespace partita::importers {
 
-struct Narrowed {
+struct Converted {
     graph::OpGraph graph;
-    /// Gives what is narrow now in the narrow type: rounded to nearest, ties to even; what is
-    /// finite stays finite (masks are often of the lowest float32).
+    /// Gives what has another type now in that: rounded to nearest, ties to even; what is finite
+    /// stays finite (masks are often of the lowest float32).
     std::unique_ptr<graph::TensorSource> source;
-    std::string note;  ///< for the summary
+    std::string note;  ///< for the summary; "" where all is in that type already
 };
 
-/// `to`: float16 or bfloat16. Throws UsageError naming `file` and op: one that computes in float32
-/// alone, or has bodies that do.
-Narrowed narrowed(graph::OpGraph graph, std::unique_ptr<graph::TensorSource> source,
-                  graph::DType to, const std::string& file);
+/// `to`: float32, float16 or bfloat16. Throws UsageError naming `file` and op: one that computes in
+/// float32 alone, or has bodies that compute in another type.
+Converted converted(graph::OpGraph graph, std::unique_ptr<graph::TensorSource> source,
+                    graph::DType to, const std::string& file);
 
 /// Gradients of 16-bit parameters are kept, added up and sent in float32, as Megatron-LM's
 /// accumulate_allreduce_grads_in_fp32 has it.

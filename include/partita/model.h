@@ -32,15 +32,20 @@ struct ImportOptions {
     /// An ONNX test-data-set folder (input_0.pb, ...), whose shapes bind the dims; `--inputs DIR`.
     std::filesystem::path inputs;
     bool unroll = false;  ///< LSTM, GRU and RNN become one op per step; `--unroll`
-    /// float16 or bfloat16: that instead of float32, with float32 masters; `--precision`.
+    /// float32, float16 or bfloat16: all of the model in that, masters of 16-bit weights in float32;
+    /// `--precision fp32`, `fp16`, `bf16`.
     std::optional<DType> precision;
+    /// What matrix products are computed in, where that is less: tf32 (with precision float32) is
+    /// `--precision tf32`; float8, products with weights, is `--precision P,products=fp8` and is
+    /// priced alone, not executed.
+    std::optional<ProductType> products;
     /// Globs: parameters that several layers read become one for each; `--untie GLOB`.
     std::vector<std::string> untie;
     /// Pointwise ops that run as one kernel, by name (silu, swiglu, weighted-swiglu, gelu, gelu-tanh,
     /// bias-gelu) or as an expression such as "Mul(Mul(g, Sigmoid(g)), u)"; `--fuse KERNEL`.
     std::vector<std::string> fuse;
     /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
-    /// Default: as the plan or the framework has it, or no.
+    /// Default: as the plan or the framework has it, or yes, where the model has such products.
     std::optional<bool> fused_attention;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`. Default: as the plan or the framework has it, or no.

@@ -18,6 +18,7 @@ namespace partita {
 
 /// Element types, those of ONNX: DType::float32, DType::bfloat16, ...
 using DType = graph::DType;
+using ProductType = graph::ProductType;
 
 /// Extents, outermost first; a scalar has none.
 using Shape = std::vector<std::int64_t>;

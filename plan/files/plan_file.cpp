@@ -15,6 +15,7 @@
 #include "plan/evaluation/max_load.h"
 #include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
+#include "plan/problem/loss_graph.h"
 
 namespace partita::plan {
 
@@ -129,6 +130,8 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
         };
         const auto at = ids.find(planned.name);
         if (at == ids.end()) {
+            // Of the plan's loss, where there is another one, or none.
+            if (is_added_by_loss(graph, planned.name, planned.type)) continue;
             throw InputError(where() + ": the model has no op of this name. Plan again.");
         }
         const graph::Op& op = graph.ops()[at->second];
@@ -146,8 +149,15 @@ Strategy strategy_of(const Plan& plan, const Problem& problem) {
     }
     for (std::size_t i = 0; i < graph.op_count(); ++i) {
         if (planned_ops[i] != nullptr) continue;
+        const graph::Op& op = graph.ops()[i];
+        if (is_added_by_loss(graph, op.name, op.type)) {
+            throw UsageError(
+                fmt::format("{}: was made for another loss, and places nothing that --loss {} "
+                            "adds. Plan again with that.",
+                            plan.source, name_of(problem.policy().loss)));
+        }
         throw InputError(fmt::format("{}: ops: '{}' ({}) is missing. Plan again.", plan.source,
-                                     graph.ops()[i].name, graph.ops()[i].type));
+                                     op.name, op.type));
     }
     const auto refuse = [&](const Fault& fault) {
         if (fault) throw InputError(fmt::format("{}: {}. Plan again.", plan.source, *fault));

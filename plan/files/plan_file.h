@@ -62,11 +62,12 @@ struct Plan {
     std::map<std::string, std::int64_t> bindings;
     std::map<std::string, graph::Shape> shapes;  ///< --shape; absent from the file when empty
     bool unroll = false;
-    std::optional<graph::DType> precision;  ///< --precision; absent from the file when empty
-    std::vector<std::string> untie;         ///< --untie; absent from the file when empty
-    std::vector<std::string> fuse;          ///< --fuse; the same
-    bool fused_attention = false;           ///< --attention fused; absent when false
-    bool float32_gradients = false;         ///< --precision ...,grads=fp32; absent when false
+    std::optional<graph::DType> precision;       ///< --precision; absent from the file when empty
+    std::optional<graph::ProductType> products;  ///< of --precision; the same
+    std::vector<std::string> untie;              ///< --untie; absent from the file when empty
+    std::vector<std::string> fuse;               ///< --fuse; the same
+    bool fused_attention = false;                ///< --attention fused; absent when false
+    bool float32_gradients = false;              ///< --precision ...,grads=fp32; absent when false
     // machine, embedded whole
     std::optional<cost::Machine> machine;  ///< never empty in a plan that was read
     std::string machine_digest;
@@ -101,8 +102,8 @@ struct Provenance {
 };
 
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
-/// only it knows: model_file, bindings, shapes, unroll, precision, untie,
-/// fuse, fused_attention, float32_gradients.
+/// only it knows: model_file, bindings, shapes, unroll, precision, products,
+/// untie, fuse, fused_attention, float32_gradients.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
 
 std::string to_json(const Plan& plan);

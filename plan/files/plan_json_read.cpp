@@ -153,8 +153,8 @@ std::vector<std::string> patterns(const JsonField& field, const JsonExpectation&
 constexpr JsonExpectation kGlobOfParameters{.what = "a glob over names of parameters"};
 
 void read_model(const JsonField& field, Plan& plan) {
-    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "gradients",
-                      "untie", "fuse", "attention"});
+    field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "products",
+                      "gradients", "untie", "fuse", "attention"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -170,11 +170,17 @@ void read_model(const JsonField& field, Plan& plan) {
     }
     plan.unroll = field["unroll"].boolean();
     if (const JsonField precision = field["precision"]; precision.present()) {
-        const JsonExpectation types{.what = "\"float16\" or \"bfloat16\""};
+        const JsonExpectation types{.what = "\"float32\", \"float16\" or \"bfloat16\""};
         plan.precision = graph::dtype_from_name(precision.text(types, 16));
-        const bool narrow =
-            plan.precision == graph::DType::float16 || plan.precision == graph::DType::bfloat16;
-        if (!narrow) precision.fail(types);
+        const bool known = plan.precision == graph::DType::float32 ||
+                           plan.precision == graph::DType::float16 ||
+                           plan.precision == graph::DType::bfloat16;
+        if (!known) precision.fail(types);
+    }
+    if (const JsonField products = field["products"]; products.present()) {
+        const JsonExpectation types{.what = "\"tf32\" or \"float8\""};
+        plan.products = graph::product_type_from_name(products.text(types, 16));
+        if (!plan.products) products.fail(types);
     }
     if (const JsonField untie = field["untie"]; untie.present()) {
         plan.untie = patterns(untie, kGlobOfParameters, "globs");

@@ -87,10 +87,12 @@ std::string model_json(const Plan& plan) {
     const std::string precision =
         plan.precision ? fmt::format(R"(, "precision": "{}")", graph::name_of(*plan.precision))
                        : "";
+    const std::string products =
+        plan.products ? fmt::format(R"(, "products": "{}")", graph::name_of(*plan.products)) : "";
     return fmt::format(
-        R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}{}}})",
+        R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}{}{}}})",
         json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings, shapes, plan.unroll,
-        precision, plan.float32_gradients ? R"(, "gradients": "float32")" : "",
+        precision, products, plan.float32_gradients ? R"(, "gradients": "float32")" : "",
         list("untie", plan.untie), list("fuse", plan.fuse),
         plan.fused_attention ? R"(, "attention": "fused")" : "");
 }

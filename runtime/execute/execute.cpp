@@ -22,6 +22,7 @@
 #include "runtime/execute/executor.h"
 #include "runtime/execute/memory_meter.h"
 #include "runtime/execute/ranks.h"
+#include "runtime/kernels/float32_products.h"
 #include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
@@ -203,6 +204,7 @@ ExecuteResult execute_as_rank(ProcessRanks& ranks, const ExecuteRequest& request
 
 ExecuteResult execute(const ExecuteRequest& request) try {
     check_kernels(request.problem->graph());
+    const Float32Products products(request.problem->graph());
     install_memory_meter();
     ExecuteResult result =
         request.ranks == nullptr

@@ -122,14 +122,57 @@ TEST_F(ExecuteTraining, WithWideGradientsEqualsOneDevice) {
                    "plan.json"})
                   .code,
               0);
-    EXPECT_THAT(read("plan.json"),
-                HasSubstr(R"("precision": "bfloat16", "gradients": "float32"})"));
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("precision": "bfloat16", "gradients": "float32")"));
     EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
     const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
     EXPECT_EQ(result.code, 0) << result.out << result.err;
     const Outcome unknown = run({"plan", model, "--precision", "bf16,grads=int8"});
     EXPECT_EQ(unknown.code, 2);
     EXPECT_THAT(unknown.err, HasSubstr("--precision bf16,grads=int8: 'grads=int8' is unknown."));
+}
+
+// A pipeline whose bubbles gradients of weights fill: shorter than 1F1B, and the same numbers.
+TEST_F(ExecuteTraining, ZeroBubbleEqualsOneDevice) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const auto plan = [&](const char* schedule) {
+        const Outcome result =
+            run({"plan",       model,   "--bind",          "batch=8",  "--bind",     "sequence=32",
+                 "--machine",  "cpu:2", "--mode",          "training", "--loss",     "mse",
+                 "--strategy", "pp=2",  "--micro-batches", "4",        "--schedule", schedule,
+                 "--json",     "-o",    "plan.json"});
+        EXPECT_EQ(result.code, 0) << result.err;
+        return json::parse(result.out)["value_ps"].get<std::int64_t>();
+    };
+    const std::int64_t plain = plan("1f1b");
+    EXPECT_LT(plan("zb-h1"), plain);
+    EXPECT_EQ(run({"verify", "plan.json", model}).code, 0);
+    const Outcome result = run({"execute", "plan.json", model, "--check", "--iterations", "1"});
+    EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
+// Products of less precision: another model to the digest; what GPUs have no units for is said.
+TEST_F(ExecuteTraining, ProductsAreOfThePrecisionThatThePlanSays) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    const auto plan = [&](const char* precision, const char* machine) {
+        return run({"plan", model, "--inputs", data, "--machine", machine, "--precision", precision,
+                    "--searcher", "data-parallel", "-o", "plan.json"});
+    };
+    const Outcome tf32 = plan("tf32", "cpu:2");
+    ASSERT_EQ(tf32.code, 0) << tf32.err;
+    EXPECT_THAT(tf32.err, HasSubstr("no matrix_flops of tf32 are named: such products are priced"));
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("precision": "float32", "products": "tf32")"));
+    EXPECT_EQ(run({"execute", "plan.json", model, "--inputs", data}).code, 0);
+    EXPECT_EQ(run({"verify", "plan.json", model, "--precision", "fp32"}).code, 6);
+    const Outcome on_gpus = plan("tf32", "dgx-a100");
+    EXPECT_THAT(on_gpus.err, testing::Not(HasSubstr("no matrix_flops")));
+    EXPECT_THAT(on_gpus.out, HasSubstr("float32, products in TF32; bfloat16 products are 2 times"));
+    const Outcome float8 = plan("bf16,products=fp8", "cpu:2");
+    ASSERT_EQ(float8.code, 0) << float8.err;
+    const Outcome run_it = run({"execute", "plan.json", model, "--inputs", data});
+    EXPECT_EQ(run_it.code, 2);
+    EXPECT_THAT(run_it.err, HasSubstr("products in float8 are priced, not executed"));
+    EXPECT_EQ(plan("tf32,products=fp8", "cpu:2").code, 2);
 }
 
 // A float32 model in 16 bits: splits equal one device, and the file's own data are near.
@@ -157,10 +200,11 @@ TEST_F(ExecuteTraining, InSixteenBitsEqualsOneDeviceAndTheDataSet) {
     }
     // Another precision than the plan's is another model.
     EXPECT_EQ(run({"verify", "plan.json", model, "--precision", "bf16"}).code, 6);
-    EXPECT_THAT(read("plan.json"), HasSubstr(R"("unroll": false, "precision": "float16"})"));
+    EXPECT_THAT(read("plan.json"), HasSubstr(R"("unroll": false, "precision": "float16")"));
     const Outcome unknown = run({"plan", model, "--inputs", data, "--precision", "int8"});
     EXPECT_EQ(unknown.code, 2);
-    EXPECT_THAT(unknown.err, HasSubstr("--precision int8: unknown. There is: model, bf16, fp16."));
+    EXPECT_THAT(unknown.err,
+                HasSubstr("--precision int8: unknown. There is: model, fp32, tf32, bf16, fp16."));
 }
 
 // Of a model whose weights are not at hand: planned, verified and priced as the plan has it.

@@ -50,6 +50,25 @@ TEST(Roofline, ComputeBoundWorkTakesItsFlops) {
     EXPECT_EQ(roofline(product), milliseconds(1));
 }
 
+TEST(Roofline, ProductsOfLessPrecisionTakeTheFlopsOfTheirUnits) {
+    Device device = gpu();
+    Work product = work(/*flops=*/1'000'000'000, /*bytes=*/1'000);
+    product.matrix_product = true;
+    product.product_type = graph::ProductType::tf32;
+    EXPECT_EQ(roofline(product, device), milliseconds(1)) << "no such units: as float32";
+    EXPECT_FALSE(device.has_products(graph::ProductType::tf32));
+    device.tf32_flops = 2'000'000'000'000;
+    EXPECT_TRUE(device.has_products(graph::ProductType::tf32));
+    EXPECT_EQ(roofline(product, device), microseconds(500));
+    product.dtype = graph::DType::float16;
+    product.product_type = graph::ProductType::float8;
+    EXPECT_EQ(roofline(product, device), microseconds(250)) << "as float16";
+    device.matrix_flops[static_cast<std::size_t>(graph::DType::float8e4m3fn)] = 8'000'000'000'000;
+    EXPECT_EQ(roofline(product, device), microseconds(125));
+    product.matrix_product = false;
+    EXPECT_EQ(roofline(product, device), milliseconds(2)) << "not of other work";
+}
+
 TEST(Roofline, MemoryBoundWorkTakesItsBytes) {
     EXPECT_EQ(roofline(work(1'000, 1'000'000)), microseconds(10));
 }

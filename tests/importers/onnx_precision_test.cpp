@@ -57,10 +57,11 @@ public:
     graph::OpGraph graph;
 };
 
-/// float32 contents of all tensors.
+/// Contents of all tensors.
+template <class T>
 class Contents final : public graph::TensorSource {
 public:
-    explicit Contents(std::vector<float> values) : values_(std::move(values)) {}
+    explicit Contents(std::vector<T> values) : values_(std::move(values)) {}
     void read(const std::string& /*name*/, Bytes offset, std::span<std::byte> out) const override {
         const auto all = std::as_bytes(std::span(values_));
         const auto begin = static_cast<std::size_t>(offset.raw());
@@ -69,12 +70,12 @@ public:
     }
 
 private:
-    std::vector<float> values_;
+    std::vector<T> values_;
 };
 
 std::string refusal(graph::OpGraph graph, DType to = DType::bfloat16) {
     try {
-        static_cast<void>(narrowed(std::move(graph), nullptr, to, "model.onnx"));
+        static_cast<void>(converted(std::move(graph), nullptr, to, "model.onnx"));
     } catch (const UsageError& error) {
         return error.what();
     }
@@ -123,8 +124,8 @@ TEST(Precision, SourcesGiveAnyBytes) {
     const float infinity = std::numeric_limits<float>::infinity();
     const std::vector<float> values = {0.1F, -1.5F, 70'000.0F, lowest, infinity, 1e-9F, 3.0F};
     for (const DType to : {DType::bfloat16, DType::float16}) {
-        const Narrowed narrow =
-            narrowed(make.graph, std::make_unique<Contents>(values), to, "model.onnx");
+        const Converted narrow =
+            converted(make.graph, std::make_unique<Contents<float>>(values), to, "model.onnx");
         std::vector<std::uint16_t> whole(values.size());
         const auto bytes = std::as_writable_bytes(std::span(whole));
         narrow.source->read("w", Bytes{0}, bytes);
@@ -151,6 +152,38 @@ TEST(Precision, SourcesGiveAnyBytes) {
     }
 }
 
+TEST(Precision, WhatIsNarrowBecomesFloat32OrTheOtherTypeOf16Bits) {
+    GraphMaker make;
+    const graph::TensorId w = make.source("w", {3}, TensorRole::parameter, DType::float16);
+    const graph::TensorId y = make.op("relu", "Relu", {w}, {3}, DType::float16);
+    graph::Attributes to_float;
+    to_float.set("to", std::int64_t{1});
+    make.output(make.op("cast", "Cast", {y}, {3}, DType::float32, to_float));
+    const std::vector<std::uint16_t> stored = {double_to_half(0.1), double_to_half(-65'504.0),
+                                               double_to_half(3.0)};
+    const Converted wide = converted(make.graph, std::make_unique<Contents<std::uint16_t>>(stored),
+                                     DType::float32, "m.onnx");
+    EXPECT_EQ(result(wide.graph, "relu").dtype, DType::float32);
+    EXPECT_EQ(wide.note, "2 tensors are float32 that the file says to be float16 (--precision).");
+    std::vector<float> read(3);
+    wide.source->read("w", Bytes{0}, std::as_writable_bytes(std::span(read)));
+    EXPECT_EQ(read[0], static_cast<float>(half_to_double(stored[0])));
+    EXPECT_EQ(read[1], -65'504.0F);
+    std::vector<std::byte> part(5);  // of the second and the third
+    wide.source->read("w", Bytes{6}, part);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), std::as_bytes(std::span(read)).begin() + 6));
+    const Converted other = converted(make.graph, std::make_unique<Contents<std::uint16_t>>(stored),
+                                      DType::bfloat16, "m.onnx");
+    EXPECT_EQ(result(other.graph, "cast").dtype, DType::bfloat16);
+    EXPECT_EQ(op(other.graph, "cast").attributes.get_int("to", 0), 16);
+    std::vector<std::uint16_t> bits(3);
+    other.source->read("w", Bytes{0}, std::as_writable_bytes(std::span(bits)));
+    EXPECT_EQ(bfloat16_to_double(bits[0]), round_to(DType::bfloat16, half_to_double(stored[0])));
+    const Converted same = converted(wide.graph, nullptr, DType::float32, "m.onnx");
+    EXPECT_EQ(same.note, "");
+    EXPECT_EQ(graph::digest(same.graph), graph::digest(wide.graph));
+}
+
 TEST(Precision, CastsToFloat32BecomeNarrow) {
     GraphMaker make;
     const graph::TensorId ids = make.source("ids", {4}, TensorRole::input, DType::int64);
@@ -160,7 +193,7 @@ TEST(Precision, CastsToFloat32BecomeNarrow) {
     graph::Attributes to_int;
     to_int.set("to", std::int64_t{7});
     make.output(make.op("int", "Cast", {ids}, {4}, DType::int64, to_int));
-    const Narrowed narrow = narrowed(make.graph, nullptr, DType::float16, "model.onnx");
+    const Converted narrow = converted(make.graph, nullptr, DType::float16, "model.onnx");
     EXPECT_EQ(op(narrow.graph, "cast").attributes.get_int("to", 0), 10);
     EXPECT_EQ(result(narrow.graph, "cast").dtype, DType::float16);
     EXPECT_EQ(op(narrow.graph, "int").attributes.get_int("to", 0), 7);
@@ -173,7 +206,7 @@ TEST(Precision, ScalesOfResizeStay) {
     const graph::TensorId scales = make.source("scales", {4}, TensorRole::constant);
     const graph::TensorId big = make.op("resize", "Resize", {x, {}, scales}, {1, 1, 4, 4});
     make.output(big);
-    const Narrowed narrow = narrowed(make.graph, nullptr, DType::bfloat16, "model.onnx");
+    const Converted narrow = converted(make.graph, nullptr, DType::bfloat16, "model.onnx");
     EXPECT_EQ(result(narrow.graph, "x").dtype, DType::bfloat16);
     EXPECT_EQ(result(narrow.graph, "resize").dtype, DType::bfloat16);
     EXPECT_EQ(result(narrow.graph, "scales").dtype, DType::float32);

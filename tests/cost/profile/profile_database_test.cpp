@@ -74,7 +74,10 @@ protected:
 };
 
 TEST_F(ProfileDatabaseTest, GivesBackWhatWasAdded) {
-    const std::vector<MeasuredWork> works = {row("[1]", measured(3)), row("[2]", measured(5))};
+    std::vector<MeasuredWork> works = {row("[1]", measured(3)), row("[2]", measured(5)),
+                                       row("[3]", measured(7))};
+    works[1].matrix_product = false;
+    works[2].product_type = graph::ProductType::float8;
     const std::vector<MeasuredTransfer> transfers = {
         {.copy = true, .bytes = Bytes(64), .variant = "threads", .time = measured(1)},
         {.kind = Collective::reduce_scatter,
@@ -223,7 +226,7 @@ TEST_F(ProfileDatabaseTest, RefusesOtherTablesAndViews) {
 TEST_F(ProfileDatabaseTest, RefusesValuesOfTheWrongKind) {
     for (const char* wrong :
          {"median_ps = 0", "median_ps = 'soon'", "phase = 'sideways'", "dtype = 'float7'",
-          "bytes = -1", "matrix_product = 2", "repetitions = 0", "family = 7", "date = 20261122"}) {
+          "bytes = -1", "matrix_product = 4", "repetitions = 0", "family = 7", "date = 20261122"}) {
         std::filesystem::remove(file());
         const MeasuredWork good = row("[1]", measured(1));
         ProfileDatabase::create(file()).add(kDevice, {&good, 1});

@@ -98,8 +98,15 @@ TEST_F(PlanFile, NamesPrecisionAndFrozenParametersWhereThereAreAny) {
     EXPECT_EQ(again.precision, plan_.precision);
     EXPECT_EQ(again.policy, plan_.policy);
     EXPECT_EQ(to_json(again), text);
-    EXPECT_THAT(refusal(text, "\"bfloat16\"", "\"int8\""),
-                HasSubstr(R"(model.precision: expected "float16" or "bfloat16", got "int8")"));
+    EXPECT_THAT(
+        refusal(text, "\"bfloat16\"", "\"int8\""),
+        HasSubstr(R"(model.precision: expected "float32", "float16" or "bfloat16", got "int8")"));
+    plan_.products = graph::ProductType::float8;
+    const std::string products = to_json(plan_);
+    EXPECT_THAT(products, HasSubstr(R"("precision": "bfloat16", "products": "float8"})"));
+    EXPECT_EQ(parse_plan(products, "plan.json").products, plan_.products);
+    EXPECT_THAT(refusal(products, "\"float8\"", "\"as-stored\""),
+                HasSubstr(R"(model.products: expected "tf32" or "float8", got "as-stored")"));
     EXPECT_THAT(refusal(text, R"(["*bias", "w1"])", "[1]"),
                 HasSubstr("policy.frozen[0]: expected a glob over names of parameters"));
     std::string many = R"(["w1")";

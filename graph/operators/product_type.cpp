@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/operators/product_type.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "graph/operators/op_rule.h"
+
+namespace partita::graph {
+
+namespace {
+
+/// Ops that hand a weight on as it is.
+constexpr std::array<std::string_view, 6> kHandOn = {"Transpose", "Reshape",   "Identity",
+                                                     "Squeeze",   "Unsqueeze", "Cast"};
+
+bool is_weight(const OpGraph& graph, TensorId t) {
+    if (!t.valid()) return false;
+    const Op& producer = graph.op(graph.tensor(t).producer);
+    if (producer.kind == OpKind::parameter) return true;
+    const bool hands_on = producer.kind == OpKind::compute && producer.domain.empty() &&
+                          std::ranges::find(kHandOn, producer.type) != kHandOn.end();
+    return hands_on && is_weight(graph, producer.inputs[0]);
+}
+
+bool has_products_of(const OpGraph& graph, OpId id, ProductType type) {
+    const Op& op = graph.op(id);
+    if (op.kind != OpKind::compute || op.given || !rule_of(graph, id).matrix_product) return false;
+    const auto is_stored_in = [&](TensorId t, DType dtype) {
+        return t.valid() && graph.tensor(t).dtype == dtype;
+    };
+    const auto any_is = [&](DType dtype) {
+        return std::ranges::any_of(op.inputs, [&](TensorId t) { return is_stored_in(t, dtype); });
+    };
+    if (type == ProductType::tf32) return any_is(DType::float32);
+    const bool wide = any_is(DType::float32) || any_is(DType::float16) || any_is(DType::bfloat16);
+    return wide && std::ranges::any_of(op.inputs, [&](TensorId t) { return is_weight(graph, t); });
+}
+
+}  // namespace
+
+std::size_t set_product_type(OpGraph& graph, ProductType type) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < graph.op_count(); ++i) {
+        if (!has_products_of(graph, OpId(i), type)) continue;
+        graph.op(OpId(i)).product_type = type;
+        ++count;
+    }
+    return count;
+}
+
+}  // namespace partita::graph

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/kernels/float32_products.h"
+
+#include <algorithm>
+
+#include <ATen/Context.h>
+
+#include "base/error.h"
+
+namespace partita::runtime {
+
+namespace {
+
+bool computes_in_tf32(at::Float32Op op) {
+    const auto precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, op);
+    return precision == at::Float32Precision::TF32;
+}
+
+void set(bool matrices, bool convolutions) {
+    at::globalContext().setAllowTF32CuBLAS(matrices);
+    at::globalContext().setAllowTF32CuDNN(convolutions);
+}
+
+}  // namespace
+
+Float32Products::Float32Products(const graph::OpGraph& graph)
+    : matrices_before_(computes_in_tf32(at::Float32Op::MATMUL)),
+      convolutions_before_(computes_in_tf32(at::Float32Op::CONV)) {
+    const auto find = [&](graph::ProductType type) {
+        return std::ranges::find(graph.ops(), type, &graph::Op::product_type);
+    };
+    if (const auto op = find(graph::ProductType::float8); op != graph.ops().end()) {
+        throw UsageError(graph.name + ": op '" + op->name +
+                         "': products in float8 are priced, not executed. Plan without "
+                         "products=fp8.");
+    }
+    const bool tf32 = find(graph::ProductType::tf32) != graph.ops().end();
+    set(tf32, tf32);
+}
+
+Float32Products::~Float32Products() {
+    set(matrices_before_, convolutions_before_);
+}
+
+}  // namespace partita::runtime

@@ -2,7 +2,9 @@
 #include "api/framework.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,12 +67,14 @@ std::string strategy_of(const JsonField& field) {
     }
 }
 
+constexpr std::array<std::string_view, 5> kFigures = {"fuse", "attention", "gradients",
+                                                      "bucket_bytes", "strategy"};
+
 void check_sources(const JsonField& root) {
     const JsonField sources = root["sources"];
-    for (const std::string& key : root.keys()) {
-        const bool is_figure = key == "fuse" || key == "attention" || key == "gradients" ||
-                               key == "bucket_bytes" || key == "strategy";
-        if (is_figure) (void)sources[key].text({"where this is known from, a text"});
+    for (const std::string_view figure : kFigures) {
+        if (!root[figure].present()) continue;
+        (void)sources[figure].text({"where this is known from, a text"});
     }
     for (const std::string& key : sources.keys()) {
         if (!root[key].present()) sources[key].reject("is the source of a field that is not there");
@@ -96,8 +100,7 @@ Framework parse_framework(std::string_view json, const std::string& context) {
         format.fail({"\"partita-framework\""});
     }
     (void)root["version"].integer(1, 1, {.what = "1", .remedy = "Use a newer partita."});
-    root.allow_only({"format", "version", "name", "summary", "fuse", "attention", "gradients",
-                     "bucket_bytes", "strategy", "sources", "not_modelled"});
+    root.allow_only({"format", "version", "name", "summary", "sources", "not_modelled"}, kFigures);
     Framework framework;
     framework.name = root["name"].text({"a name"}, 100);
     framework.summary = root["summary"].text({"one line, a text"});

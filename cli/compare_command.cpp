@@ -100,6 +100,15 @@ public:
             if (asked.strategy.empty()) asked.strategy = contender.asked.strategy;
         }
         const auto loaded = load_problem(model_, machine_, what_if_, asked, console);
+        const bool any_searcher = std::ranges::any_of(contenders, [](const Contender& contender) {
+            return contender.asked.strategy.empty();
+        });
+        if (!asked_.framework.empty() && any_searcher) {
+            console.note(
+                fmt::format("--framework {}: rows of searchers keep to its kernels, not to its "
+                            "form of plans; rows of --strategies do.",
+                            asked_.framework.string()));
+        }
         const Interrupt interrupt;
         std::vector<Row> rows;
         for (const Contender& contender : contenders) {

@@ -25,21 +25,25 @@
 #include "cli/shared_options.h"
 #include "plan/exporters/exporter.h"
 #include "plan/files/plan_file.h"
+#include "plan/problem/loss_graph.h"
 #include "search/portfolio/search_run.h"
 
 namespace partita::cli {
 namespace {
 
 /// What nobody named is written over only where it is a plan of the same ops.
-void check_holds_no_other_plan(const std::filesystem::path& file, const plan::Problem& problem) {
+void check_holds_no_other_plan(const std::filesystem::path& file, const graph::OpGraph& model) {
     if (!std::filesystem::exists(file)) return;
     std::string what;
     try {
-        const plan::Plan plan = plan::read_plan(file);
+        plan::Plan plan = plan::read_plan(file);
+        std::erase_if(plan.ops, [&](const plan::PlannedOp& op) {
+            return plan::is_added_by_loss(model, op.name, op.type);
+        });
         const auto same_op = [](const plan::PlannedOp& planned, const graph::Op& op) {
             return planned.name == op.name && planned.type == op.type;
         };
-        if (std::ranges::equal(plan.ops, problem.graph().ops(), same_op)) return;
+        if (std::ranges::equal(plan.ops, model.ops(), same_op)) return;
         what = fmt::format("a plan of another model, {}", plan.model_file);
     } catch (const InputError&) {
         what = "something that is no plan";
@@ -86,7 +90,7 @@ public:
                                             start_, learn.load_policy});
         const auto loaded = load_problem(model_, machine_, what_if_, asked_, console);
         const plan::Problem& problem = *loaded->problem;
-        if (default_output()) check_holds_no_other_plan(plan_file_, problem);
+        if (default_output()) check_holds_no_other_plan(plan_file_, loaded->model.graph);
         if (!trace_file_.empty() && !api::has_timeline(problem)) {
             throw UsageError(
                 "--trace: a plan of given costs has loads and no timeline. Leave it out; --report "

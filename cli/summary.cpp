@@ -252,28 +252,35 @@ std::string recompute_line(const plan::Problem& problem, const plan::Strategy& s
                        count_of(count.blocks, "layer block"));
 }
 
-std::string precision_line(const plan::Problem& problem) {
-    bool any = false;
-    for (std::size_t i = 0; i < problem.graph().op_count() && !any; ++i) {
+/// Of type and how they are computed; nullopt: there are none of float32.
+std::optional<graph::ProductType> float32_products(const plan::Problem& problem) {
+    for (std::size_t i = 0; i < problem.graph().op_count(); ++i) {
         const graph::OpId op(i);
         if (!problem.facts().has_forward(op) || problem.graph().op(op).given) continue;
         const cost::Work work = problem.facts().works().forward(op);
-        any = work.matrix_product && work.dtype == graph::DType::float32;
+        if (work.matrix_product && work.dtype == graph::DType::float32) return work.product_type;
     }
-    if (!any) return "";
+    return std::nullopt;
+}
+
+std::string precision_line(const plan::Problem& problem) {
+    const std::optional<graph::ProductType> now = float32_products(problem);
+    if (!now || *now == graph::ProductType::float8) return "";
     constexpr double kWorthSaying = 1.5;
     double gain = std::numeric_limits<double>::max();
     bool bfloat16 = true;
     for (const cost::Device& device : problem.machine().devices()) {
-        const auto rate = [&](graph::DType dtype) {
-            return static_cast<double>(device.matrix_flops_of(dtype));
+        const auto rate = [&](graph::DType dtype, graph::ProductType type) {
+            return static_cast<double>(device.matrix_flops_of(dtype, type));
         };
-        gain = std::min(gain, rate(graph::DType::bfloat16) / rate(graph::DType::float32));
+        gain = std::min(gain, rate(graph::DType::bfloat16, graph::ProductType::as_stored) /
+                                  rate(graph::DType::float32, *now));
         bfloat16 =
             bfloat16 && device.matrix_flops[static_cast<std::size_t>(graph::DType::bfloat16)] > 0;
     }
     if (gain < kWorthSaying) return "";
-    return fmt::format("float32; {} products are {:.3g} times as fast here: --precision {}",
+    return fmt::format("{}; {} products are {:.3g} times as fast here: --precision {}",
+                       *now == graph::ProductType::tf32 ? "float32, products in TF32" : "float32",
                        bfloat16 ? "bfloat16" : "float16", gain, bfloat16 ? "bf16" : "fp16");
 }
 

@@ -17,7 +17,7 @@ namespace partita::cli {
 namespace {
 
 constexpr std::size_t kMaxRows = 24;
-constexpr std::size_t kLabelWidth = 18;
+constexpr std::size_t kRowLabelWidth = 18;
 constexpr std::array<std::string_view, 5> kUnicodeShades = {" ", "░", "▒", "▓", "█"};
 constexpr std::array<std::string_view, 5> kAsciiShades = {" ", ".", ":", "+", "#"};
 
@@ -97,8 +97,8 @@ private:
 };
 
 std::string row(std::string_view label, const Columns& columns, double scale, bool unicode) {
-    std::string text = "  " + shortened(label, kLabelWidth);
-    text += std::string(2 + kLabelWidth + 2 - display_width(text), ' ');
+    std::string text = "  " + shortened(label, kRowLabelWidth);
+    text += std::string(2 + kRowLabelWidth + 2 - display_width(text), ' ');
     for (std::size_t c = 0; c < columns.count(); ++c) {
         text += shade(columns.share(c) * scale, unicode);
     }
@@ -110,7 +110,7 @@ std::string row(std::string_view label, const Columns& columns, double scale, bo
 std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph& tasks,
                              const plan::Timeline& timeline, const Terminal& terminal) {
     if (timeline.makespan <= Time{0}) return "";
-    constexpr std::size_t kAround = kLabelWidth + 2 + 2 + 8;  // label, gaps, percentage
+    constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 8;  // label, gaps, percentage
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
     const auto devices = devices_to_show(timeline.busy);
     std::vector<Columns> columns(timeline.busy.size(), Columns(timeline.makespan, width));
@@ -148,7 +148,7 @@ std::string timeline_picture(const plan::Problem& problem, const plan::TaskGraph
 std::string load_picture(const plan::Problem& problem, const plan::Evaluation& evaluation,
                          const Terminal& terminal) {
     if (evaluation.value <= Time{0}) return "";
-    constexpr std::size_t kAround = kLabelWidth + 2 + 2 + 12;
+    constexpr std::size_t kAround = kRowLabelWidth + 2 + 2 + 12;
     const std::size_t width = static_cast<std::size_t>(terminal.width) - kAround;
     std::vector<Time> busy;
     busy.reserve(evaluation.devices.size());

@@ -24,6 +24,8 @@ target_compile_options(partita_flags INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>
     # And reads of empty std::optional that a test in front of them rules out (GCC bug 80635).
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+    # In a unity build it takes sources for headers, whose classes others might define otherwise.
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>
     # Clang's default: a function of the library may be inlined inside the library.
     -fno-semantic-interposition)
 if(PARTITA_SANITIZE)
@@ -96,6 +98,34 @@ function(partita_reuse_headers target kind)
     endif()
 endfunction()
 
+# A unity build: sources of one folder are compiled as one, a few at a time, because most of what a file takes is reading
+# headers that its neighbours read too. What two files of a folder define for themselves needs two names, therefore.
+# Sources include what they use all the same, and build one by one (-DPARTITA_UNITY=OFF).
+set(unity_size 8)
+function(partita_unity target)
+    if(NOT PARTITA_UNITY)
+        return()
+    endif()
+    get_target_property(sources ${target} SOURCES)
+    set(groups "")
+    foreach(source IN LISTS sources)
+        cmake_path(GET source PARENT_PATH folder)
+        string(MAKE_C_IDENTIFIER "${target}_${folder}" group)
+        list(APPEND groups ${group})
+        list(APPEND sources_of_${group} "${source}")
+    endforeach()
+    list(REMOVE_DUPLICATES groups)
+    foreach(group IN LISTS groups)
+        set(count 0)
+        foreach(source IN LISTS sources_of_${group})
+            math(EXPR number "${count} / ${unity_size}")
+            set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}_${number}")
+            math(EXPR count "${count} + 1")
+        endforeach()
+    endforeach()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # Adds a folder of the repository, or passes over one that does not exist.
 function(partita_add_folder folder)
     if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
@@ -114,6 +144,7 @@ function(partita_folder name)
     add_library(partita_${name} OBJECT ${arg_SOURCES})
     target_link_libraries(partita_${name} PUBLIC partita_flags ${arg_LINK})
     partita_reuse_headers(partita_${name} library ${arg_LINK})
+    partita_unity(partita_${name})
 endfunction()
 
 # One shared library from the folders that exist, and LINK. What they link stays inside it; users of the target
@@ -157,6 +188,7 @@ function(partita_program)
     target_link_libraries(partita PRIVATE partita_lib partita_flags Threads::Threads ${arg_LINK})
     target_compile_options(partita PRIVATE ${program_options})
     partita_reuse_headers(partita program ${arg_LINK})
+    partita_unity(partita)
     set_target_properties(partita PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}"
         INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
@@ -178,6 +210,7 @@ function(partita_test name)
     # GoogleTest and rapidcheck take twice as long at -O3, and tests measure nothing.
     target_compile_options(${target} PRIVATE -O1)
     partita_reuse_headers(${target} test ${arg_LINK})
+    partita_unity(${target})
     set_target_properties(${target} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     partita_discover_suites(${target} ${name})

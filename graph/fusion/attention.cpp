@@ -187,9 +187,9 @@ std::map<OpId, Found> all_of(const OpGraph& graph, const NumberOf& number) {
 }
 
 /// Copies a graph with Attention in place of what was found.
-class Fusing {
+class AttentionFusion {
 public:
-    Fusing(const OpGraph& from, const std::map<OpId, Found>& found)
+    AttentionFusion(const OpGraph& from, const std::map<OpId, Found>& found)
         : from_(from), found_(found), copy_(from) {
         for (const Op& op : from.ops()) names_.insert(op.name);
         for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
@@ -314,7 +314,7 @@ int products_as_attention(const OpGraph& graph, const NumberOf& number) {
 
 FusedAttention with_fused_attention(const OpGraph& graph, const NumberOf& number) {
     const std::map<OpId, Found> found = all_of(graph, number);
-    return {.graph = Fusing(graph, found).run(), .count = static_cast<int>(found.size())};
+    return {.graph = AttentionFusion(graph, found).run(), .count = static_cast<int>(found.size())};
 }
 
 }  // namespace partita::graph

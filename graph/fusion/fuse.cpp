@@ -194,10 +194,10 @@ private:
 };
 
 /// Copies a graph with kernels in place of their ops.
-class Fusing {
+class KernelFusion {
 public:
     /// `kernels`: by their last op.
-    Fusing(const OpGraph& from, const std::map<OpId, Match>& kernels)
+    KernelFusion(const OpGraph& from, const std::map<OpId, Match>& kernels)
         : from_(from), kernels_(kernels), copy_(from) {
         for (const auto& [root, kernel] : kernels) {
             for (const OpId op : kernel.ops) {
@@ -292,7 +292,7 @@ Fused fused(const OpGraph& graph, const std::vector<std::string>& kernels, const
             "the model has it (partita inspect --ops shows it).",
             file, kernels[k], text == kernels[k] ? "" : fmt::format(" ({})", text)));
     }
-    return {.graph = Fusing(graph, found).run(), .counts = std::move(counts)};
+    return {.graph = KernelFusion(graph, found).run(), .counts = std::move(counts)};
 }
 
 }  // namespace partita::graph

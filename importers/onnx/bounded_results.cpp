@@ -110,7 +110,7 @@ struct BoundRow {
     Bounds (*function)(const BoundNode& node);
 };
 
-constexpr std::array kRows = {
+constexpr std::array kBoundRows = {
     BoundRow{"Compress", bound_compress},
     BoundRow{"NonMaxSuppression", bound_non_max_suppression},
     BoundRow{"NonZero", bound_non_zero},
@@ -134,7 +134,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 Bounds upper_bounds(const BoundNode& node) {
-    for (const BoundRow& row : kRows) {
+    for (const BoundRow& row : kBoundRows) {
         if (row.type == node.type) return row.function(node);
     }
     return {};

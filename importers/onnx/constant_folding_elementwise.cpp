@@ -321,7 +321,7 @@ Literals fold_where(const FoldNode& node) {
     return {std::move(result)};
 }
 
-constexpr std::array kRows = {
+constexpr std::array kElementwiseRows = {
     FoldRow{"Abs", fold_abs},
     FoldRow{"Add", fold_add},
     FoldRow{"And", fold_and},
@@ -360,7 +360,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const FoldRow> elementwise_rows() {
-    return kRows;
+    return kElementwiseRows;
 }
 
 }  // namespace partita::importers

@@ -124,7 +124,7 @@ Literals fold_non_zero(const FoldNode& node) {
     return {std::move(y)};
 }
 
-constexpr std::array kRows = {
+constexpr std::array kIndexingRows = {
     FoldRow{"Gather", fold_gather},
     FoldRow{"GatherND", fold_gather_nd},
     FoldRow{"NonZero", fold_non_zero},
@@ -134,7 +134,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const FoldRow> indexing_rows() {
-    return kRows;
+    return kIndexingRows;
 }
 
 }  // namespace partita::importers

@@ -374,7 +374,7 @@ Literals fold_trilu(const FoldNode& node) {
     return {std::move(y)};
 }
 
-constexpr std::array kRows = {
+constexpr std::array kMovementRows = {
     FoldRow{"Concat", fold_concat},
     FoldRow{"ConstantOfShape", fold_constant_of_shape},
     FoldRow{"Expand", fold_expand},
@@ -395,7 +395,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const FoldRow> movement_rows() {
-    return kRows;
+    return kMovementRows;
 }
 
 }  // namespace partita::importers

@@ -166,7 +166,7 @@ Literals fold_arg_min(const FoldNode& node) {
     return arg_reduce(node, std::less<>{});
 }
 
-constexpr std::array kRows = {
+constexpr std::array kReductionRows = {
     FoldRow{"ArgMax", fold_arg_max},       FoldRow{"ArgMin", fold_arg_min},
     FoldRow{"CumSum", fold_cum_sum},       FoldRow{"ReduceMax", fold_reduce_max},
     FoldRow{"ReduceMin", fold_reduce_min}, FoldRow{"ReduceProd", fold_reduce_prod},
@@ -176,7 +176,7 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::span<const FoldRow> reduction_rows() {
-    return kRows;
+    return kReductionRows;
 }
 
 }  // namespace partita::importers

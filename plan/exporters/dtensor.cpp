@@ -15,7 +15,7 @@ namespace {
 using graph::OpId;
 using graph::TensorId;
 
-/// As torch.distributed names them; log_sum_exp has no name there.
+/// As torch.distributed names them.
 std::string_view reduce_op(graph::Combine combine) {
     return name_of(combine == graph::Combine::none ? graph::Combine::sum : combine);
 }
@@ -78,8 +78,12 @@ private:
         if (side == Side::result) {
             text += fmt::format(R"("shape": [{}], )", fmt::join(tensor.shape, ", "));
         }
-        if (!sharding.fault.empty()) {
-            return text + fmt::format(R"("not_expressible": {}}})", json_quoted(sharding.fault));
+        const bool has_name = sharding.combine != graph::Combine::log_sum_exp;
+        const std::string fault = sharding.fault.empty() && !has_name
+                                      ? "parts combine by log_sum_exp, which torch does not know"
+                                      : sharding.fault;
+        if (!fault.empty()) {
+            return text + fmt::format(R"("not_expressible": {}}})", json_quoted(fault));
         }
         return text + fmt::format(R"("placements": [{}]}})", placements(config, sharding));
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/problem/loss_graph.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "plan/problem/op_costs.h"
@@ -19,12 +21,15 @@ using graph::TensorId;
 
 namespace {
 
+constexpr std::string_view kRowsType = "ReduceLogSumExp";
+constexpr std::string_view kRowsSuffix = "/log_sum_exp";
 constexpr int kOpset = 13;  // axes of ReduceLogSumExp are an attribute
 
 class Writer {
 public:
     explicit Writer(const OpGraph& model) : model_(model) {
         for (const Op& op : model.ops()) names_.insert(op.name);
+        for (const Tensor& tensor : model.tensors()) names_.insert(tensor.name);
     }
 
     /// `has_loss`: per op.
@@ -47,7 +52,7 @@ private:
         const Tensor& scores = model_.tensor(output.inputs[0]);
         const std::size_t last = scores.shape.size() - 1;
         Tensor rows;
-        rows.name = unused(output.name + "/log_sum_exp");
+        rows.name = unused(output.name + std::string(kRowsSuffix));
         rows.shape = scores.shape;
         rows.shape[last] = 1;
         rows.dtype = graph::bits_of(scores.dtype) < 32 ? graph::DType::float32 : scores.dtype;
@@ -55,7 +60,7 @@ private:
         if (last < 64) rows.upper_bound_dims &= ~(std::uint64_t{1} << last);
         Op op;
         op.name = rows.name;
-        op.type = "ReduceLogSumExp";
+        op.type = kRowsType;
         op.opset = kOpset;
         op.block = output.block;
         op.attributes.set("axes", std::vector<std::int64_t>{-1});
@@ -81,6 +86,13 @@ private:
 std::optional<LossGraph> graph_with_loss(const OpGraph& model, Mode mode, const Policy& policy) {
     if (mode != Mode::training || policy.loss != LossKind::cross_entropy) return std::nullopt;
     return Writer(model).write(gradient_paths(model, policy).backward);
+}
+
+bool is_added_by_loss(const OpGraph& graph, std::string_view name, std::string_view type) {
+    if (type != kRowsType) return false;
+    return std::ranges::any_of(graph.ops(), [&](const Op& op) {
+        return op.kind == OpKind::output && name.starts_with(op.name + std::string(kRowsSuffix));
+    });
 }
 
 Constraints constraints_with_loss(const OpGraph& model, const LossGraph& loss,

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "graph/op_graph.h"
@@ -29,6 +30,9 @@ struct LossGraph {
 /// nullopt: the loss adds nothing. Throws UsageError as gradient_paths() does.
 std::optional<LossGraph> graph_with_loss(const graph::OpGraph& model, Mode mode,
                                          const Policy& policy);
+
+/// Is an op of this name and type what a loss adds to the graph, which has it or not?
+bool is_added_by_loss(const graph::OpGraph& graph, std::string_view name, std::string_view type);
 
 /// What is said of ops of the model, of those of the graph. What a loss adds may use the devices of its output.
 Constraints constraints_with_loss(const graph::OpGraph& model, const LossGraph& loss,

@@ -13,7 +13,6 @@ void Mailbox::stop_if_aborted() const {
 }
 
 void Mailbox::pause(Clock::time_point began) const {
-    constexpr auto kNap = std::chrono::microseconds(50);
     if (Clock::now() - began < awake_.load(std::memory_order_relaxed)) {
         std::this_thread::yield();
     } else {

@@ -34,6 +34,9 @@
 
 namespace partita::runtime {
 
+/// Between two looks for what has not come yet.
+inline constexpr std::chrono::microseconds kNap{50};
+
 /// The other end of a message.
 struct Address {
     int process = 0;

@@ -29,7 +29,6 @@ std::string mpi_text_of(int error) {
 namespace {
 
 constexpr int kTagsPerNumber = 2;  // tensor and note
-constexpr auto kNap = std::chrono::microseconds(50);
 
 void check(int error) {
     if (error != MPI_SUCCESS) throw DeviceError("MPI: " + mpi_text_of(error));

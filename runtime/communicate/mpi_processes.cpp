@@ -38,7 +38,6 @@ namespace {
 constexpr int kRanksPerProcess = 32;
 constexpr int kTagsPerGroup = kRanksPerProcess * kRanksPerProcess;
 constexpr int kSpins = 200;
-constexpr auto kNap = std::chrono::microseconds(50);
 
 // What all communicators of the process share.
 struct Mpi {

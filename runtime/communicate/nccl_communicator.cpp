@@ -25,7 +25,7 @@ using graph::Combine;
 
 static_assert(kNcclIdBytes == sizeof(ncclUniqueId));
 
-constexpr auto kNap = std::chrono::microseconds(20);
+constexpr auto kNcclNap = std::chrono::microseconds(20);
 
 // Types in which NCCL adds; bytes of all others can still be moved.
 std::optional<ncclDataType_t> nccl_type(at::ScalarType type) {
@@ -135,7 +135,7 @@ void NcclCommunicator::await(ncclResult_t result) {
         if (is_late()) time_out_all();
         const ncclResult_t asked = ncclCommGetAsyncError(comm_, &result);
         if (asked != ncclSuccess) result = asked;
-        if (result == ncclInProgress) std::this_thread::sleep_for(kNap);
+        if (result == ncclInProgress) std::this_thread::sleep_for(kNcclNap);
     }
     if (result == ncclSuccess) return;
     const std::string what = std::string(ncclGetErrorString(result)) + ": " +
@@ -262,7 +262,7 @@ void NcclCommunicator::do_wait() {
         if (is_aborted()) drop();
         stop_if_aborted();
         if (is_late()) time_out_all();
-        std::this_thread::sleep_for(kNap);
+        std::this_thread::sleep_for(kNcclNap);
         state = cudaEventQuery(ended_);
     }
     check_device(state);

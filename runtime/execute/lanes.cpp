@@ -9,9 +9,9 @@ using plan::TaskId;
 
 namespace {
 
-class Planner {
+class LanePlanner {
 public:
-    Planner(const Program& program, const plan::TaskGraph& tasks)
+    LanePlanner(const Program& program, const plan::TaskGraph& tasks)
         : program_(program), tasks_(tasks), places_(tasks.size()) {
         for (std::uint32_t w = 0; w < program.steps.size(); ++w) {
             for (std::uint32_t s = 0; s < program.steps[w].size(); ++s) {
@@ -72,7 +72,7 @@ Lane lane_of(plan::TaskKind kind) {
 
 std::vector<std::vector<LanedStep>> plan_lanes(const Program& program,
                                                const plan::TaskGraph& tasks) {
-    return Planner(program, tasks).run();
+    return LanePlanner(program, tasks).run();
 }
 
 }  // namespace partita::runtime

@@ -53,9 +53,9 @@ Messages::Range range_of(std::span<const TaskMessage> messages, TaskId task) {
             static_cast<std::int32_t>(of_task.end() - messages.begin())};
 }
 
-class Planner {
+class MessagePlanner {
 public:
-    Planner(const TaskGraph& tasks, const Ownership& ownership)
+    MessagePlanner(const TaskGraph& tasks, const Ownership& ownership)
         : tasks_(tasks), own_(ownership), shares_(tasks.size()) {}
 
     Messages run() {
@@ -242,7 +242,7 @@ std::int32_t Messages::find_in(TaskId task, const Ingredient& ingredient) const 
 }
 
 Messages plan_messages(const TaskGraph& tasks, const Ownership& ownership) {
-    return Planner(tasks, ownership).run();
+    return MessagePlanner(tasks, ownership).run();
 }
 
 }  // namespace partita::runtime

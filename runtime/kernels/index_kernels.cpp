@@ -135,7 +135,7 @@ Tensors gather_nd_backward(const BackwardCall& call) {
 // --- Scatter -----------------------------------------------------------------------------------
 
 /// ATen's name of an ONNX reduction; empty: none.
-std::string reduction_of(const KernelCall& call) {
+std::string scatter_reduction_of(const KernelCall& call) {
     const std::string name = call.text("reduction", "none");
     if (name == "add") return "sum";
     if (name == "mul") return "prod";
@@ -148,7 +148,7 @@ Tensors scatter_elements(const KernelCall& call) {
     const at::Tensor& data = call.operand(0);
     const std::int64_t axis = axis_of(call, data.dim());
     const at::Tensor indices = wrapped(call.operand(1), data.size(axis));
-    const std::string reduction = reduction_of(call);
+    const std::string reduction = scatter_reduction_of(call);
     if (reduction.empty()) return {data.scatter(axis, indices, call.operand(2))};
     return {data.scatter_reduce(axis, indices, call.operand(2), reduction)};
 }
@@ -163,7 +163,7 @@ Tensors scatter_nd(const KernelCall& call) {
     const at::Tensor flat = merged(data, dims).unsqueeze(-1).flatten(1);
     const at::Tensor updates = call.operand(2).reshape({rows.numel(), flat.size(1)});
     const at::Tensor where = rows.unsqueeze(1).expand(updates.sizes());
-    const std::string reduction = reduction_of(call);
+    const std::string reduction = scatter_reduction_of(call);
     const at::Tensor result = reduction.empty() ? flat.scatter(0, where, updates)
                                                 : flat.scatter_reduce(0, where, updates, reduction);
     return {result.reshape(data.sizes())};

@@ -19,7 +19,7 @@ namespace {
 /// No label is ignored unless the op says which.
 constexpr std::int64_t kNothingIgnored = -100;
 
-std::int64_t reduction_of(const KernelCall& call) {
+std::int64_t loss_reduction_of(const KernelCall& call) {
     const std::string reduction = call.text("reduction", "mean");
     return reduction == "none"  ? at::Reduction::None
            : reduction == "sum" ? at::Reduction::Sum
@@ -30,7 +30,7 @@ at::Tensor negative_log_likelihood(const KernelCall& call, const at::Tensor& log
     std::optional<at::Tensor> weights;
     if (call.has(2)) weights = call.operand(2);
     return at::nll_loss_nd(log_probabilities, call.operand(1).to(at::kLong), weights,
-                           reduction_of(call), call.integer("ignore_index", kNothingIgnored));
+                           loss_reduction_of(call), call.integer("ignore_index", kNothingIgnored));
 }
 
 Tensors nll_loss(const KernelCall& call) {

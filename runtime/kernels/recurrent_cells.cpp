@@ -137,10 +137,8 @@ namespace {
 constexpr std::size_t kWeight = 1;
 constexpr std::size_t kRecurrent = 2;
 constexpr std::size_t kBias = 3;
-constexpr std::size_t kLengths = 4;
 constexpr std::size_t kHidden = 5;
 constexpr std::size_t kCell = 6;
-constexpr std::size_t kPeepholes = 7;
 
 Direction direction_of(const KernelCall& call, const Recurrence& r, std::int64_t d,
                        bool is_reversed) {

@@ -49,6 +49,10 @@ struct Recurrence {
     std::vector<Direction> directions;
 };
 
+/// Operands that the cells themselves look for.
+inline constexpr std::size_t kLengths = 4;
+inline constexpr std::size_t kPeepholes = 7;
+
 Recurrence recurrence_of(const KernelCall& call, std::int64_t gates);
 
 /// Steps in the order the direction takes them; of a sequence only as many as it has. Its own

@@ -67,8 +67,6 @@ State lstm_direction(const KernelCall& call, const Recurrence& r, const Directio
 // 1024 units.
 
 bool is_default_lstm(const KernelCall& call, const Recurrence& r) {
-    constexpr std::size_t kLengths = 4;
-    constexpr std::size_t kPeepholes = 7;
     const bool holds_all_units = r.directions[0].hidden.size(1) == r.units;
     return has_default_activations(call, lstm_defaults()) && !call.has(kLengths) &&
            !call.has(kPeepholes) && call.integer("input_forget", 0) == 0 && holds_all_units;

@@ -27,7 +27,7 @@ constexpr int kMostDevices = 64;
 constexpr double kBiases[] = {0, 0.5, 1, 2, 4};
 /// Pairs of states that the evaluations of one bias should look at, by their number. There are at
 /// least four.
-constexpr std::int64_t kMostLooks = 16'000'000;
+constexpr std::int64_t kMostChainLooks = 16'000'000;
 /// Pairs that all evaluations may look at, which most never need. Then no more is said: after a
 /// second or so.
 constexpr std::int64_t kMostLookedAt = 400'000'000;
@@ -287,7 +287,7 @@ private:
 /// The best weight: the bound is concave in it. First a few far apart, then between the best and
 /// its neighbours.
 Time best_weight(ChainCosts& costs) {
-    auto left = std::clamp<std::int64_t>(kMostLooks / costs.looks(), 4, 16);
+    auto left = std::clamp<std::int64_t>(kMostChainLooks / costs.looks(), 4, 16);
     Time best;
     std::int64_t at = 0;
     const auto attempt = [&](std::int64_t weight) {

@@ -76,7 +76,9 @@ private:
         const Op& op = graph_.op(id);
         start(ops_ + id.index());
         if (op.kind == graph::OpKind::output) {
-            follow(ops_ + id.index(), op.inputs[0], {id, 0});
+            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+                follow(ops_ + id.index(), op.inputs[i], {id, static_cast<std::uint32_t>(i)});
+            }
             return;
         }
         for (const TensorId t : op.outputs) {

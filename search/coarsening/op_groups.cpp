@@ -169,7 +169,10 @@ void Grouper::join_sources_and_outputs() {
     for (std::size_t i = 0; i < graph_.op_count(); ++i) {
         const Op& op = graph_.ops()[i];
         if (op.kind == OpKind::output) {
-            join_if_it_fits(graph_.tensor(op.inputs[0]).producer, OpId(i));
+            // And with what the loss adds: alone it would lie between the output's two readers.
+            for (const TensorId t : op.inputs) {
+                join_if_it_fits(graph_.tensor(t).producer, OpId(i));
+            }
         } else if (op.kind != OpKind::compute) {
             OpId first;
             for (const graph::Use use : graph_.uses(op.outputs[0])) first = std::min(first, use.op);

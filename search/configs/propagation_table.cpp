@@ -35,7 +35,9 @@ void PropagationTable::find_ends() {
         for (const Link& link : links_of(problem_, op)) {
             const bool forward = link.producer == op;
             const OpId to = forward ? link.reader : link.producer;
-            if (forward && graph.op(to).kind == OpKind::output) {
+            // What a loss reads beside it (loss_graph.h) does not say how the output lies.
+            const bool is_output = graph.op(to).kind == OpKind::output && link.operand == 0;
+            if (forward && is_output) {
                 outputs_.items.push_back(static_cast<EndId>(ends_.size()));
             }
             ends_.push_back({op, to, forward, problem_.facts().has_forward(to)});

@@ -115,23 +115,25 @@ private:
         std::string expected = most == kMostDegree
                                    ? fmt::format("a number from {} on", least)
                                    : fmt::format("a number from {} to {}", least, most);
-        if (key == "layers") expected += " for each stage, as in 4-8-8-4, or even";
+        if (key == "layers") expected += " for each stage, as in 4-8-8-4, or even, or work";
         fail(fmt::format("{}={}: expected {}.", key, value, expected));
     }
 
-    [[nodiscard]] std::vector<int> layers(std::string_view value) const {
-        std::vector<int> counts;
-        if (value == "even") return counts;
+    [[nodiscard]] LayerCut layers(std::string_view value) const {
+        if (value == "work") return {.by_work = true, .counts = {}};
+        LayerCut cut;
+        if (value == "even") return cut;
         for (const std::string_view count : split(value, '-')) {
-            counts.push_back(number("layers", count, 0, kMostDegree));
+            cut.counts.push_back(number("layers", count, 0, kMostDegree));
         }
-        return counts;
+        return cut;
     }
 
     /// Chunks that are not said may be any number.
     void check_layers() const {
-        if (!config_.layers || config_.layers->empty() || !config_.pipeline) return;
-        const std::int64_t given = std::ssize(*config_.layers);
+        const bool any = config_.layers && !config_.layers->counts.empty();
+        if (!any || !config_.pipeline) return;
+        const std::int64_t given = std::ssize(config_.layers->counts);
         const std::int64_t chunks = std::int64_t{*config_.pipeline} * config_.chunks.value_or(1);
         if (config_.chunks ? given == chunks : given % chunks == 0) return;
         fail(
@@ -197,9 +199,18 @@ ParallelConfig completed(const ParallelConfig& said, const ParallelConfig& usual
     }
     if (!all.sequence) all.sequence = usual.sequence;
     if (!all.layers) all.layers = usual.layers;
-    if (all.order == kMegatronOrder) all.order = usual.order;
+    if (!all.order) all.order = usual.order;
     return all;
 }
+
+namespace {
+
+std::string text_of(const LayerCut& cut) {
+    if (cut.by_work) return "work";
+    return cut.counts.empty() ? "even" : fmt::format("{}", fmt::join(cut.counts, "-"));
+}
+
+}  // namespace
 
 std::string ParallelConfig::text() const {
     std::string all;
@@ -208,15 +219,15 @@ std::string ParallelConfig::text() const {
         if (const auto& value = this->*row.field) add(fmt::format("{}={}", row.name, *value));
     }
     if (sequence) add(*sequence ? "sp" : "sp=0");
-    if (layers && layers->empty()) add("layers=even");
-    if (layers && !layers->empty()) add(fmt::format("layers={}", fmt::join(*layers, "-")));
-    if (order != kMegatronOrder) {
+    if (layers) add("layers=" + text_of(*layers));
+    if (order) {
         std::string names;
-        for (std::size_t i = 0; i < order.size(); ++i) {
+        for (std::size_t i = 0; i < order->size(); ++i) {
+            const GridDim dim = (*order)[i];
             const bool usual =
-                order[i] == GridDim::context && i > 0 && order[i - 1] == GridDim::tensor;
+                dim == GridDim::context && i > 0 && (*order)[i - 1] == GridDim::tensor;
             if (usual) continue;
-            const auto* const row = std::ranges::find(kDims, order[i], &DimRow::dim);
+            const auto* const row = std::ranges::find(kDims, dim, &DimRow::dim);
             names += fmt::format("{}{}", names.empty() ? "" : "-", row->name);
         }
         add("order=" + names);

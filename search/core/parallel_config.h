@@ -13,7 +13,8 @@
 //     zero    what a group keeps in shards over dp: 1 optimizer state, 2 gradients too, 3 parameters too
 //     sp      sequence parallelism: between the products of a group activations lie in shards (sp=0:
 //             repeated)
-//     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, or even
+//     layers  of the model in each chunk of each stage, in its order: 4-8-8-4, even, or (as where
+//             nothing is said) cut by work
 //     order   which devices are neighbours, innermost first
 //
 // What is not said is left to the search, but for cp and ep, which are then 1; the product of dp, tp,
@@ -40,25 +41,32 @@ using GridOrder = std::array<GridDim, 4>;
 inline constexpr GridOrder kMegatronOrder = {GridDim::tensor, GridDim::context, GridDim::data,
                                              GridDim::pipeline};
 
+/// Where a pipeline cuts the model.
+struct LayerCut {
+    bool by_work = false;  ///< anywhere
+    /// Else: layers of each chunk of each stage, in the order of the model; empty: equally many.
+    std::vector<int> counts;
+    friend bool operator==(const LayerCut&, const LayerCut&) = default;
+};
+
 struct ParallelConfig {
-    std::optional<int> data;       ///< dp, >= 1
-    std::optional<int> tensor;     ///< tp, >= 1
-    std::optional<int> pipeline;   ///< pp, >= 1
-    std::optional<int> context;    ///< cp, >= 1
-    std::optional<int> experts;    ///< ep, >= 1, a divisor of dp
-    std::optional<int> chunks;     ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
-    std::optional<int> zero;       ///< 0 to 3
-    std::optional<bool> sequence;  ///< sp
-    /// Of each chunk of each stage, in the order of the model; empty: equally many.
-    std::optional<std::vector<int>> layers;
-    GridOrder order = kMegatronOrder;
+    std::optional<int> data;         ///< dp, >= 1
+    std::optional<int> tensor;       ///< tp, >= 1
+    std::optional<int> pipeline;     ///< pp, >= 1
+    std::optional<int> context;      ///< cp, >= 1
+    std::optional<int> experts;      ///< ep, >= 1, a divisor of dp
+    std::optional<int> chunks;       ///< vpp, 1 to kMostChunks (pipeline_schedule.h)
+    std::optional<int> zero;         ///< 0 to 3
+    std::optional<bool> sequence;    ///< sp
+    std::optional<LayerCut> layers;  ///< where nothing is said: by work
+    std::optional<GridOrder> order;  ///< the same: kMegatronOrder
 
     /// Do devices that share ops keep their shards alone for the backward, of what they gather?
     /// Where nothing is said, they do not.
     [[nodiscard]] bool gathers_again() const {
         return *this != ParallelConfig{} && tensor.value_or(2) > 1 && sequence.value_or(true);
     }
-    /// What parse_parallel_config() reads as the same; the usual order is left out.
+    /// What parse_parallel_config() reads as the same.
     [[nodiscard]] std::string text() const;
     friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };

@@ -45,9 +45,8 @@ int devices_of(const Grid& grid) {
 bool suits(const Grid& grid, const plan::Policy& policy, const ParallelConfig& config,
            bool free_schedule) {
     const int slots = grid.stages * policy.schedule.chunks;
-    if (config.layers && !config.layers->empty() && std::ssize(*config.layers) != slots) {
-        return false;
-    }
+    const bool counted = config.layers && !config.layers->counts.empty();
+    if (counted && std::ssize(config.layers->counts) != slots) return false;
     if (policy.schedule.chunks > 1) {
         return grid.stages > 1 && policy.micro_batches % grid.stages == 0;
     }
@@ -83,7 +82,8 @@ std::vector<plan::Policy> policies_of(const Problem& problem, const ParallelConf
 }
 
 GridStyle style_of(const ParallelConfig& config) {
-    GridStyle style{.share_weights = true, .order = config.order, .layers = config.layers};
+    GridStyle style{.share_weights = true, .order = config.order.value_or(kMegatronOrder)};
+    if (config.layers && !config.layers->by_work) style.layers = config.layers->counts;
     if (config.sequence) {
         style.between = *config.sequence ? BetweenProducts::sharded : BetweenProducts::repeated;
     }

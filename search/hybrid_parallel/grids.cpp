@@ -214,8 +214,9 @@ std::string Grids::layers_fault(const Grid& grid) {
     }
     if (count == layers.size() && count > 0) return misplaced_layer(grid, said);
     if (layers.empty()) {
+        if (style_.layers->empty() && chunks == 1) return "";
         return "layers: the model names no layers (blocks that repeat, such as layers.0 and "
-               "layers.1 in the paths of its nodes). Leave it out, and stages are cut by work.";
+               "layers.1 in the paths of its nodes). layers=work cuts stages by work.";
     }
     return fmt::format("layers={}: these are {} layers, and the model has {}, from '{}' to '{}'.",
                        fmt::join(said, "-"), count, layers.size(), layers.front(), layers.back());

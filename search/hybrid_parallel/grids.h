@@ -56,7 +56,7 @@ struct GridStyle {
     bool share_weights = false;  ///< GroupSplitOptions
     BetweenProducts between = BetweenProducts::free;
     GridOrder order = kMegatronOrder;
-    std::optional<std::vector<int>> layers;  ///< ParallelConfig
+    std::optional<std::vector<int>> layers;  ///< LayerCut::counts; nullopt: by work
 };
 
 /// The grids of a problem, over the equal devices of the fastest kind.

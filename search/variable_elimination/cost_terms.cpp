@@ -11,7 +11,7 @@ namespace {
 
 using Costs = std::vector<std::int64_t>;
 
-std::size_t at(int v) {
+std::size_t index_of(int v) {
     return static_cast<std::size_t>(v);
 }
 
@@ -19,7 +19,7 @@ std::size_t at(int v) {
 std::size_t stride_of(const CostTerm& term, int v, const ChoiceCounts& counts) {
     std::size_t stride = 1;
     for (std::size_t i = term.scope.size(); term.scope[--i] != v;)
-        stride *= counts[at(term.scope[i])];
+        stride *= counts[index_of(term.scope[i])];
     return stride;
 }
 
@@ -46,14 +46,14 @@ CostTerm slice(const CostTerm& term, int v, std::size_t choice, const ChoiceCoun
         if (other != v) of.scope.push_back(other);
     }
     for (std::size_t i = 0; i < term.costs.size(); ++i) {
-        if (i / stride % counts[at(v)] == choice) of.costs.push_back(term.costs[i]);
+        if (i / stride % counts[index_of(v)] == choice) of.costs.push_back(term.costs[i]);
     }
     return of;
 }
 
 std::vector<std::int64_t> least_by_choice(const CostTerm& term, int v, const ChoiceCounts& counts) {
     const std::size_t stride = stride_of(term, v, counts);
-    Costs least(counts[at(v)], std::numeric_limits<std::int64_t>::max());
+    Costs least(counts[index_of(v)], std::numeric_limits<std::int64_t>::max());
     for (std::size_t i = 0; i < term.costs.size(); ++i) {
         std::int64_t& of = least[i / stride % least.size()];
         of = std::min(of, term.costs[i]);
@@ -64,18 +64,18 @@ std::vector<std::int64_t> least_by_choice(const CostTerm& term, int v, const Cho
 TermSum::TermSum(int v, const std::vector<int>& scope, std::span<const CostTerm* const> terms,
                  const ChoiceCounts& counts)
     : digits_(scope.size(), 0) {
-    for (const int other : scope) sizes_.push_back(counts[at(other)]);
+    for (const int other : scope) sizes_.push_back(counts[index_of(other)]);
     for (const CostTerm* const term : terms) {
         Cursor& cursor = cursors_.emplace_back();
-        cursor.costs = turned(term->costs, counts[at(v)], stride_of(*term, v, counts));
+        cursor.costs = turned(term->costs, counts[index_of(v)], stride_of(*term, v, counts));
         cursor.strides.assign(scope.size(), 0);
-        std::size_t stride = counts[at(v)];
+        std::size_t stride = counts[index_of(v)];
         for (std::size_t i = term->scope.size(); i-- > 0;) {
             const int other = term->scope[i];
             if (other == v) continue;
             const auto place = std::ranges::lower_bound(scope, other) - scope.begin();
             cursor.strides[static_cast<std::size_t>(place)] = stride;
-            stride *= counts[at(other)];
+            stride *= counts[index_of(other)];
         }
     }
 }

@@ -67,7 +67,7 @@ TEST_F(Compare, ComparesConfigurationsOfOnesOwn) {
     const Outcome result =
         compare({"--strategies", "tp=4,pp=2", "tp=8", "data-parallel", "--json"});
     ASSERT_EQ(result.code, 0) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("8 devices cannot share op 'node_matmul'"));
+    EXPECT_THAT(result.err, HasSubstr("8 devices cannot share op 'node_matmul_1' (Attention)"));
     const json rows = json::parse(result.out)["searchers"];
     ASSERT_EQ(rows.size(), 3);
     EXPECT_THAT(rows[0]["configuration"].get<std::string>(), HasSubstr("dp=1,tp=4,pp=2"));
@@ -79,7 +79,7 @@ TEST_F(Compare, ComparesConfigurationsOfOnesOwn) {
     EXPECT_EQ(compare({"--strategies", "tp=0", "tp=2"}).code, 2);
     EXPECT_THAT(compare({"--strategies", "hedt"}).err, HasSubstr("unknown searcher 'hedt'"));
     EXPECT_EQ(compare({"--strategies", "tp=2", "--searchers", "heft"}).code, 2);
-    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=2,tp=2,pp=2"));
+    EXPECT_THAT(compare({"--strategies", "tp=2", "dp=4"}).out, HasSubstr("dp=4,tp=2,pp=1"));
 }
 
 // What one keeps sharded is no business of the next.

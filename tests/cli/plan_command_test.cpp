@@ -248,6 +248,51 @@ TEST_F(PlanCommand, CanBeSimulatedInAnotherModeAndOnAnotherMachine) {
     EXPECT_EQ(training["objective"], "step-time");
 }
 
+// A cross-entropy adds an op, which a plan for another loss does not place, and other losses lack.
+TEST_F(PlanCommand, OfACrossEntropyIsPricedWithoutItAndNotTheOtherWayRound) {
+    const std::string model = example("runnable/mlp/model.onnx");
+    const auto plan_with = [&](const char* loss) {
+        return run({"plan", model, "--batch", "8", "--machine", "cpu:2", "--mode", "training",
+                    "--loss", loss, "--searcher", "data-parallel"});
+    };
+    ASSERT_EQ(plan_with("cross-entropy").code, 0);
+    for (const std::vector<std::string>& more : {std::vector<std::string>{"--mode", "inference"},
+                                                 {"--loss", "mse", "--scheduler", "pct"}}) {
+        std::vector<std::string> arguments = {"simulate", "plan.json", model};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome result = run(arguments);
+        EXPECT_EQ(result.code, 0) << more[1] << result.err;
+    }
+    // The same model: written over.
+    const Outcome again = plan_with("sum");
+    ASSERT_EQ(again.code, 0) << again.err;
+    const Outcome refused = run({"simulate", "plan.json", model, "--loss", "cross-entropy"});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err,
+                HasSubstr("plan.json: was made for another loss, and places nothing that --loss "
+                          "cross-entropy adds. Plan again with that."));
+    EXPECT_EQ(plan_with("cross-entropy").code, 0);
+}
+
+// Also of a model that names no layers, which an engine would give in equal numbers to its stages.
+TEST_F(PlanCommand, EveryFrameworkRunsEveryModel) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(tests::repository() / "data/frameworks")) {
+        const std::string framework = entry.path().stem().string();
+        for (const char* const strategy : {"", "pp=1", "pp=2,layers=work"}) {
+            std::vector<std::string> arguments = {"plan",      example("runnable/mlp/model.onnx"),
+                                                  "--batch",   "8",
+                                                  "--mode",    "training",
+                                                  "--machine", "cpu:2",
+                                                  "--json",    "--framework",
+                                                  framework};
+            if (*strategy != 0) arguments.insert(arguments.end(), {"--strategy", strategy});
+            const Outcome result = run(arguments);
+            EXPECT_EQ(result.code, 0) << framework << ' ' << strategy << ' ' << result.err;
+        }
+    }
+}
+
 // Of a model whose best plan no random placement is.
 TEST_F(PlanCommand, SavesTheBestPlanWhenInterrupted) {
     const Outcome result =

@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::json;
+using JsonValue = nlohmann::json;
 
 class ProfileOption : public ProgramTest {
 protected:
@@ -46,11 +46,11 @@ protected:
         }
     }
 
-    Json summary(std::vector<std::string> arguments) {
+    JsonValue summary(std::vector<std::string> arguments) {
         arguments.emplace_back("--json");
         const Outcome result = run(arguments);
         EXPECT_EQ(result.code, 0) << result.err;
-        return Json::parse(result.out);
+        return JsonValue::parse(result.out);
     }
 };
 
@@ -60,25 +60,26 @@ TEST_F(ProfileOption, PricesByMeasuredCostsAndCountsThem) {
     EXPECT_EQ(planned.code, 0) << planned.err;
     EXPECT_THAT(planned.out, HasSubstr(" measured, "));
     EXPECT_THAT(planned.out, HasSubstr(" tasks (profile.sqlite 2026-11-22)"));
-    const Json plan = Json::parse(read("plan.json"));
+    const JsonValue plan = JsonValue::parse(read("plan.json"));
     EXPECT_EQ(plan["costs"]["sources"].back(), "profile.sqlite 2026-11-22");
-    const Json json = summary(plan_mlp({"--profile", "profile.sqlite"}));
-    EXPECT_GT(json["costs"]["measured"], 0);
-    EXPECT_EQ(json["costs"]["measured"].get<int>() + json["costs"]["interpolated"].get<int>() +
-                  json["costs"]["analytic"].get<int>(),
-              json["tasks"]);
-    EXPECT_NE(json["value_ps"], summary(plan_mlp())["value_ps"]);
+    const JsonValue found = summary(plan_mlp({"--profile", "profile.sqlite"}));
+    EXPECT_GT(found["costs"]["measured"], 0);
+    EXPECT_EQ(found["costs"]["measured"].get<int>() + found["costs"]["interpolated"].get<int>() +
+                  found["costs"]["analytic"].get<int>(),
+              found["tasks"]);
+    EXPECT_NE(found["value_ps"], summary(plan_mlp())["value_ps"]);
 }
 
 TEST_F(ProfileOption, OfCompareAndSimulateIsThatOfPlan) {
     measure("profile.sqlite", 2);
-    const Json planned = summary(plan_mlp({"--profile", "profile.sqlite"}));
-    const Json simulated =
+    const JsonValue planned = summary(plan_mlp({"--profile", "profile.sqlite"}));
+    const JsonValue simulated =
         summary({"simulate", "plan.json", model_, "--profile", "profile.sqlite"});
     EXPECT_EQ(simulated["value_ps"], planned["value_ps"]);
     EXPECT_EQ(simulated["costs"], planned["costs"]);
-    const Json compared = summary({"compare", model_, "--batch", "8", "--machine", "cpu:2",
-                                   "--profile", "profile.sqlite", "--searchers", "critical-path"});
+    const JsonValue compared =
+        summary({"compare", model_, "--batch", "8", "--machine", "cpu:2", "--profile",
+                 "profile.sqlite", "--searchers", "critical-path"});
     EXPECT_EQ(compared["searchers"][0]["value_ps"], planned["value_ps"]);
     EXPECT_EQ(compared["lower_bound_ps"], planned["lower_bound_ps"]);
 }
@@ -110,10 +111,11 @@ TEST_F(ProfileOption, OfOtherPricesLeavesAPlanItsTasks) {
     support::write_fusion_profile(folder() / "dear.sqlite", support::Fusions::dear, machine);
     support::write_fusion_profile(folder() / "cheap.sqlite", support::Fusions::cheap, machine);
     for (const char* planned : {"dear.sqlite", "cheap.sqlite"}) {
-        const Json summary_of_plan = summary(
+        const JsonValue summary_of_plan = summary(
             plan_mlp({"--mode", "training", "--searcher", "data-parallel", "--profile", planned}));
         for (const char* given : {"dear.sqlite", "cheap.sqlite"}) {
-            const Json simulated = summary({"simulate", "plan.json", model_, "--profile", given});
+            const JsonValue simulated =
+                summary({"simulate", "plan.json", model_, "--profile", given});
             EXPECT_EQ(simulated["tasks"], summary_of_plan["tasks"]);
             EXPECT_EQ(simulated["value_ps"] == summary_of_plan["value_ps"],
                       std::string(given) == planned);

@@ -105,7 +105,7 @@ protected:
 };
 
 /// "" or why the model is refused.
-std::string refusal(const NodeTest& test, const OnnxOptions& options) {
+std::string refusal_of_node(const NodeTest& test, const OnnxOptions& options) {
     try {
         const OnnxModel model = import_model(read_model(test), test, options);
         return model.graph.op_count() > 0 ? "" : "the graph is empty";
@@ -120,9 +120,9 @@ TEST_F(OnnxConformance, EveryModelImports) {
     std::size_t with_contents = 0;
     std::size_t refused = 0;
     for (const NodeTest& test : tests_) {
-        if (refusal(test, {}).empty()) continue;
+        if (refusal_of_node(test, {}).empty()) continue;
         ++with_contents;  // its shapes depend on the contents of an input
-        const std::string reason = refusal(test, with_data_set(test));
+        const std::string reason = refusal_of_node(test, with_data_set(test));
         if (reason.empty()) continue;
         ++refused;
         // Tensors taken out of a sequence have the shape that was put in: only a run knows.

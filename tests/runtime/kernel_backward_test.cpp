@@ -33,7 +33,7 @@ using Integers = std::vector<std::int64_t>;
 
 /// One op. Operands are random numbers > 0, or < 0 too, but for `integers`, the last one if there
 /// are any.
-struct Example {
+struct BackwardExample {
     std::string type;
     std::vector<Shape> operands;
     std::vector<Shape> results;
@@ -47,7 +47,7 @@ std::int64_t one() {
     return 1;
 }
 
-std::vector<Example> pointwise_examples() {
+std::vector<BackwardExample> pointwise_examples() {
     return {
         {"Add", {{2, 3, 4}, {3, 1}}, {{2, 3, 4}}},
         {"Add", {{4}, {2, 3, 4}}, {{2, 3, 4}}},
@@ -77,8 +77,8 @@ std::vector<Example> pointwise_examples() {
     };
 }
 
-std::vector<Example> reduction_examples() {
-    std::vector<Example> examples = {
+std::vector<BackwardExample> reduction_examples() {
+    std::vector<BackwardExample> examples = {
         {"Softmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", one()}}},
         {"Softmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", one()}}, {}, 11},
         {"LogSoftmax", {{2, 3, 4}}, {{2, 3, 4}}, {{"axis", std::int64_t{-1}}}},
@@ -95,7 +95,7 @@ std::vector<Example> reduction_examples() {
     return examples;
 }
 
-std::vector<Example> matrix_examples() {
+std::vector<BackwardExample> matrix_examples() {
     const AttributeValue yes = one();
     return {
         {"MatMul", {{2, 3}, {3, 4}}, {{2, 4}}},
@@ -113,7 +113,7 @@ std::vector<Example> matrix_examples() {
     };
 }
 
-std::vector<Example> window_examples() {
+std::vector<BackwardExample> window_examples() {
     const AttributeValue two_by_two = Integers{2, 2};
     const AttributeValue strides = Integers{2, 1};
     const AttributeValue uneven = Integers{0, 1, 1, 0};
@@ -149,7 +149,7 @@ std::vector<Example> window_examples() {
     };
 }
 
-std::vector<Example> other_examples() {
+std::vector<BackwardExample> other_examples() {
     const Shape c = {3};
     return {
         {"LayerNormalization", {{2, 3, 4}, {4}, {4}}, {{2, 3, 4}}},
@@ -170,24 +170,24 @@ std::vector<Example> other_examples() {
     };
 }
 
-std::vector<Example> examples() {
-    std::vector<Example> all;
+std::vector<BackwardExample> backward_examples() {
+    std::vector<BackwardExample> all;
     for (const auto family : {pointwise_examples, reduction_examples, matrix_examples,
                               window_examples, other_examples}) {
-        for (Example& example : family()) all.push_back(std::move(example));
+        for (BackwardExample& example : family()) all.push_back(std::move(example));
     }
     return all;
 }
 
 /// Is it a number that has no gradient: a condition, an axis, a statistic of the batch that is not
 /// read?
-bool is_differentiable(const Example& example, std::size_t operand) {
+bool is_differentiable(const BackwardExample& example, std::size_t operand) {
     if (!example.integers.empty() && operand + 1 == example.operands.size()) return false;
     if (example.type == "Where" && operand == 0) return false;
     return example.type != "CastLike" || operand == 0;
 }
 
-graph::OpGraph graph_of(const Example& example) {
+graph::OpGraph graph_of(const BackwardExample& example) {
     graph::OpGraph graph;
     graph::Op op{.name = "op", .type = example.type, .opset = example.opset};
     for (std::size_t i = 0; i < example.operands.size(); ++i) {
@@ -213,7 +213,7 @@ graph::OpGraph graph_of(const Example& example) {
     return graph;
 }
 
-Tensors operands_of(const Example& example) {
+Tensors operands_of(const BackwardExample& example) {
     Tensors operands;
     const auto options = at::TensorOptions().dtype(at::kDouble);
     for (std::size_t i = 0; i < example.operands.size(); ++i) {
@@ -239,8 +239,8 @@ Tensors saved(const Tensors& tensors, std::uint64_t bits) {
     return kept;
 }
 
-struct Case {
-    explicit Case(const Example& example)
+struct BackwardCase {
+    explicit BackwardCase(const BackwardExample& example)
         : graph(graph_of(example)),
           op(OpId(graph.op_count() - 1)),
           rule(graph::rule_of(graph, op)),
@@ -253,7 +253,7 @@ struct Case {
 };
 
 /// Of the forward, and for the gradients given.
-Tensors autograd(const Case& made, const Tensors& operands, const std::vector<char>& wanted,
+Tensors autograd(const BackwardCase& made, const Tensors& operands, const std::vector<char>& wanted,
                  const Tensors& given) {
     const at::AutoGradMode grad(true);
     Tensors leaves;
@@ -276,8 +276,8 @@ Tensors autograd(const Case& made, const Tensors& operands, const std::vector<ch
                                  /*create_graph=*/false, /*allow_unused=*/true);
 }
 
-void expect_gradients_of_autograd(const Example& example) {
-    const Case made(example);
+void expect_gradients_of_autograd(const BackwardExample& example) {
+    const BackwardCase made(example);
     ASSERT_FALSE(made.kernel.needs_tape());
     const Tensors operands = operands_of(example);
     std::vector<char> wanted;
@@ -305,14 +305,14 @@ void expect_gradients_of_autograd(const Example& example) {
 
 TEST(KernelBackward, IsThatOfAutograd) {
     at::manual_seed(1);
-    for (const Example& example : examples()) {
+    for (const BackwardExample& example : backward_examples()) {
         SCOPED_TRACE(example.type + ", opset " + std::to_string(example.opset));
         expect_gradients_of_autograd(example);
     }
 }
 
 /// The products of results and `given`, added up.
-double weighted_sum(const Case& made, const Tensors& operands, const Tensors& given) {
+double weighted_sum(const BackwardCase& made, const Tensors& operands, const Tensors& given) {
     const Tensors results = made.kernel.forward(operands);
     double sum = 0;
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -325,10 +325,10 @@ double weighted_sum(const Case& made, const Tensors& operands, const Tensors& gi
 TEST(KernelBackward, OfLayerNormalizationKnowsItsStatistics) {
     at::manual_seed(2);
     constexpr double kStep = 1e-5;
-    const Case made({"LayerNormalization",
-                     {{2, 3, 4}, {3, 4}, {3, 4}},
-                     {{2, 3, 4}, {2, 1, 1}, {2, 1, 1}},
-                     {{"axis", one()}}});
+    const BackwardCase made({"LayerNormalization",
+                             {{2, 3, 4}, {3, 4}, {3, 4}},
+                             {{2, 3, 4}, {2, 1, 1}, {2, 1, 1}},
+                             {{"axis", one()}}});
     Tensors operands;
     for (const Shape& shape : {Shape{2, 3, 4}, Shape{3, 4}, Shape{3, 4}}) {
         operands.push_back(at::randn(shape, at::TensorOptions().dtype(at::kDouble)));
@@ -351,14 +351,14 @@ TEST(KernelBackward, OfLayerNormalizationKnowsItsStatistics) {
 TEST(KernelBackward, OfBatchNormalizationKnowsItsStatistics) {
     at::manual_seed(3);
     const Shape c = {3};
-    const Example example{"BatchNormalization",
-                          {{2, 3, 4}, c, c, c, c},
-                          {{2, 3, 4}, c, c},
-                          {{"training_mode", one()}, {"momentum", 0.75}},
-                          {},
-                          15,
-                          true};
-    const Case made(example);
+    const BackwardExample example{"BatchNormalization",
+                                  {{2, 3, 4}, c, c, c, c},
+                                  {{2, 3, 4}, c, c},
+                                  {{"training_mode", one()}, {"momentum", 0.75}},
+                                  {},
+                                  15,
+                                  true};
+    const BackwardCase made(example);
     const Tensors operands = operands_of(example);
     const Tensors results = made.kernel.forward(operands);
     const std::vector<char> wanted(operands.size(), 1);
@@ -381,7 +381,7 @@ TEST(KernelBackward, OfBatchNormalizationKnowsItsStatistics) {
 
 TEST(KernelBackward, EveryOneHasAnExample) {
     std::set<std::string> seen{"Pointwise"};  // fused_kernels_test.cpp
-    for (const Example& example : examples()) seen.insert(example.type);
+    for (const BackwardExample& example : backward_examples()) seen.insert(example.type);
     for (const std::string& type : types_in_parts()) seen.insert(type);
     for (const KernelRow* row : all_kernels()) {
         if (row->backward == nullptr) continue;
@@ -391,7 +391,7 @@ TEST(KernelBackward, EveryOneHasAnExample) {
 
 /// Of ReduceMax over [4], where the parts together found `result`.
 at::Tensor gradient_of_maximum(const at::Tensor& x, double result) {
-    const Case made({"ReduceMax", {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
+    const BackwardCase made({"ReduceMax", {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
     const auto options = x.options();
     return made.kernel.backward({}, std::vector{x}, std::vector{at::full({1}, result, options)},
                                 std::vector{at::full({1}, 3.0, options)}, std::vector<char>{1})[0];
@@ -407,7 +407,7 @@ TEST(KernelBackward, EveryLargestElementGetsTheWholeGradient) {
 
 /// Of the later half of four elements, 4 and 5, where all parts together found `result`.
 at::Tensor gradient_of_later_half(const std::string& type, double result) {
-    const Case made({type, {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
+    const BackwardCase made({type, {{4}}, {{1}}, {{"axes", Integers{0}}}, {}, 11});
     graph::Box box = graph::whole_box(made.rule);
     box[0] = graph::part_of(box[0], 2, 1);
     const PartKernel part(made.graph, made.op, made.rule, box);

@@ -54,7 +54,7 @@ constexpr std::array kWaiting = {
 
 // --- operators and types that the node tests leave out ------------------------------------------
 
-struct Example {
+struct DeviceExample {
     std::string type;
     Tensors operands;
     Shape result;
@@ -63,7 +63,7 @@ struct Example {
     int opset = 22;
 };
 
-OpGraph graph_of(const Example& example) {
+OpGraph device_graph_of(const DeviceExample& example) {
     OpGraph graph;
     graph::Op op{.name = "op", .type = example.type, .opset = example.opset};
     for (const at::Tensor& operand : example.operands) {
@@ -79,7 +79,7 @@ OpGraph graph_of(const Example& example) {
     return graph;
 }
 
-std::vector<Example> examples() {
+std::vector<DeviceExample> device_examples() {
     const at::Tensor x = at::rand({1, 2, 4, 6});
     const at::Tensor rows = at::rand({3, 5});
     const at::Tensor a = at::arange(6, at::kInt).reshape({2, 3});
@@ -131,10 +131,11 @@ OpGraph counting_loop(std::int64_t most) {
     body.add_op({.name = "b", .type = "Abs", .inputs = {number}, .outputs = {shown}});
     body.add_output("out goes_on", goes_on);
     body.add_output("out shown", shown);
-    OpGraph graph = graph_of({"Loop",
-                              {at::scalar_tensor(0, at::kLong), at::scalar_tensor(true, at::kBool)},
-                              {most},
-                              DType::int64});
+    OpGraph graph =
+        device_graph_of({"Loop",
+                         {at::scalar_tensor(0, at::kLong), at::scalar_tensor(true, at::kBool)},
+                         {most},
+                         DType::int64});
     graph.op(graph::OpId(graph.op_count() - 1))
         .bodies.push_back({"body", std::make_shared<const OpGraph>(std::move(body)), 0});
     return graph;
@@ -142,7 +143,7 @@ OpGraph counting_loop(std::int64_t most) {
 
 // --- all of them --------------------------------------------------------------------------------
 
-const SourceValue kNoSource = [](const graph::Tensor&) { return at::Tensor(); };
+const SourceValue kNoValues = [](const graph::Tensor&) { return at::Tensor(); };
 
 void audit_data_set(KernelAudit& audit, const std::filesystem::path& folder) {
     const DataSet data = read_data_set(folder);
@@ -169,13 +170,13 @@ void audit_all(KernelAudit& audit) {
         if (entry.is_directory()) audit_data_set(audit, entry.path());
     }
     at::manual_seed(1);
-    for (const Example& each : examples()) {
-        audit.run(graph_of(each), each.operands, kNoSource, "the examples");
+    for (const DeviceExample& each : device_examples()) {
+        audit.run(device_graph_of(each), each.operands, kNoValues, "the examples");
     }
     for (const std::int64_t trips : {0, 3}) {
         audit.run(counting_loop(3),
                   Tensors{at::scalar_tensor(trips, at::kLong), at::scalar_tensor(true, at::kBool)},
-                  kNoSource, std::to_string(trips) + " trips");
+                  kNoValues, std::to_string(trips) + " trips");
     }
     const DataSet encoder = read_data_set(runnable / "encoder-layer");
     audit.run(

@@ -93,9 +93,9 @@ TEST(MatrixProduct, AddsWhatBroadcasts) {
     at::manual_seed(4);
     const at::Tensor a = at::randn({kRows, kInner}, floats());
     const at::Tensor b = at::randn({kInner, kColumns}, floats());
-    using Shape = std::vector<std::int64_t>;
-    for (const Shape& shape :
-         {Shape{}, {1}, {kColumns}, {1, kColumns}, {kRows, 1}, {kRows, kColumns}}) {
+    using Extents = std::vector<std::int64_t>;
+    for (const Extents& shape :
+         {Extents{}, {1}, {kColumns}, {1, kColumns}, {kRows, 1}, {kRows, kColumns}}) {
         const at::Tensor c = at::randn(shape, floats());
         for (const double alpha : {1.0, 0.5}) {
             for (const double beta : {1.0, -2.0}) {

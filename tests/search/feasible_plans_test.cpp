@@ -34,7 +34,7 @@ using plan::ProblemOptions;
 using plan::Strategy;
 using Ints = std::vector<std::int64_t>;
 
-int cases() {
+int case_count() {
     const char* const asked = std::getenv("PARTITA_BOUND_CASES");
     return asked == nullptr ? 300 : std::stoi(asked);
 }
@@ -375,14 +375,14 @@ TEST(LowerBound, IsBelowPlansThatJustFitUnequalDevices) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_bound_below_a_plan_that_just_fits(seed);
     }
-    for (int seed = 1; seed <= cases(); ++seed) {
+    for (int seed = 1; seed <= case_count(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_bound_below_a_plan_that_just_fits(static_cast<std::uint64_t>(seed));
     }
 }
 
 TEST(LowerBound, IsBelowWhatEverySearcherFindsOnUnequalDevices) {
-    for (int seed = 1; seed <= std::max(cases() / 4, 1); ++seed) {
+    for (int seed = 1; seed <= std::max(case_count() / 4, 1); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         expect_sound_searches(static_cast<std::uint64_t>(seed));
     }

@@ -11,8 +11,8 @@
 namespace partita::graph {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(Part, SizesAreCeilAndTheLastIsSmaller) {
     EXPECT_THAT(part_of(all_positions(5), 2, 0), ElementsAre(Range{0, 3}));

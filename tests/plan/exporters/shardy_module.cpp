@@ -25,7 +25,7 @@ const std::regex kUnsaid(R"(// (%\w+) as the next op reads it: not expressible)"
 const std::regex kUpdated(R"(// (%\w+): updated as (<.*>)$)");
 const std::regex kValue(R"(%\w+)");
 
-class Reader {
+class ModuleReader {
 public:
     ShardyModule run(const std::string& text) {
         std::istringstream lines(text);
@@ -143,7 +143,7 @@ std::int64_t ShardyMeshText::coordinate(const ShardyAxis& axis, std::int64_t pos
 }
 
 ShardyModule read_shardy(const std::string& text) {
-    return Reader().run(text);
+    return ModuleReader().run(text);
 }
 
 }  // namespace partita::plan

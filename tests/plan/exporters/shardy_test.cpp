@@ -126,7 +126,8 @@ void expect_sharding(const ShardyModule& module, const ShardyShardingText& shard
     }
 }
 
-void expect_faithful(const Problem& problem, const Strategy& strategy, ExportCounts& counts) {
+void expect_faithful_module(const Problem& problem, const Strategy& strategy,
+                            ExportCounts& counts) {
     const ShardyModule module = read_shardy(shardy({.problem = problem, .strategy = strategy}));
     for (const std::vector<LaidOut>& tensor : laid_out(problem, strategy)) {
         const LaidOut& first = tensor[0];
@@ -142,11 +143,11 @@ void expect_faithful(const Problem& problem, const Strategy& strategy, ExportCou
 }
 
 TEST(Shardy, ShardingsExpandToTheLayoutsOfRandomSplits) {
-    expect_faithful_to_random_splits(expect_faithful);
+    expect_faithful_to_random_splits(expect_faithful_module);
 }
 
 TEST(Shardy, ShardingsExpandToTheLayoutsOfMergedDims) {
-    MergedNetwork().expect_faithful(expect_faithful);
+    MergedNetwork().expect_faithful(expect_faithful_module);
 }
 
 // 12 devices as 2x6, 2x2x3 and 6x2: 2 suits all, 4 and 6 do not suit each other.

@@ -54,9 +54,9 @@ std::size_t at(Slot slot) {
     return static_cast<std::size_t>(slot);
 }
 
-class Changing {
+class ChangingOrder {
 public:
-    explicit Changing(std::uint64_t seed)
+    explicit ChangingOrder(std::uint64_t seed)
         : random_(seed),
           block_order_(kDevices, keys()),
           graph_(0, {}),
@@ -223,7 +223,7 @@ private:
 TEST(IncrementalBlockOrder, EqualThoseOfAWholeGraph) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Changing changing(seed);
+        ChangingOrder changing(seed);
         for (int i = 0; i < 60 && !testing::Test::HasFatalFailure(); ++i) changing.step();
         if (testing::Test::HasFatalFailure()) return;
     }

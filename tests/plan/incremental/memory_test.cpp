@@ -51,9 +51,9 @@ graph::OpGraph network(Random& random, std::uint64_t seed, int micro_batches) {
 }
 
 /// A strategy that changes at random, and the peaks of its devices.
-class Changing {
+class ChangingMemory {
 public:
-    explicit Changing(std::uint64_t seed)
+    explicit ChangingMemory(std::uint64_t seed)
         : random_(seed),
           micro_batches_(seed % 3 == 0 ? 1 + draw(random_, 3) : 1),
           graph_(network(random_, seed, micro_batches_)),
@@ -179,7 +179,7 @@ TEST(IncrementalMemory, EqualsTheMemoryOfLoweringAnew) {
     int views = 0;
     for (std::uint64_t seed = 1; seed <= kKeepsAll + 120; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Changing changing(seed);
+        ChangingMemory changing(seed);
         for (int i = 0; i < 40 && !HasFailure(); ++i) changing.step();
         if (HasFailure()) return;
         changes += changing.changes();

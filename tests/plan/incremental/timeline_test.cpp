@@ -95,9 +95,9 @@ Timeline literal(const PlainGraph& graph, const Csr<std::int32_t>& resource_sets
 }
 
 /// A graph that changes at random, and its incremental timeline.
-class Changing {
+class ChangingTimeline {
 public:
-    explicit Changing(std::uint64_t seed)
+    explicit ChangingTimeline(std::uint64_t seed)
         : random_(seed),
           devices_(1 + draw(random_, 5)),
           slots_(20 + draw(random_, 180)),
@@ -238,7 +238,7 @@ TEST(IncrementalTimeline, EqualsTheLiteralRuleAfterAnyChanges) {
     std::int64_t early = 0;
     for (std::uint64_t seed = 1; seed <= 150 && !testing::Test::HasFailure(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        Changing changing(seed);
+        ChangingTimeline changing(seed);
         for (int i = 0; i < 40 && !testing::Test::HasFailure(); ++i) changing.step();
         changing.expect_equal();
         spliced += changing.effort().spliced;

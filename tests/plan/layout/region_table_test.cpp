@@ -22,7 +22,7 @@ using search::Random;
 constexpr int kExtent = 7;
 
 /// Each position or not: ranges, holes, or nothing at all.
-Positions random_positions(Random& random) {
+Positions drawn_positions(Random& random) {
     Positions positions;
     const int kind = draw(random, 4);
     for (int i = 0; i < kExtent; ++i) {
@@ -38,7 +38,7 @@ Positions random_positions(Random& random) {
 
 Region random_region(Random& random) {
     Region region;
-    for (int d = 0; d < 3; ++d) region.dims.push_back(random_positions(random));
+    for (int d = 0; d < 3; ++d) region.dims.push_back(drawn_positions(random));
     return region;
 }
 

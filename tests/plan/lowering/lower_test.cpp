@@ -19,7 +19,7 @@ std::vector<std::string> names(const Problem& problem, const TaskGraph& graph) {
     return out;
 }
 
-ProblemOptions training() {
+ProblemOptions training_options() {
     ProblemOptions options;
     options.mode = Mode::training;
     options.objective = Objective::step_time;
@@ -76,7 +76,7 @@ TEST(Lower, ResidentParametersAreNeverCopiedInInference) {
 TEST(Lower, TrainingHasLossBackwardAndUpdateOfEveryParameter) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(1);
-    const Problem problem = make_problem(graph, machine, training());
+    const Problem problem = make_problem(graph, machine, training_options());
     const TaskGraph tasks = lower(problem, on_devices(std::vector<int>(7, 0)));
     const std::vector<std::string> all = names(problem, tasks);
     EXPECT_EQ(all, (std::vector<std::string>{"forward mul1", "forward relu", "forward mul2",
@@ -91,7 +91,7 @@ TEST(Lower, TrainingHasLossBackwardAndUpdateOfEveryParameter) {
 TEST(Lower, GradientsTravelBackWhereActivationsTravelled) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);
-    const Problem problem = make_problem(graph, machine, training());
+    const Problem problem = make_problem(graph, machine, training_options());
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 0, 0, 1, 1, 1}));
     const std::vector<std::string> all = names(problem, tasks);
     EXPECT_TRUE(has_edge(tasks, all, "forward relu", "copy relu.out gpu0>gpu1"));
@@ -104,7 +104,7 @@ TEST(Lower, GradientsTravelBackWhereActivationsTravelled) {
 TEST(Lower, ParameterElsewhereIsAParameterServer) {
     const graph::OpGraph graph = two_layers();
     const cost::Machine machine = switched_machine(2);
-    const Problem problem = make_problem(graph, machine, training());
+    const Problem problem = make_problem(graph, machine, training_options());
     const TaskGraph tasks = lower(problem, on_devices({0, 1, 0, 0, 0, 0, 0}));
     const std::vector<std::string> all = names(problem, tasks);
     EXPECT_TRUE(has_edge(tasks, all, "copy w1 gpu1>gpu0", "forward mul1"));
@@ -132,7 +132,7 @@ TEST(Lower, SeveralConsumersAccumulateOnTheirDeviceFirst) {
         graph.add_output(std::string("out_") + name, op.outputs[0]);
     }
     const cost::Machine machine = switched_machine(2);
-    const Problem problem = make_problem(graph, machine, training());
+    const Problem problem = make_problem(graph, machine, training_options());
     // left and right on gpu1: one copy there, one accumulated gradient back.
     const TaskGraph tasks = lower(problem, on_devices({0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1}));
     const std::vector<std::string> all = names(problem, tasks);
@@ -157,7 +157,7 @@ TEST(Lower, AWeightMadeFromAParameterGetsItsGradientOnce) {
     const auto made = add_compute(graph, "relu", "Relu", {w}, {4, 4});
     graph.add_output("y", add_compute(graph, "mul", "MatMul", {x, made}, {8, 4}));
     const cost::Machine machine = switched_machine(1);
-    ProblemOptions options = training();
+    ProblemOptions options = training_options();
     options.policy.micro_batches = 2;
     const Problem problem = make_problem(graph, machine, options);
     const TaskGraph tasks =

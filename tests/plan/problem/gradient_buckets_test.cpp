@@ -86,7 +86,7 @@ TEST_F(Buckets, AreFilledInReverseOrder) {
     EXPECT_THAT(sizes(kMiB / 2), ElementsAre(3, 2, 2, 2, 2, 2));
     EXPECT_THAT(sizes(3 * kMiB / 8), ElementsAre(3, 2, 2, 2, 2, 2));
     EXPECT_THAT(sizes(1), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
-    EXPECT_THAT(sizes(Bytes::max().raw()), ElementsAre(13));
+    EXPECT_THAT(sizes(kOneBucket.raw()), ElementsAre(13));
     const Problem of = problem(Bytes(2 * kMiB));
     for (std::size_t i = 0; i < weights_.size(); ++i) {
         EXPECT_EQ(of.facts().buckets().of(graph_.tensor(weights_[i]).producer), i < 8 ? 1 : 0);
@@ -99,7 +99,7 @@ TEST_F(Buckets, AreFilledInReverseOrder) {
 // iteration (DistributedDataParallel's no_sync()).
 TEST_F(Buckets, AreReducedAtOnce) {
     for (const int micro_batches : {1, 4}) {
-        for (const std::int64_t size : {kMiB / 2, kMiB, Bytes::max().raw()}) {
+        for (const std::int64_t size : {kMiB / 2, kMiB, kOneBucket.raw()}) {
             const Problem of = problem(Bytes(size));
             const TaskGraph tasks = lower(of, data_parallel(micro_batches, Bytes(size)));
             std::vector<Bytes> reduced;
@@ -154,7 +154,7 @@ TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
             random, 2 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
         const cost::Machine machine = switched_machine(2 + draw(random, 10));
         ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
-        options.policy.bucket_bytes = Bytes::max();
+        options.policy.bucket_bytes = kOneBucket;
         const Problem problem = make_problem(graph, machine, options);
         const TaskGraph tasks = lower(problem, random_strategy(random, problem, micro_batches));
         for (const Task& task : tasks.tasks) fused += task.fused > 0 ? 1 : 0;

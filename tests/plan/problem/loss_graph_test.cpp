@@ -80,6 +80,21 @@ TEST_F(LossOfTwoOutputs, AddsNamesThatNothingHas) {
     EXPECT_NO_THROW(graph::check(loss->graph));
 }
 
+TEST(LossGraph, AddsNoNameOfATensor) {
+    NetworkBuilder build;
+    const TensorId x = build.source("x", graph::TensorRole::input, {6, 4});
+    const TensorId scores = build.add("MatMul", {x, build.weight({4, 10})}, {{6, 10}})[0];
+    build.graph.tensor(scores).name = "y/log_sum_exp";
+    build.graph.add_output("y", scores);
+    const auto loss = graph_with_loss(build.graph, Mode::training, kCrossEntropy);
+    ASSERT_TRUE(loss);
+    EXPECT_NO_THROW(graph::check(loss->graph));
+    EXPECT_TRUE(loss->graph.find_op("y/log_sum_exp@"));
+    EXPECT_TRUE(is_added_by_loss(build.graph, "y/log_sum_exp@", "ReduceLogSumExp"));
+    EXPECT_FALSE(is_added_by_loss(build.graph, "y/log_sum_exp", "MatMul"));
+    EXPECT_FALSE(is_added_by_loss(build.graph, "x/log_sum_exp", "ReduceLogSumExp"));
+}
+
 TEST_F(LossOfTwoOutputs, ConstrainsOpsWhereTheyAreNow) {
     const cost::Machine machine = switched_machine(3);
     const OpId probabilities(build_.graph.op_count() - 2);

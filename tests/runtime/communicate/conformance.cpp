@@ -232,9 +232,9 @@ bool can_combine(at::ScalarType type, Combine how) {
 
 constexpr std::array kCombines = {Combine::sum, Combine::max, Combine::min, Combine::product};
 
-using AllReduce = std::function<void(const at::Tensor&, Combine)>;
+using Reducing = std::function<void(const at::Tensor&, Combine)>;
 
-void check_all_reduce_of(Communicator& c, at::ScalarType type, const AllReduce& all_reduce) {
+void check_all_reduce_of(Communicator& c, at::ScalarType type, const Reducing& all_reduce) {
     for (const Combine how : kCombines) {
         if (!can_combine(type, how)) continue;
         for (const std::int64_t length : kLengths) {
@@ -341,7 +341,7 @@ std::span<const at::ScalarType> all_types() {
     return kTypes;
 }
 
-void check_all_reduce(Communicator& communicator, const AllReduce& all_reduce) {
+void check_all_reduce(Communicator& communicator, const Reducing& all_reduce) {
     for (const at::ScalarType type : kTypes) {
         check_all_reduce_of(communicator, type, all_reduce);
     }

@@ -34,7 +34,7 @@ using graph::Shape;
 using graph::TensorId;
 using graph::TensorRole;
 
-constexpr int kDevices = 4;
+constexpr int kCheckedDevices = 4;
 
 /// One layer of each: LSTM, product, softmax over its columns.
 OpGraph recurrent_classifier() {
@@ -76,7 +76,7 @@ ExecuteResult checked(const plan::Problem& problem, const plan::Strategy& strate
 // rounding errors, which differ as soon as sums are taken in another order.
 TEST(Check, OfASumOverASoftmaxPasses) {
     const OpGraph graph = recurrent_classifier();
-    const cost::Machine machine = plan::switched_machine(kDevices);
+    const cost::Machine machine = plan::switched_machine(kCheckedDevices);
     const plan::Policy policy{.loss = plan::LossKind::sum};
     const plan::Problem problem = plan::make_problem(graph, machine,
                                                      {.mode = plan::Mode::training,
@@ -126,7 +126,7 @@ class CheckOfUpdates : public testing::TestWithParam<plan::Optimizer> {
 protected:
     CheckOfUpdates()
         : graph_(plan::two_layers()),
-          machine_(plan::switched_machine(kDevices)),
+          machine_(plan::switched_machine(kCheckedDevices)),
           problem_(plan::make_problem(graph_, machine_,
                                       {.mode = plan::Mode::training,
                                        .objective = plan::Objective::step_time,
@@ -140,7 +140,7 @@ protected:
         const plan::TaskGraph tasks = plan::lower(problem_, strategy);
         const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
         Placement placement;
-        for (int d = 0; d < kDevices; ++d) {
+        for (int d = 0; d < kCheckedDevices; ++d) {
             placement.worker.push_back(d % 2);
             placement.device.emplace_back(at::kCPU);
         }

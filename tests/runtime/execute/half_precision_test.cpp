@@ -20,7 +20,7 @@
 namespace partita::runtime {
 namespace {
 
-constexpr int kDevices = 4;
+constexpr int kNarrowDevices = 4;
 constexpr int kIterations = 2;
 
 graph::OpGraph network(search::Random& random, graph::DType dtype) {
@@ -49,7 +49,7 @@ void expect_same(graph::DType dtype, Run run) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         search::Random random(seed);
         const graph::OpGraph graph = network(random, dtype);
-        const cost::Machine machine = plan::switched_machine(kDevices);
+        const cost::Machine machine = plan::switched_machine(kNarrowDevices);
         const bool trains = seed % 2 == 0;
         const plan::Problem problem = plan::make_problem(
             graph, machine,

@@ -32,7 +32,7 @@ namespace {
 using plan::LossKind;
 using Numbers = std::vector<double>;
 
-constexpr int kDevices = 4;
+constexpr int kLossDevices = 4;
 constexpr std::int64_t kBatch = 6;
 constexpr std::int64_t kSteps = 2;
 constexpr std::int64_t kIn = 4;
@@ -127,7 +127,7 @@ class Losses : public testing::TestWithParam<Case> {
 protected:
     Losses()
         : graph_(product()),
-          machine_(plan::switched_machine(kDevices)),
+          machine_(plan::switched_machine(kLossDevices)),
           policy_{.loss = GetParam().kind},
           problem_(plan::make_problem(graph_, machine_,
                                       {.mode = plan::Mode::training,
@@ -157,7 +157,7 @@ protected:
         const plan::TaskGraph tasks = plan::lower(problem_, strategy);
         const plan::Timeline timeline = plan::simulate(tasks, plan::Scheduler::pct);
         Placement placement;
-        for (int d = 0; d < kDevices; ++d) {
+        for (int d = 0; d < kLossDevices; ++d) {
             placement.worker.push_back(d % 2);
             placement.device.emplace_back(at::kCPU);
         }

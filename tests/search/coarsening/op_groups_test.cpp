@@ -49,6 +49,21 @@ TEST_F(TwoLayers, SourcesOutputsAndCheapOpsMoveWithTheirNeighbours) {
     EXPECT_EQ(groups(), "x w1 mul1 relu | w2 mul2 y");
 }
 
+// Between the scores and the loss, which reads both: apart from them it would close a circle.
+TEST_F(TwoLayers, WhatALossAddsMovesWithItsOutput) {
+    ProblemOptions options;
+    options.mode = plan::Mode::training;
+    options.policy.loss = plan::LossKind::cross_entropy;
+    EXPECT_THAT(groups(options), HasSubstr("mul2 y/log_sum_exp y"));
+    const Problem problem = plan::make_problem(graph_, machine_, options);
+    const GroupGraph graph(problem, make_groups(problem, Grouping::all));
+    for (std::size_t g = 0; g < graph.size(); ++g) {
+        for (const GroupEdge& edge : graph.outgoing(g)) {
+            EXPECT_GT(static_cast<std::size_t>(edge.group), g);
+        }
+    }
+}
+
 TEST_F(TwoLayers, GroupingOffLeavesEveryOpAlone) {
     EXPECT_EQ(groups({}, Grouping::required_only), "x | w1 | mul1 | relu | w2 | mul2 | y");
 }

@@ -38,15 +38,24 @@ TEST(ParallelConfig, IsWhatItsTextSays) {
 TEST(ParallelConfig, IsItsOwnText) {
     for (const std::string text :
          {"dp=2", "dp=2,tp=4,pp=8,vpp=2,zero=3,sp", "sp=0", "pp=1,zero=0", "tp=2,order=dp-tp-pp",
-          "vpp=64", "pp=2,layers=even", "pp=4,layers=4-8-8-4", "layers=0-1", "dp=2,cp=4,vpp=2",
-          "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
+          "vpp=64", "pp=2,layers=even", "layers=work", "pp=4,layers=4-8-8-4", "layers=0-1",
+          "dp=2,cp=4,vpp=2", "tp=2,cp=2,order=cp-tp-dp-pp", "dp=4,pp=2,ep=2,zero=1"}) {
         EXPECT_EQ(parse_parallel_config(text).text(), text);
     }
-    EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp");
-    EXPECT_EQ(parse_parallel_config("cp=2,order=tp-cp-dp-pp").text(), "cp=2");
-    EXPECT_EQ(parse_parallel_config("ep=2,order=tp-cp-ep-dp-pp").text(), "ep=2");
+    EXPECT_EQ(parse_parallel_config("sp=1,tp=2,order=tp-dp-pp").text(), "tp=2,sp,order=tp-dp-pp");
+    EXPECT_EQ(parse_parallel_config("cp=2,order=tp-cp-dp-pp").text(), "cp=2,order=tp-dp-pp");
+    EXPECT_EQ(parse_parallel_config("ep=2,order=tp-cp-ep-dp-pp").text(), "ep=2,order=tp-dp-pp");
     EXPECT_EQ(parse_parallel_config("order=dp-tp-cp-pp").text(), "order=dp-tp-pp");
     EXPECT_EQ(ParallelConfig{}.text(), "");
+}
+
+TEST(ParallelConfig, WhatIsSaidComesBeforeWhatIsUsual) {
+    const ParallelConfig usual = parse_parallel_config("layers=even,order=pp-dp-tp,zero=1");
+    const auto text = [&](const char* said) {
+        return completed(parse_parallel_config(said), usual).text();
+    };
+    EXPECT_EQ(text("tp=2"), "tp=2,zero=1,layers=even,order=pp-dp-tp");
+    EXPECT_EQ(text("zero=0,layers=work,order=tp-dp-pp"), "zero=0,layers=work,order=tp-dp-pp");
 }
 
 TEST(ParallelConfig, SaysWhatIsWrong) {
@@ -63,12 +72,14 @@ TEST(ParallelConfig, SaysWhatIsWrong) {
     for (const char* const layers : {"", "4-", "4--4", "-1", "all", "4-x"}) {
         EXPECT_THAT(
             error_of(std::string("layers=") + layers),
-            HasSubstr("expected a number from 0 on for each stage, as in 4-8-8-4, or even"));
+            HasSubstr(
+                "expected a number from 0 on for each stage, as in 4-8-8-4, or even, or work"));
     }
     EXPECT_THAT(error_of("layers=6-6,pp=4"), HasSubstr("and 2 are given for 4"));
     EXPECT_THAT(error_of("pp=2,layers=6,vpp=2"), HasSubstr("and 1 is given for 4"));
     EXPECT_THAT(error_of("pp=2,vpp=1,layers=1-2-3-4"), HasSubstr("and 4 are given for 2"));
-    EXPECT_EQ(parse_parallel_config("pp=2,layers=1-2-3-4").layers->size(), 4u);  // vpp is open
+    EXPECT_EQ(parse_parallel_config("pp=2,layers=1-2-3-4").layers->counts.size(),
+              4u);  // vpp is open
     EXPECT_THAT(error_of("dp=4,ep=3"), HasSubstr("dp=4 is no multiple of ep=3"));
     EXPECT_THAT(error_of("vpp=65"), HasSubstr("expected a number from 1 to 64"));
     for (const char* const order :

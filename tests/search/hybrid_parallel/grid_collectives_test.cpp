@@ -34,7 +34,7 @@ std::map<std::string, int> collectives(const Problem& problem, const plan::Strat
     return counts;
 }
 
-plan::ProblemOptions training() {
+plan::ProblemOptions collectives_options() {
     return {.mode = plan::Mode::training, .objective = plan::Objective::step_time};
 }
 
@@ -44,7 +44,7 @@ protected:
         : model_(importers::import_onnx(tests::repository() / file,
                                         {.bindings = {{"batch", batch}, {"sequence", sequence}}})),
           machine_(cost::load_machine("dgx-a100")),
-          problem_(plan::make_problem(model_.graph, machine_, training())),
+          problem_(plan::make_problem(model_.graph, machine_, collectives_options())),
           groups_(problem_, make_groups(problem_, Grouping::all)) {}
 
     plan::Strategy strategy(const Grid& grid, BetweenProducts between = BetweenProducts::free) {
@@ -110,7 +110,7 @@ TEST_F(OfLlama, SequenceParallelismScattersAndGathersInstead) {
 // Nothing of the vocabulary's size moves, but a number for each row (Shoeybi et al., Megatron-LM,
 // section 3: instead of batch x sequence x vocabulary elements).
 TEST_F(OfLlama, CrossEntropySendsANumberForEachRow) {
-    plan::ProblemOptions options = training();
+    plan::ProblemOptions options = collectives_options();
     options.policy.loss = plan::LossKind::cross_entropy;
     const Problem problem = plan::make_problem(model_.graph, machine_, options);
     const GroupGraph groups(problem, make_groups(problem, Grouping::all));
@@ -216,7 +216,7 @@ TEST(OfGpt2, KeysAloneAreGathered) {
         importers::import_onnx(tests::repository() / "examples/models/gpt2-small.onnx",
                                {.bindings = {{"batch", 32}, {"sequence", 1024}}});
     const cost::Machine machine = cost::load_machine("dgx-a100");
-    const Problem problem = plan::make_problem(model.graph, machine, training());
+    const Problem problem = plan::make_problem(model.graph, machine, collectives_options());
     const GroupGraph groups(problem, make_groups(problem, Grouping::all));
     Grids grids(groups, problem.policy(),
                 {.share_weights = true, .between = BetweenProducts::repeated});

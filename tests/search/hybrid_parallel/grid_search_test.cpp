@@ -86,7 +86,7 @@ TEST(GridsOf, UseMostDevicesOfAllAndOfANode) {
     }
 }
 
-plan::ProblemOptions training() {
+plan::ProblemOptions grid_options() {
     return {.mode = plan::Mode::training, .objective = plan::Objective::step_time};
 }
 
@@ -98,7 +98,7 @@ protected:
               tests::repository() / "examples/runnable/encoder-layer/model.onnx",
               {.bindings = {{"batch", 4}, {"sequence", 32}}})),
           machine_(cost::load_machine("dgx-a100")),
-          options_(training()) {
+          options_(grid_options()) {
         options_.constraints.free_schedule = true;
     }
 
@@ -145,7 +145,7 @@ TEST(OfAConvnet, ThereAreNoExperts) {
     const auto model = importers::import_onnx(
         tests::repository() / "examples/runnable/convnet/model.onnx", {.bindings = {{"batch", 8}}});
     const cost::Machine machine = cost::load_machine("dgx-a100");
-    const Problem problem = plan::make_problem(model.graph, machine, training());
+    const Problem problem = plan::make_problem(model.graph, machine, grid_options());
     EngineOptions options{.searchers = {"grids"}};
     options.parallel = parse_parallel_config("dp=4,tp=1,ep=4");
     EXPECT_THAT(
@@ -199,7 +199,7 @@ protected:
     OfLayers()
         : graph_(plan::equal_layers(kLayers)),
           machine_(plan::switched_machine(4)),
-          options_(training()) {
+          options_(grid_options()) {
         options_.policy.micro_batches = 8;
         options_.policy.schedule = {.kind = plan::ScheduleKind::one_f_one_b};
     }

@@ -44,20 +44,22 @@ cost::Machine fast_and_slow() {
 /// x [4096 64] ─▶ MatMul [64 1024] ─▶ MatMul [1024 64] ─▶ ... ─▶ y: much to compute, little to
 /// send.
 graph::OpGraph narrow_and_wide(int pairs) {
-    constexpr std::int64_t kBatch = 4096;
+    constexpr std::int64_t kStageBatch = 4096;
     constexpr std::int64_t kNarrow = 64;
     constexpr std::int64_t kWide = 1024;
     plan::NetworkBuilder build;
-    graph::TensorId last = build.source("x", TensorRole::input, {kBatch, kNarrow});
+    graph::TensorId last = build.source("x", TensorRole::input, {kStageBatch, kNarrow});
     for (int i = 0; i < pairs; ++i) {
-        last = build.add("MatMul", {last, build.weight({kNarrow, kWide})}, {{kBatch, kWide}})[0];
-        last = build.add("MatMul", {last, build.weight({kWide, kNarrow})}, {{kBatch, kNarrow}})[0];
+        last =
+            build.add("MatMul", {last, build.weight({kNarrow, kWide})}, {{kStageBatch, kWide}})[0];
+        last = build.add("MatMul", {last, build.weight({kWide, kNarrow})},
+                         {{kStageBatch, kNarrow}})[0];
     }
     build.add_outputs();
     return std::move(build.graph);
 }
 
-ProblemOptions training(int most_micro_batches) {
+ProblemOptions kind_options(int most_micro_batches) {
     ProblemOptions options{.mode = plan::Mode::training, .objective = plan::Objective::step_time};
     options.constraints.most_micro_batches = most_micro_batches;
     options.constraints.free_schedule = true;
@@ -82,7 +84,7 @@ int kind_of(const plan::OpConfig& config) {
 TEST(KindStages, AreLegalPipelinesWhoseStagesAreKinds) {
     const graph::OpGraph graph = narrow_and_wide(6);
     const cost::Machine machine = fast_and_slow();
-    const Problem problem = plan::make_problem(graph, machine, training(16));
+    const Problem problem = plan::make_problem(graph, machine, kind_options(16));
     const std::vector<plan::Strategy> all = all_of(problem, {4, 16});
     ASSERT_GE(all.size(), 2u);
     EXPECT_LE(all.size(), KindStages::kMostTried);
@@ -111,11 +113,11 @@ TEST(KindStages, AreForUnequalDevicesWhereOpsMayBeSplit) {
     const graph::OpGraph graph = narrow_and_wide(2);
     const cost::Machine equal = plan::switched_machine(4);
     const cost::Machine unequal = fast_and_slow();
-    ProblemOptions whole = training(16);
+    ProblemOptions whole = kind_options(16);
     whole.constraints.whole_ops = true;
-    EXPECT_TRUE(all_of(plan::make_problem(graph, equal, training(16)), {4}).empty());
+    EXPECT_TRUE(all_of(plan::make_problem(graph, equal, kind_options(16)), {4}).empty());
     EXPECT_TRUE(all_of(plan::make_problem(graph, unequal, whole), {4}).empty());
-    EXPECT_TRUE(all_of(plan::make_problem(graph, unequal, training(16)), {}).empty());
+    EXPECT_TRUE(all_of(plan::make_problem(graph, unequal, kind_options(16)), {}).empty());
 }
 
 // The slow ones are as good as two thirds of a fast one: three quarters of the time, and what
@@ -125,8 +127,8 @@ TEST(KindStages, LetExpertUseSlowDevicesToo) {
     const cost::Machine machine = fast_and_slow();
     EngineOptions options;
     options.searchers = {"expert"};
-    const Problem once = plan::make_problem(graph, machine, training(1));
-    const Problem often = plan::make_problem(graph, machine, training(16));
+    const Problem once = plan::make_problem(graph, machine, kind_options(1));
+    const Problem often = plan::make_problem(graph, machine, kind_options(16));
     const SearchResult without = search(once, options);
     const SearchResult with = search(often, options);
     EXPECT_GT(with.strategy.policy.micro_batches, 1);

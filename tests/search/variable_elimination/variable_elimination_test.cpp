@@ -57,7 +57,7 @@ Instance random_instance(Random& random, std::size_t variables, std::size_t edge
     return instance;
 }
 
-std::int64_t brute_force(const CostGraph& graph) {
+std::int64_t least_of_all(const CostGraph& graph) {
     std::vector<int> choices(graph.nodes.size(), 0);
     std::int64_t best = std::numeric_limits<std::int64_t>::max();
     for (;;) {
@@ -76,7 +76,7 @@ TEST(VariableElimination, EqualsBruteForceOnRandomGraphs) {
         const Instance instance =
             random_instance(random, variables, random.below(3 * variables + 2), 4);
         const Elimination found = eliminate(instance.graph);
-        ASSERT_EQ(found.value, brute_force(instance.graph)) << "seed " << seed;
+        ASSERT_EQ(found.value, least_of_all(instance.graph)) << "seed " << seed;
         EXPECT_EQ(found.value, value_of(instance.graph, found.choices));
         EXPECT_TRUE(found.exact);
         widest = std::max(widest, found.width);
@@ -104,7 +104,7 @@ TEST(VariableElimination, EqualsBruteForceOnChainsDiamondsAndStars) {
         for (const auto& [of, width] :
              {std::pair{&chain, 1}, std::pair{&diamonds, 2}, std::pair{&star, 1}}) {
             const Elimination found = eliminate(of->graph);
-            ASSERT_EQ(found.value, brute_force(of->graph)) << "seed " << seed;
+            ASSERT_EQ(found.value, least_of_all(of->graph)) << "seed " << seed;
             EXPECT_LE(found.width, width);
         }
     }
@@ -148,7 +148,7 @@ TEST(VariableElimination, FixesVariablesWhereTablesWouldBeTooLarge) {
         Random random(seed);
         const Instance instance = random_instance(random, 7, 21, 4);
         const Elimination found = eliminate(instance.graph, {.most_entries = 8});
-        const std::int64_t best = brute_force(instance.graph);
+        const std::int64_t best = least_of_all(instance.graph);
         EXPECT_EQ(found.exact, found.fixed == 0);
         if (found.exact) {
             EXPECT_EQ(found.value, best);

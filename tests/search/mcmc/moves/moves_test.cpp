@@ -247,6 +247,29 @@ TEST(Moves, ParametersFollowTheirReaderAndStayInShards) {
     EXPECT_EQ(find_fault(of.problem, state), std::nullopt);
 }
 
+// The loss lies as the scores do, however the rows' numbers are found.
+TEST(Moves, WhatALossAddsDoesNotMoveItsOutput) {
+    plan::ProblemOptions options = training();
+    options.policy.loss = plan::LossKind::cross_entropy;
+    Case of(one_product(), plan::switched_machine(4), options);
+    const Strategy state = of.data_parallel();
+    const auto& ops = of.problem.graph().ops();
+    const auto found = std::ranges::find(ops, "ReduceLogSumExp", &graph::Op::type);
+    ASSERT_NE(found, ops.end());
+    const OpId rows(static_cast<std::size_t>(found - ops.begin()));
+    const OpId output(ops.size() - 1);
+    ASSERT_EQ(of.problem.graph().op(output).kind, graph::OpKind::output);
+    const int classes = of.problem.facts().rule(rows).operands[0].dims.back().factors[0];
+    const State base(of.space.table(), state);
+    ProposalBuilder builder(of.space);
+    builder.start(base);
+    builder.set(rows, of.space.table().id(rows, {.axes = {Axis::along(classes, 4)},
+                                                 .devices = DeviceSet::progression(0, 4, 1)}));
+    Changes changes;
+    ASSERT_TRUE(builder.finish(changes));
+    EXPECT_EQ(applied(of, state, changes).config(output), state.config(output));
+}
+
 // A fused projection: each device has its columns of all three parts.
 TEST(Moves, NeighboursFollowThroughReshapesInBlocks) {
     plan::NetworkBuilder build;

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "api/plan_options.h"
 #include "api/pricing.h"
 #include "api/profiler.h"
 #include "api/runtime_library.h"
@@ -26,6 +27,7 @@
 #include "cli/table.h"
 #include "cost/profile/profile_database.h"
 #include "plan/files/verify.h"
+#include "search/portfolio/search_run.h"
 #include "search/profiling/covering_strategies.h"
 
 namespace partita::cli {
@@ -37,7 +39,11 @@ public:
         add_model_options(app, model_);
         add_machine_option(app, machine_);
         add_plan_options(app, asked_, {api::OptionSet::framework, api::OptionSet::training});
+        strategy_ = add_plan_option(app, asked_, "strategy",
+                                    "measure only what the best plan of that form needs, by what "
+                                    "is known before: dp=N, tp=N, pp=N, ... as of `plan`");
         app.add_option("--plan", plan_, "measure only what this plan needs, on its machine")
+            ->excludes(strategy_)
             ->type_name("PLAN");
         app.add_option("--device", device_,
                        "what to measure on: cpu:N or cuda:I,J,... (default: the machine's)")
@@ -134,6 +140,7 @@ private:
     }
 
     Subject load(Console& console) const {
+        if (strategy_->count() > 0) return load_configuration(console);
         if (plan_.empty()) {
             return {.loaded = load_problem(model_, machine_, {}, asked_, console),
                     .strategy = {},
@@ -154,9 +161,28 @@ private:
         return subject;
     }
 
+    /// The best plan of --strategy, by the costs that there are without measuring.
+    Subject load_configuration(Console& console) const {
+        api::check_form(asked_, false);
+        Subject subject{.loaded = load_problem(model_, machine_, {}, asked_, console),
+                        .strategy = {},
+                        .priced = {}};
+        const plan::Problem& problem = *subject.loaded->problem;
+        search::SearchResult result = search::search(problem, api::engine_options(asked_));
+        if (!result.has_plan()) {
+            throw UsageError(
+                fmt::format("--strategy {}: {}", asked_.strategy,
+                            search::why_no_plan(result.status, printable(result.shortage))));
+        }
+        subject.priced = api::price_anew(problem, result.strategy, result.scheduler);
+        subject.strategy = std::move(result.strategy);
+        return subject;
+    }
+
     ModelOptions model_;
     std::string machine_;
     PlanOptions asked_;
+    CLI::Option* strategy_ = nullptr;
     std::filesystem::path plan_;
     std::string device_;
     std::filesystem::path database_ = "profile.sqlite";

@@ -243,7 +243,12 @@ function(partita_bench name)
         return()
     endif()
     set(target ${name}_bench)
-    add_executable(${target} ${arg_SOURCES})
+    # Not of every build: who measures builds the target `benchmarks`.
+    add_executable(${target} EXCLUDE_FROM_ALL ${arg_SOURCES})
+    if(NOT TARGET benchmarks)
+        add_custom_target(benchmarks)
+    endif()
+    add_dependencies(benchmarks ${target})
     target_link_libraries(${target} PRIVATE partita_lib partita_flags Threads::Threads
         partita_bench_paths benchmark::benchmark_main ${arg_LINK})
     # What is measured lies in the libraries.

@@ -102,7 +102,11 @@ void with_a_rank_that_gets(int signal, int rank, Processes& processes) {
     world.barrier();
     const char* const timeout = std::getenv("TIMEOUT_MS");  // NOLINT(concurrency-mt-unsafe)
     if (timeout != nullptr) world.set_timeout(std::chrono::milliseconds(std::stoi(timeout)));
-    if (world.rank() == rank) std::raise(signal);
+    if (world.rank() == rank) {
+        // The others are still on their way out of the barrier, where they would wait for long.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        std::raise(signal);
+    }
     world.all_reduce(at::ones({1'000}), graph::Combine::sum);
 }
 

@@ -16,26 +16,31 @@ constexpr std::array<std::string_view, 6> kHandOn = {"Transpose", "Reshape",   "
                                                      "Squeeze",   "Unsqueeze", "Cast"};
 
 bool is_weight(const OpGraph& graph, TensorId t) {
-    if (!t.valid()) return false;
-    const Op& producer = graph.op(graph.tensor(t).producer);
-    if (producer.kind == OpKind::parameter) return true;
-    const bool hands_on = producer.kind == OpKind::compute && producer.domain.empty() &&
-                          std::ranges::find(kHandOn, producer.type) != kHandOn.end();
-    return hands_on && is_weight(graph, producer.inputs[0]);
+    while (t.valid()) {
+        const Op& producer = graph.op(graph.tensor(t).producer);
+        if (producer.kind == OpKind::parameter) return true;
+        const bool hands_on = producer.kind == OpKind::compute && producer.domain.empty() &&
+                              std::ranges::find(kHandOn, producer.type) != kHandOn.end();
+        if (!hands_on || producer.inputs.empty()) return false;
+        t = producer.inputs[0];
+    }
+    return false;
 }
 
 bool has_products_of(const OpGraph& graph, OpId id, ProductType type) {
     const Op& op = graph.op(id);
-    if (op.kind != OpKind::compute || op.given || !rule_of(graph, id).matrix_product) return false;
-    const auto is_stored_in = [&](TensorId t, DType dtype) {
-        return t.valid() && graph.tensor(t).dtype == dtype;
-    };
+    if (op.kind != OpKind::compute || op.given) return false;
     const auto any_is = [&](DType dtype) {
-        return std::ranges::any_of(op.inputs, [&](TensorId t) { return is_stored_in(t, dtype); });
+        return std::ranges::any_of(
+            op.inputs, [&](TensorId t) { return t.valid() && graph.tensor(t).dtype == dtype; });
     };
-    if (type == ProductType::tf32) return any_is(DType::float32);
-    const bool wide = any_is(DType::float32) || any_is(DType::float16) || any_is(DType::bfloat16);
-    return wide && std::ranges::any_of(op.inputs, [&](TensorId t) { return is_weight(graph, t); });
+    if (type == ProductType::tf32) {
+        return any_is(DType::float32) && rule_of(graph, id).matrix_product;
+    }
+    const bool linear = op.domain.empty() && (op.type == "MatMul" || op.type == "Gemm");
+    const bool real = any_is(DType::float32) || any_is(DType::float16) || any_is(DType::bfloat16);
+    return linear && real &&
+           std::ranges::any_of(op.inputs, [&](TensorId t) { return is_weight(graph, t); });
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ void GroupGraph::add_saved_bytes(OpId op, std::vector<TensorId>& saved) const {
 void GroupGraph::sum_bytes() {
     const graph::OpGraph& graph = problem_.graph();
     bytes_.resize(size());
+    saved_bytes_.resize(size());
     result_bytes_.resize(size());
     std::vector<TensorId> saved;
     for (std::size_t g = 0; g < size(); ++g) {
@@ -146,7 +147,8 @@ void GroupGraph::sum_bytes() {
         }
         std::sort(saved.begin(), saved.end());
         saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
-        for (const TensorId t : saved) bytes_[g] += problem_.facts().tensor_bytes(t);
+        for (const TensorId t : saved) saved_bytes_[g] += problem_.facts().tensor_bytes(t);
+        bytes_[g] += saved_bytes_[g];
     }
 }
 

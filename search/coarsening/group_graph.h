@@ -54,6 +54,8 @@ public:
     [[nodiscard]] Time mean_time(std::size_t g) const { return mean_time_[g]; }
     /// An estimate of what the group occupies: all it keeps, and what it saves for backward.
     [[nodiscard]] Bytes bytes(std::size_t g) const { return bytes_[g]; }
+    /// Of it, what it saves for backward, of the whole batch.
+    [[nodiscard]] Bytes saved_bytes(std::size_t g) const { return saved_bytes_[g]; }
     /// Of all results of its ops.
     [[nodiscard]] Bytes result_bytes(std::size_t g) const { return result_bytes_[g]; }
 
@@ -90,6 +92,7 @@ private:
     std::vector<Time> time_;
     std::vector<Time> mean_time_;
     std::vector<Bytes> bytes_;
+    std::vector<Bytes> saved_bytes_;
     std::vector<Bytes> result_bytes_;
     Csr<GroupEdge> incoming_;
     Csr<GroupEdge> outgoing_;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "graph/op_globs.h"
 #include "plan/evaluation/max_load.h"
 #include "plan/problem/micro_batches.h"
+#include "plan/strategy/pipeline_schedule.h"
 #include "search/configs/standard_configs.h"
 #include "search/hybrid_parallel/layer_cut.h"
 
@@ -319,10 +321,21 @@ std::vector<Grid> Grids::by_estimate() {
 }
 
 const std::vector<int>& Grids::slots(const Grid& grid) {
-    const auto [known, is_new] =
-        slots_.try_emplace(std::pair(grid.stages, grid.group_size), std::vector<int>());
+    const auto [known, is_new] = slots_.try_emplace(
+        std::tuple(grid.stages, grid.group_size, grid.groups * grid.context), std::vector<int>());
     if (is_new) known->second = find_slots(grid);
     return known->second;
+}
+
+/// A device of a slot holds what it saves of so many micro-batches as its stage is ahead with, and of
+/// each the share of its group.
+std::int64_t Grids::saved_parts(const Grid& grid, std::size_t slot) const {
+    const plan::PipelineShape shape{.stages = grid.stages, .micro_batches = policy_.micro_batches};
+    const int stage = static_cast<int>(slot % static_cast<std::size_t>(grid.stages));
+    const std::int64_t all = std::int64_t{policy_.micro_batches} * policy_.schedule.chunks;
+    const std::int64_t window =
+        std::min<std::int64_t>(all, plan::window_of(policy_.schedule, shape, stage));
+    return std::max<std::int64_t>(1, all * grid.groups * grid.context / window);
 }
 
 /// The slot of every op: that of its layer, but never before those of what it reads.
@@ -336,9 +349,10 @@ std::vector<int> Grids::find_slots(const Grid& grid) const {
     std::vector<Slot> slots(
         static_cast<std::size_t>(grid.stages * chunks),
         {.device = devices_[0], .memory = Bytes(capacity.raw() * grid.group_size / chunks)});
+    for (std::size_t i = 0; i < slots.size(); ++i) slots[i].saved_parts = saved_parts(grid, i);
     std::vector<int> cut = cut_layers(graph_, slots);
     if (std::ranges::find(cut, -1) != cut.end()) {
-        // What groups save counts for the whole batch there: with micro-batches it may fit.
+        // It may fit with less than is counted: what is recomputed, or kept in shards.
         for (Slot& slot : slots) slot.memory = Bytes::max();
         cut = cut_layers(graph_, slots);
     }

@@ -24,6 +24,8 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -105,6 +107,7 @@ private:
     std::vector<Time> loads(const Grid& grid);
     const std::vector<int>& slots(const Grid& grid);  ///< of ops
     [[nodiscard]] std::vector<int> find_slots(const Grid& grid) const;
+    [[nodiscard]] std::int64_t saved_parts(const Grid& grid, std::size_t slot) const;
     [[nodiscard]] std::string batch_fault(const Grid& grid) const;
     [[nodiscard]] std::string layers_fault(const Grid& grid);
     [[nodiscard]] std::string misplaced_layer(const Grid& grid, const std::vector<int>& said);
@@ -117,7 +120,8 @@ private:
     std::vector<int> devices_;
     /// By the grid as one stage, and its strides.
     std::map<std::tuple<Grid, int, int, int>, Splits> splits_;
-    std::map<std::pair<int, int>, std::vector<int>> slots_;  ///< by stages and devices of a group
+    /// By stages, devices of a group, and groups that share the batch or its positions.
+    std::map<std::tuple<int, int, int>, std::vector<int>> slots_;
 };
 
 }  // namespace partita::search

@@ -55,9 +55,11 @@ public:
         }
         time_.resize(stretches_.size() * classes);
         bytes_.resize(stretches_.size());
+        saved_.resize(stretches_.size());
         for (std::size_t s = 0; s < stretches_.size(); ++s) {
             for (const std::size_t g : stretches_[s]) {
-                bytes_[s] += graph.bytes(g);
+                bytes_[s] += graph.bytes(g) - graph.saved_bytes(g);
+                saved_[s] += graph.saved_bytes(g);
                 for (std::size_t c = 0; c < classes; ++c) {
                     time_[s * classes + c] += graph.time(g, device_of_class[c]);
                 }
@@ -73,10 +75,13 @@ public:
         for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
             Time load;
             Bytes bytes;
+            Bytes saved;
             while (s < stretches_.size()) {
                 load += time(s, slots_[slot].device);
                 bytes += bytes_[s];
-                if (load > limit || bytes > slots_[slot].memory) break;
+                saved += saved_[s];
+                const Bytes held = bytes + Bytes(saved.raw() / slots_[slot].saved_parts);
+                if (load > limit || held > slots_[slot].memory) break;
                 owner[s++] = static_cast<int>(slot);
             }
         }
@@ -111,7 +116,8 @@ private:
     const std::vector<Slot>& slots_;
     std::vector<Stretch> stretches_;
     std::vector<Time> time_;
-    std::vector<Bytes> bytes_;
+    std::vector<Bytes> bytes_;  ///< without what is saved for backward
+    std::vector<Bytes> saved_;
 };
 
 }  // namespace

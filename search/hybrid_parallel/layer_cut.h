@@ -29,6 +29,8 @@ namespace partita::search {
 struct Slot {
     int device = 0;  ///< whose speed it has
     Bytes memory;
+    /// One of so many parts of what is saved for backward lies there at a time.
+    std::int64_t saved_parts = 1;
 };
 
 /// The slot of every group; -1 where memory ends before the model does.

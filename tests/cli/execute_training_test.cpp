@@ -150,6 +150,29 @@ TEST_F(ExecuteTraining, ZeroBubbleEqualsOneDevice) {
     EXPECT_EQ(result.code, 0) << result.out << result.err;
 }
 
+// Everything that the best plan of a form is made of, and no more than that.
+TEST_F(ExecuteTraining, ProfilesWhatAConfigurationNeeds) {
+    const std::string model = example("runnable/mlp/model.onnx");
+    const auto with = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.end(),
+                         {"--batch", "8", "--mode", "training", "--machine", "cpu:2"});
+        return run(arguments);
+    };
+    const Outcome measured = with({"profile", model, "--strategy", "dp=2,zero=0", "--iterations",
+                                   "2", "--micro-batches", "1"});
+    ASSERT_EQ(measured.code, 0) << measured.out << measured.err;
+    const auto costs_of = [&](const char* strategy) {
+        const Outcome planned = with({"plan", model, "--strategy", strategy, "--profile",
+                                      "profile.sqlite", "--micro-batches", "1", "--json"});
+        EXPECT_EQ(planned.code, 0) << planned.err;
+        return json::parse(planned.out)["costs"];
+    };
+    EXPECT_EQ(costs_of("dp=2,zero=0")["analytic"], 0);
+    const Outcome both = with({"profile", model, "--strategy", "dp=2", "--plan", "plan.json"});
+    EXPECT_EQ(both.code, 2);
+    EXPECT_EQ(with({"profile", model, "--strategy", "tp=64"}).code, 2);
+}
+
 // Products of less precision: another model to the digest; what GPUs have no units for is said.
 TEST_F(ExecuteTraining, ProductsAreOfThePrecisionThatThePlanSays) {
     const std::string model = example("runnable/encoder-layer/model.onnx");

@@ -22,9 +22,7 @@ namespace partita::api {
 namespace {
 
 void check_precision(DType precision) {
-    const bool known =
-        precision == DType::float32 || precision == DType::float16 || precision == DType::bfloat16;
-    if (known) return;
+    if (graph::is_precision(precision)) return;
     throw UsageError(fmt::format("--precision {}: expected float32, float16 or bfloat16.",
                                  graph::name_of(precision)));
 }
@@ -83,13 +81,16 @@ void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
 }
 
 void set_products(LoadedModel& model, graph::ProductType type) {
-    if (graph::set_product_type(model.graph, type) == 0) {
+    const std::size_t count = graph::set_product_type(model.graph, type);
+    if (count == 0) {
         throw UsageError(fmt::format(
             "{}: --precision: the model has no matrix products that could be computed in {}. Leave "
             "it out.",
             model.file.filename().string(), graph::name_of(type)));
     }
     model.products = type;
+    model.notes.push_back(
+        fmt::format("Products of {} ops are in {}.", count, graph::name_of(type)));
 }
 
 LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& options) {

@@ -160,11 +160,8 @@ private:
         search::EngineOptions options = api::engine_options(contender.asked);
         const auto learned = api::load_learned({}, options.searchers);
         options.learned = learned.get();
-        options.cancelled = &interrupt.flag();
-        ProgressBar bar(console, options);
-        options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
         try {
-            return {contender.name, search::search(problem, std::move(options))};
+            return {contender.name, run_search(problem, std::move(options), interrupt, console)};
         } catch (const UsageError& error) {
             if (contender.asked.strategy.empty()) throw;
             return {.name = contender.name, .result = {}, .refused = error.what()};

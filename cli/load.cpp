@@ -78,7 +78,7 @@ std::unique_ptr<Loaded> make_loaded(LoadedModel model, cost::Machine machine,
         !devices.empty()) {
         console.note(
             fmt::format("{}: no matrix_flops of {} are named: such products are priced in "
-                        "the type of their operands.",
+                        "the type of their operands. Add them to the machine file.",
                         devices, graph::name_of(*loaded->model.products)));
     }
     loaded->problem.emplace(

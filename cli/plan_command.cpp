@@ -110,8 +110,9 @@ public:
         options.learned = learned.get();
 
         const Interrupt interrupt;
-        options.cancelled = &interrupt.flag();
-        const search::SearchResult result = run_search(problem, std::move(options), console);
+        console.detail("searching; Ctrl-C ends the search with the best plan so far");
+        const search::SearchResult result =
+            run_search(problem, std::move(options), interrupt, console);
         if (reward) note_failures(*reward, result, console);
         PlanSummary summary(*loaded, result);
         if (!result.has_plan()) {
@@ -143,14 +144,6 @@ private:
         outputs.insert(outputs.begin(),
                        {{"-o", plan_file_}, {"--trace", trace_file_}, {"--report", report_file_}});
         return outputs;
-    }
-
-    static search::SearchResult run_search(const plan::Problem& problem,
-                                           search::EngineOptions options, Console& console) {
-        ProgressBar bar(console, options);
-        console.detail("searching; Ctrl-C ends the search with the best plan so far");
-        options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
-        return search::search(problem, std::move(options));
     }
 
     static void note_failures(const api::MeasuredReward& reward, const search::SearchResult& result,

@@ -20,8 +20,10 @@
 #include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
+#include "cli/plan_summary.h"
 #include "cli/planned.h"
 #include "cli/profile_summary.h"
+#include "cli/progress.h"
 #include "cli/progress_line.h"
 #include "cli/shared_options.h"
 #include "cli/table.h"
@@ -65,7 +67,8 @@ public:
     ExitCode run(Console& console) override {
         const auto start = std::chrono::steady_clock::now();
         apply_framework(model_, asked_);
-        const Subject subject = load(console);
+        if (strategy_->count() > 0) api::check_form(asked_, false);
+        Subject subject = load(console);
         const plan::Problem& problem = *subject.loaded->problem;
         if (subject.loaded->model.is_workload()) {
             throw UsageError(
@@ -76,9 +79,16 @@ public:
         runtime::Runtime& runtime = api::load_runtime();
         const runtime::Hardware hardware = runtime.hardware(device_, problem.machine());
         note_threads(problem.machine(), hardware, console);
-        cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
-
         const Interrupt interrupt;
+        if (strategy_->count() > 0) {
+            // The best plan of that form, by the costs that there are without measuring.
+            const search::SearchResult result =
+                run_search(problem, api::engine_options(asked_), interrupt, console);
+            if (!result.has_plan()) return report_no_plan(result, interrupt.flag(), console);
+            subject.priced = api::price_anew(problem, result.strategy, result.scheduler);
+            subject.strategy = result.strategy;
+        }
+        cost::ProfileDatabase database = cost::ProfileDatabase::create(database_);
         ProgressLine line(console);
         api::ProfilerOptions options{.devices = device_,
                                      .sources = {.model = subject.loaded->model.source.get(),
@@ -140,7 +150,6 @@ private:
     }
 
     Subject load(Console& console) const {
-        if (strategy_->count() > 0) return load_configuration(console);
         if (plan_.empty()) {
             return {.loaded = load_problem(model_, machine_, {}, asked_, console),
                     .strategy = {},
@@ -158,24 +167,6 @@ private:
         const plan::Problem& problem = *subject.loaded->problem;
         subject.strategy = plan::strategy_of(planned.plan, problem);
         subject.priced = api::price_as_planned(problem, *subject.strategy, planned.plan);
-        return subject;
-    }
-
-    /// The best plan of --strategy, by the costs that there are without measuring.
-    Subject load_configuration(Console& console) const {
-        api::check_form(asked_, false);
-        Subject subject{.loaded = load_problem(model_, machine_, {}, asked_, console),
-                        .strategy = {},
-                        .priced = {}};
-        const plan::Problem& problem = *subject.loaded->problem;
-        search::SearchResult result = search::search(problem, api::engine_options(asked_));
-        if (!result.has_plan()) {
-            throw UsageError(
-                fmt::format("--strategy {}: {}", asked_.strategy,
-                            search::why_no_plan(result.status, printable(result.shortage))));
-        }
-        subject.priced = api::price_anew(problem, result.strategy, result.scheduler);
-        subject.strategy = std::move(result.strategy);
         return subject;
     }
 

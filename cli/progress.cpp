@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "cli/table.h"
 
@@ -46,6 +47,14 @@ void ProgressBar::show(const search::Progress& progress) {
         text += fmt::format("  {} short of memory", to_text(progress.overflow));
     }
     line_.show(spent(progress), text);
+}
+
+search::SearchResult run_search(const plan::Problem& problem, search::EngineOptions options,
+                                const Interrupt& interrupt, Console& console) {
+    ProgressBar bar(console, options);
+    options.progress = [&bar](const search::Progress& progress) { bar.show(progress); };
+    options.cancelled = &interrupt.flag();
+    return search::search(problem, std::move(options));
 }
 
 }  // namespace partita::cli

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress of a search, shown ten times a second at most.
+// A search as commands run it: its progress shown ten times a second at most, and Ctrl-C ends it.
 #pragma once
 
 #include <optional>
 
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/progress_line.h"
+#include "plan/problem/problem.h"
 #include "search/core/engine.h"
+#include "search/portfolio/search_run.h"
 #include "search/support/clock.h"
 
 namespace partita::cli {
@@ -28,5 +31,9 @@ private:
     std::optional<std::int64_t> evaluations_;
     std::optional<search::Duration> last_;
 };
+
+/// search::search(), and its errors; interrupted, it ends with the best plan so far.
+search::SearchResult run_search(const plan::Problem& problem, search::EngineOptions options,
+                                const Interrupt& interrupt, Console& console);
 
 }  // namespace partita::cli

@@ -90,4 +90,8 @@ bool is_floating_point(DType dtype) {
     return row_of(dtype).floating_point;
 }
 
+bool is_precision(DType dtype) {
+    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
+}
+
 }  // namespace partita::graph

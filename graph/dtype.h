@@ -44,7 +44,7 @@ inline constexpr int kDTypeCount = static_cast<int>(DType::int2) + 1;
 enum class ProductType : std::uint8_t {
     as_stored,
     tf32,   ///< of float32: 8 bits of exponent, 10 of mantissa
-    float8  ///< of 16 bits, scaled tensor by tensor (Micikevicius et al., FP8 Formats, 2022)
+    float8  ///< of the rest, scaled tensor by tensor (Micikevicius et al., FP8 Formats, 2022)
 };
 inline constexpr int kProductTypeCount = static_cast<int>(ProductType::float8) + 1;
 std::string_view name_of(ProductType type);
@@ -57,5 +57,7 @@ int bits_of(DType dtype);
 std::string_view name_of(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 bool is_floating_point(DType dtype);
+/// Of what networks are trained and served in: float32, float16, bfloat16.
+bool is_precision(DType dtype);
 
 }  // namespace partita::graph

@@ -30,16 +30,16 @@ bool is_weight(const OpGraph& graph, TensorId t) {
 bool has_products_of(const OpGraph& graph, OpId id, ProductType type) {
     const Op& op = graph.op(id);
     if (op.kind != OpKind::compute || op.given) return false;
-    const auto any_is = [&](DType dtype) {
+    const auto any = [&](const auto& has_type) {
         return std::ranges::any_of(
-            op.inputs, [&](TensorId t) { return t.valid() && graph.tensor(t).dtype == dtype; });
+            op.inputs, [&](TensorId t) { return t.valid() && has_type(graph.tensor(t).dtype); });
     };
     if (type == ProductType::tf32) {
-        return any_is(DType::float32) && rule_of(graph, id).matrix_product;
+        const auto is_float32 = [](DType dtype) { return dtype == DType::float32; };
+        return any(is_float32) && rule_of(graph, id).matrix_product;
     }
     const bool linear = op.domain.empty() && (op.type == "MatMul" || op.type == "Gemm");
-    const bool real = any_is(DType::float32) || any_is(DType::float16) || any_is(DType::bfloat16);
-    return linear && real &&
+    return linear && any(is_precision) &&
            std::ranges::any_of(op.inputs, [&](TensorId t) { return is_weight(graph, t); });
 }
 

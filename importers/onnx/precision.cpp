@@ -28,10 +28,6 @@ using graph::TensorId;
 
 namespace {
 
-bool is_convertible(DType dtype) {
-    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
-}
-
 std::int64_t bytes_of(DType dtype) {
     return graph::bits_of(dtype) / 8;
 }
@@ -125,7 +121,7 @@ public:
     std::map<std::string, DType> run() {
         for (std::size_t i = 0; i < changes_.size(); ++i) {
             const DType dtype = graph_.tensors()[i].dtype;
-            changes_[i] = is_convertible(dtype) && dtype != to_ ? 1 : 0;
+            changes_[i] = graph::is_precision(dtype) && dtype != to_ ? 1 : 0;
         }
         for (const Op& op : graph_.ops()) refuse_bodies(op);
         for (const Op& op : graph_.ops()) keep_fixed(op);
@@ -159,7 +155,7 @@ private:
     void refuse_bodies(const Op& op) const {
         for (const graph::Body& body : op.bodies) {
             const bool any = std::ranges::any_of(body.graph->tensors(), [&](const Tensor& t) {
-                return is_convertible(t.dtype) && t.dtype != to_;
+                return graph::is_precision(t.dtype) && t.dtype != to_;
             });
             if (any) refuse(op);
         }
@@ -208,7 +204,7 @@ private:
         for (const char* const name : {"to", "dtype"}) {
             const std::int64_t number = op.attributes.get_int(name, 0);
             if (number < 0 || number >= graph::kDTypeCount) continue;
-            if (!is_convertible(static_cast<DType>(number))) continue;
+            if (!graph::is_precision(static_cast<DType>(number))) continue;
             op.attributes.set(name, static_cast<std::int64_t>(to_));
         }
     }

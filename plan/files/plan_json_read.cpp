@@ -172,10 +172,7 @@ void read_model(const JsonField& field, Plan& plan) {
     if (const JsonField precision = field["precision"]; precision.present()) {
         const JsonExpectation types{.what = "\"float32\", \"float16\" or \"bfloat16\""};
         plan.precision = graph::dtype_from_name(precision.text(types, 16));
-        const bool known = plan.precision == graph::DType::float32 ||
-                           plan.precision == graph::DType::float16 ||
-                           plan.precision == graph::DType::bfloat16;
-        if (!known) precision.fail(types);
+        if (!plan.precision || !graph::is_precision(*plan.precision)) precision.fail(types);
     }
     if (const JsonField products = field["products"]; products.present()) {
         const JsonExpectation types{.what = "\"tf32\" or \"float8\""};

@@ -58,7 +58,7 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::si
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
             // What runs again fetches around one block alone: its place among the others is none.
-            const bool backward = event.pass == Pass::backward || event.pass == Pass::weights;
+            const bool backward = is_backward(event.pass);
             const auto op = static_cast<std::int64_t>(event.op.index());
             found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op, event.pass,
                               keys_.without_priority(key)},

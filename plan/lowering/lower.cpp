@@ -59,9 +59,8 @@ void Lowering::lower(const ScriptStep& step) {
     if (step.has_parts)
         add_parts({step.op, rows_.own(step.op, step.micro_batch), step.pass}, found);
     const Op& op = graph_.op(step.op);
-    const bool makes = step.pass == Pass::forward || step.pass == Pass::recompute;
-    const bool views =
-        makes && problem_.facts().rule(step.op).alias && !op.inputs.empty() && op.inputs[0].valid();
+    const bool views = !is_backward(step.pass) && problem_.facts().rule(step.op).alias &&
+                       !op.inputs.empty() && op.inputs[0].valid();
     for (const EventId event : script.after_parts(step)) {
         const Found after = lower(event);
         if (views) make_views(found[0], after);
@@ -93,7 +92,7 @@ TaskKind kind_of(const Op& op, Pass pass) {
 std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vector<Found>& found) {
     const Op& op = graph_.op(block.op);
     const TaskKind kind = kind_of(op, block.pass);
-    const bool backward = block.pass == Pass::backward || block.pass == Pass::weights;
+    const bool backward = is_backward(block.pass);
     const OpLayouts& layouts = layouts_.of(block.op, block.micro_batch);
     first_parts_[rows_.row(block)] = TaskId(build_.task_count());
     const std::optional<PartBlock> before = layouts_.before(block);

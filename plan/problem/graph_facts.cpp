@@ -111,8 +111,8 @@ void GraphFacts::find_split_backwards() {
                      });
         }
         split_[i] = activations && weights && simple ? 1 : 0;
-        splits_backward_ = splits_backward_ || split_[i] != 0;
     }
+    if (std::ranges::find(split_, 1) == split_.end()) split_.clear();
 }
 
 std::vector<char> GraphFacts::wanted(OpId id, Pass pass) const {

@@ -51,16 +51,16 @@ public:
     /// Does the op find the gradients of weights (what is the same in all micro-batches) in a pass
     /// of its own? Matrix products do, where the policy's schedule asks for it (pipeline_schedule.h).
     [[nodiscard]] bool splits_backward(graph::OpId op) const {
-        return splits_backward_ && split_[op.index()] != 0;
+        return splits_backward() && split_[op.index()] != 0;
     }
-    [[nodiscard]] bool splits_backward() const { return splits_backward_; }
+    [[nodiscard]] bool splits_backward() const { return !split_.empty(); }
     /// Per operand: does the op find its gradient in this pass, backward or weights?
     [[nodiscard]] std::vector<char> wanted(graph::OpId op, Pass pass) const;
     /// Must the operand be kept until that pass has run?
     [[nodiscard]] bool saves_operand(graph::OpId op, std::size_t operand, Pass pass) const;
     /// Which passes ops have, and how these are numbered. `ops`: rows of ops.
     [[nodiscard]] PassRows passes(std::size_t ops) const {
-        return {ops, recompute_.any(), splits_backward_};
+        return {ops, recompute_.any(), splits_backward()};
     }
     /// None unless it is training and the policy has some.
     [[nodiscard]] const GradientBuckets& buckets() const { return buckets_; }
@@ -104,7 +104,6 @@ private:
     std::vector<char> gradient_;                                ///< per tensor
     std::vector<char> backward_;                                ///< per op
     std::vector<char> split_;                                   ///< the same; empty: none
-    bool splits_backward_ = false;                              ///< any of them
     RecomputeRegions recompute_;
     GradientBuckets buckets_;
     OpWorks works_;

@@ -100,12 +100,8 @@ public:
     /// Of a backward that finds these gradients alone; `wanted`: per operand.
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size,
                                       std::span<const char> wanted) const;
-    /// By what a measured forward or backward is found; the size must have its signature.
+    /// By what a measured forward is found; the size must have its signature.
     [[nodiscard]] cost::WorkSignature forward_signature(graph::OpId id, const PartSize& size) const;
-    [[nodiscard]] static cost::WorkSignature backward_signature(const PartSize& size,
-                                                                std::span<const char> wanted);
-    /// Per operand: is its gradient asked for?
-    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] bool is_updated(graph::OpId id) const;
     /// Of that many elements of the parameter.
     [[nodiscard]] cost::Work update(graph::OpId id, std::int64_t elements) const;
@@ -117,6 +113,8 @@ public:
 
 private:
     [[nodiscard]] cost::Work base(graph::OpId id) const;
+    /// Per operand: is its gradient asked for?
+    [[nodiscard]] std::vector<char> wanted(graph::OpId id) const;
     [[nodiscard]] cost::Work loss(const graph::Op& op, std::int64_t elements) const;
     /// Result bytes of the part in proportion to those of the op: what priced_by_result scales by.
     [[nodiscard]] Bytes moved(const graph::Op& op, Bytes whole, const PartSize& size) const;

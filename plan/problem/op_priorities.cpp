@@ -94,7 +94,7 @@ std::vector<std::int32_t> op_priorities(const GraphFacts& facts, const OpConstra
         const auto [op, pass] = facts.passes(facts.graph().op_count()).at(i);
         const auto place = static_cast<std::int64_t>(op);
         // Run in the opposite order.
-        const bool backward = pass == Pass::backward || pass == Pass::weights;
+        const bool backward = is_backward(pass);
         return std::tuple(-path[i].raw(), backward, pass, backward ? -place : place);
     };
     std::sort(order.begin(), order.end(),

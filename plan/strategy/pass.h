@@ -16,6 +16,11 @@ inline constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::reco
                                        Pass::weights};
 inline constexpr std::array kPassesOnce = {Pass::forward, Pass::backward, Pass::weights};
 
+/// Does it find gradients of operands? These are found against the order of the ops.
+constexpr bool is_backward(Pass pass) {
+    return pass == Pass::backward || pass == Pass::weights;
+}
+
 /// Which passes the ops of a problem may have, and numbers of ops' passes where things have one per
 /// op and pass. Forward and backward come first, side by side, so that without the others nothing is
 /// left empty.

@@ -90,6 +90,13 @@ int window_of(Schedule schedule, const PipelineShape& shape, int stage) {
     return row_of(schedule.kind).window(shape.stages, stage, shape.micro_batches, schedule.chunks);
 }
 
+int held_blocks(Schedule schedule, const PipelineShape& shape, int stage) {
+    // sequence_of(): a W comes after the B of `stage` micro-batches later.
+    const int pending = splits_backward_of(schedule) ? stage : 0;
+    return std::min(shape.micro_batches * schedule.chunks,
+                    window_of(schedule, shape, stage) + pending);
+}
+
 std::vector<Block> sequence_of(Schedule schedule, const PipelineShape& shape, int stage) {
     const int chunks = schedule.chunks;
     assert(chunks == 1 || shape.micro_batches % shape.stages == 0);

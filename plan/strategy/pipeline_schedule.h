@@ -13,10 +13,11 @@
 //                   the B of s micro-batches later
 //
 // A schedule is one row of a table: its window, in blocks, and whether the gradients of weights are
-// apart say everything. What stages and chunks are follows from the strategy (stages.h). Source: RULES.md 22; Huang et al., GPipe, NeurIPS 2019;
-// Narayanan et al., PipeDream, SOSP 2019, and Megatron-LM, SC 2021, section 2.2; Zhuang et al., On
-// Optimizing the Communication of Model Parallelism, MLSys 2023, section 4; Qi et al., Zero Bubble
-// Pipeline Parallelism, ICLR 2024, section 2.
+// apart say everything. What stages and chunks are follows from the strategy (stages.h).
+// Source: RULES.md 22; Huang et al., GPipe, NeurIPS 2019; Narayanan et al., PipeDream, SOSP 2019,
+// and Megatron-LM, SC 2021, section 2.2; Zhuang et al., On Optimizing the Communication of Model
+// Parallelism, MLSys 2023, section 4; Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024,
+// section 2.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +73,10 @@ struct PipelineShape {
 
 /// How many forward blocks a stage may be ahead of its backward blocks.
 int window_of(Schedule schedule, const PipelineShape& shape, int stage);
+
+/// Of how many forward blocks a stage holds what is saved for backward, at most: of its window, and
+/// of those whose gradients of weights are still to come.
+int held_blocks(Schedule schedule, const PipelineShape& shape, int stage);
 
 /// All blocks of a stage in order. Interleaved: the micro-batches must be a multiple of the stages.
 std::vector<Block> sequence_of(Schedule schedule, const PipelineShape& shape, int stage);

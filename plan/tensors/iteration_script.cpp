@@ -162,26 +162,22 @@ private:
                 for (const OpId again : region->ops) recompute(again, *region, m);
             }
             begin(id, Pass::backward, m, true);
-            for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-                const TensorId t = op.outputs[i];
-                if (!problem_.facts().has_gradient(t)) continue;
-                add(t, Kind::collect, i, id, m, block(t, m));
-            }
+            gradients_of_results(Kind::collect, id, m);
             uses_and_gives(id, m, false);
-            if (problem_.facts().splits_backward(id)) weights(id, m);
+            if (!problem_.facts().splits_backward(id)) return;
+            // What the backward left: the gradients of weights.
+            begin(id, Pass::weights, m, true);
+            gradients_of_results(Kind::gradient_use, id, m);
+            uses_and_gives(id, m, false);
         }
     }
 
-    /// What the backward left: the gradients of weights.
-    void weights(OpId id, int m) {
+    void gradients_of_results(Kind kind, OpId id, int m) {
         const Op& op = graph_.op(id);
-        begin(id, Pass::weights, m, true);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId t = op.outputs[i];
-            if (!problem_.facts().has_gradient(t)) continue;
-            add(t, Kind::gradient_use, i, id, m, block(t, m));
+            if (problem_.facts().has_gradient(t)) add(t, kind, i, id, m, block(t, m));
         }
-        uses_and_gives(id, m, false);
     }
 
     /// The forward of the op once more.

@@ -75,8 +75,8 @@ struct OpLayouts {
     std::vector<cost::CostSource> backward_sources;
 
     [[nodiscard]] Time time(Pass pass, std::size_t device_class) const {
-        const bool once_more = pass == Pass::forward || pass == Pass::recompute;
-        return (once_more ? forward : pass == Pass::weights ? weights : backward)[device_class];
+        if (!is_backward(pass)) return forward[device_class];
+        return (pass == Pass::weights ? weights : backward)[device_class];
     }
 };
 

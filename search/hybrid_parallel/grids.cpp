@@ -327,15 +327,14 @@ const std::vector<int>& Grids::slots(const Grid& grid) {
     return known->second;
 }
 
-/// A device of a slot holds what it saves of so many micro-batches as its stage is ahead with, and of
-/// each the share of its group.
+/// A device of a slot holds what it saves of some micro-batches at a time, and of each the share of
+/// its group.
 std::int64_t Grids::saved_parts(const Grid& grid, std::size_t slot) const {
     const plan::PipelineShape shape{.stages = grid.stages, .micro_batches = policy_.micro_batches};
     const int stage = static_cast<int>(slot % static_cast<std::size_t>(grid.stages));
     const std::int64_t all = std::int64_t{policy_.micro_batches} * policy_.schedule.chunks;
-    const std::int64_t window =
-        std::min<std::int64_t>(all, plan::window_of(policy_.schedule, shape, stage));
-    return std::max<std::int64_t>(1, all * grid.groups * grid.context / window);
+    const int held = plan::held_blocks(policy_.schedule, shape, stage);
+    return std::max<std::int64_t>(1, all * grid.groups * grid.context / held);
 }
 
 /// The slot of every op: that of its layer, but never before those of what it reads.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Training as it is run: what engineers configure computes what one device computes.
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -171,6 +172,12 @@ TEST_F(ExecuteTraining, ProfilesWhatAConfigurationNeeds) {
     const Outcome both = with({"profile", model, "--strategy", "dp=2", "--plan", "plan.json"});
     EXPECT_EQ(both.code, 2);
     EXPECT_EQ(with({"profile", model, "--strategy", "tp=64"}).code, 2);
+    const Outcome too_large =
+        run({"profile", model, "--batch", "100000000000", "--mode", "training", "--machine",
+             "cpu:2", "--strategy", "dp=2", "--db", "other.db"});
+    EXPECT_EQ(too_large.code, 4);
+    EXPECT_THAT(too_large.err, HasSubstr("partita: infeasible: "));
+    EXPECT_FALSE(std::filesystem::exists(folder() / "other.db"));
 }
 
 // Products of less precision: another model to the digest; what GPUs have no units for is said.

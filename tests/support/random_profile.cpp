@@ -9,6 +9,7 @@
 
 #include "cost/profile/profiled_collectives.h"
 #include "cost/profile/profiled_cost_model.h"
+#include "cost/work_signature.h"
 #include "graph/operators/part.h"
 #include "plan/problem/op_costs.h"
 
@@ -104,10 +105,15 @@ private:
             work.signature = &signature;
             measure(work);
         }
-        if (problem_.facts().has_backward(op) && draw(random_, 4) != 0) {
-            cost::Work work = works_.backward(op, size);
+        for (const plan::Pass pass : {plan::Pass::backward, plan::Pass::weights}) {
+            const bool has_pass = pass == plan::Pass::backward
+                                      ? problem_.facts().has_backward(op)
+                                      : problem_.facts().splits_backward(op);
+            if (!has_pass || draw(random_, 4) == 0) continue;
+            const std::vector<char> wanted = problem_.facts().wanted(op, pass);
+            cost::Work work = works_.backward(op, size, wanted);
             const cost::WorkSignature signature =
-                plan::OpWorks::backward_signature(size, works_.wanted(op));
+                cost::backward_signature(size.signature, wanted, size.beside);
             work.signature = &signature;
             measure(work);
         }

@@ -92,6 +92,26 @@ RC_GTEST_PROP(Sequence, HoldsEachBlockOnceAndKeepsItsWindow, ()) {
     }
 }
 
+// What is saved goes with the last pass that reads it.
+RC_GTEST_PROP(Sequence, HoldsAsManyBlocksAsItSays, ()) {
+    const int stages = *rc::gen::inRange(1, 6);
+    const Schedule of =
+        *rc::gen::element(schedule("gpipe"), schedule("1f1b"), schedule("eager-1f1b"),
+                          schedule("interleaved:3"), schedule("zb-h1"));
+    const int micro_batches = stages * *rc::gen::inRange(1, 5);
+    const PipelineShape shape{.stages = stages, .micro_batches = micro_batches};
+    const int stage = *rc::gen::inRange(0, stages);
+    const Pass last = splits_backward_of(of) ? Pass::weights : Pass::backward;
+    int held = 0;
+    int most = 0;
+    for (const Block& block : sequence_of(of, shape, stage)) {
+        held += block.pass == Pass::forward ? 1 : block.pass == last ? -1 : 0;
+        most = std::max(most, held);
+    }
+    RC_ASSERT(held == 0);
+    RC_ASSERT(most == held_blocks(of, shape, stage));
+}
+
 /// Times of the ops of the chain below by name of their operator; everything else is free.
 class ChainCosts final : public cost::CostModel {
 public:

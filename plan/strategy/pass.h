@@ -22,8 +22,8 @@ constexpr bool is_backward(Pass pass) {
 }
 
 /// Which passes the ops of a problem may have, and numbers of ops' passes where things have one per
-/// op and pass. Forward and backward come first, side by side, so that without the others nothing is
-/// left empty.
+/// op and pass. Forward and backward come first, side by side, so that without the others nothing
+/// is left empty.
 class PassRows {
 public:
     /// `ops`: of all rows.

@@ -8,9 +8,9 @@
 //     1f1b          F0 F1 B0 F2 B1 F3 B2 B3     a forward waits for the backward `window` before it
 //     eager-1f1b    F0 F1 F2 B0 F3 B1 B2 B3     the same with a wider window, which hides transfers
 //     interleaved   F0 F1 f0 f1 F2 b0 F3 b1 ... two chunks (F, f) of the model on each device
-//     zb-h1         F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3     1f1b; the gradients of weights are blocks
-//                   of their own (W), which fill what are bubbles there: on stage s a W comes after
-//                   the B of s micro-batches later
+//     zb-h1         F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3     1f1b; the gradients of weights are
+//                   blocks of their own (W), which fill what are bubbles there: on stage s a W comes
+//                   after the B of s micro-batches later
 //
 // A schedule is one row of a table: its window, in blocks, and whether the gradients of weights are
 // apart say everything. What stages and chunks are follows from the strategy (stages.h).

@@ -359,6 +359,11 @@ cost::WorkSignature OpWorks::forward_signature(OpId id, const PartSize& size) co
     return cost::forward_signature(size.signature, wanted(id), size.beside);
 }
 
+cost::WorkSignature OpWorks::backward_signature(const PartSize& size,
+                                                std::span<const char> wanted) {
+    return cost::backward_signature(size.signature, wanted, size.beside);
+}
+
 cost::Work OpWorks::backward(OpId id) const {
     return backward(id, whole_size(graph_, id, rules_[id.index()]));
 }

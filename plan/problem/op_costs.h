@@ -100,8 +100,10 @@ public:
     /// Of a backward that finds these gradients alone; `wanted`: per operand.
     [[nodiscard]] cost::Work backward(graph::OpId id, const PartSize& size,
                                       std::span<const char> wanted) const;
-    /// By what a measured forward is found; the size must have its signature.
+    /// By what a measured forward or backward is found; the size must have its signature.
     [[nodiscard]] cost::WorkSignature forward_signature(graph::OpId id, const PartSize& size) const;
+    [[nodiscard]] static cost::WorkSignature backward_signature(const PartSize& size,
+                                                                std::span<const char> wanted);
     [[nodiscard]] bool is_updated(graph::OpId id) const;
     /// Of that many elements of the parameter.
     [[nodiscard]] cost::Work update(graph::OpId id, std::int64_t elements) const;

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "cost/profile/profile.h"
-#include "cost/work_signature.h"
 #include "graph/operators/part_op.h"
 #include "graph/operators/part_signature.h"
 #include "plan/problem/shortest_task.h"
@@ -90,8 +89,7 @@ cost::Price Prices::pass_price(OpId op, const PartSize& size, Pass pass, int dev
     const std::vector<char> wanted = facts_.wanted(op, pass);
     cost::Work work = facts_.works().backward(op, size, wanted);
     if (size.signature.text.empty()) return price(work, device);
-    const cost::WorkSignature signature =
-        cost::backward_signature(size.signature, wanted, size.beside);
+    const cost::WorkSignature signature = OpWorks::backward_signature(size, wanted);
     work.signature = &signature;
     return price(work, device);
 }

@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "cost/work_signature.h"
 #include "graph/operators/part.h"
 #include "plan/layout/layout.h"
 #include "plan/problem/micro_batches.h"
@@ -64,9 +63,8 @@ cost::MeasuredWork TaskMeasurements::part(const Task& task, cost::Measurement ti
     const bool weights = task.kind == TaskKind::weights;
     const bool backward = task.kind == TaskKind::backward || weights;
     const auto wanted = problem_.facts().wanted(task.op, weights ? Pass::weights : Pass::backward);
-    const cost::WorkSignature signature =
-        backward ? cost::backward_signature(size.signature, wanted, size.beside)
-                 : works.forward_signature(task.op, size);
+    const cost::WorkSignature signature = backward ? OpWorks::backward_signature(size, wanted)
+                                                   : works.forward_signature(task.op, size);
     cost::Work work =
         backward ? works.backward(task.op, size, wanted) : works.forward(task.op, size);
     work.signature = &signature;

@@ -44,7 +44,8 @@ std::optional<bool> is_first(const JsonField& field, std::string_view first,
 /// As `--bucket-bytes` would take it.
 std::optional<Bytes> bucket_bytes_of(const JsonField& field) {
     if (!field.present()) return std::nullopt;
-    const JsonExpectation expected{.what = "an amount of bytes above 0, \"all\" or \"none\""};
+    const JsonExpectation expected{
+        .what = "an amount of bytes above 0, \"layer\", \"all\" or \"none\""};
     const std::string text = field.is_text()
                                  ? field.text(expected)
                                  : fmt::format("{}", field.integer(1, kMostBytes, expected));

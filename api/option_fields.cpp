@@ -148,10 +148,10 @@ void read_memory_limit(PlanOptions& options, std::string_view option, std::strin
 void read_bucket_bytes(PlanOptions& options, std::string_view option, std::string_view text) {
     if (text == "none") {
         options.bucket_bytes = Bytes{0};
-    } else if (text == "all") {
-        options.bucket_bytes = plan::kOneBucket;
+    } else if (const auto named = plan::named_bucket(text)) {
+        options.bucket_bytes = named;
     } else {
-        options.bucket_bytes = amount_of_bytes(option, text, "; all or none");
+        options.bucket_bytes = amount_of_bytes(option, text, "; layer, all or none");
     }
 }
 

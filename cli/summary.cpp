@@ -89,6 +89,8 @@ std::string goal_line(plan::Objective objective, plan::Mode mode, const plan::Po
     }
     if (policy.bucket_bytes == plan::kOneBucket) {
         text += ", gradients in one bucket";
+    } else if (policy.bucket_bytes == plan::kLayerBuckets) {
+        text += ", gradients in a bucket per layer";
     } else if (policy.bucket_bytes) {
         text += ", gradients in buckets of " + to_text(*policy.bucket_bytes);
     }

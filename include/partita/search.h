@@ -90,6 +90,10 @@ struct Progress {
     std::string_view detail;    ///< what that one says of itself, e.g. samples per second; often ""
 };
 
+/// PlanOptions::bucket_bytes: one bucket for all, and one for each layer.
+inline constexpr Bytes kOneBucket = Bytes::max();
+inline constexpr Bytes kLayerBuckets{Bytes::max().raw() - 1};
+
 struct PlanOptions {
     std::optional<Mode> mode;  ///< empty: inference
     /// Empty: latency of inference, step time of training, throughput of workloads.
@@ -101,8 +105,8 @@ struct PlanOptions {
     std::string loss_output;                    ///< with `loss`; "": all floating-point outputs
     std::optional<GradientSync> gradient_sync;  ///< default all_reduce
     std::optional<Recompute> recompute;         ///< default none
-    /// Gradients are reduced together in buckets of so many bytes; Bytes::max(): in one; 0 and
-    /// default: each by itself.
+    /// Gradients, and what ZeRO gathers, move together in buckets of so many bytes, kOneBucket or
+    /// kLayerBuckets; 0 and default: each by itself.
     std::optional<Bytes> bucket_bytes;
     std::vector<std::string> frozen;  ///< globs: parameters, or blocks of them, not to be trained
     /// Who runs the step: megatron, ddp, fsdp, deepspeed, partita or a .json (docs/file-formats.md).

@@ -237,9 +237,10 @@ Policy read_policy(const JsonField& field) {
         policy.gather_again = again.boolean();
     }
     if (const JsonField bucket = field["bucket_bytes"]; bucket.present()) {
-        const JsonExpectation bytes{.what = "an amount of bytes above 0, or \"all\""};
-        const bool all = bucket.is_text() && bucket.text(bytes, 8) == "all";
-        policy.bucket_bytes = all ? kOneBucket : Bytes(bucket.integer(1, kMost, bytes));
+        const JsonExpectation bytes{.what = "an amount of bytes above 0, \"all\" or \"layer\""};
+        policy.bucket_bytes = bucket.is_text() ? named_bucket(bucket.text(bytes, 8))
+                                               : Bytes(bucket.integer(1, kMost, bytes));
+        if (!policy.bucket_bytes) bucket.fail(bytes);
     }
     return policy;
 }

@@ -114,8 +114,8 @@ std::string policy_json(const Policy& policy) {
     std::string buckets;
     if (policy.bucket_bytes) {
         const std::string size = bucket_text(*policy.bucket_bytes);
-        const bool all = policy.bucket_bytes == kOneBucket;
-        buckets = fmt::format(R"(, "bucket_bytes": {})", all ? json_quoted(size) : size);
+        buckets =
+            fmt::format(R"(, "bucket_bytes": {})", named_bucket(size) ? json_quoted(size) : size);
     }
     return fmt::format(R"({{"micro_batches": {}, "schedule": "{}", "optimizer": "{}", "loss": {}, )"
                        R"("gradient_sync": "{}"{}{}{}{}}})",

@@ -50,7 +50,8 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks()),
       parts_(finds_.size(), 0),
-      fused_(finds_.size() + problem.facts().buckets().count() * kBucketDepths),
+      fused_(finds_.size() + problem.facts().buckets().count() * kBucketDepths *
+                                 static_cast<std::size_t>(rows().micro_batches())),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),

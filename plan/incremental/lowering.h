@@ -185,7 +185,8 @@ private:
 
     // lowering_fusion.cpp
     void touch_fused(std::size_t row, const TensorTasks& tasks);
-    [[nodiscard]] std::size_t fusion_place(std::size_t row, std::int32_t fusion_block) const;
+    [[nodiscard]] std::size_t fusion_place(std::size_t row, const TensorTasks& tasks,
+                                           std::size_t task) const;
     [[nodiscard]] std::vector<std::size_t> rows_around(std::size_t place) const;
     void find_fused_at(std::size_t place);
     void put_fused(std::size_t place, std::vector<Fused> all);

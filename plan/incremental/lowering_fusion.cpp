@@ -12,23 +12,28 @@ namespace partita::plan {
 
 void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks) {
     for (const std::uint32_t i : tasks.fusible)
-        pending_.fusion_places.add(fusion_place(row, tasks.fusion_blocks[i]));
+        pending_.fusion_places.add(fusion_place(row, tasks, i));
 }
 
-/// Blocks, and behind these the depths of buckets.
-std::size_t IncrementalLowering::fusion_place(std::size_t row, std::int32_t fusion_block) const {
+/// Blocks, and behind these the depths of buckets in each micro-batch.
+std::size_t IncrementalLowering::fusion_place(std::size_t row, const TensorTasks& tasks,
+                                              std::size_t task) const {
+    const std::int32_t fusion_block = tasks.fusion_blocks[task];
     if (!in_bucket(fusion_block)) return block_row(row, fusion_block);
-    const graph::OpId parameter = graph_.tensor(layouts_.events()[row].tensor).producer;
-    const std::int32_t bucket = problem_.facts().buckets().of(parameter);
+    const TensorEvents& of = layouts_.events()[row];
+    const std::int32_t bucket = problem_.facts().buckets().of(graph_.tensor(of.tensor).producer);
+    const std::int32_t micro_batch = of.events[event_of(tasks, task)].micro_batch;
+    const std::int32_t in_micro_batch = bucket * rows().micro_batches() + micro_batch;
     return finds_.size() +
-           static_cast<std::size_t>(bucket * kBucketDepths + bucket_depth(fusion_block));
+           static_cast<std::size_t>(in_micro_batch * kBucketDepths + bucket_depth(fusion_block));
 }
 
 /// Rows of tensors that may have collectives there.
 std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) const {
     std::vector<std::size_t> around;
     if (place >= finds_.size()) {
-        const std::size_t bucket = (place - finds_.size()) / kBucketDepths;
+        const std::size_t bucket = (place - finds_.size()) / kBucketDepths /
+                                   static_cast<std::size_t>(rows().micro_batches());
         for (const graph::OpId op : problem_.facts().buckets().members(bucket)) {
             around.push_back(rows().row(graph_.op(op).outputs[0], 0));
         }
@@ -53,7 +58,7 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::si
     for (const std::size_t row : rows_around(place)) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for (const std::uint32_t i : tasks.fusible) {
-            if (fusion_place(row, tasks.fusion_blocks[i]) != place) continue;
+            if (fusion_place(row, tasks, i) != place) continue;
             const std::size_t e = event_of(tasks, i);
             const TensorEvent& event = layouts_.events()[row].events[e];
             const std::uint64_t key = event_keys_[row][e] + i;
@@ -123,10 +128,10 @@ void IncrementalLowering::put_fused(std::size_t place, std::vector<Fused> all) {
 /// The fused collective whose first member it is; null: none.
 const IncrementalLowering::Fused* IncrementalLowering::fused_at(std::size_t row,
                                                                 std::size_t task) const {
-    const std::int32_t block = tensors_[row].tasks->fusion_blocks[task];
-    if (block == kNoFusion) return nullptr;
+    const TensorTasks& tasks = *tensors_[row].tasks;
+    if (tasks.fusion_blocks[task] == kNoFusion) return nullptr;
     const Slot slot = tensors_[row].own[task];
-    const std::vector<Fused>& all = fused_[fusion_place(row, block)];
+    const std::vector<Fused>& all = fused_[fusion_place(row, tasks, task)];
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const Fused& fused) { return fused.slot == slot; });
     return found == all.end() ? nullptr : &*found;

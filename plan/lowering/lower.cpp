@@ -120,7 +120,7 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
         }
         tasks.push_back(task);
     }
-    note_readers(tasks);
+    note_readers(block);
     return tasks;
 }
 
@@ -220,41 +220,50 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
     return TaskId(first.index() + static_cast<std::size_t>(part));
 }
 
+Lowering::FusionPoint Lowering::fusion_point(const Tensor& tensor, std::size_t task) const {
+    const std::int32_t fusion = tensor.tasks->fusion_blocks[task];
+    const TensorEvents& of = *tensor.events;
+    if (!in_bucket(fusion))
+        return {.depth = -1, .unit = {.block = of.blocks[static_cast<std::size_t>(fusion)]}};
+    const TensorEvent& event = of.events[event_of(*tensor.tasks, task)];
+    const std::int32_t depth = bucket_depth(fusion);
+    if (is_bucket_fetch(fusion)) {
+        const PartBlock& readers = of.blocks[static_cast<std::size_t>(event.block)];
+        return {.depth = depth, .unit = unit_of(of.tensor, readers)};
+    }
+    const OpId parameter = graph_.tensor(of.tensor).producer;
+    return {.depth = depth,
+            .unit = {.bucket = problem_.facts().buckets().of(parameter),
+                     .micro_batch = event.micro_batch,
+                     .block = {}}};
+}
+
 void Lowering::fuse_collectives() {
     struct Fusible {
-        std::int32_t bucket = -1;  ///< and depth; -1: around the block
-        PartBlock block;
+        FusionPoint point;
         TaskId task;
         auto operator<=>(const Fusible&) const = default;
     };
     std::vector<Fusible> found;
     for (const Tensor& tensor : tensors_) {
         if (tensor.tasks == nullptr) continue;
-        for (std::size_t i = 0; i < tensor.ids.size(); ++i) {
-            const std::int32_t block = tensor.tasks->fusion_blocks[i];
-            if (in_bucket(block)) {
-                const OpId parameter = graph_.tensor(tensor.events->tensor).producer;
-                const std::int32_t bucket = problem_.facts().buckets().of(parameter);
-                found.push_back({bucket * kBucketDepths + bucket_depth(block), {}, tensor.ids[i]});
-            } else if (block != kNoFusion) {
-                found.push_back(
-                    {-1, tensor.events->blocks[static_cast<std::size_t>(block)], tensor.ids[i]});
-            }
+        for (const std::uint32_t i : tensor.tasks->fusible) {
+            found.push_back({fusion_point(tensor, i), tensor.ids[i]});
         }
     }
     std::sort(found.begin(), found.end());
     for (std::size_t begin = 0; begin < found.size();) {
         std::vector<TaskId> members;
         std::vector<FusibleCollective> around;
-        const Fusible& first = found[begin];
+        const FusionPoint& point = found[begin].point;
         std::size_t end = begin;
-        for (; end < found.size(); ++end) {
-            if (found[end].bucket != first.bucket || found[end].block != first.block) break;
+        for (; end < found.size() && found[end].point == point; ++end) {
             members.push_back(found[end].task);
             around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
         }
         if (around.size() > 1) {
-            const FusionPlace place = first.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
+            const FusionPlace place =
+                point.unit.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
             for (const FusedCollective& fused : find_fused(problem_, around, place, planned_)) {
                 build_.add_fused(members, fused);
             }

@@ -70,7 +70,15 @@ std::string_view name_of(Recompute recompute) {
 }
 
 std::string bucket_text(Bytes size) {
-    return size == kOneBucket ? "all" : std::to_string(size.raw());
+    if (size == kOneBucket) return "all";
+    return size == kLayerBuckets ? "layer" : std::to_string(size.raw());
+}
+
+std::optional<Bytes> named_bucket(std::string_view text) {
+    for (const Bytes named : {kOneBucket, kLayerBuckets}) {
+        if (text == bucket_text(named)) return named;
+    }
+    return std::nullopt;
 }
 
 Strategy whole_ops(const std::vector<int>& devices, Policy policy) {

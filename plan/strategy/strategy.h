@@ -89,10 +89,13 @@ std::string_view name_of(Recompute recompute);
 /// More micro-batches than that are refused.
 inline constexpr int kMostMicroBatches = 4'096;
 
-/// The size of a bucket for all gradients.
+/// The size of a bucket for all gradients, and that of buckets for one layer each.
 inline constexpr Bytes kOneBucket = Bytes::max();
-/// "26214400", or "all".
+inline constexpr Bytes kLayerBuckets{Bytes::max().raw() - 1};
+/// "26214400", "all" or "layer".
 std::string bucket_text(Bytes size);
+/// Of "all" and "layer"; nullopt: neither.
+std::optional<Bytes> named_bucket(std::string_view text);
 
 /// How an iteration goes; part of the plan. Inference knows micro-batches and their schedule alone.
 struct Policy {
@@ -108,8 +111,8 @@ struct Policy {
     /// What devices gather of each other's activations for a forward they give up after it, and
     /// gather again for the backward (Korthikanti et al., MLSys 2023, section 4.2.2).
     bool gather_again = false;
-    /// Of gradients that are reduced together (gradient_buckets.h), or kOneBucket; nullopt: each by
-    /// itself.
+    /// Of gradients that are reduced together (gradient_buckets.h), kOneBucket or kLayerBuckets;
+    /// nullopt: each by itself.
     std::optional<Bytes> bucket_bytes;
     friend bool operator==(const Policy&, const Policy&) = default;
 };

@@ -7,7 +7,7 @@
 namespace partita::plan {
 
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
-void FusionBlocks::find(const TensorEvents& events, bool has_bucket, TensorTasks& tasks) {
+void FusionBlocks::find(const TensorEvents& events, Bucket bucket, TensorTasks& tasks) {
     const std::size_t count = tasks.tasks.size();
     tasks.fusion_blocks.assign(count, kNoFusion);
     tasks.fusible.clear();
@@ -33,12 +33,15 @@ void FusionBlocks::find(const TensorEvents& events, bool has_bucket, TensorTasks
             if (!is_part(ref)) meet(after_[static_cast<std::size_t>(ref)], -1);
         }
     }
-    if (has_bucket) find_depths(tasks);
+    if (bucket.gradients || bucket.fetches) find_depths(tasks);
     for (std::size_t i = 0; i < count; ++i) {
         const Task& task = tasks.tasks[i];
         if (task.kind != TaskKind::collective) continue;
-        if (has_bucket && (task.gradient || task.updated)) {
+        const bool moves = task.gradient || task.updated;
+        if (bucket.gradients && moves) {
             tasks.fusion_blocks[i] = at_bucket_depth(depths_[i]);
+        } else if (bucket.fetches && !moves && tasks.steps[event_of(tasks, i)].fetched) {
+            tasks.fusion_blocks[i] = at_bucket_depth(depths_[i], /*fetch=*/true);
         } else if (!task.updated) {
             tasks.fusion_blocks[i] = std::max(kNoFusion, task.gradient ? before_[i] : after_[i]);
         }

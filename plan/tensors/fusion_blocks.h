@@ -14,9 +14,14 @@ namespace partita::plan {
 
 class FusionBlocks {
 public:
-    /// All else that the tasks say but for their totals must be known. `has_bucket`: of a parameter
-    /// whose gradients, and new values, move with those of its bucket.
-    void find(const TensorEvents& events, bool has_bucket, TensorTasks& tasks);
+    /// What of a tensor moves with that of others in its bucket.
+    struct Bucket {
+        bool gradients = false;  ///< and new values
+        bool fetches = false;
+    };
+
+    /// All else that the tasks say but for their totals must be known.
+    void find(const TensorEvents& events, Bucket bucket, TensorTasks& tasks);
 
 private:
     void find_depths(const TensorTasks& tasks);

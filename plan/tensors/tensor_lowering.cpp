@@ -30,10 +30,11 @@ const TensorTasks& TensorLowering::run(const TensorEvents& events, const TensorK
     }
     if (tensor_.is_resident()) instances_.add_resident_memory();
     TensorTasks& tasks = emitter_.finish();
-    // What is fetched anew for each use moves by itself, and fetches wait for gradients.
-    const bool has_bucket =
-        tensor_.problem().facts().buckets().of(tensor_.producer()) >= 0 && !key.refetch;
-    fusion_blocks_.find(events, has_bucket, tasks);
+    const GradientBuckets& buckets = tensor_.problem().facts().buckets();
+    fusion_blocks_.find(events,
+                        {.gradients = buckets.of(tensor_.producer()) >= 0,
+                         .fetches = buckets.of_fetches(tensor_.producer()) >= 0},
+                        tasks);
     totals_.find(tasks);
     return tasks;
 }

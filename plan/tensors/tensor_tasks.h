@@ -63,19 +63,24 @@ struct TensorStep {
 };
 
 // Of TensorTasks::fusion_blocks: what is no block. The depth of a collective in a bucket is the number
-// of those of its tensor that it waits for, of gradients or of new values. Only equally deep ones go
-// together, so that no bucket comes to wait for itself: gradients may be summed over some devices and
-// then over others.
+// of those of its tensor that it waits for, of gradients or of new values, or of what fetches it for
+// the same use. Only equally deep ones go together, so that no bucket comes to wait for itself:
+// gradients may be summed over some devices and then over others.
 inline constexpr std::int32_t kNoFusion = -1;
 inline constexpr std::int32_t kBucketDepths = 4;  ///< what is deeper goes alone
 inline bool in_bucket(std::int32_t fusion_block) {
     return fusion_block < kNoFusion;
 }
 inline std::int32_t bucket_depth(std::int32_t fusion_block) {
-    return kNoFusion - 1 - fusion_block;
+    return (kNoFusion - 1 - fusion_block) % kBucketDepths;
 }
-inline std::int32_t at_bucket_depth(std::int32_t depth) {
-    return depth < kBucketDepths ? kNoFusion - 1 - depth : kNoFusion;
+/// Does it fetch the parameter for one use?
+inline bool is_bucket_fetch(std::int32_t fusion_block) {
+    return fusion_block < kNoFusion - kBucketDepths;
+}
+inline std::int32_t at_bucket_depth(std::int32_t depth, bool fetch = false) {
+    if (depth >= kBucketDepths) return kNoFusion;
+    return kNoFusion - 1 - depth - (fetch ? kBucketDepths : 0);
 }
 
 struct TensorTasks {

@@ -184,10 +184,11 @@ ProblemOptions options(std::uint64_t seed) {
             .objective = training ? Objective::step_time : Objective::latency};
 }
 
-/// None, several or one.
+/// None, several, one, or one for each layer.
 std::optional<Bytes> some_buckets(Random& random) {
-    const int size = draw(random, 24);
-    if (size > 20) return Bytes::max();
+    const int size = draw(random, 26);
+    if (size > 23) return kLayerBuckets;
+    if (size > 20) return kOneBucket;
     return size < 8 ? std::nullopt : std::optional(Bytes(1 << size));
 }
 

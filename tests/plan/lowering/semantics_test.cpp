@@ -45,11 +45,15 @@ struct Program {
                .policy = {.schedule = schedule,
                           .recompute = recompute,
                           .gather_again = recompute != Recompute::none && seed % 2 == 0,
-                          .bucket_bytes =
-                              seed % 3 == 0 ? std::optional(Bytes(256)) : std::nullopt}})),
+                          .bucket_bytes = buckets(seed)}})),
           strategy(random_strategy(random, problem, micro_batches)) {}
     Program(const Program&) = delete;  // the problem refers to the graph
     Program& operator=(const Program&) = delete;
+
+    static std::optional<Bytes> buckets(std::uint64_t seed) {
+        if (seed % 3 == 0) return Bytes(256);
+        return seed % 3 == 1 ? std::optional(kLayerBuckets) : std::nullopt;
+    }
 
     static OpGraph network(Random& random, Layers kind, Recompute recompute) {
         OpGraph graph = random_network(random, 1 + draw(random, 6), kind);

@@ -146,6 +146,93 @@ TEST_F(Zero, StageThreeHoldsFewLayersAtATime) {
     EXPECT_LE(peak[1].raw() - tasks.persistent[1].total().raw(), 4 * kLayer + 3 * activations);
 }
 
+/// Twelve products, two in a layer, that keep shards.
+class ZeroLayers : public LayersTest {
+protected:
+    static constexpr std::int64_t kWidth = 256;
+    static constexpr std::int64_t kProduct = kWidth * kWidth;
+    static constexpr int kLayers = 6;
+
+    ZeroLayers() {
+        build(std::vector<std::int64_t>(2 * kLayers + 1, kWidth));
+        std::map<std::string, AxisNames> degrees{{"x", {{"d0", 4}}}, {"y", {{"d0", 4}}}};
+        for (int i = 0; i < 2 * kLayers; ++i) {
+            const std::string number = std::to_string(i + 1);
+            graph_.op(*graph_.find_op("mul" + number)).block = "layers." + std::to_string(i / 2);
+            degrees["mul" + number] = {{"m", 4}};
+            degrees["w" + number] = {{"d0", 4}};
+        }
+        strategy_ = strategy(degrees);
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            strategy_.ops[i].update.refetch = graph_.ops()[i].kind == graph::OpKind::parameter;
+        }
+    }
+
+    /// With the strategy's policy.
+    [[nodiscard]] Problem problem() const {
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy = strategy_.policy;
+        return make_problem(graph_, machine_, options);
+    }
+
+    Strategy strategy_;
+};
+
+// As FSDP does (Zhao et al., VLDB 2023, section 3.2): a layer is gathered for its forward and once
+// more for its backward, and its gradients are reduced together, in each micro-batch.
+TEST_F(ZeroLayers, MoveAsOne) {
+    strategy_.policy.bucket_bytes = kLayerBuckets;
+    for (const int micro_batches : {1, 2}) {
+        strategy_.policy.micro_batches = micro_batches;
+        const Problem of = problem();
+        std::map<std::string, int> moved;
+        for (const auto& [name, elements] : communication(of, lower(of, strategy_))) {
+            EXPECT_TRUE(elements == 2 * kProduct || name == "all-gather w2") << name;
+            ++moved[name.substr(0, name.find(' '))];
+        }
+        // The backward of the first product reads no weights: nobody needs the gradient of x.
+        EXPECT_THAT(moved, ElementsAre(Pair("all-gather", 2 * kLayers * micro_batches),
+                                       Pair("reduce-scatter", kLayers * micro_batches)));
+    }
+}
+
+TEST_F(ZeroLayers, AreHeldTwoAtATime) {
+    strategy_.policy.bucket_bytes = kLayerBuckets;
+    const Problem of = problem();
+    const TaskGraph tasks = lower(of, strategy_);
+    const auto peak = peak_memory(tasks, simulate(tasks, Scheduler::pct).commit_order);
+    constexpr std::int64_t kLayer = 2 * kProduct * 4;
+    constexpr std::int64_t kActivations = (2 * kLayers + 1) * (kBatch / 4) * kWidth * 4;
+    // Two layers and two gradients, one of each on its way.
+    const std::int64_t held = peak[1].raw() - tasks.persistent[1].total().raw();
+    EXPECT_LE(held, 4 * kLayer + 3 * kActivations);
+    EXPECT_GE(held, 2 * kLayer);
+}
+
+// What fetches a layer waits for no part of it, and for the layer before the one before it.
+TEST_F(ZeroLayers, AreFetchedWhileTheOneBeforeRuns) {
+    strategy_.policy.bucket_bytes = kLayerBuckets;
+    const Problem of = problem();
+    const TaskGraph tasks = lower(of, strategy_);
+    const Timeline timeline = simulate(tasks, Scheduler::pct);
+    std::map<std::string, Time> begin;
+    std::map<std::string, Time> end;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const Task& task = tasks.tasks[i];
+        const bool fetches = task.kind == TaskKind::collective && !task.gradient;
+        if (task.kind != TaskKind::forward && !fetches) continue;
+        const std::string name =
+            fetches ? graph_.tensor(task.tensor).name : graph_.op(task.op).name;
+        begin.try_emplace(name, timeline.start[i]);
+        end.try_emplace(name, timeline.start[i] + task.duration);
+    }
+    for (int layer = 2; layer < kLayers; ++layer) {
+        const std::string fetch = "w" + std::to_string(2 * layer + 1);
+        EXPECT_GE(begin.at(fetch), end.at("mul" + std::to_string(2 * layer - 2))) << layer;
+        EXPECT_LT(begin.at(fetch), end.at("mul" + std::to_string(2 * layer))) << layer;
+    }
+}
+
 // A local accumulator is part of what lies there all along; only later micro-batches need room
 // beside it.
 TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
+#include "tests/plan/strategy/random_pipelines.h"
 
 namespace partita::plan {
 namespace {
@@ -95,6 +97,36 @@ TEST_F(Buckets, AreFilledInReverseOrder) {
     EXPECT_EQ(problem(std::nullopt).facts().buckets().count(), 0u);
 }
 
+// What lies between layers, or behind them, is together; without layers each op is by itself.
+TEST_F(Buckets, MayBeLayers) {
+    EXPECT_THAT(sizes(kLayerBuckets.raw()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+    int product = 0;
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        graph::Op& op = graph_.op(OpId(i));
+        if (op.type != "MatMul") continue;
+        if (product < 10) op.block = "layers." + std::to_string(product / 3);
+        ++product;
+    }
+    EXPECT_THAT(sizes(kLayerBuckets.raw()), ElementsAre(3, 1, 3, 3, 3));
+    const GradientBuckets buckets = problem(kLayerBuckets).facts().buckets();
+    for (const graph::TensorId weight : weights_) {
+        const OpId parameter = graph_.tensor(weight).producer;
+        EXPECT_EQ(buckets.of_fetches(parameter), buckets.of(parameter));
+    }
+}
+
+// They are fetched with the others of their layer all the same.
+TEST_F(Buckets, HaveNoGradientsOfFrozenParameters) {
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.bucket_bytes = Bytes(kMiB);
+    options.policy.frozen = {graph_.tensor(weights_[10]).name};
+    const Problem of = make_problem(graph_, machine_, options);
+    const OpId frozen = graph_.tensor(weights_[10]).producer;
+    EXPECT_EQ(of.facts().buckets().of(frozen), -1);
+    EXPECT_EQ(of.facts().buckets().of_fetches(frozen), 0);
+    EXPECT_EQ(of.facts().buckets().members(0).size(), 5u);
+}
+
 // One all-reduce a bucket, when the last of its gradients is there; with micro-batches once an
 // iteration (DistributedDataParallel's no_sync()).
 TEST_F(Buckets, AreReducedAtOnce) {
@@ -143,24 +175,60 @@ bool has_an_order(const TaskGraph& tasks) {
     return done == tasks.size();
 }
 
+/// One, several, or one for each layer.
+Bytes some_buckets(Random& random) {
+    const int draws = draw(random, 4);
+    if (draws == 0) return Bytes(1 << (8 + draw(random, 10)));
+    return draws == 1 ? kLayerBuckets : kOneBucket;
+}
+
+/// Of parameters that are fetched for several ops at once.
+int fused_fetches(const TaskGraph& tasks) {
+    return static_cast<int>(std::ranges::count_if(tasks.tasks, [](const Task& task) {
+        return task.fused > 0 && task.tensor.valid() && !task.gradient && !task.updated;
+    }));
+}
+
 // A gradient may be summed over one set of devices and then over another, and that of another
-// parameter the other way round.
+// parameter the other way round; parameters may be fetched together that ops of other buckets lie
+// between.
 TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
     int fused = 0;
     for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
         Random random(seed);
         const int micro_batches = 1 + static_cast<int>(seed % 3);
-        const graph::OpGraph graph = random_network(
+        graph::OpGraph graph = random_network(
             random, 2 + draw(random, 6), micro_batches > 1 ? Layers::samples_apart : Layers::any);
+        if (seed % 2 == 0) graph = in_layer_blocks(random, std::move(graph));
         const cost::Machine machine = switched_machine(2 + draw(random, 10));
         ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
-        options.policy.bucket_bytes = kOneBucket;
+        options.policy.bucket_bytes = some_buckets(random);
+        if (seed % 4 == 0) options.policy.recompute = Recompute::automatic;
         const Problem problem = make_problem(graph, machine, options);
         const TaskGraph tasks = lower(problem, random_strategy(random, problem, micro_batches));
         for (const Task& task : tasks.tasks) fused += task.fused > 0 ? 1 : 0;
         ASSERT_TRUE(has_an_order(tasks)) << "seed " << seed;
     }
     EXPECT_GT(fused, 300);
+}
+
+TEST(BucketsOfAnyPlan, NeverWaitForThemselvesInSchedules) {
+    int fused = 0;
+    for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
+        Random random(seed);
+        RandomPipeline of(random, /*training=*/true);
+        of.recompute(random);
+        of.options.policy.bucket_bytes = some_buckets(random);
+        const Problem problem = make_problem(of.graph, of.machine, of.options);
+        RandomStages stages = draw_stages(random, problem, of.stages);
+        stages.refetch = true;
+        const std::optional<Strategy> strategy = random_pipeline(random, problem, stages);
+        if (!strategy) continue;
+        const TaskGraph tasks = lower(problem, *strategy);
+        fused += fused_fetches(tasks);
+        ASSERT_TRUE(has_an_order(tasks)) << "seed " << seed;
+    }
+    EXPECT_GT(fused, 100);
 }
 
 }  // namespace

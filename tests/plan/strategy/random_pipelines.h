@@ -24,6 +24,7 @@ struct RandomStages {
     int chunks = 1;
     /// Ops with which positions begin, but for the first; rising.
     std::vector<std::size_t> borders;
+    bool refetch = false;  ///< some parameters are fetched again for each use
 };
 
 /// A problem in a schedule: of all kinds, as many devices and layers as give it something to do.

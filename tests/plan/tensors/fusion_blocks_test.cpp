@@ -26,7 +26,7 @@ public:
         return static_cast<TaskRef>(tasks_.tasks.size()) - 1;
     }
     std::vector<std::int32_t> found(bool has_bucket) {
-        FusionBlocks().find(TensorEvents{}, has_bucket, tasks_);
+        FusionBlocks().find(TensorEvents{}, {.gradients = has_bucket}, tasks_);
         return tasks_.fusion_blocks;
     }
 

@@ -45,11 +45,20 @@ Locations LocalWork::packed(Locations locations, const Subject& subject, const P
 
 Location LocalWork::unpacked(const Location& message, const Subject& subject, const Piece& piece) {
     Location location{.device = piece.device, .task = add_pack({&message, 1}, subject, piece)};
-    // A new value of a parameter is written where the old one lies.
-    const Bytes bytes =
-        subject.updated ? Bytes{0} : tensor_.buffer_bytes(piece.region, subject.gradient);
+    const Bytes bytes = is_in_place(subject, piece)
+                            ? Bytes{0}
+                            : tensor_.buffer_bytes(piece.region, subject.gradient);
     location.buffer = emitter_.add_buffer(buffer_of(subject, location, piece, bytes));
     return location;
+}
+
+bool LocalWork::is_in_place(const Subject& subject, const Piece& piece) const {
+    if (subject.updated) return true;
+    if (subject.kept_in < 0 || piece.region < 0) return false;
+    return std::ranges::any_of(tensor_.pieces(subject.kept_in), [&](const Piece& kept) {
+        return kept.device == piece.device && kept.region >= 0 &&
+               tensor_.regions().contains(kept.region, piece.region);
+    });
 }
 
 /// Of adding up so many values.

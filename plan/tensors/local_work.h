@@ -32,6 +32,9 @@ public:
     /// nobody else reads it. `persistent`: the sum's bytes are not those of its buffer.
     Locations sum(Locations locations, const Subject& subject, const Piece& piece,
                   graph::Combine combine, bool persistent);
+    /// Is the piece written to memory that is there all along? A new value of a parameter is, where
+    /// the old one lies.
+    [[nodiscard]] bool is_in_place(const Subject& subject, const Piece& piece) const;
 
 private:
     TaskRef add_pack(std::span<const Location> locations, const Subject& subject,

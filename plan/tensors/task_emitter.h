@@ -30,6 +30,8 @@ struct Subject {
     bool updated = false;
     bool recomputed = false;
     int operand = -1;  ///< of a gradient that nobody has added up yet: the consumer's
+    /// Layout of memory that is there all along and takes what is moved to it; -1: there is none.
+    std::int32_t kept_in = -1;
 };
 
 /// A task without device and price.

@@ -12,13 +12,23 @@ namespace partita::plan {
 
 namespace {
 
+auto has(std::int32_t layout) {
+    return [layout](const Instance& instance) { return instance.layout == layout; };
+}
+
+bool has_layout(const Instances& instances, std::int32_t layout) {
+    return std::any_of(instances.begin(), instances.end(), has(layout));
+}
+
+bool has_one_layout(const Instances& instances) {
+    return std::all_of(instances.begin(), instances.end(), has(instances[0].layout));
+}
+
 /// Calls `then` with instances of equal layout together, in order of appearance.
 template <class Then>
 void for_each_layout(const Instances& instances, Then then) {
     for (std::size_t i = 0; i < instances.size(); ++i) {
-        const auto same = [&](const Instance& instance) {
-            return instance.layout == instances[i].layout;
-        };
+        const auto same = has(instances[i].layout);
         const auto here = instances.begin() + static_cast<std::ptrdiff_t>(i);
         if (std::any_of(instances.begin(), here, same)) continue;
         Instances group;
@@ -81,15 +91,24 @@ Instance TensorGradients::collect(std::int32_t layout, bool persistent) {
     const PendingList contributions = std::exchange(pending_, {});
     assert(!contributions.empty());
     const bool lone = contributions.size() == 1;
+    const bool local = tensor_.key().accumulate_locally;
     Instances arrived;
     Instances others;
     for (const Pending& contribution : contributions) {
-        const bool here = contribution.instance.layout == layout;
-        allocate(contribution, subject, here && persistent && lone);
+        const std::int32_t from = contribution.instance.layout;
+        const bool here = from == layout;
+        const bool kept =
+            (here && lone) || (local && !has_layout(arrived, from) && !has_layout(others, from));
+        allocate(contribution, subject, persistent && kept);
         (here ? arrived : others).push_back(contribution.instance);
     }
+    // Where nothing else is there yet the only ones that come become what is kept, or take the place
+    // of what they were added up in.
+    Subject moved = subject;
+    if (persistent && arrived.empty() && has_one_layout(others))
+        moved.kept_in = local ? others[0].layout : layout;
     for_each_layout(others, [&](const Instances& group) {
-        arrived.push_back(reshards_.reshard(sum_of(group, subject, false), layout, subject));
+        arrived.push_back(reshards_.reshard(sum_of(group, subject, false), layout, moved));
     });
     return sum_of(arrived, subject, persistent);
 }
@@ -138,7 +157,10 @@ void TensorGradients::end_micro_batch(int micro_batch, std::int32_t layout) {
         pending_.push_back({.instance = collected});
     }
     if (micro_batch + 1 < key.micro_batches || !key.accumulate_locally) return;
+    Instances kept;
     for (const Pending& accumulator : pending_) {
+        if (has_layout(kept, accumulator.instance.layout)) continue;
+        kept.push_back(accumulator.instance);
         for (const Piece& piece : tensor_.pieces(accumulator.instance.layout)) {
             if (piece.region < 0) continue;
             emitter_.add_persistent(piece.device, MemoryKind::gradients,

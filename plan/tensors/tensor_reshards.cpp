@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tensors/tensor_reshards.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace partita::plan {
@@ -9,21 +10,26 @@ Instance TensorReshards::reshard(const Instance& from, std::int32_t to, const Su
     if (from.layout == to) return from;
     LayoutTable& layouts = tensor_.layouts();
     const Reshard& plan = layouts.reshard(from.layout, to, tensor_.regions(), problem_.machine());
+    Subject moved = subject;
     if (plan.resolved) {
-        const Instance resolved = reshard(from, layouts.intern(*plan.resolved), subject);
+        moved.kept_in = -1;
+        const Instance resolved = reshard(from, layouts.intern(*plan.resolved), moved);
         return reshard(resolved, to, subject);
     }
+    // Summands wait beside each other.
+    if (std::ranges::any_of(plan.supplies, &Supply::sum)) moved.kept_in = -1;
     first_pieces_.clear();
     for (const Transfer& transfer : plan.transfers) {
         first_pieces_.push_back(values_.piece_count());
-        add_transfer(from, transfer, subject);
+        add_transfer(from, transfer, moved);
     }
     const Instance instance = values_.next_instance(to);
     for (std::size_t i = 0; i < plan.supplies.size(); ++i) {
         Locations locations = supplied(from, plan.supplies[i]);
         if (plan.supplies[i].sum) {
-            locations = local_work_.sum(locations, subject, tensor_.pieces(to)[i],
-                                        layouts[from.layout].combine, false);
+            const Piece& piece = tensor_.pieces(to)[i];
+            locations = local_work_.sum(locations, subject, piece, layouts[from.layout].combine,
+                                        local_work_.is_in_place(subject, piece));
         }
         values_.add_piece(locations);
     }
@@ -89,8 +95,7 @@ Location TensorReshards::delivered(const Delivery& delivery, TaskRef transfer,
                                    const Subject& subject) {
     const Piece piece{delivery.device, delivery.region, delivery.summand};
     Location location{.device = delivery.device, .task = transfer};
-    // A new value of a parameter is written where the old one lies.
-    const bool in_place = subject.updated && !delivery.unpack;
+    const bool in_place = !delivery.unpack && local_work_.is_in_place(subject, piece);
     TensorBuffer buffer =
         buffer_of(subject, location, piece,
                   in_place ? Bytes{0} : tensor_.buffer_bytes(delivery.region, subject.gradient));

@@ -252,5 +252,45 @@ TEST_F(Zero, ALocalAccumulatorIsCountedOnce) {
     EXPECT_THAT(bytes, ElementsAre(Pair(0, 0), Pair(1, kDevices * kIn * kOut * 4)));
 }
 
+/// Bytes of gradients beside what is there all along, on all devices.
+std::int64_t gradient_bytes(const TaskGraph& tasks) {
+    std::int64_t sum = 0;
+    for (const Buffer& buffer : tasks.buffers) {
+        if (buffer.kind == MemoryKind::gradients) sum += buffer.bytes.raw();
+    }
+    return sum;
+}
+
+// What a reduce-scatter leaves is the shard that the update reads, which is there all along; so is, in
+// the one micro-batch that there is, what a backward leaves to be added up.
+TEST_F(Zero, AShardOfAGradientIsCountedOnce) {
+    build({kIn, kIn, kOut});
+    const Problem problem =
+        make_problem(graph_, machine_, {.mode = Mode::training, .objective = Objective::step_time});
+    const std::int64_t whole = kDevices * (kIn * kIn + kIn * kOut) * 4;
+    const auto transient = [&](const AxisNames& parameter, bool local, bool refetch) {
+        return gradient_bytes(lower(problem, zero(parameter, local, refetch)));
+    };
+    EXPECT_EQ(transient({{"*", 4}}, true, false), 0) << "ZeRO-1";
+    EXPECT_EQ(transient({{"*", 4}}, false, false), whole) << "ZeRO-2: what backwards leave";
+    EXPECT_EQ(transient({{"d0", 4}}, false, true), whole) << "ZeRO-3";
+    const Strategy everywhere = strategy(
+        {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"mul2", {{"m", 4}}}, {"y", {{"d0", 4}}}});
+    EXPECT_EQ(gradient_bytes(lower(problem, everywhere)), whole) << "an all-reduce";
+}
+
+// Only what the first micro-batch leaves is the shard; later ones are added to it.
+TEST_F(Zero, ShardsOfLaterMicroBatchesLieBesideTheFirst) {
+    build({kIn, kOut});
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.micro_batches = 2;
+    const Problem problem = make_problem(graph_, machine_, options);
+    Strategy strategy = this->strategy(
+        {{"x", {{"d0", 4}}}, {"mul1", {{"m", 4}}}, {"y", {{"d0", 4}}}, {"w1", {{"d0", 4}}}});
+    strategy.policy = options.policy;
+    constexpr std::int64_t kWhole = kDevices * kIn * kOut * 4;
+    EXPECT_EQ(gradient_bytes(lower(problem, strategy)), 2 * kWhole + kWhole / kDevices);
+}
+
 }  // namespace
 }  // namespace partita::plan

@@ -39,7 +39,6 @@ bool IncrementalEvaluator::go_to(const Strategy& strategy) {
     std::size_t configs = 0;  // that differ; other updates are little work
     for (std::size_t i = 0; i < strategy.ops.size(); ++i) {
         const OpDecision& decision = strategy.ops[i];
-        if (decision.update.refetch) return false;
         if (decision == strategy_.ops[i]) continue;
         differing_.push_back({graph::OpId(i), decision});
         if (decision.config != strategy_.ops[i].config) ++configs;
@@ -90,12 +89,8 @@ std::optional<Score> IncrementalEvaluator::evaluate(const StrategyChange& change
     ++effort_.evaluations;
     if (cache_.is_large()) lower();
     change_ = change;
-    // What is fetched again for each use, and another policy, are no matter of a few ops.
-    const bool refetches =
-        std::any_of(change.ops.begin(), change.ops.end(),
-                    [](const OpChange& of) { return of.decision.update.refetch; });
-    is_whole_ =
-        lowering_ == nullptr || !limit.keeps_schedule || refetches || change.policy != nullptr;
+    // Another policy is no matter of a few ops.
+    is_whole_ = lowering_ == nullptr || !limit.keeps_schedule || change.policy != nullptr;
     pending_ = is_whole_ ? evaluate_whole(limit) : evaluate_incrementally(limit);
     return pending_;
 }

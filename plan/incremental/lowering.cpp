@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::size_t kMostSlots = 8'000'000;
 
-bool has_refetch(const Strategy& strategy) {
-    return std::any_of(strategy.ops.begin(), strategy.ops.end(),
-                       [](const OpDecision& decision) { return decision.update.refetch; });
-}
-
 }  // namespace
 
 void apply(Strategy& strategy, const StrategyChange& change) {
@@ -30,7 +25,7 @@ void apply(Strategy& strategy, const StrategyChange& change) {
 }
 
 bool is_incremental(const Problem& problem, const Strategy& strategy) {
-    if (has_refetch(strategy) || !SlotKeys::fitting(problem, strategy.policy)) return false;
+    if (!SlotKeys::fitting(problem, strategy.policy)) return false;
     const auto slots = problem.priority_count() *
                        static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
@@ -49,9 +44,10 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks()),
+      event_places_(layouts_.events().size()),
       parts_(finds_.size(), 0),
-      fused_(finds_.size() + problem.facts().buckets().count() * kBucketDepths *
-                                 static_cast<std::size_t>(rows().micro_batches())),
+      fused_(finds_.size() + problem.facts().buckets().count() * places_of_bucket()),
+      fetch_limits_(problem, layouts_),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
       most_bytes_(static_cast<std::size_t>(problem.device_count())),
@@ -59,6 +55,9 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       slot_order_(problem.device_count(), keys_),
       pending_(tensors_.size(), finds_.size(), fused_.size()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+        if (graph_.ops()[i].kind == OpKind::parameter) parameters_.emplace_back(i);
+    }
     number_events();
     touch_all();
 }
@@ -69,6 +68,7 @@ void IncrementalLowering::number_events() {
     if (awaits) further_rows_.resize(graph_.op_count());
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         event_keys_[row].resize(layouts_.events()[row].events.size());
+        event_places_[row].resize(layouts_.events()[row].events.size());
         for (const TensorEvent& event : layouts_.events()[row].events) {
             const bool further = event.kind == TensorEvent::Kind::await_gradient ||
                                  event.kind == TensorEvent::Kind::await_backward;
@@ -79,6 +79,7 @@ void IncrementalLowering::number_events() {
         const auto priority = problem_.priority(step.op, step.pass);
         for (std::uint32_t e = step.begin; e < step.end; ++e) {
             const EventId id = script.events[e];
+            event_places_[id.row][id.event] = e;
             event_keys_[id.row][id.event] =
                 keys_.of_event(priority, step.micro_batch, e - step.begin, e >= step.parts);
         }
@@ -216,6 +217,7 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     for (std::size_t i = 0; i < pending_.fusion_places.list.size(); ++i) {
         find_fused_at(pending_.fusion_places.list[i]);
     }
+    find_limits();
     for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
         const std::size_t row = pending_.touched.list[i];
         emit_tensor(row);
@@ -284,6 +286,7 @@ void IncrementalLowering::reject() {
     for (auto it = pending_.fused_before.rbegin(); it != pending_.fused_before.rend(); ++it) {
         fused_[it->first] = std::move(it->second);
     }
+    if (pending_.fetch_waits_before) std::swap(fetch_waits_, *pending_.fetch_waits_before);
     layouts_.reject();
     std::swap(least_loads_, pending_.least_loads_before);
     std::swap(most_bytes_, pending_.most_bytes_before);
@@ -310,6 +313,7 @@ void IncrementalLowering::PendingChange::clear() {
     blocks.clear();
     fusion_places.clear();
     fused_before.clear();
+    fetch_waits_before.reset();
     stages_differ = false;
     next_order.reset();
 }

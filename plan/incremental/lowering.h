@@ -15,11 +15,11 @@
 // What schedule keys and control edges of the tasks around follow is found from slot to slot
 // (block_order.h).
 //
-// Not covered: parameters that are fetched again for each use, whose control edges run through the
-// whole graph, and what is no pipeline for its schedule.
+// Not covered: what is no pipeline for its schedule.
 //
 // Cost: proportional to the tasks around the changed ops; in a schedule also O(ops) where an op
-// goes to other devices.
+// goes to other devices; and O(parts that read) of parameters that are fetched again for each use,
+// whose limits run through the whole graph (fetch_limits.h).
 // Threads: one object per thread.
 #pragma once
 
@@ -36,6 +36,7 @@
 #include "plan/incremental/slot_keys.h"
 #include "plan/incremental/slot_list.h"
 #include "plan/lowering/block_order.h"
+#include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/fused_collectives.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
@@ -135,6 +136,13 @@ private:
         std::int64_t duration = 0;
         std::vector<Member> members;
     };
+    /// What fetches a parameter waits for a slot.
+    struct SlotLimit {
+        std::size_t row = 0;
+        std::size_t task = 0;
+        Slot before = -1;
+        friend auto operator<=>(const SlotLimit&, const SlotLimit&) = default;
+    };
     /// Numbers, each once.
     struct Marked {
         std::vector<std::size_t> list;
@@ -162,6 +170,7 @@ private:
         Marked blocks;                       ///< whose parts may differ
         Marked fusion_places;                ///< where fusions may differ
         std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by place
+        std::optional<std::vector<SlotLimit>> fetch_waits_before;  ///< nullopt: the same
         std::vector<std::int64_t> least_loads_before;
         std::vector<Bytes> most_bytes_before;
         Int128 work_before = 0;
@@ -185,15 +194,21 @@ private:
 
     // lowering_fusion.cpp
     void touch_fused(std::size_t row, const TensorTasks& tasks);
+    [[nodiscard]] std::size_t places_of_bucket() const;
     [[nodiscard]] std::size_t fusion_place(std::size_t row, const TensorTasks& tasks,
                                            std::size_t task) const;
     [[nodiscard]] std::vector<std::size_t> rows_around(std::size_t place) const;
     void find_fused_at(std::size_t place);
     void put_fused(std::size_t place, std::vector<Fused> all);
     [[nodiscard]] std::vector<Member> members_at(std::size_t place) const;
-    [[nodiscard]] std::vector<Fused> fused_of(const std::vector<Member>& members,
-                                              FusionPlace place);
+    void add_fused(std::span<const Member> members, FusionPlace place, std::vector<Fused>& all);
+    [[nodiscard]] std::int32_t first_reader(const Member& member) const;
     [[nodiscard]] const Fused* fused_at(std::size_t row, std::size_t task) const;
+
+    // lowering_fetches.cpp
+    void find_limits();
+    [[nodiscard]] std::vector<SlotLimit> limits_now() const;
+    void touch_fetching(std::size_t row, std::size_t task);
 
     // lowering_stages.cpp
     void find_moved_blocks();
@@ -243,11 +258,15 @@ private:
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
     std::vector<std::vector<EventId>> finds_;  ///< by block: what its parts find
+    std::vector<std::vector<std::uint32_t>> event_places_;  ///< the same, in the script
     /// By op: of tensors that are not around it, but whose tasks depend on its devices. Empty: there
     /// are none.
     std::vector<std::vector<std::size_t>> further_rows_;
     std::vector<int> parts_;                 ///< by block: so many have slots
     std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, depths of buckets
+    FetchLimits fetch_limits_;
+    std::vector<graph::OpId> parameters_;
+    std::vector<SlotLimit> fetch_waits_;  ///< rising
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

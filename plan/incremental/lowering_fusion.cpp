@@ -3,7 +3,6 @@
 // Fused collectives of an incremental lowering. A collective may be fused at one place only, around a
 // block of parts or in a bucket, so what differs at a place concerns no other place's fusions.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "plan/incremental/lowering.h"
@@ -15,26 +14,48 @@ void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks)
         pending_.fusion_places.add(fusion_place(row, tasks, i));
 }
 
-/// Blocks, and behind these the depths of buckets in each micro-batch.
+namespace {
+
+/// What moves together: gradients and new values, what forwards fetch, what backwards do.
+constexpr std::size_t kBucketKinds = 3;
+
+}  // namespace
+
+/// By micro-batch, kind and depth.
+std::size_t IncrementalLowering::places_of_bucket() const {
+    return static_cast<std::size_t>(rows().micro_batches()) * kBucketKinds * kBucketDepths;
+}
+
+/// Blocks, and behind these buckets.
 std::size_t IncrementalLowering::fusion_place(std::size_t row, const TensorTasks& tasks,
                                               std::size_t task) const {
     const std::int32_t fusion_block = tasks.fusion_blocks[task];
     if (!in_bucket(fusion_block)) return block_row(row, fusion_block);
     const TensorEvents& of = layouts_.events()[row];
-    const std::int32_t bucket = problem_.facts().buckets().of(graph_.tensor(of.tensor).producer);
-    const std::int32_t micro_batch = of.events[event_of(tasks, task)].micro_batch;
-    const std::int32_t in_micro_batch = bucket * rows().micro_batches() + micro_batch;
-    return finds_.size() +
-           static_cast<std::size_t>(in_micro_batch * kBucketDepths + bucket_depth(fusion_block));
+    const TensorEvent& event = of.events[event_of(tasks, task)];
+    const GradientBuckets& buckets = problem_.facts().buckets();
+    const graph::OpId parameter = graph_.tensor(of.tensor).producer;
+    std::int32_t bucket = buckets.of(parameter);
+    std::int32_t micro_batch = event.micro_batch;
+    std::size_t kind = 0;
+    if (is_bucket_fetch(fusion_block)) {
+        bucket = buckets.of_fetches(parameter);
+        micro_batch = of.blocks[static_cast<std::size_t>(event.block)].micro_batch;
+        kind = event.pass == Pass::forward ? 1 : 2;
+    }
+    const auto in_bucket = static_cast<std::size_t>(micro_batch) * kBucketKinds + kind;
+    return finds_.size() + static_cast<std::size_t>(bucket) * places_of_bucket() +
+           in_bucket * kBucketDepths + static_cast<std::size_t>(bucket_depth(fusion_block));
 }
 
 /// Rows of tensors that may have collectives there.
 std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) const {
     std::vector<std::size_t> around;
     if (place >= finds_.size()) {
-        const std::size_t bucket = (place - finds_.size()) / kBucketDepths /
-                                   static_cast<std::size_t>(rows().micro_batches());
-        for (const graph::OpId op : problem_.facts().buckets().members(bucket)) {
+        const GradientBuckets& buckets = problem_.facts().buckets();
+        const std::size_t bucket = (place - finds_.size()) / places_of_bucket();
+        const bool fetches = (place - finds_.size()) / kBucketDepths % kBucketKinds > 0;
+        for (const graph::OpId op : fetches ? buckets.fetched(bucket) : buckets.members(bucket)) {
             around.push_back(rows().row(graph_.op(op).outputs[0], 0));
         }
         return around;
@@ -53,21 +74,13 @@ std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) con
 
 /// All that may be fused there, in the order in which lower() numbers it.
 std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::size_t place) const {
-    using Number = std::tuple<bool, std::uint64_t, std::int64_t, Pass, std::uint64_t>;
-    std::vector<std::pair<Number, Member>> found;
+    std::vector<std::pair<std::uint64_t, Member>> found;
     for (const std::size_t row : rows_around(place)) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for (const std::uint32_t i : tasks.fusible) {
             if (fusion_place(row, tasks, i) != place) continue;
-            const std::size_t e = event_of(tasks, i);
-            const TensorEvent& event = layouts_.events()[row].events[e];
-            const std::uint64_t key = event_keys_[row][e] + i;
-            // What runs again fetches around one block alone: its place among the others is none.
-            const bool backward = is_backward(event.pass);
-            const auto op = static_cast<std::int64_t>(event.op.index());
-            found.push_back({{backward, keys_.micro_batch(key), backward ? -op : op, event.pass,
-                              keys_.without_priority(key)},
-                             {row, i}});
+            const std::uint64_t event = event_places_[row][event_of(tasks, i)];
+            found.push_back({(event << 32U) | i, {row, i}});
         }
     }
     std::sort(found.begin(), found.end(),
@@ -77,8 +90,9 @@ std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::si
     return members;
 }
 
-std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
-    const std::vector<Member>& members, FusionPlace place) {
+void IncrementalLowering::add_fused(std::span<const Member> members, FusionPlace place,
+                                    std::vector<Fused>& all) {
+    if (members.size() < 2) return;
     std::vector<Task> tasks;
     for (const Member& member : members) {
         tasks.push_back(tensors_[member.row].tasks->tasks[member.task]);
@@ -89,20 +103,41 @@ std::vector<IncrementalLowering::Fused> IncrementalLowering::fused_of(
         const auto group = static_cast<std::size_t>(tasks[i].ranks);
         around.push_back({&tasks[i], tensors_[members[i].row].tasks->groups[group]});
     }
-    std::vector<Fused> all;
     for (const FusedCollective& found : find_fused(problem_, around, place)) {
         Fused& fused = all.emplace_back();
         fused.resource_set = resource_sets_.of_ranks(found.devices).resource_set;
         fused.duration = found.price.time.raw();
         for (const std::size_t i : found.members) fused.members.push_back(members[i]);
     }
-    return all;
+}
+
+/// Of what fetches: the device of the first part that reads (FetchUnit::device); else -1.
+std::int32_t IncrementalLowering::first_reader(const Member& member) const {
+    const TensorTasks& tasks = *tensors_[member.row].tasks;
+    if (!is_bucket_fetch(tasks.fusion_blocks[member.task])) return -1;
+    const TensorEvents& of = layouts_.events()[member.row];
+    const TensorEvent& event = of.events[event_of(tasks, member.task)];
+    return fetch_limits_.unit_of(of.tensor, of.blocks[static_cast<std::size_t>(event.block)])
+        .device;
 }
 
 void IncrementalLowering::find_fused_at(std::size_t place) {
-    const std::vector<Member> members = members_at(place);
-    const FusionPlace kind = place < finds_.size() ? FusionPlace::block : FusionPlace::bucket;
-    put_fused(place, members.size() > 1 ? fused_of(members, kind) : std::vector<Fused>{});
+    std::vector<Member> members = members_at(place);
+    std::vector<Fused> all;
+    if (place < finds_.size()) {
+        add_fused(members, FusionPlace::block, all);
+    } else {
+        const auto reader = [this](const Member& member) { return first_reader(member); };
+        std::ranges::stable_sort(members, {}, reader);
+        for (auto begin = members.begin(); begin != members.end();) {
+            const auto end = std::find_if(begin, members.end(), [&](const Member& member) {
+                return reader(member) != reader(*begin);
+            });
+            add_fused({begin, end}, FusionPlace::bucket, all);
+            begin = end;
+        }
+    }
+    put_fused(place, std::move(all));
 }
 
 void IncrementalLowering::put_fused(std::size_t place, std::vector<Fused> all) {

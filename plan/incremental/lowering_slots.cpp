@@ -48,6 +48,12 @@ void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
     for (const TaskRef ref : tensors_[row].tasks->predecessors[task]) {
         list_.add_predecessor(resolved(row, ref));
     }
+    if (!tensors_[row].tasks->fetches) return;
+    const SlotLimit first{.row = row, .task = task, .before = -1};
+    for (auto it = std::ranges::lower_bound(fetch_waits_, first);
+         it != fetch_waits_.end() && it->row == row && it->task == task; ++it) {
+        list_.add_predecessor(it->before);
+    }
 }
 
 Slot IncrementalLowering::resolved(std::size_t row, TaskRef ref) const {

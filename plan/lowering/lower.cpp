@@ -28,6 +28,7 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       rows_(problem.facts(), strategy.policy.micro_batches),
       block_order_(problem, strategy),
       layouts_(problem, strategy, cache),
+      fetch_limits_(problem, layouts_),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
       first_parts_(rows_.blocks()) {
@@ -120,7 +121,6 @@ std::vector<TaskId> Lowering::add_parts(const PartBlock& block, const std::vecto
         }
         tasks.push_back(task);
     }
-    note_readers(block);
     return tasks;
 }
 
@@ -138,23 +138,14 @@ Lowering::Found Lowering::lower(EventId id) {
     Tensor& tensor = tensors_[id.row];
     const TensorEvent& event = tensor.events->events[id.event];
     const TensorStep& step = tensor.tasks->steps[id.event];
-    tensor.latest.begin = build_.task_count();
     const std::size_t first = tensor.ids.size();
     for (std::size_t i = first; i < step.tasks; ++i) add_local_task(tensor, i, event);
-    tensor.latest.end = build_.task_count();
     const std::size_t first_buffer = tensor.buffers.size();
     for (std::size_t i = first_buffer; i < step.buffers; ++i) add_local_buffer(tensor, i);
     for (std::size_t i = first; i < step.tasks; ++i) {
         for (const std::int32_t buffer : tensor.tasks->reads[i]) {
             build_.add_read(tensor.ids[i], tensor.buffers[static_cast<std::size_t>(buffer)]);
         }
-    }
-    if (step.fetched) note_fetch(tensor.events->tensor, tensor.latest);
-    const OpId producer = graph_.tensor(tensor.events->tensor).producer;
-    const bool gradient =
-        event.kind == TensorEvent::Kind::contribute || event.kind == TensorEvent::Kind::parameter;
-    if (gradient && strategy_.update(producer).refetch && tensor.latest.begin < tensor.latest.end) {
-        note_gradient(tensor.events->tensor, tensor.latest);
     }
     return {&tensor, &step, first_buffer};
 }
@@ -220,6 +211,18 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
     return TaskId(first.index() + static_cast<std::size_t>(part));
 }
 
+void Lowering::limit_fetches() {
+    std::vector<FetchedTensor> fetched;
+    for (std::size_t row = 0; row < tensors_.size(); ++row) {
+        const TensorTasks* const tasks = tensors_[row].tasks;
+        if (tasks != nullptr && tasks->fetches) fetched.push_back({row, tasks});
+    }
+    for (const FetchLimit& limit : fetch_limits_.find(block_order_, fetched)) {
+        build_.add_edge(resolved(tensors_[limit.before_row], limit.before),
+                        tensors_[limit.row].ids[limit.task]);
+    }
+}
+
 Lowering::FusionPoint Lowering::fusion_point(const Tensor& tensor, std::size_t task) const {
     const std::int32_t fusion = tensor.tasks->fusion_blocks[task];
     const TensorEvents& of = *tensor.events;
@@ -229,7 +232,7 @@ Lowering::FusionPoint Lowering::fusion_point(const Tensor& tensor, std::size_t t
     const std::int32_t depth = bucket_depth(fusion);
     if (is_bucket_fetch(fusion)) {
         const PartBlock& readers = of.blocks[static_cast<std::size_t>(event.block)];
-        return {.depth = depth, .unit = unit_of(of.tensor, readers)};
+        return {.depth = depth, .unit = fetch_limits_.unit_of(of.tensor, readers)};
     }
     const OpId parameter = graph_.tensor(of.tensor).producer;
     return {.depth = depth,

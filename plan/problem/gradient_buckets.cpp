@@ -77,10 +77,16 @@ GradientBuckets::GradientBuckets(const graph::OpGraph& graph, const std::vector<
     std::ranges::sort(order, std::greater<>());
     Closing closing(graph, size);
     for (const auto& [reader, parameter] : order) {
-        if (closing.before(reader)) members_.emplace_back();
+        if (closing.before(reader)) {
+            members_.emplace_back();
+            fetched_.emplace_back();
+        }
         const auto bucket = static_cast<std::int32_t>(members_.size()) - 1;
         const TensorId t = graph.op(parameter).outputs[0];
-        if (graph.uses(t).size() == 1) of_fetches_[parameter.index()] = bucket;
+        if (graph.uses(t).size() == 1) {
+            of_fetches_[parameter.index()] = bucket;
+            fetched_.back().push_back(parameter);
+        }
         if (has_gradient[t.index()] == 0) continue;
         closing.add(gradient_bytes_of(graph.tensor(t), graph.tensor(t).elements()));
         of_[parameter.index()] = bucket;

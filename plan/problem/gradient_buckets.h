@@ -46,6 +46,10 @@ public:
     [[nodiscard]] std::int32_t of_fetches(graph::OpId parameter) const {
         return of_fetches_.empty() ? -1 : of_fetches_[parameter.index()];
     }
+    /// Parameters that are fetched with a bucket.
+    [[nodiscard]] const std::vector<graph::OpId>& fetched(std::size_t bucket) const {
+        return fetched_[bucket];
+    }
     /// Parameters whose gradients are in a bucket.
     [[nodiscard]] const std::vector<graph::OpId>& members(std::size_t bucket) const {
         return members_[bucket];
@@ -53,6 +57,7 @@ public:
 
 private:
     std::vector<std::vector<graph::OpId>> members_;
+    std::vector<std::vector<graph::OpId>> fetched_;
     std::vector<std::int32_t> of_;          ///< per op; empty: there are no buckets
     std::vector<std::int32_t> of_fetches_;  ///< the same
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/tensors/tensor_lowering.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 
@@ -30,6 +31,7 @@ const TensorTasks& TensorLowering::run(const TensorEvents& events, const TensorK
     }
     if (tensor_.is_resident()) instances_.add_resident_memory();
     TensorTasks& tasks = emitter_.finish();
+    tasks.fetches = std::ranges::any_of(tasks.steps, &TensorStep::fetched);
     const GradientBuckets& buckets = tensor_.problem().facts().buckets();
     fusion_blocks_.find(events,
                         {.gradients = buckets.of(tensor_.producer()) >= 0,

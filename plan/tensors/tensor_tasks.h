@@ -103,6 +103,7 @@ struct TensorTasks {
     Csr<Source> sources;
     std::vector<PersistentBytes> persistent;
     std::size_t most_tasks = 0;  ///< of one event
+    bool fetches = false;        ///< some of the steps are TensorStep::fetched
     /// All durations; where they reach kMostWork, that, and `loads` are empty: nothing is known of
     /// them.
     std::int64_t work = 0;

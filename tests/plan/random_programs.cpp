@@ -278,11 +278,6 @@ OpGraph random_network(Random& random, int layers, Layers kind) {
     return std::move(build.graph);
 }
 
-Strategy without_refetch(Strategy strategy) {
-    for (OpDecision& decision : strategy.ops) decision.update.refetch = false;
-    return strategy;
-}
-
 OpGraph in_layer_blocks(Random& random, OpGraph graph) {
     constexpr int kBlocks = 3;
     int block = 0;

@@ -34,9 +34,6 @@ Strategy random_strategy(search::Random& random, const Problem& problem, int mic
 void draw_recompute(search::Random& random, const Problem& problem, const Strategy& base,
                     std::vector<OpChange>& changes);
 
-/// No parameter is fetched again for each use.
-Strategy without_refetch(Strategy strategy);
-
 /// A few ops that follow each other get the config, or parameters the update, that they have in
 /// another random strategy. What comes out may be illegal.
 std::vector<OpChange> random_change(search::Random& random, const Problem& problem,

@@ -120,27 +120,20 @@ private:
     Strategy strategy_;
 };
 
-/// A network on a machine, and a strategy that fetches no parameter again.
+/// A network on a machine, and a strategy.
 struct RandomTraining {
     explicit RandomTraining(Random& random)
         : graph(random_network(random, 2 + draw(random, 5), Layers::any)),
           machine(switched_machine(2 + draw(random, 4))),
           problem(make_problem(graph, machine,
                                {.mode = Mode::training, .objective = Objective::step_time})),
-          start(without_refetch(random_strategy(random, problem, 1))) {}
+          start(random_strategy(random, problem, 1)) {}
 
     graph::OpGraph graph;
     cost::Machine machine;
     Problem problem;
     Strategy start;
 };
-
-std::vector<OpChange> change_without_refetch(Random& random, const Problem& problem,
-                                             const Strategy& strategy) {
-    std::vector<OpChange> change = random_change(random, problem, strategy);
-    for (OpChange& of : change) of.decision.update.refetch = false;
-    return change;
-}
 
 // A change beyond what the increments can number, in messages or in time, is no fault of the
 // user's.
@@ -160,8 +153,7 @@ TEST(IncrementalEvaluator, EvaluatesAsAWholeWhatLeavesItsLimits) {
         }
         Comparison comparison(random, training.problem, training.start, limits);
         for (int i = 0; i < 30 && !HasFatalFailure(); ++i) {
-            comparison.step(change_without_refetch(random, training.problem, comparison.strategy()),
-                            counts);
+            comparison.step(random_change(random, training.problem, comparison.strategy()), counts);
         }
         comparison.count(counts);
     }
@@ -187,7 +179,7 @@ TEST(IncrementalEvaluator, EvaluatesIncrementallyAgainAfterAChangeBeyondItsLimit
         if (is_whole({})) continue;  // the start is beyond them, too
         for (int i = 0; i < 10; ++i) {
             const std::vector<OpChange> drawn =
-                change_without_refetch(random, training.problem, training.start);
+                random_change(random, training.problem, training.start);
             Strategy next = training.start;
             apply(next, {.ops = drawn});
             if (find_fault(training.problem, next) || !is_whole({.ops = drawn})) continue;
@@ -215,17 +207,15 @@ TEST(IncrementalEvaluator, EqualsTheEvaluator) {
                          random_strategy(random, unlimited, micro_batches));
         }
         const Problem problem = make_problem(graph, machine, options);
-        const bool refetches = seed % 4 == 0;
         const Strategy start = random_strategy(random, problem, micro_batches);
-        Comparison comparison(random, problem, refetches ? start : without_refetch(start));
+        Comparison comparison(random, problem, start);
         for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, comparison.strategy());
-            for (OpChange& of : drawn) of.decision.update.refetch &= refetches;
             comparison.step(drawn, counts);
             if (i % 10 == 7) comparison.restart(drawn);
             if (i == 20) {
                 const Strategy other = random_strategy(random, problem, micro_batches);
-                comparison.restart(refetches ? other : without_refetch(other));
+                comparison.restart(other);
             }
         }
         if (HasFatalFailure()) return;
@@ -288,7 +278,8 @@ TEST(IncrementalEvaluator, EqualsTheEvaluatorInSchedules) {
             if (drawn) limit_memory(random, options, unlimited, *drawn);
         }
         const Problem problem = make_problem(of.graph, of.machine, options);
-        const RandomStages stages = draw_stages(random, problem, of.stages);
+        RandomStages stages = draw_stages(random, problem, of.stages);
+        stages.refetch = draw(random, 2) == 0;
         const auto start = random_pipeline(random, problem, stages);
         if (!start) continue;
         Comparison comparison(random, problem, *start);

@@ -204,12 +204,10 @@ TEST(IncrementalLowering, EqualsLoweringAnew) {
             random, 1 + draw(random, 7), micro_batches > 1 ? Layers::samples_apart : Layers::any);
         const cost::Machine machine = switched_machine(1 + draw(random, 6));
         const Problem problem = make_problem(graph, machine, options(seed));
-        ChangingLowering changing(random, problem,
-                                  without_refetch(random_strategy(random, problem, micro_batches)));
+        ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
-            for (OpChange& of : drawn) of.decision.update.refetch = false;
             changing.step(drawn);
             if (i % 4 == 0) changing.expect_equal();
         }
@@ -242,13 +240,11 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
                                               .policy = {.recompute = Recompute::automatic,
                                                          .gather_again = seed % 2 == 0,
                                                          .bucket_bytes = some_buckets(random)}});
-        ChangingLowering changing(random, problem,
-                                  without_refetch(random_strategy(random, problem, micro_batches)));
+        ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, changing.strategy());
             for (OpChange& of : drawn) {
-                of.decision.update.refetch = false;
                 recomputed += of.decision.recompute != Recompute::none ? 1 : 0;
             }
             changing.step(drawn);
@@ -273,7 +269,8 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
         RandomPipeline of(random, seed % 4 != 0);
         if (seed > 120) of.recompute(random);
         const Problem problem = make_problem(of.graph, of.machine, of.options);
-        const RandomStages stages = draw_stages(random, problem, of.stages);
+        RandomStages stages = draw_stages(random, problem, of.stages);
+        stages.refetch = draw(random, 2) == 0;
         const auto start = random_pipeline(random, problem, stages);
         if (!start) continue;
         ChangingLowering changing(random, problem, *start);

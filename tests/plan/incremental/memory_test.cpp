@@ -60,7 +60,7 @@ public:
           machine_(switched_machine(1 + draw(random_, 6))),
           problem_(make_problem(graph_, machine_, options(seed))),
           cache_(problem_),
-          strategy_(without_refetch(random_strategy(random_, problem_, micro_batches_))),
+          strategy_(random_strategy(random_, problem_, micro_batches_)),
           lowering_(problem_, strategy_, cache_),
           timeline_(resource_count_of(problem_), cache_.resource_sets().resources()),
           capacities_(static_cast<std::size_t>(problem_.device_count()), capacity(seed)),
@@ -73,7 +73,6 @@ public:
 
     void step() {
         std::vector<OpChange> drawn = random_change(random_, problem_, strategy_);
-        for (OpChange& of : drawn) of.decision.update.refetch = false;
         const StrategyChange change{.ops = drawn};
         Strategy next = strategy_;
         apply(next, change);

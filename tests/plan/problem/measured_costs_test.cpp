@@ -106,14 +106,13 @@ TEST(MeasuredCosts, AreTheSameIncrementally) {
         const Problem analytic = make_problem(graph, machine, options);
         const Problem problem =
             support::with_profile(analytic, support::random_profile(random, analytic), options);
-        Strategy strategy = without_refetch(random_strategy(random, problem, 1));
+        Strategy strategy = random_strategy(random, problem, 1);
         if (find_fault(problem, strategy)) continue;
         const auto whole = make_evaluator(problem, Scheduler::rank);
         IncrementalEvaluator evaluator(problem);
         ASSERT_EQ(evaluator.start(strategy), score_of(whole->evaluate(strategy)));
         for (int i = 0; i < 20; ++i) {
             std::vector<OpChange> drawn = random_change(random, problem, strategy);
-            for (OpChange& of : drawn) of.decision.update.refetch = false;
             const StrategyChange change{.ops = drawn};
             Strategy next = strategy;
             apply(next, change);

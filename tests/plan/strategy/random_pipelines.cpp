@@ -44,7 +44,7 @@ Strategy any_pipeline(Random& random, const Problem& problem, const RandomStages
         const int stage = static_cast<int>(position_of(stages, i)) % stages.stages;
         move_to(random, problem, stages.stages, stage, strategy.ops[i].config);
         UpdateConfig& update = strategy.ops[i].update;
-        update.refetch = stages.refetch && draw(random, 2) == 0;
+        update.refetch &= stages.refetch;
         if (!update.update.devices.empty()) {
             move_to(random, problem, stages.stages, draw(random, stages.stages), update.update);
         }

@@ -16,6 +16,7 @@ using graph::TensorId;
 namespace {
 
 constexpr std::size_t kMostSlots = 8'000'000;
+constexpr std::size_t kMostBuckets = 500'000;  // in all micro-batches
 
 }  // namespace
 
@@ -29,7 +30,10 @@ bool is_incremental(const Problem& problem, const Strategy& strategy) {
     const auto slots = problem.priority_count() *
                        static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
-    return slots <= kMostSlots && !find_schedule_fault(problem, strategy);
+    const std::size_t buckets =
+        problem.facts().buckets().count() * static_cast<std::size_t>(strategy.policy.micro_batches);
+    return slots <= kMostSlots && buckets <= kMostBuckets &&
+           !find_schedule_fault(problem, strategy);
 }
 
 IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy& strategy,

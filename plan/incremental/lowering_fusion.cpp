@@ -43,9 +43,9 @@ std::size_t IncrementalLowering::fusion_place(std::size_t row, const TensorTasks
         micro_batch = of.blocks[static_cast<std::size_t>(event.block)].micro_batch;
         kind = event.pass == Pass::forward ? 1 : 2;
     }
-    const auto in_bucket = static_cast<std::size_t>(micro_batch) * kBucketKinds + kind;
+    const auto of_bucket = static_cast<std::size_t>(micro_batch) * kBucketKinds + kind;
     return finds_.size() + static_cast<std::size_t>(bucket) * places_of_bucket() +
-           in_bucket * kBucketDepths + static_cast<std::size_t>(bucket_depth(fusion_block));
+           of_bucket * kBucketDepths + static_cast<std::size_t>(bucket_depth(fusion_block));
 }
 
 /// Rows of tensors that may have collectives there.

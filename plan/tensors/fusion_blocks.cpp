@@ -6,6 +6,16 @@
 
 namespace partita::plan {
 
+namespace {
+
+/// Does the task fetch the tensor for one use by parts?
+bool is_fetch(const TensorEvents& events, const TensorTasks& tasks, std::size_t task) {
+    const std::size_t e = event_of(tasks, task);
+    return tasks.steps[e].fetched && events.events[e].block >= 0;
+}
+
+}  // namespace
+
 /// The one block of parts before a collective that moves a gradient, after one that moves a value.
 void FusionBlocks::find(const TensorEvents& events, Bucket bucket, TensorTasks& tasks) {
     const std::size_t count = tasks.tasks.size();
@@ -40,7 +50,7 @@ void FusionBlocks::find(const TensorEvents& events, Bucket bucket, TensorTasks& 
         const bool moves = task.gradient || task.updated;
         if (bucket.gradients && moves) {
             tasks.fusion_blocks[i] = at_bucket_depth(depths_[i]);
-        } else if (bucket.fetches && !moves && tasks.steps[event_of(tasks, i)].fetched) {
+        } else if (bucket.fetches && !moves && is_fetch(events, tasks, i)) {
             tasks.fusion_blocks[i] = at_bucket_depth(depths_[i], /*fetch=*/true);
         } else if (!task.updated) {
             tasks.fusion_blocks[i] = std::max(kNoFusion, task.gradient ? before_[i] : after_[i]);

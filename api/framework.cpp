@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
-
 std::vector<std::string> texts_of(const JsonField& field, const JsonExpectation& each) {
     std::vector<std::string> texts;
     if (!field.present()) return texts;
@@ -46,9 +44,9 @@ std::optional<Bytes> bucket_bytes_of(const JsonField& field) {
     if (!field.present()) return std::nullopt;
     const JsonExpectation expected{
         .what = "an amount of bytes above 0, \"layer\", \"all\" or \"none\""};
-    const std::string text = field.is_text()
-                                 ? field.text(expected)
-                                 : fmt::format("{}", field.integer(1, kMostBytes, expected));
+    const std::string text =
+        field.is_text() ? field.text(expected)
+                        : fmt::format("{}", field.integer(1, plan::kMostBucket.raw(), expected));
     PlanOptions options;
     try {
         option_of("bucket-bytes").read(options, text);

@@ -105,9 +105,10 @@ Text write_splits(const PlanOptions& options) {
     return text;
 }
 
-/// "512", "80GiB", "16 GB": an amount of bytes above 0. `or_else`: what else may be said.
-Bytes amount_of_bytes(std::string_view option, std::string_view text,
-                      std::string_view or_else = "") {
+/// "512", "80GiB", "16 GB": an amount of bytes above 0, at most `most`. `or_else`: what else may be
+/// said.
+Bytes amount_of_bytes(std::string_view option, std::string_view text, std::string_view or_else = "",
+                      Bytes most = Bytes::max()) {
     struct Suffix {
         std::string_view name;
         std::int64_t factor;
@@ -133,7 +134,7 @@ Bytes amount_of_bytes(std::string_view option, std::string_view text,
     const auto suffix = std::ranges::find(kSuffixes, unit, &Suffix::name);
     std::int64_t bytes = 0;
     if (!amount || suffix == kSuffixes.end() ||
-        __builtin_mul_overflow(*amount, suffix->factor, &bytes)) {
+        __builtin_mul_overflow(*amount, suffix->factor, &bytes) || Bytes(bytes) > most) {
         throw UsageError(
             fmt::format("{} {}: expected an amount of bytes, e.g. 8000000000, 8GB or 8GiB{}.",
                         option, text, or_else));
@@ -151,7 +152,8 @@ void read_bucket_bytes(PlanOptions& options, std::string_view option, std::strin
     } else if (const auto named = plan::named_bucket(text)) {
         options.bucket_bytes = named;
     } else {
-        options.bucket_bytes = amount_of_bytes(option, text, "; layer, all or none");
+        options.bucket_bytes =
+            amount_of_bytes(option, text, "; layer, all or none", plan::kMostBucket);
     }
 }
 

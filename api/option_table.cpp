@@ -83,8 +83,9 @@ std::span<const OptionRow> option_table() {
                   .set = OptionSet::training,
                   .help = "training: gradients are reduced together in buckets of so many bytes, "
                           "in reverse order of use, the first one of 1 MiB (as PyTorch's DDP with "
-                          "25MiB); layer: one for each layer, as FSDP, also of what ZeRO-3 "
-                          "fetches; all: in one; none (default): each by itself",
+                          "25MiB); layer: one for each layer (or op, if none are named), as "
+                          "FSDP, also of what ZeRO-3 fetches; all: in one; none (default): each "
+                          "by itself",
                   .field = bucket_bytes_field(),
                   .says_how_to_train = true},
         OptionRow{.option = "--micro-batches",

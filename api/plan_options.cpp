@@ -84,6 +84,11 @@ void check_strategy(const PlanOptions& options, bool starts) {
                          ": a plan to start from may be of another form. Leave "
                          "--import-plan out.");
     }
+    if (config.chunks.value_or(1) > 1 && config.pipeline == 1) {
+        throw UsageError(fmt::format(
+            "{}: vpp={} is of stages, and pp=1 has none. Say pp=2 or more, or leave vpp out.",
+            asked, *config.chunks));
+    }
     if (config.chunks && options.schedule && options.chunks != *config.chunks) {
         throw UsageError(
             fmt::format("{}: vpp={} is --schedule interleaved:{}. Leave one of them "

@@ -77,6 +77,7 @@ public:
                             model_.file.string()));
         }
         runtime::Runtime& runtime = api::load_runtime();
+        runtime.check(problem.graph());
         const runtime::Hardware hardware = runtime.hardware(device_, problem.machine());
         note_threads(problem.machine(), hardware, console);
         const Interrupt interrupt;
@@ -85,6 +86,10 @@ public:
             const search::SearchResult result =
                 run_search(problem, api::engine_options(asked_), interrupt, console);
             if (!result.has_plan()) return report_no_plan(result, interrupt.flag(), console);
+            if (interrupt.flag()) {
+                console.note("interrupted: nothing was measured.");
+                return ExitCode::done;
+            }
             subject.priced = api::price_anew(problem, result.strategy, result.scheduler);
             subject.strategy = result.strategy;
         }

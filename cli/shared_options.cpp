@@ -63,8 +63,10 @@ std::optional<DType> precision_of(std::string_view text) {
     if (text == "fp32" || text == "tf32") return DType::float32;
     if (text == "bf16") return DType::bfloat16;
     if (text == "fp16") return DType::float16;
-    throw UsageError(
-        fmt::format("--precision {}: unknown. There is: model, fp32, tf32, bf16, fp16.", text));
+    throw UsageError(fmt::format(
+        "--precision {}: unknown. There is: model, fp32, tf32, bf16, fp16. What else may "
+        "be said (grads=fp32, products=fp8) comes behind one of these and a comma.",
+        text));
 }
 
 /// "bf16", "bf16,grads=fp32", "model,master=fp32,grads=fp32", "bf16,products=fp8".
@@ -80,13 +82,18 @@ void read_precision(std::string_view text, ModelOptions& options) {
         rest.remove_prefix(item.size());
         if (item == "grads=fp32" || item == "grads=weights") {
             options.float32_gradients = item == "grads=fp32";
-        } else if (item == "products=fp8" && !options.products) {
+        } else if (item == "products=fp8") {
+            if (options.products == graph::ProductType::tf32) {
+                throw UsageError(fmt::format(
+                    "--precision {}: products are in tf32 or in float8. Leave one of them out.",
+                    text));
+            }
             options.products = graph::ProductType::float8;
         } else if (item != "master=fp32") {  // masters are never anything else
             throw UsageError(fmt::format(
                 "--precision {}: '{}' is unknown. Behind the type may stand grads=fp32 (gradients "
                 "are kept, added up and sent in float32), grads=weights (in the type of the "
-                "weights), products=fp8 (products with weights in float8; not with tf32) and "
+                "weights), products=fp8 (MatMul and Gemm with a weight in float8) and "
                 "master=fp32 (always so).",
                 text, item));
         }
@@ -138,7 +145,7 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
            "bf16, fp16 or fp32: compute the model in that, with float32 master weights; tf32: "
            "float32, its matrix products in TF32; model (default): as the file says; with "
            ",grads=fp32 gradients of 16-bit weights are kept, added up and sent in float32; with "
-           ",products=fp8 products with weights are priced in float8 (not executed)")
+           ",products=fp8 MatMul and Gemm with a weight are priced in float8 (not executed)")
         ->type_name("P[,grads=fp32][,products=fp8]")
         ->group(kModelGroup);
     app.add_option("--untie", options.untie,

@@ -12,6 +12,7 @@
 #include "runtime/execute/execute.h"
 #include "runtime/execute/ranks.h"
 #include "runtime/interface/runtime.h"
+#include "runtime/kernels/kernel_table.h"
 
 namespace partita::runtime {
 namespace {
@@ -24,6 +25,7 @@ public:
     std::unique_ptr<Ranks> join(const Launch& launch, std::chrono::milliseconds timeout) override {
         return join_ranks(launch, timeout);
     }
+    void check(const graph::OpGraph& graph) const override { check_kernels(graph); }
     Hardware hardware(const std::string& devices, const cost::Machine& machine) const override {
         return runtime::real_devices(devices, machine, cost::host_limits().cores).hardware;
     }

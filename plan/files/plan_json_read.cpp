@@ -239,7 +239,7 @@ Policy read_policy(const JsonField& field) {
     if (const JsonField bucket = field["bucket_bytes"]; bucket.present()) {
         const JsonExpectation bytes{.what = "an amount of bytes above 0, \"all\" or \"layer\""};
         policy.bucket_bytes = bucket.is_text() ? named_bucket(bucket.text(bytes, 8))
-                                               : Bytes(bucket.integer(1, kMost, bytes));
+                                               : Bytes(bucket.integer(1, kMostBucket.raw(), bytes));
         if (!policy.bucket_bytes) bucket.fail(bytes);
     }
     return policy;

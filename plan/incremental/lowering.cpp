@@ -16,7 +16,7 @@ using graph::TensorId;
 namespace {
 
 constexpr std::size_t kMostSlots = 8'000'000;
-constexpr std::size_t kMostBuckets = 500'000;  // in all micro-batches
+constexpr std::size_t kMostBucketPlaces = 1'000'000;
 
 }  // namespace
 
@@ -30,9 +30,7 @@ bool is_incremental(const Problem& problem, const Strategy& strategy) {
     const auto slots = problem.priority_count() *
                        static_cast<std::size_t>(strategy.policy.micro_batches) *
                        static_cast<std::size_t>(problem.device_count());
-    const std::size_t buckets =
-        problem.facts().buckets().count() * static_cast<std::size_t>(strategy.policy.micro_batches);
-    return slots <= kMostSlots && buckets <= kMostBuckets &&
+    return slots <= kMostSlots && bucket_places(problem, strategy.policy) <= kMostBucketPlaces &&
            !find_schedule_fault(problem, strategy);
 }
 
@@ -48,9 +46,8 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       tensors_(layouts_.events().size()),
       event_keys_(layouts_.events().size()),
       finds_(rows().blocks()),
-      event_places_(layouts_.events().size()),
       parts_(finds_.size(), 0),
-      fused_(finds_.size() + problem.facts().buckets().count() * places_of_bucket()),
+      fused_(finds_.size() + bucket_places(problem, strategy.policy)),
       fetch_limits_(problem, layouts_),
       slot_count_(first_slot(finds_.size())),
       least_loads_(static_cast<std::size_t>(resource_count_of(problem)), 0),
@@ -59,9 +56,6 @@ IncrementalLowering::IncrementalLowering(const Problem& problem, const Strategy&
       slot_order_(problem.device_count(), keys_),
       pending_(tensors_.size(), finds_.size(), fused_.size()) {
     limits_.messages = std::min(limits_.messages, keys_.most_tasks());
-    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-        if (graph_.ops()[i].kind == OpKind::parameter) parameters_.emplace_back(i);
-    }
     number_events();
     touch_all();
 }
@@ -72,7 +66,6 @@ void IncrementalLowering::number_events() {
     if (awaits) further_rows_.resize(graph_.op_count());
     for (std::size_t row = 0; row < tensors_.size(); ++row) {
         event_keys_[row].resize(layouts_.events()[row].events.size());
-        event_places_[row].resize(layouts_.events()[row].events.size());
         for (const TensorEvent& event : layouts_.events()[row].events) {
             const bool further = event.kind == TensorEvent::Kind::await_gradient ||
                                  event.kind == TensorEvent::Kind::await_backward;
@@ -83,7 +76,6 @@ void IncrementalLowering::number_events() {
         const auto priority = problem_.priority(step.op, step.pass);
         for (std::uint32_t e = step.begin; e < step.end; ++e) {
             const EventId id = script.events[e];
-            event_places_[id.row][id.event] = e;
             event_keys_[id.row][id.event] =
                 keys_.of_event(priority, step.micro_batch, e - step.begin, e >= step.parts);
         }
@@ -221,7 +213,8 @@ std::span<const SlotTask> IncrementalLowering::slots() {
     for (std::size_t i = 0; i < pending_.fusion_places.list.size(); ++i) {
         find_fused_at(pending_.fusion_places.list[i]);
     }
-    find_limits();
+    find_fetch_waits();
+    touch_first_members();
     for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
         const std::size_t row = pending_.touched.list[i];
         emit_tensor(row);

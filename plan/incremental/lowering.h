@@ -62,6 +62,9 @@ void apply(Strategy& strategy, const StrategyChange& change);
 /// Can strategies be lowered a change at a time, from this one on?
 bool is_incremental(const Problem& problem, const Strategy& strategy);
 
+/// Where collectives of buckets may be fused.
+std::size_t bucket_places(const Problem& problem, const Policy& policy);
+
 /// Do the parts of the event's block wait for, or read, what it finds?
 constexpr bool is_for_parts(const TensorEvent& event) {
     return event.block >= 0 && event.kind != TensorEvent::Kind::produce &&
@@ -137,11 +140,11 @@ private:
         std::vector<Member> members;
     };
     /// What fetches a parameter waits for a slot.
-    struct SlotLimit {
+    struct FetchWait {
         std::size_t row = 0;
         std::size_t task = 0;
         Slot before = -1;
-        friend auto operator<=>(const SlotLimit&, const SlotLimit&) = default;
+        friend auto operator<=>(const FetchWait&, const FetchWait&) = default;
     };
     /// Numbers, each once.
     struct Marked {
@@ -170,7 +173,7 @@ private:
         Marked blocks;                       ///< whose parts may differ
         Marked fusion_places;                ///< where fusions may differ
         std::vector<std::pair<std::size_t, std::vector<Fused>>> fused_before;  ///< by place
-        std::optional<std::vector<SlotLimit>> fetch_waits_before;  ///< nullopt: the same
+        std::optional<std::vector<FetchWait>> fetch_waits_before;  ///< nullopt: the same
         std::vector<std::int64_t> least_loads_before;
         std::vector<Bytes> most_bytes_before;
         Int128 work_before = 0;
@@ -194,21 +197,19 @@ private:
 
     // lowering_fusion.cpp
     void touch_fused(std::size_t row, const TensorTasks& tasks);
-    [[nodiscard]] std::size_t places_of_bucket() const;
     [[nodiscard]] std::size_t fusion_place(std::size_t row, const TensorTasks& tasks,
                                            std::size_t task) const;
     [[nodiscard]] std::vector<std::size_t> rows_around(std::size_t place) const;
     void find_fused_at(std::size_t place);
     void put_fused(std::size_t place, std::vector<Fused> all);
+    void touch_first_members();
     [[nodiscard]] std::vector<Member> members_at(std::size_t place) const;
     void add_fused(std::span<const Member> members, FusionPlace place, std::vector<Fused>& all);
-    [[nodiscard]] std::int32_t first_reader(const Member& member) const;
     [[nodiscard]] const Fused* fused_at(std::size_t row, std::size_t task) const;
 
     // lowering_fetches.cpp
-    void find_limits();
-    [[nodiscard]] std::vector<SlotLimit> limits_now() const;
-    void touch_fetching(std::size_t row, std::size_t task);
+    void find_fetch_waits();
+    [[nodiscard]] std::vector<FetchWait> fetch_waits_now() const;
 
     // lowering_stages.cpp
     void find_moved_blocks();
@@ -258,15 +259,13 @@ private:
     std::vector<std::vector<std::uint64_t>>
         event_keys_;                           ///< by row, of events: key of the first task
     std::vector<std::vector<EventId>> finds_;  ///< by block: what its parts find
-    std::vector<std::vector<std::uint32_t>> event_places_;  ///< the same, in the script
     /// By op: of tensors that are not around it, but whose tasks depend on its devices. Empty: there
     /// are none.
     std::vector<std::vector<std::size_t>> further_rows_;
     std::vector<int> parts_;                 ///< by block: so many have slots
-    std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, depths of buckets
+    std::vector<std::vector<Fused>> fused_;  ///< by place: blocks, and those of buckets
     FetchLimits fetch_limits_;
-    std::vector<graph::OpId> parameters_;
-    std::vector<SlotLimit> fetch_waits_;  ///< rising
+    std::vector<FetchWait> fetch_waits_;  ///< rising
     std::vector<Slot> free_;
     Slot slot_count_ = 0;
     std::vector<std::int64_t> least_loads_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fused collectives of an incremental lowering. A collective may be fused at one place only, around a
-// block of parts or in a bucket, so what differs at a place concerns no other place's fusions.
+// block of parts or in a bucket, so what differs at a place concerns no other place's fusions: only
+// what these wait for.
 #include <algorithm>
+#include <cassert>
+#include <tuple>
 #include <utility>
 
 #include "plan/incremental/lowering.h"
@@ -16,46 +19,40 @@ void IncrementalLowering::touch_fused(std::size_t row, const TensorTasks& tasks)
 
 namespace {
 
-/// What moves together: gradients and new values, what forwards fetch, what backwards do.
+/// Of a bucket in a micro-batch: gradients and new values, what forwards fetch, what backwards do.
 constexpr std::size_t kBucketKinds = 3;
+
+std::size_t kind_of(const FusionUnit& unit) {
+    if (unit.device < 0) return 0;
+    return unit.backward ? 2 : 1;
+}
 
 }  // namespace
 
-/// By micro-batch, kind and depth.
-std::size_t IncrementalLowering::places_of_bucket() const {
-    return static_cast<std::size_t>(rows().micro_batches()) * kBucketKinds * kBucketDepths;
+std::size_t bucket_places(const Problem& problem, const Policy& policy) {
+    return problem.facts().buckets().count() * static_cast<std::size_t>(policy.micro_batches) *
+           kBucketKinds * kBucketDepths;
 }
 
-/// Blocks, and behind these buckets.
+/// Blocks, and behind these buckets. What different devices fetch with one bucket is at one place.
 std::size_t IncrementalLowering::fusion_place(std::size_t row, const TensorTasks& tasks,
                                               std::size_t task) const {
-    const std::int32_t fusion_block = tasks.fusion_blocks[task];
-    if (!in_bucket(fusion_block)) return block_row(row, fusion_block);
-    const TensorEvents& of = layouts_.events()[row];
-    const TensorEvent& event = of.events[event_of(tasks, task)];
-    const GradientBuckets& buckets = problem_.facts().buckets();
-    const graph::OpId parameter = graph_.tensor(of.tensor).producer;
-    std::int32_t bucket = buckets.of(parameter);
-    std::int32_t micro_batch = event.micro_batch;
-    std::size_t kind = 0;
-    if (is_bucket_fetch(fusion_block)) {
-        bucket = buckets.of_fetches(parameter);
-        micro_batch = of.blocks[static_cast<std::size_t>(event.block)].micro_batch;
-        kind = event.pass == Pass::forward ? 1 : 2;
-    }
-    const auto of_bucket = static_cast<std::size_t>(micro_batch) * kBucketKinds + kind;
-    return finds_.size() + static_cast<std::size_t>(bucket) * places_of_bucket() +
-           of_bucket * kBucketDepths + static_cast<std::size_t>(bucket_depth(fusion_block));
+    const FusionUnit unit = fusion_unit(problem_, layouts_, row, tasks, task);
+    if (unit.bucket < 0) return block_row(unit.block);
+    const auto of_bucket =
+        static_cast<std::size_t>(unit.bucket * rows().micro_batches() + unit.micro_batch);
+    return finds_.size() + (of_bucket * kBucketKinds + kind_of(unit)) * kBucketDepths +
+           static_cast<std::size_t>(bucket_depth(tasks.fusion_blocks[task]));
 }
 
 /// Rows of tensors that may have collectives there.
 std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) const {
     std::vector<std::size_t> around;
     if (place >= finds_.size()) {
-        const GradientBuckets& buckets = problem_.facts().buckets();
-        const std::size_t bucket = (place - finds_.size()) / places_of_bucket();
-        const bool fetches = (place - finds_.size()) / kBucketDepths % kBucketKinds > 0;
-        for (const graph::OpId op : fetches ? buckets.fetched(bucket) : buckets.members(bucket)) {
+        const std::size_t in_micro_batch = (place - finds_.size()) / kBucketDepths / kBucketKinds;
+        const std::size_t bucket =
+            in_micro_batch / static_cast<std::size_t>(rows().micro_batches());
+        for (const graph::OpId op : problem_.facts().buckets().members(bucket)) {
             around.push_back(rows().row(graph_.op(op).outputs[0], 0));
         }
         return around;
@@ -74,13 +71,15 @@ std::vector<std::size_t> IncrementalLowering::rows_around(std::size_t place) con
 
 /// All that may be fused there, in the order in which lower() numbers it.
 std::vector<IncrementalLowering::Member> IncrementalLowering::members_at(std::size_t place) const {
-    std::vector<std::pair<std::uint64_t, Member>> found;
+    using Number = std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>;
+    std::vector<std::pair<Number, Member>> found;
     for (const std::size_t row : rows_around(place)) {
         const TensorTasks& tasks = *tensors_[row].tasks;
         for (const std::uint32_t i : tasks.fusible) {
             if (fusion_place(row, tasks, i) != place) continue;
-            const std::uint64_t event = event_places_[row][event_of(tasks, i)];
-            found.push_back({(event << 32U) | i, {row, i}});
+            const std::size_t e = event_of(tasks, i);
+            const std::uint32_t step = layouts_.events()[row].events[e].step;
+            found.push_back({{step, event_keys_[row][e], i}, {row, i}});
         }
     }
     std::sort(found.begin(), found.end(),
@@ -111,31 +110,21 @@ void IncrementalLowering::add_fused(std::span<const Member> members, FusionPlace
     }
 }
 
-/// Of what fetches: the device of the first part that reads (FetchUnit::device); else -1.
-std::int32_t IncrementalLowering::first_reader(const Member& member) const {
-    const TensorTasks& tasks = *tensors_[member.row].tasks;
-    if (!is_bucket_fetch(tasks.fusion_blocks[member.task])) return -1;
-    const TensorEvents& of = layouts_.events()[member.row];
-    const TensorEvent& event = of.events[event_of(tasks, member.task)];
-    return fetch_limits_.unit_of(of.tensor, of.blocks[static_cast<std::size_t>(event.block)])
-        .device;
-}
-
 void IncrementalLowering::find_fused_at(std::size_t place) {
     std::vector<Member> members = members_at(place);
     std::vector<Fused> all;
-    if (place < finds_.size()) {
-        add_fused(members, FusionPlace::block, all);
-    } else {
-        const auto reader = [this](const Member& member) { return first_reader(member); };
-        std::ranges::stable_sort(members, {}, reader);
-        for (auto begin = members.begin(); begin != members.end();) {
-            const auto end = std::find_if(begin, members.end(), [&](const Member& member) {
-                return reader(member) != reader(*begin);
-            });
-            add_fused({begin, end}, FusionPlace::bucket, all);
-            begin = end;
-        }
+    const auto device_of = [this](const Member& member) {
+        return fusion_unit(problem_, layouts_, member.row, *tensors_[member.row].tasks, member.task)
+            .device;
+    };
+    std::ranges::stable_sort(members, {}, device_of);
+    for (auto begin = members.begin(); begin != members.end();) {
+        const auto end = std::find_if(begin, members.end(), [&](const Member& member) {
+            return device_of(member) != device_of(*begin);
+        });
+        add_fused({begin, end}, place < finds_.size() ? FusionPlace::block : FusionPlace::bucket,
+                  all);
+        begin = end;
     }
     put_fused(place, std::move(all));
 }
@@ -158,6 +147,22 @@ void IncrementalLowering::put_fused(std::size_t place, std::vector<Fused> all) {
     }
     pending_.fused_before.emplace_back(place, std::move(fused_[place]));
     fused_[place] = std::move(all);
+}
+
+/// A fused collective waits for what its members wait for, so it is emitted, by its first member,
+/// when any of them is.
+void IncrementalLowering::touch_first_members() {
+    for (std::size_t i = 0; i < pending_.touched.list.size(); ++i) {
+        const std::size_t row = pending_.touched.list[i];
+        const Tensor& tensor = tensors_[row];
+        for (const std::uint32_t task : tensor.tasks->fusible) {
+            if (tensor.targets[task] == tensor.own[task]) continue;
+            const std::vector<Fused>& all = fused_[fusion_place(row, *tensor.tasks, task)];
+            const auto moved = std::ranges::find(all, tensor.targets[task], &Fused::slot);
+            assert(moved != all.end());
+            touch(moved->members[0].row);
+        }
+    }
 }
 
 /// The fused collective whose first member it is; null: none.

@@ -49,7 +49,7 @@ void IncrementalLowering::add_predecessors(std::size_t row, std::size_t task) {
         list_.add_predecessor(resolved(row, ref));
     }
     if (!tensors_[row].tasks->fetches) return;
-    const SlotLimit first{.row = row, .task = task, .before = -1};
+    const FetchWait first{.row = row, .task = task, .before = -1};
     for (auto it = std::ranges::lower_bound(fetch_waits_, first);
          it != fetch_waits_.end() && it->row == row && it->task == task; ++it) {
         list_.add_predecessor(it->before);

@@ -28,6 +28,7 @@ public:
     BlockOrder(const Problem& problem, const Policy& policy, Pipeline pipeline);
 
     [[nodiscard]] const Pipeline& pipeline() const { return pipeline_; }
+    [[nodiscard]] bool is_scheduled() const { return !schedule_keys_.empty(); }
     /// -1: the op is in no block, or there is no schedule.
     [[nodiscard]] std::int32_t of(graph::OpId op, int micro_batch, Pass pass) const;
 

@@ -8,71 +8,53 @@
 namespace partita::plan {
 
 using graph::OpId;
-using graph::TensorId;
+using Kind = TensorEvent::Kind;
 
 FetchLimits::FetchLimits(const Problem& problem, const StrategyTensors& layouts)
-    : problem_(problem), layouts_(layouts), places_(layouts.rows().blocks(), 0) {
-    if (problem.facts().recompute().any()) selective_places_ = places_;
-    const MicroBatchRows& rows = layouts.rows();
-    std::uint32_t place = 0;
-    for (const ScriptStep& step : layouts.script().steps) {
-        ++place;
-        if (!step.has_parts) continue;
-        const bool selective = step.choice == Recompute::selective;
-        const PartBlock block{step.op, rows.own(step.op, step.micro_batch), step.pass};
-        (selective ? selective_places_ : places_)[rows.row(block)] = place;
+    : problem_(problem), layouts_(layouts) {
+    for (const graph::Op& op : problem.graph().ops()) {
+        if (op.kind != graph::OpKind::parameter) continue;
+        rows_.push_back(layouts.rows().row(op.outputs[0], 0));
     }
 }
 
-FetchLimits::Moment FetchLimits::moment_of(const BlockOrder& order, const PartBlock& block) const {
-    const bool selective =
-        block.pass == Pass::recompute && layouts_.recompute(block.op) == Recompute::selective;
-    const std::vector<std::uint32_t>& places = selective ? selective_places_ : places_;
-    return {order.of(block.op, block.micro_batch, block.pass), places[layouts_.rows().row(block)]};
+FetchLimits::Moment FetchLimits::moment_of(const BlockOrder& order, std::size_t row,
+                                           const TensorEvent& event) const {
+    const PartBlock& block = block_of(row, event);
+    return {order.of(block.op, block.micro_batch, block.pass), event.step};
 }
 
-FetchUnit FetchLimits::unit_of(TensorId t, const PartBlock& readers) const {
-    const OpId parameter = problem_.graph().tensor(t).producer;
-    const std::int32_t bucket = problem_.facts().buckets().of_fetches(parameter);
-    if (bucket < 0) return {.block = readers};
-    return {.bucket = bucket,
-            .device = layouts_.of(readers.op, readers.micro_batch).devices[0],
-            .backward = readers.pass != Pass::forward,
-            .micro_batch = readers.micro_batch,
-            .block = {}};
-}
-
-void FetchLimits::add_fetches(const FetchedTensor& tensor, std::vector<Fetch>& fetches) const {
-    const TensorEvents& of = events(tensor);
+void FetchLimits::add_fetches(std::size_t row, const TensorTasks& tasks,
+                              std::vector<Fetch>& fetches) const {
+    const TensorEvents& of = layouts_.events()[row];
     const std::size_t first = fetches.size();
-    Range tasks;
+    Range added;
     for (std::size_t e = 0; e < of.events.size(); ++e) {
         const TensorEvent& event = of.events[e];
-        const TensorStep& step = tensor.tasks->steps[e];
-        tasks = {tasks.end, step.tasks};
+        const TensorStep& step = tasks.steps[e];
+        added = {added.end, step.tasks};
         if (step.fetched && event.block >= 0) {
-            const PartBlock& block = of.blocks[static_cast<std::size_t>(event.block)];
-            fetches.push_back({.unit = unit_of(of.tensor, block),
-                               .tensor = tensor,
-                               .block = event.block,
-                               .tasks = tasks,
+            fetches.push_back({.unit = fetch_unit(problem_, layouts_, row, event),
+                               .row = row,
+                               .of_row = &tasks,
+                               .event = &event,
+                               .tasks = added,
                                .gradient = {}});
         }
-        const bool gives = event.kind == TensorEvent::Kind::contribute ||
-                           event.kind == TensorEvent::Kind::parameter;
-        if (!gives || tasks.begin == tasks.end || fetches.size() == first) continue;
-        if (has_gradient_in_time(fetches.back())) fetches.back().gradient = tasks;
+        const bool gives = event.kind == Kind::contribute || event.kind == Kind::parameter;
+        if (!gives || added.begin == added.end || fetches.size() == first) continue;
+        if (has_gradient_in_time(fetches.back())) fetches.back().gradient = added;
     }
 }
 
 /// Not every backward needs the parameter again, and of one with several readers, or with gradients
 /// of weights in a pass of their own, the gradient may come long after the backward.
 bool FetchLimits::has_gradient_in_time(const Fetch& fetch) const {
-    const auto uses = problem_.graph().uses(events(fetch.tensor).tensor);
+    const auto uses = problem_.graph().uses(layouts_.events()[fetch.row].tensor);
     if (uses.size() != 1 || problem_.facts().splits_backward(uses[0].op)) return false;
     // What was fetched to recompute a block has the block's other fetches before its gradient,
     // unless all of these are one.
-    const Pass pass = block_of(fetch).pass;
+    const Pass pass = block_of(fetch.row, *fetch.event).pass;
     return pass == Pass::backward || (pass == Pass::recompute && fetch.unit.bucket >= 0);
 }
 
@@ -83,22 +65,15 @@ std::vector<FetchLimits::Unit> FetchLimits::units_of(const BlockOrder& order,
     for (std::size_t begin = 0; begin < fetches.size();) {
         std::size_t end = begin + 1;
         while (end < fetches.size() && fetches[end].unit == fetches[begin].unit) ++end;
-        const FetchUnit& key = fetches[begin].unit;
         Unit unit{.fetches = fetches.subspan(begin, end - begin),
                   .readers = {},
-                  .begin = moment_of(order, block_of(fetches[begin])),
-                  .gradients = gradients_of(order, key)};
+                  .begin = moment_of(order, fetches[begin].row, *fetches[begin].event),
+                  .gradients = gradients_of(order, fetches[begin].unit)};
         for (const Fetch& fetch : unit.fetches) {
-            const PartBlock& block = block_of(fetch);
-            unit.begin = std::min(unit.begin, moment_of(order, block));
-            add_readers(order, fetch, fetch.block, unit);
-            if (key.bucket < 0 || block.pass != Pass::recompute) continue;
-            // The backward of what runs again finds what was fetched for that.
-            const auto& blocks = events(fetch.tensor).blocks;
-            const auto backward =
-                std::ranges::find(blocks, PartBlock{block.op, block.micro_batch, Pass::backward});
-            if (backward == blocks.end()) continue;
-            add_readers(order, fetch, static_cast<std::int32_t>(backward - blocks.begin()), unit);
+            unit.begin = std::min(unit.begin, moment_of(order, fetch.row, *fetch.event));
+            add_readers(order, fetch.row, *fetch.event, unit);
+            const TensorEvent* const backward = backward_after(fetch);
+            if (backward != nullptr) add_readers(order, fetch.row, *backward, unit);
         }
         std::ranges::sort(unit.readers);
         units.push_back(std::move(unit));
@@ -108,34 +83,52 @@ std::vector<FetchLimits::Unit> FetchLimits::units_of(const BlockOrder& order,
     return units;
 }
 
-void FetchLimits::add_readers(const BlockOrder& order, const Fetch& fetch, std::int32_t block,
+/// The backward of what runs again finds what was fetched for that. Null: there is none.
+const TensorEvent* FetchLimits::backward_after(const Fetch& fetch) const {
+    const PartBlock& again = block_of(fetch.row, *fetch.event);
+    if (fetch.unit.bucket < 0 || again.pass != Pass::recompute) return nullptr;
+    const auto& events = layouts_.events()[fetch.row].events;
+    const auto found = std::ranges::find_if(events, [&](const TensorEvent& event) {
+        return event.kind == Kind::backward_use && event.op == again.op && event.block >= 0 &&
+               event.micro_batch == fetch.event->micro_batch;
+    });
+    return found == events.end() ? nullptr : &*found;
+}
+
+void FetchLimits::add_readers(const BlockOrder& order, std::size_t row, const TensorEvent& event,
                               Unit& unit) const {
-    const PartBlock& of = events(fetch.tensor).blocks[static_cast<std::size_t>(block)];
-    const Moment moment = moment_of(order, of);
+    const PartBlock& of = block_of(row, event);
+    const Moment moment = moment_of(order, row, event);
     const OpLayouts& layouts = layouts_.of(of.op, of.micro_batch);
     for (int part = 0; part < layouts.parts; ++part) {
         unit.readers.push_back({.device = layouts.devices[static_cast<std::size_t>(part)],
                                 .moment = moment,
-                                .row = fetch.tensor.row,
-                                .part = part_ref(block, part)});
+                                .row = row,
+                                .part = part_ref(event.block, part)});
     }
 }
 
-/// The last backward that contributes to any of a bucket, of which some may begin on other devices,
-/// maybe in another stage: they cannot be compared. An op's own gradients are there in time.
+/// The last backward that contributes to any of a bucket. Those that begin on other devices, maybe in
+/// another stage, or are in no block of the schedule, cannot be compared. An op's own gradients are
+/// there in time.
 std::optional<FetchLimits::Moment> FetchLimits::gradients_of(const BlockOrder& order,
-                                                             const FetchUnit& unit) const {
+                                                             const FusionUnit& unit) const {
     Moment last{-1, 0};  // before all others
     if (unit.bucket < 0) return last;
+    if (!unit.backward) return std::nullopt;
     const GraphFacts& facts = problem_.facts();
-    const graph::OpGraph& graph = problem_.graph();
     for (const OpId parameter : facts.buckets().members(static_cast<std::size_t>(unit.bucket))) {
-        for (const graph::Use& use : graph.uses(graph.op(parameter).outputs[0])) {
-            if (!facts.has_backward(use.op)) continue;
-            if (facts.splits_backward(use.op)) return std::nullopt;
-            const int micro_batch = layouts_.rows().own(use.op, unit.micro_batch);
-            if (layouts_.of(use.op, micro_batch).devices[0] != unit.device) return std::nullopt;
-            last = std::max(last, moment_of(order, {use.op, micro_batch, Pass::backward}));
+        const graph::TensorId t = problem_.graph().op(parameter).outputs[0];
+        const std::size_t row = layouts_.rows().row(t, 0);
+        for (const TensorEvent& event : layouts_.events()[row].events) {
+            if (event.kind != Kind::contribute || event.micro_batch != unit.micro_batch) continue;
+            if (facts.splits_backward(event.op)) return std::nullopt;
+            const PartBlock& block = block_of(row, event);
+            if (layouts_.of(block.op, block.micro_batch).devices[0] != unit.device)
+                return std::nullopt;
+            const Moment moment = moment_of(order, row, event);
+            if (order.is_scheduled() && moment.first < 0) return std::nullopt;
+            last = std::max(last, moment);
         }
     }
     return last;
@@ -146,15 +139,16 @@ namespace {
 bool is_on(const TensorTasks& tasks, const Task& task, std::int32_t device) {
     if (task.device == device || task.to == device) return true;
     if (task.kind != TaskKind::collective) return false;
-    return std::ranges::find(tasks.groups[static_cast<std::size_t>(task.ranks)], device) !=
-           tasks.groups[static_cast<std::size_t>(task.ranks)].end();
+    const std::vector<int>& ranks = tasks.groups[static_cast<std::size_t>(task.ranks)];
+    return std::ranges::find(ranks, device) != ranks.end();
 }
 
-/// Calls `then` with those of the row's tasks that the device takes part in.
-template <class Range, class Then>
-void for_each_on(std::int32_t device, const FetchedTensor& tensor, const Range& range, Then then) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-        if (is_on(*tensor.tasks, tensor.tasks->tasks[i], device)) then(i);
+/// Calls `then` with those tasks from `begin` to `end` that the device takes part in.
+template <class Then>
+void for_each_on(std::int32_t device, const TensorTasks& tasks, std::size_t begin, std::size_t end,
+                 Then then) {
+    for (std::size_t i = begin; i < end; ++i) {
+        if (is_on(tasks, tasks.tasks[i], device)) then(i);
     }
 }
 
@@ -179,30 +173,33 @@ void FetchLimits::add_limits(std::int32_t device, std::span<const Unit* const> u
         const Unit* const gone = i >= 3 ? units[i - 3] : nullptr;
         if (gone != nullptr && gone->gradients && *gone->gradients < begin) {
             for (const Fetch& fetch : gone->fetches) {
-                for_each_on(device, fetch.tensor, fetch.gradient, [&](std::size_t task) {
-                    before.emplace_back(fetch.tensor.row, static_cast<TaskRef>(task));
-                });
+                for_each_on(device, *fetch.of_row, fetch.gradient.begin, fetch.gradient.end,
+                            [&](std::size_t task) {
+                                before.emplace_back(fetch.row, static_cast<TaskRef>(task));
+                            });
             }
         }
         for (const Fetch& fetch : units[i]->fetches) {
-            for_each_on(device, fetch.tensor, fetch.tasks, [&](std::size_t task) {
-                for (const auto& [row, ref] : before) {
-                    limits.push_back({fetch.tensor.row, task, row, ref});
-                }
-            });
+            for_each_on(device, *fetch.of_row, fetch.tasks.begin, fetch.tasks.end,
+                        [&](std::size_t task) {
+                            for (const auto& [row, ref] : before)
+                                limits.push_back({fetch.row, task, row, ref});
+                        });
         }
     }
 }
 
 std::vector<FetchLimit> FetchLimits::find(const BlockOrder& order,
-                                          std::span<const FetchedTensor> tensors) const {
+                                          const TasksOfRow& tasks_of) const {
     std::vector<Fetch> fetches;
-    for (const FetchedTensor& tensor : tensors) add_fetches(tensor, fetches);
-    const bool scheduled = order.pipeline().stages > 0;
+    for (const std::size_t row : rows_) {
+        const TensorTasks* const tasks = tasks_of(row);
+        if (tasks != nullptr && tasks->fetches) add_fetches(row, *tasks, fetches);
+    }
     std::erase_if(fetches, [&](const Fetch& fetch) {
-        return scheduled && moment_of(order, block_of(fetch)).first < 0;
+        return order.is_scheduled() && moment_of(order, fetch.row, *fetch.event).first < 0;
     });
-    std::ranges::stable_sort(fetches, std::less<>());
+    std::ranges::stable_sort(fetches, {}, &Fetch::unit);
     const std::vector<Unit> units = units_of(order, fetches);
     std::map<std::int32_t, std::vector<const Unit*>> of_devices;
     for (const Unit& unit : units) {

@@ -16,8 +16,9 @@
 //
 // No cycle can arise: parts of an op never wait for each other, so whatever one of the fused
 // reaches (or is reached from), all of them do. What is in one bucket goes together whenever all of it
-// is ready, gradients or new values, where equally many collectives of their tensors are before them
-// (tensor_tasks.h): nothing else comes after them.
+// is ready, where equally many collectives of their tensors are before them (tensor_tasks.h): nothing
+// comes after gradients but updates, and after new values nothing. What a bucket fetches waits for
+// what fetch_limits.h says alone.
 // Source: Naumov et al., DLRM, 2019, section 4; Li et al., PyTorch Distributed, VLDB 2020, section
 // 3 (buckets).
 #pragma once

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cassert>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/fused_collectives.h"
+#include "plan/lowering/fusion_unit.h"
 #include "plan/lowering/planned_collectives.h"
 #include "plan/lowering/whole_lowering.h"
 
@@ -28,7 +29,6 @@ Lowering::Lowering(const Problem& problem, const Strategy& strategy, LoweringCac
       rows_(problem.facts(), strategy.policy.micro_batches),
       block_order_(problem, strategy),
       layouts_(problem, strategy, cache),
-      fetch_limits_(problem, layouts_),
       build_(problem, cache.regions()),
       tensors_(layouts_.events().size()),
       first_parts_(rows_.blocks()) {
@@ -212,61 +212,44 @@ TaskId Lowering::task_of(const PartBlock& block, int part) const {
 }
 
 void Lowering::limit_fetches() {
-    std::vector<FetchedTensor> fetched;
-    for (std::size_t row = 0; row < tensors_.size(); ++row) {
-        const TensorTasks* const tasks = tensors_[row].tasks;
-        if (tasks != nullptr && tasks->fetches) fetched.push_back({row, tasks});
-    }
-    for (const FetchLimit& limit : fetch_limits_.find(block_order_, fetched)) {
+    const FetchLimits limits(problem_, layouts_);
+    const auto tasks_of = [this](std::size_t row) { return tensors_[row].tasks; };
+    for (const FetchLimit& limit : limits.find(block_order_, tasks_of)) {
         build_.add_edge(resolved(tensors_[limit.before_row], limit.before),
                         tensors_[limit.row].ids[limit.task]);
     }
 }
 
-Lowering::FusionPoint Lowering::fusion_point(const Tensor& tensor, std::size_t task) const {
-    const std::int32_t fusion = tensor.tasks->fusion_blocks[task];
-    const TensorEvents& of = *tensor.events;
-    if (!in_bucket(fusion))
-        return {.depth = -1, .unit = {.block = of.blocks[static_cast<std::size_t>(fusion)]}};
-    const TensorEvent& event = of.events[event_of(*tensor.tasks, task)];
-    const std::int32_t depth = bucket_depth(fusion);
-    if (is_bucket_fetch(fusion)) {
-        const PartBlock& readers = of.blocks[static_cast<std::size_t>(event.block)];
-        return {.depth = depth, .unit = fetch_limits_.unit_of(of.tensor, readers)};
-    }
-    const OpId parameter = graph_.tensor(of.tensor).producer;
-    return {.depth = depth,
-            .unit = {.bucket = problem_.facts().buckets().of(parameter),
-                     .micro_batch = event.micro_batch,
-                     .block = {}}};
-}
-
 void Lowering::fuse_collectives() {
     struct Fusible {
-        FusionPoint point;
+        FusionUnit unit;
+        std::int32_t depth = 0;  ///< in a bucket
         TaskId task;
         auto operator<=>(const Fusible&) const = default;
     };
     std::vector<Fusible> found;
-    for (const Tensor& tensor : tensors_) {
-        if (tensor.tasks == nullptr) continue;
-        for (const std::uint32_t i : tensor.tasks->fusible) {
-            found.push_back({fusion_point(tensor, i), tensor.ids[i]});
+    for (std::size_t row = 0; row < tensors_.size(); ++row) {
+        const TensorTasks* const tasks = tensors_[row].tasks;
+        if (tasks == nullptr) continue;
+        for (const std::uint32_t i : tasks->fusible) {
+            const FusionUnit unit = fusion_unit(problem_, layouts_, row, *tasks, i);
+            const std::int32_t depth = unit.bucket < 0 ? 0 : bucket_depth(tasks->fusion_blocks[i]);
+            found.push_back({unit, depth, tensors_[row].ids[i]});
         }
     }
     std::sort(found.begin(), found.end());
     for (std::size_t begin = 0; begin < found.size();) {
         std::vector<TaskId> members;
         std::vector<FusibleCollective> around;
-        const FusionPoint& point = found[begin].point;
+        const auto& [unit, depth, task] = found[begin];
         std::size_t end = begin;
-        for (; end < found.size() && found[end].point == point; ++end) {
+        for (; end < found.size(); ++end) {
+            if (found[end].unit != unit || found[end].depth != depth) break;
             members.push_back(found[end].task);
             around.push_back({&build_.task(members.back()), build_.ranks(members.back())});
         }
         if (around.size() > 1) {
-            const FusionPlace place =
-                point.unit.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
+            const FusionPlace place = unit.bucket < 0 ? FusionPlace::block : FusionPlace::bucket;
             for (const FusedCollective& fused : find_fused(problem_, around, place, planned_)) {
                 build_.add_fused(members, fused);
             }

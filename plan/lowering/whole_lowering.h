@@ -5,13 +5,11 @@
 // (TensorTasks).
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "plan/lowering/block_order.h"
-#include "plan/lowering/fetch_limits.h"
 #include "plan/lowering/task_graph_builder.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
@@ -45,13 +43,6 @@ private:
         std::size_t first_buffer = 0;  ///< of those that the event made
     };
 
-    /// Where collectives meet that may be fused: around a block, or in a bucket.
-    struct FusionPoint {
-        std::int32_t depth = -1;  ///< bucket_depth(); -1: around the unit's block
-        FetchUnit unit;           ///< of gradients and new values without device and pass
-        friend auto operator<=>(const FusionPoint&, const FusionPoint&) = default;
-    };
-
     void lower(const ScriptStep& step);
     std::vector<TaskId> add_parts(const PartBlock& block, const std::vector<Found>& found);
     void connect(TaskId task, std::size_t part, const Found& found);
@@ -62,7 +53,6 @@ private:
     [[nodiscard]] std::int32_t schedule_key_of(const Tensor& tensor, std::size_t index) const;
     [[nodiscard]] TaskId resolved(const Tensor& tensor, TaskRef ref) const;
     [[nodiscard]] TaskId task_of(const PartBlock& block, int part) const;
-    [[nodiscard]] FusionPoint fusion_point(const Tensor& tensor, std::size_t task) const;
     void fuse_collectives();
     void limit_fetches();
 
@@ -73,7 +63,6 @@ private:
     MicroBatchRows rows_;
     BlockOrder block_order_;
     StrategyTensors layouts_;
-    FetchLimits fetch_limits_;
     TaskGraphBuilder build_;
     std::vector<Tensor> tensors_;      ///< by row
     std::vector<TaskId> first_parts_;  ///< by MicroBatchRows::row of their block

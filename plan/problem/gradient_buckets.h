@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buckets: gradients of many parameters that are reduced together, once the last of them is there.
+// Buckets: parameters whose gradients are reduced together, once the last of them is there, and that
+// are fetched together.
 //
 //     backward      layer 3    layer 2    layer 1    embedding
 //     gradients     w3 b3      w2 b2      w1 b1      e
@@ -18,7 +19,7 @@
 //
 // Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2; torch.nn.parallel's
 // DistributedDataParallel (bucket_cap_mb = 25, a first bucket of 1 MiB); Zhao et al., PyTorch FSDP,
-// VLDB 2023, section 3.2 (units).
+// VLDB 2023 (units).
 #pragma once
 
 #include <cstdint>
@@ -33,31 +34,28 @@ class GradientBuckets {
 public:
     /// None.
     GradientBuckets() = default;
-    /// `has_gradient`: per tensor. `size`: of a bucket, kOneBucket or kLayerBuckets.
-    GradientBuckets(const graph::OpGraph& graph, const std::vector<char>& has_gradient, Bytes size);
+    /// `has_gradient`: per tensor. `is_batched`: per op, does it differ between micro-batches?
+    /// `size`: of a bucket, kOneBucket or kLayerBuckets.
+    GradientBuckets(const graph::OpGraph& graph, const std::vector<char>& has_gradient,
+                    const std::vector<char>& is_batched, Bytes size);
 
     [[nodiscard]] std::size_t count() const { return members_.size(); }
-    /// The bucket of a parameter's gradient; -1: none.
+    /// The bucket of a parameter; -1: none.
     [[nodiscard]] std::int32_t of(graph::OpId parameter) const {
         return of_.empty() ? -1 : of_[parameter.index()];
     }
-    /// The bucket with which a parameter is fetched, trained or not; -1: none, as several ops read
-    /// it, maybe far from each other.
+    /// The bucket with which a parameter is fetched; -1: none, as several ops read it, maybe far from
+    /// each other, or one that runs once for all micro-batches.
     [[nodiscard]] std::int32_t of_fetches(graph::OpId parameter) const {
         return of_fetches_.empty() ? -1 : of_fetches_[parameter.index()];
     }
-    /// Parameters that are fetched with a bucket.
-    [[nodiscard]] const std::vector<graph::OpId>& fetched(std::size_t bucket) const {
-        return fetched_[bucket];
-    }
-    /// Parameters whose gradients are in a bucket.
+    /// Parameters of a bucket.
     [[nodiscard]] const std::vector<graph::OpId>& members(std::size_t bucket) const {
         return members_[bucket];
     }
 
 private:
     std::vector<std::vector<graph::OpId>> members_;
-    std::vector<std::vector<graph::OpId>> fetched_;
     std::vector<std::int32_t> of_;          ///< per op; empty: there are no buckets
     std::vector<std::int32_t> of_fetches_;  ///< the same
 };

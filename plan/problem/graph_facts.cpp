@@ -88,7 +88,8 @@ void GraphFacts::find_gradients(const Policy& policy) {
     gradient_ = std::move(paths.gradient);
     backward_ = std::move(paths.backward);
     keep_only_what_gradients_read(graph_, gradient_, rules_);
-    if (policy.bucket_bytes) buckets_ = GradientBuckets(graph_, gradient_, *policy.bucket_bytes);
+    if (policy.bucket_bytes)
+        buckets_ = GradientBuckets(graph_, gradient_, batched_ops_, *policy.bucket_bytes);
 }
 
 /// Products of activations and weights whose gradients are products again: LSTMs would run their

@@ -42,6 +42,10 @@ public:
     [[nodiscard]] bool has_backward(graph::OpId op) const { return backward_[op.index()] != 0; }
     /// Training: a gradient of this tensor is computed.
     [[nodiscard]] bool has_gradient(graph::TensorId t) const { return gradient_[t.index()] != 0; }
+    /// Is it computed, by each micro-batch anew?
+    [[nodiscard]] bool is_activation(graph::TensorId t) const {
+        return is_batched(t) && graph_.op(graph_.tensor(t).producer).kind == graph::OpKind::compute;
+    }
     /// Never changes between iterations: loaded once wherever it is used, never copied by a task.
     /// Constants, frozen parameters, and in inference all parameters.
     [[nodiscard]] bool is_resident(graph::TensorId t) const { return resident_[t.index()] != 0; }

@@ -46,6 +46,8 @@ public:
     }
     /// min(machine, --memory-limit).
     [[nodiscard]] Bytes memory_capacity(int device) const;
+    /// Was a --memory-limit given?
+    [[nodiscard]] bool has_memory_limit() const { return memory_limit_.has_value(); }
 
     /// May no op be split?
     [[nodiscard]] bool whole_ops() const { return whole_ops_; }

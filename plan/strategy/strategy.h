@@ -89,6 +89,8 @@ std::string_view name_of(Recompute recompute);
 /// More micro-batches than that are refused.
 inline constexpr int kMostMicroBatches = 4'096;
 
+/// Buckets have at most that size, or one of those below.
+inline constexpr Bytes kMostBucket{std::int64_t{1} << 60};
 /// The size of a bucket for all gradients, and that of buckets for one layer each.
 inline constexpr Bytes kOneBucket = Bytes::max();
 inline constexpr Bytes kLayerBuckets{Bytes::max().raw() - 1};

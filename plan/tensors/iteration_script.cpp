@@ -101,6 +101,7 @@ private:
                              .operand = static_cast<std::int32_t>(operand),
                              .micro_batch = micro_batch,
                              .op = op,
+                             .step = static_cast<std::uint32_t>(script_.steps.size()) - 1,
                              .choice = script_.steps.back().choice,
                              .finds_recomputed = finds_recomputed(t, kind, op)});
     }
@@ -201,8 +202,7 @@ private:
     }
 
     [[nodiscard]] bool may_gather_again(TensorId t) const {
-        return gather_again_ && problem_.facts().is_batched(t) &&
-               graph_.op(graph_.tensor(t).producer).kind == OpKind::compute;
+        return gather_again_ && problem_.facts().is_activation(t);
     }
 
     /// Of all that read what the op makes.

@@ -53,6 +53,7 @@ struct TensorEvent {
     std::int32_t operand = -1;  ///< of the consumer; of the producer which result
     std::int32_t micro_batch = 0;
     graph::OpId op;
+    std::uint32_t step = 0;  ///< of the script
     /// Happens only if that is decided of the op; none: always.
     Recompute choice = Recompute::none;
     /// A use: finds the value that was recomputed, if it was.

@@ -119,10 +119,7 @@ void TensorGradients::accumulate(int micro_batch, bool persistent) {
                           .gradient = true};
     Instances contributions;
     for (const Pending& contribution : pending_) {
-        const bool first =
-            std::none_of(contributions.begin(), contributions.end(), [&](const Instance& earlier) {
-                return earlier.layout == contribution.instance.layout;
-            });
+        const bool first = !has_layout(contributions, contribution.instance.layout);
         allocate(contribution, subject, persistent && first);
         contributions.push_back(contribution.instance);
     }

@@ -94,7 +94,8 @@ void TensorInstances::await(const TensorEvent& event, std::int32_t layout) {
 }
 
 bool TensorInstances::is_gathered_again(const TensorEvent& event, std::int32_t layout) const {
-    if (!tensor_.key().gather_again || tensor_.is_resident()) return false;
+    if (!tensor_.key().gather_again || !tensor_.problem().facts().is_activation(tensor_.id()))
+        return false;
     if (event.kind != TensorEvent::Kind::backward_use || finds_recomputed(event, layout))
         return false;
     const Instance& produced = instances_.front();

@@ -8,7 +8,7 @@
 // Several processes may share a plan's devices (runtime/execute/ranks.h).
 //
 // Threads: one call at a time. Errors: UsageError for devices that this host does not have, and for
-// ops without a kernel, both before anything is loaded; InputError for values that cannot be had;
+// models that can be planned but not executed, both before anything is loaded; InputError for values that cannot be had;
 // DeviceError for what fails while it runs.
 #pragma once
 
@@ -26,6 +26,7 @@
 #include "base/units.h"
 #include "cost/machine/machine.h"
 #include "graph/host_tensor.h"
+#include "graph/op_graph.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
 #include "plan/tasks/task_graph.h"
@@ -119,6 +120,8 @@ public:
     /// come.
     [[nodiscard]] virtual std::unique_ptr<Ranks> join(const Launch& launch,
                                                       std::chrono::milliseconds timeout) = 0;
+    /// Throws UsageError for a model that execute() would refuse.
+    virtual void check(const graph::OpGraph& graph) const = 0;
     /// What execute() would run on. `devices` as in ExecuteRequest; throws UsageError.
     [[nodiscard]] virtual Hardware hardware(const std::string& devices,
                                             const cost::Machine& machine) const = 0;

@@ -5,8 +5,6 @@
 
 #include <ATen/Context.h>
 
-#include "base/error.h"
-
 namespace partita::runtime {
 
 namespace {
@@ -26,15 +24,8 @@ void set(bool matrices, bool convolutions) {
 Float32Products::Float32Products(const graph::OpGraph& graph)
     : matrices_before_(computes_in_tf32(at::Float32Op::MATMUL)),
       convolutions_before_(computes_in_tf32(at::Float32Op::CONV)) {
-    const auto find = [&](graph::ProductType type) {
-        return std::ranges::find(graph.ops(), type, &graph::Op::product_type);
-    };
-    if (const auto op = find(graph::ProductType::float8); op != graph.ops().end()) {
-        throw UsageError(graph.name + ": op '" + op->name +
-                         "': products in float8 are priced, not executed. Plan without "
-                         "products=fp8.");
-    }
-    const bool tf32 = find(graph::ProductType::tf32) != graph.ops().end();
+    const bool tf32 = std::ranges::find(graph.ops(), graph::ProductType::tf32,
+                                        &graph::Op::product_type) != graph.ops().end();
     set(tf32, tf32);
 }
 

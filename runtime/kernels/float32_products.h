@@ -4,8 +4,7 @@
 // (graph/operators/product_type.h), else in float32. Left alone, PyTorch multiplies matrices in
 // float32 but convolves in TF32, which is not what a plan was priced as. CPUs have no TF32.
 //
-// Threads: it is a setting of the process; one at a time. Errors: UsageError for products that are
-// priced and never executed (float8).
+// Threads: it is a setting of the process; one at a time. Errors: none.
 #pragma once
 
 #include "graph/op_graph.h"

@@ -78,6 +78,13 @@ bool is_read_on_host(const graph::OpGraph& graph, graph::TensorId tensor) {
 }
 
 void check_kernels(const graph::OpGraph& graph) {
+    const auto narrow =
+        std::ranges::find(graph.ops(), graph::ProductType::float8, &graph::Op::product_type);
+    if (narrow != graph.ops().end()) {
+        throw UsageError(graph.name + ": op '" + narrow->name +
+                         "': products in float8 are priced, not executed. Plan without "
+                         "products=fp8.");
+    }
     std::map<std::pair<std::string, std::string>, std::string> missing;
     collect_missing(graph, missing);
     if (missing.empty()) return;

@@ -54,7 +54,8 @@ std::vector<const KernelRow*> all_kernels();
 bool is_read_on_host(const graph::OpGraph& graph, graph::TensorId tensor);
 
 /// Throws UsageError naming the ops that no kernel runs, each type once, with the first op of its
-/// kind; before anything is loaded or run.
+/// kind, or one whose products are priced and never executed (float8); before anything is loaded or
+/// run.
 void check_kernels(const graph::OpGraph& graph);
 
 }  // namespace partita::runtime

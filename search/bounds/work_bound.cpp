@@ -249,11 +249,12 @@ void WorkBound::find_shortage(const Problem& problem) {
         if (least == Bytes::max()) continue;  // nothing allowed: the groups say why
         needed += least;
         if (shortest == Bytes{0}) continue;
+        const bool limited = problem.constraints().has_memory_limit();
         shortage_ = fmt::format(
             "op '{}' and what must lie with it keep {} ({} bytes), {} bytes more than the roomiest "
-            "device they may use can hold. Use a device with more memory, or a higher "
-            "--memory-limit.",
-            problem.graph().op(units_[u].op).name, to_text(least), least.raw(), shortest.raw());
+            "device they may use can hold. Use a device with more memory{}.",
+            problem.graph().op(units_[u].op).name, to_text(least), least.raw(), shortest.raw(),
+            limited ? ", or a higher --memory-limit" : "");
         return;
     }
     Bytes capacity;

@@ -37,6 +37,7 @@ public:
                                          std::chrono::milliseconds /*timeout*/) override {
         return nullptr;
     }
+    void check(const graph::OpGraph& /*graph*/) const override {}
     runtime::Hardware hardware(const std::string& /*devices*/,
                                const cost::Machine& machine) const override {
         if (machine.device_count() > 4) throw UsageError("this host has 4 devices.");

@@ -71,6 +71,7 @@ public:
                                          std::chrono::milliseconds /*timeout*/) override {
         return nullptr;
     }
+    void check(const graph::OpGraph& /*graph*/) const override {}
     runtime::Hardware hardware(const std::string& /*devices*/,
                                const cost::Machine& /*machine*/) const override {
         return {.text = "made up", .threads = 1, .is_own = own, .transport = "thought"};

@@ -75,9 +75,27 @@ TEST_F(ExecuteTraining, OfBucketsEqualsOneDevice) {
             collectives[size] = json::parse(read("plan.json"))["collectives"].size();
         }
         EXPECT_LT(collectives["64KiB"], collectives["none"]) << strategy;
+        EXPECT_LT(collectives["layer"], collectives["none"]) << strategy << ": op by op";
         EXPECT_LT(collectives["all"], collectives["64KiB"]) << strategy;
     }
     EXPECT_EQ(json::parse(read("plan.json"))["policy"]["bucket_bytes"], "all");
+}
+
+// A model of two layers: each is fetched and reduced as one, in each micro-batch.
+TEST_F(ExecuteTraining, OfLayersInShardsEqualsOneDevice) {
+    const std::string model = example("models/moe-tiny.onnx");
+    std::map<std::string, std::size_t> collectives;
+    for (const char* const size : {"1", "layer"}) {
+        for (const char* const recompute : {"none", "full"}) {
+            expect_as_one_device(
+                model,
+                {"--bind", "batch=8", "--bind", "sequence=4", "--micro-batches", "2", "--recompute",
+                 recompute, "--bucket-bytes", size, "--strategy", "dp=4,tp=1,pp=1,zero=3"},
+                {"--random-weights", "1"});
+        }
+        collectives[size] = json::parse(read("plan.json"))["collectives"].size();
+    }
+    EXPECT_LT(2 * collectives["layer"], collectives["1"]);
 }
 
 TEST_F(ExecuteTraining, LeavesFrozenParametersAlone) {
@@ -168,14 +186,23 @@ TEST_F(ExecuteTraining, ProfilesWhatAConfigurationNeeds) {
         return json::parse(planned.out)["costs"];
     };
     EXPECT_EQ(costs_of("dp=2,zero=0")["analytic"], 0);
+    EXPECT_GT(costs_of("tp=2,sp=0")["analytic"], 0);
     const Outcome both = with({"profile", model, "--strategy", "dp=2", "--plan", "plan.json"});
     EXPECT_EQ(both.code, 2);
-    EXPECT_EQ(with({"profile", model, "--strategy", "tp=64"}).code, 2);
+    const Outcome impossible = with({"profile", model, "--strategy", "tp=64"});
+    EXPECT_EQ(impossible.code, 2);
+    EXPECT_THAT(impossible.err, HasSubstr("--strategy tp=64"));
+    const Outcome float8 = with({"profile", model, "--precision", "bf16,products=fp8", "--strategy",
+                                 "dp=2", "--db", "8.db"});
+    EXPECT_EQ(float8.code, 2);
+    EXPECT_THAT(float8.err, HasSubstr("products in float8 are priced, not executed"));
+    EXPECT_FALSE(std::filesystem::exists(folder() / "8.db"));
     const Outcome too_large =
         run({"profile", model, "--batch", "100000000000", "--mode", "training", "--machine",
              "cpu:2", "--strategy", "dp=2", "--db", "other.db"});
     EXPECT_EQ(too_large.code, 4);
     EXPECT_THAT(too_large.err, HasSubstr("partita: infeasible: "));
+    EXPECT_THAT(too_large.err, testing::Not(HasSubstr("--memory-limit")));
     EXPECT_FALSE(std::filesystem::exists(folder() / "other.db"));
 }
 
@@ -201,7 +228,9 @@ TEST_F(ExecuteTraining, ProductsAreOfThePrecisionThatThePlanSays) {
     const Outcome run_it = run({"execute", "plan.json", model, "--inputs", data});
     EXPECT_EQ(run_it.code, 2);
     EXPECT_THAT(run_it.err, HasSubstr("products in float8 are priced, not executed"));
-    EXPECT_EQ(plan("tf32,products=fp8", "cpu:2").code, 2);
+    const Outcome both = plan("tf32,products=fp8", "cpu:2");
+    EXPECT_EQ(both.code, 2);
+    EXPECT_THAT(both.err, HasSubstr("products are in tf32 or in float8. Leave one of them out."));
 }
 
 // A float32 model in 16 bits: splits equal one device, and the file's own data are near.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_folder.h"
 
@@ -44,6 +45,10 @@ protected:
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     std::filesystem::path write(const std::string& name, std::string_view text);
     [[nodiscard]] std::string read(const std::string& name) const;
+    /// Of plan.json.
+    [[nodiscard]] nlohmann::json written_plan() const {
+        return nlohmann::json::parse(read("plan.json"));
+    }
     [[nodiscard]] std::vector<std::string> files() const;  ///< names, sorted
 
 private:

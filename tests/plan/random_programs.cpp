@@ -278,6 +278,19 @@ OpGraph random_network(Random& random, int layers, Layers kind) {
     return std::move(build.graph);
 }
 
+std::optional<Bytes> random_buckets(Random& random) {
+    const int draws = draw(random, 8);
+    if (draws < 2) return std::nullopt;
+    if (draws < 5) return Bytes(std::int64_t{1} << (8 + draw(random, 13)));
+    return draws < 7 ? kLayerBuckets : kOneBucket;
+}
+
+bool is_fused_fetch(const Problem& problem, const Task& task) {
+    if (task.fused == 0 || task.gradient || task.updated) return false;
+    const graph::OpId producer = problem.graph().tensor(task.tensor).producer;
+    return problem.graph().op(producer).kind == graph::OpKind::parameter;
+}
+
 OpGraph in_layer_blocks(Random& random, OpGraph graph) {
     constexpr int kBlocks = 3;
     int block = 0;

@@ -4,6 +4,7 @@
 // partial sums that pass through linear ops, and updates of their own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "plan/incremental/lowering.h"
 #include "plan/problem/problem.h"
 #include "plan/strategy/strategy.h"
+#include "plan/tasks/task_graph.h"
 #include "search/support/random.h"
 
 namespace partita::plan {
@@ -33,6 +35,12 @@ Strategy random_strategy(search::Random& random, const Problem& problem, int mic
 /// Ops recompute what they do in the base or, sometimes, what is drawn for their blocks anew.
 void draw_recompute(search::Random& random, const Problem& problem, const Strategy& base,
                     std::vector<OpChange>& changes);
+
+/// Policy::bucket_bytes: none, several, one, or one for each layer.
+std::optional<Bytes> random_buckets(search::Random& random);
+
+/// Does it fetch several parameters for a use?
+bool is_fused_fetch(const Problem& problem, const Task& task);
 
 /// A few ops that follow each other get the config, or parameters the update, that they have in
 /// another random strategy. What comes out may be illegal.

@@ -112,8 +112,7 @@ private:
             if (!has_pass || draw(random_, 4) == 0) continue;
             const std::vector<char> wanted = problem_.facts().wanted(op, pass);
             cost::Work work = works_.backward(op, size, wanted);
-            const cost::WorkSignature signature =
-                cost::backward_signature(size.signature, wanted, size.beside);
+            const cost::WorkSignature signature = plan::OpWorks::backward_signature(size, wanted);
             work.signature = &signature;
             measure(work);
         }

@@ -72,6 +72,27 @@ TEST(ProductTypes, Float8IsForProductsWithWeights) {
     }
 }
 
+// Convolutions are run in float8 by no engine that we know of.
+TEST(ProductTypes, Float8IsForNoConvolution) {
+    OpGraph graph;
+    const TensorId x = graph.add_source(
+        {.name = "x", .shape = {1, 4, 8, 8}, .dtype = DType::bfloat16, .role = TensorRole::input});
+    const TensorId w = graph.add_source({.name = "w",
+                                         .shape = {4, 4, 3, 3},
+                                         .dtype = DType::bfloat16,
+                                         .role = TensorRole::parameter});
+    Op op;
+    op.name = "conv";
+    op.type = "Conv";
+    op.opset = 11;
+    op.inputs = {x, w};
+    op.outputs = {graph.add_tensor({.name = "y", .shape = {1, 4, 6, 6}, .dtype = DType::bfloat16})};
+    graph.add_output("out", op.outputs[0]);
+    graph.add_op(std::move(op));
+    EXPECT_EQ(set_product_type(graph, ProductType::float8), 0u);
+    EXPECT_EQ(graph.op(*graph.find_op("conv")).product_type, ProductType::as_stored);
+}
+
 // What was measured of one is no price of the other, and a plan of one none of the other.
 TEST(ProductTypes, TellModelsAndWorksApart) {
     const Products plain(DType::float32);

@@ -138,6 +138,16 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     const Plan again = parse_plan(text, "plan.json");
     EXPECT_EQ(again.ops, plan_.ops);
     EXPECT_EQ(again.policy, plan_.policy);
+    plan_.policy.bucket_bytes = kLayerBuckets;
+    const std::string layers = to_json(plan_);
+    EXPECT_THAT(layers, HasSubstr(R"("bucket_bytes": "layer"})"));
+    EXPECT_EQ(parse_plan(layers, "plan.json").policy, plan_.policy);
+    for (const char* const bad : {R"("some")", "0", "9223372036854775806"}) {
+        EXPECT_THAT(
+            refusal(layers, R"("layer")", bad),
+            HasSubstr("policy.bucket_bytes: expected an amount of bytes above 0, \"all\" or "
+                      "\"layer\""));
+    }
     EXPECT_TRUE(again.float32_gradients);
     EXPECT_EQ(again.untie, plan_.untie);
     EXPECT_EQ(again.fuse, plan_.fuse);

@@ -20,6 +20,7 @@
 #include "plan/simulation/peak_memory.h"
 #include "plan/simulation/simulate.h"
 #include "tests/plan/layout/random_layouts.h"
+#include "tests/plan/network_builder.h"
 #include "tests/plan/random_programs.h"
 #include "tests/plan/small_problems.h"
 #include "tests/plan/strategy/random_pipelines.h"
@@ -98,6 +99,7 @@ public:
         EXPECT_EQ(rows_of(graph), rows()) << text_of(problem_, strategy_);
         for (const Task& task : graph.tasks) {
             fusions_ += task.fused > 0 ? 1 : 0;
+            fused_fetches_ += is_fused_fetch(problem_, task) ? 1 : 0;
             EXPECT_GT(task.duration, Time{0}) << task_name(problem_, task);
         }
         const auto loads = timeline_.graph().loads();
@@ -113,6 +115,7 @@ public:
     [[nodiscard]] int changes() const { return changes_; }
     [[nodiscard]] int broken() const { return broken_; }
     [[nodiscard]] int fusions() const { return fusions_; }
+    [[nodiscard]] int fused_fetches() const { return fused_fetches_; }
     [[nodiscard]] const TimelineEffort& effort() const { return timeline_.effort(); }
 
 private:
@@ -176,20 +179,13 @@ private:
     int changes_ = 0;
     int broken_ = 0;
     int fusions_ = 0;
+    int fused_fetches_ = 0;
 };
 
 ProblemOptions options(std::uint64_t seed) {
     const bool training = seed % 4 != 0;
     return {.mode = training ? Mode::training : Mode::inference,
             .objective = training ? Objective::step_time : Objective::latency};
-}
-
-/// None, several, one, or one for each layer.
-std::optional<Bytes> some_buckets(Random& random) {
-    const int size = draw(random, 26);
-    if (size > 23) return kLayerBuckets;
-    if (size > 20) return kOneBucket;
-    return size < 8 ? std::nullopt : std::optional(Bytes(1 << size));
 }
 
 TEST(IncrementalLowering, EqualsLoweringAnew) {
@@ -239,7 +235,7 @@ TEST(IncrementalLowering, EqualsLoweringAnewWhereBlocksRecompute) {
                                               .objective = Objective::step_time,
                                               .policy = {.recompute = Recompute::automatic,
                                                          .gather_again = seed % 2 == 0,
-                                                         .bucket_bytes = some_buckets(random)}});
+                                                         .bucket_bytes = random_buckets(random)}});
         ChangingLowering changing(random, problem, random_strategy(random, problem, micro_batches));
         changing.expect_equal();
         for (int i = 0; i < 40 && !HasFailure(); ++i) {
@@ -297,6 +293,120 @@ TEST(IncrementalLowering, EqualsLoweringAnewInSchedules) {
     }
     EXPECT_GT(broken, 100);
     EXPECT_GT(fusions, 500);
+}
+
+/// Data parallelism over layers of two products and scales, whose weights most often lie in shards:
+/// what fetches a layer can move as one.
+class LayersInShards {
+public:
+    static constexpr int kLayers = 4;
+    static constexpr int kStageDevices = 4;
+
+    explicit LayersInShards(Random& random) : random_(random) {
+        NetworkBuilder build;
+        graph::TensorId x = build.source("x", graph::TensorRole::input, {16, 32});
+        for (int layer = 0; layer < kLayers; ++layer) {
+            for (int i = 0; i < 2; ++i) {
+                x = build.add("MatMul", {x, build.weight({32, 32})}, {{16, 32}})[0];
+                x = build.add("Mul", {x, build.weight({32})}, {{16, 32}})[0];
+            }
+            const std::size_t end = build.graph.op_count();
+            for (std::size_t i = layers_.size(); i < end; ++i) {
+                layers_.push_back(layer);
+                build.graph.op(graph::OpId(i)).block = "layers." + std::to_string(layer);
+            }
+        }
+        build.add_outputs();
+        layers_.resize(build.graph.op_count(), kLayers - 1);
+        graph = std::move(build.graph);
+    }
+
+    /// `stages`: 1 or 2, each with devices of its own; 0: no schedule, any of these.
+    [[nodiscard]] OpDecision decision(graph::OpId op, int stages) {
+        const int layer = layers_[op.index()];
+        const int stage = stages == 0 ? draw(random_, 2) : layer * stages / kLayers;
+        const int degree = draw(random_, 4) == 0 ? 2 : 4;
+        const bool parameter = graph.op(op).kind == graph::OpKind::parameter;
+        const int way = parameter ? draw(random_, 6) : 0;  // 0 to 3: shards that are fetched
+        OpDecision decision;
+        decision.config.devices = DeviceSet::progression(stage * kStageDevices, degree, 1);
+        decision.config.axes = {way < 4 ? Axis::along(0, degree) : Axis::replicas(degree)};
+        decision.update.refetch = parameter && way < 4;
+        decision.update.accumulate_locally = way == 4;
+        if (way == 5) {
+            decision.update.update = {{Axis::along(0, degree)}, decision.config.devices};
+        }
+        return decision;
+    }
+
+    /// One op, or a layer that goes elsewhere as one.
+    [[nodiscard]] std::vector<OpChange> change(int stages) {
+        const int layer = draw(random_, kLayers);
+        const graph::OpId one(
+            static_cast<std::size_t>(draw(random_, static_cast<int>(graph.op_count()))));
+        if (draw(random_, 2) == 0) return {{one, decision(one, stages)}};
+        const OpDecision common = decision(graph::OpId(std::size_t{0}), stages);
+        std::vector<OpChange> changes;
+        for (std::size_t i = 0; i < graph.op_count(); ++i) {
+            if (layers_[i] != layer) continue;
+            const graph::OpId op(i);
+            OpDecision drawn = decision(op, stages);
+            if (stages == 0) {
+                drawn.config.devices = common.config.devices;
+                drawn.config.axes[0].degree = common.config.axes[0].degree;
+                drawn.update.update = {};
+            }
+            changes.push_back({op, drawn});
+        }
+        return changes;
+    }
+
+    graph::OpGraph graph;
+
+private:
+    Random& random_;
+    std::vector<int> layers_;  ///< by op
+};
+
+TEST(IncrementalLowering, EqualsLoweringAnewWhereLayersAreInShards) {
+    int changes = 0;
+    int fused_fetches = 0;
+    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        Random random(seed);
+        LayersInShards layers(random);
+        const int stages = static_cast<int>(seed % 3);
+        const int micro_batches = 1 + draw(random, 2);
+        const cost::Machine machine = switched_machine(2 * LayersInShards::kStageDevices);
+        ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+        options.policy.micro_batches = micro_batches;
+        if (stages > 0) options.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
+        if (seed % 2 == 0) options.policy.recompute = Recompute::automatic;
+        options.policy.gather_again = draw(random, 2) == 0;
+        options.policy.bucket_bytes = random_buckets(random);
+        const Problem problem = make_problem(layers.graph, machine, options);
+        Strategy start;
+        start.policy = options.policy;
+        for (std::size_t i = 0; i < layers.graph.op_count(); ++i) {
+            start.ops.push_back(layers.decision(graph::OpId(i), stages));
+        }
+        if (find_fault(problem, start)) continue;
+        ChangingLowering changing(random, problem, start);
+        changing.expect_equal();
+        for (int i = 0; i < 40 && !HasFailure(); ++i) {
+            std::vector<OpChange> drawn = layers.change(stages);
+            draw_recompute(random, problem, changing.strategy(), drawn);
+            changing.step(drawn);
+            if (i % 4 == 0) changing.expect_equal();
+        }
+        changing.expect_equal();
+        if (HasFailure()) return;
+        changes += changing.changes();
+        fused_fetches += changing.fused_fetches();
+    }
+    // It is about something.
+    EXPECT_GT(changes, 2'000);
+    EXPECT_GT(fused_fetches, 2'000);
 }
 
 }  // namespace

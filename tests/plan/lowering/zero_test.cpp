@@ -178,21 +178,26 @@ protected:
     Strategy strategy_;
 };
 
-// As FSDP does (Zhao et al., VLDB 2023, section 3.2): a layer is gathered for its forward and once
+// As FSDP does (Zhao et al., VLDB 2023): a layer is gathered for its forward and once
 // more for its backward, and its gradients are reduced together, in each micro-batch.
 TEST_F(ZeroLayers, MoveAsOne) {
     strategy_.policy.bucket_bytes = kLayerBuckets;
-    for (const int micro_batches : {1, 2}) {
-        strategy_.policy.micro_batches = micro_batches;
-        const Problem of = problem();
-        std::map<std::string, int> moved;
-        for (const auto& [name, elements] : communication(of, lower(of, strategy_))) {
-            EXPECT_TRUE(elements == 2 * kProduct || name == "all-gather w2") << name;
-            ++moved[name.substr(0, name.find(' '))];
+    // What devices gather of activations again is nothing to parameters.
+    for (const bool gather_again : {false, true}) {
+        for (const int micro_batches : {1, 2}) {
+            strategy_.policy.gather_again = gather_again;
+            strategy_.policy.micro_batches = micro_batches;
+            const Problem of = problem();
+            std::map<std::string, int> moved;
+            for (const auto& [name, elements] : communication(of, lower(of, strategy_))) {
+                // The backward of the first product reads no weights: nobody needs the gradient of
+                // x.
+                EXPECT_EQ(elements, (name == "all-gather w2" ? 1 : 2) * kProduct) << name;
+                ++moved[name.substr(0, name.find(' '))];
+            }
+            EXPECT_THAT(moved, ElementsAre(Pair("all-gather", 2 * kLayers * micro_batches),
+                                           Pair("reduce-scatter", kLayers * micro_batches)));
         }
-        // The backward of the first product reads no weights: nobody needs the gradient of x.
-        EXPECT_THAT(moved, ElementsAre(Pair("all-gather", 2 * kLayers * micro_batches),
-                                       Pair("reduce-scatter", kLayers * micro_batches)));
     }
 }
 
@@ -207,6 +212,9 @@ TEST_F(ZeroLayers, AreHeldTwoAtATime) {
     const std::int64_t held = peak[1].raw() - tasks.persistent[1].total().raw();
     EXPECT_LE(held, 4 * kLayer + 3 * kActivations);
     EXPECT_GE(held, 2 * kLayer);
+    const auto kinds = peak_memory_by_kind(tasks, simulate(tasks, Scheduler::pct).commit_order);
+    const Bytes kept = tasks.persistent[1][MemoryKind::weights];
+    EXPECT_LE(kinds[1][MemoryKind::weights] - kept, Bytes(2 * kLayer));
 }
 
 // What fetches a layer waits for no part of it, and for the layer before the one before it.

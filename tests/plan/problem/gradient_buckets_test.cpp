@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/legality/config_legality.h"
 #include "plan/lowering/lower.h"
 #include "search/support/random.h"
 #include "tests/plan/layout/random_layouts.h"
@@ -100,14 +101,21 @@ TEST_F(Buckets, AreFilledInReverseOrder) {
 // What lies between layers, or behind them, is together; without layers each op is by itself.
 TEST_F(Buckets, MayBeLayers) {
     EXPECT_THAT(sizes(kLayerBuckets.raw()), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
-    int product = 0;
-    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
-        graph::Op& op = graph_.op(OpId(i));
-        if (op.type != "MatMul") continue;
-        if (product < 10) op.block = "layers." + std::to_string(product / 3);
-        ++product;
-    }
+    const auto put_in_layers = [&](auto layer_of) {
+        int product = 0;
+        for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+            graph::Op& op = graph_.op(OpId(i));
+            if (op.type == "MatMul") op.block = layer_of(product++);
+        }
+    };
+    put_in_layers([](int product) {
+        return product < 10 ? "layers." + std::to_string(product / 3) : std::string();
+    });
     EXPECT_THAT(sizes(kLayerBuckets.raw()), ElementsAre(3, 1, 3, 3, 3));
+    put_in_layers([](int product) {
+        return product % 4 < 3 ? "layers." + std::to_string(product / 4) : std::string();
+    });
+    EXPECT_THAT(sizes(kLayerBuckets.raw()), ElementsAre(2, 3, 1, 3, 1, 3));
     const GradientBuckets buckets = problem(kLayerBuckets).facts().buckets();
     for (const graph::TensorId weight : weights_) {
         const OpId parameter = graph_.tensor(weight).producer;
@@ -115,15 +123,15 @@ TEST_F(Buckets, MayBeLayers) {
     }
 }
 
-// They are fetched with the others of their layer all the same.
-TEST_F(Buckets, HaveNoGradientsOfFrozenParameters) {
+// These lie whole wherever they are read.
+TEST_F(Buckets, HaveNoFrozenParameters) {
     ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
     options.policy.bucket_bytes = Bytes(kMiB);
     options.policy.frozen = {graph_.tensor(weights_[10]).name};
     const Problem of = make_problem(graph_, machine_, options);
     const OpId frozen = graph_.tensor(weights_[10]).producer;
     EXPECT_EQ(of.facts().buckets().of(frozen), -1);
-    EXPECT_EQ(of.facts().buckets().of_fetches(frozen), 0);
+    EXPECT_EQ(of.facts().buckets().of_fetches(frozen), -1);
     EXPECT_EQ(of.facts().buckets().members(0).size(), 5u);
 }
 
@@ -175,25 +183,12 @@ bool has_an_order(const TaskGraph& tasks) {
     return done == tasks.size();
 }
 
-/// One, several, or one for each layer.
-Bytes some_buckets(Random& random) {
-    const int draws = draw(random, 4);
-    if (draws == 0) return Bytes(1 << (8 + draw(random, 10)));
-    return draws == 1 ? kLayerBuckets : kOneBucket;
-}
-
-/// Of parameters that are fetched for several ops at once.
-int fused_fetches(const TaskGraph& tasks) {
-    return static_cast<int>(std::ranges::count_if(tasks.tasks, [](const Task& task) {
-        return task.fused > 0 && task.tensor.valid() && !task.gradient && !task.updated;
-    }));
-}
-
 // A gradient may be summed over one set of devices and then over another, and that of another
 // parameter the other way round; parameters may be fetched together that ops of other buckets lie
 // between.
 TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
     int fused = 0;
+    int fetches = 0;
     for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
         Random random(seed);
         const int micro_batches = 1 + static_cast<int>(seed % 3);
@@ -202,33 +197,88 @@ TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
         if (seed % 2 == 0) graph = in_layer_blocks(random, std::move(graph));
         const cost::Machine machine = switched_machine(2 + draw(random, 10));
         ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
-        options.policy.bucket_bytes = some_buckets(random);
+        options.policy.bucket_bytes = random_buckets(random);
         if (seed % 4 == 0) options.policy.recompute = Recompute::automatic;
         const Problem problem = make_problem(graph, machine, options);
         const TaskGraph tasks = lower(problem, random_strategy(random, problem, micro_batches));
-        for (const Task& task : tasks.tasks) fused += task.fused > 0 ? 1 : 0;
+        for (const Task& task : tasks.tasks) {
+            fused += task.fused > 0 ? 1 : 0;
+            fetches += is_fused_fetch(problem, task) ? 1 : 0;
+        }
         ASSERT_TRUE(has_an_order(tasks)) << "seed " << seed;
     }
     EXPECT_GT(fused, 300);
+    EXPECT_GT(fetches, 30);
 }
 
 TEST(BucketsOfAnyPlan, NeverWaitForThemselvesInSchedules) {
     int fused = 0;
+    int fetches = 0;
     for (std::uint64_t seed = 1; seed <= 1'000; ++seed) {
         Random random(seed);
         RandomPipeline of(random, /*training=*/true);
         of.recompute(random);
-        of.options.policy.bucket_bytes = some_buckets(random);
+        of.options.policy.bucket_bytes = random_buckets(random);
         const Problem problem = make_problem(of.graph, of.machine, of.options);
         RandomStages stages = draw_stages(random, problem, of.stages);
         stages.refetch = true;
         const std::optional<Strategy> strategy = random_pipeline(random, problem, stages);
         if (!strategy) continue;
         const TaskGraph tasks = lower(problem, *strategy);
-        fused += fused_fetches(tasks);
+        for (const Task& task : tasks.tasks) {
+            fused += task.fused > 0 && !task.gradient && !task.updated ? 1 : 0;
+            fetches += is_fused_fetch(problem, task) ? 1 : 0;
+        }
         ASSERT_TRUE(has_an_order(tasks)) << "seed " << seed;
     }
     EXPECT_GT(fused, 100);
+    EXPECT_GT(fetches, 10);
+}
+
+// A transposed weight is the same in all micro-batches, so it is in no block of the schedule: what
+// fetches it waits for nothing, and moved with the others of its bucket it would wait for what reads
+// it.
+TEST(BucketsOfAnyPlan, HaveNoFetchesForWhatRunsOnce) {
+    NetworkBuilder build;
+    const auto square = [&] { return build.weight({64, 64}); };
+    const auto product = [&](graph::TensorId x, graph::TensorId w) {
+        return build.add("MatMul", {x, w}, {{64, 64}})[0];
+    };
+    graph::TensorId x = build.source("x", graph::TensorRole::input, {64, 64});
+    const graph::TensorId turned = square();
+    const std::vector<graph::TensorId> twice = {square(), square()};
+    x = product(x, build.add("Transpose", {turned}, {{64, 64}})[0]);
+    for (int layer = 0; layer < 2; ++layer) {
+        for (const graph::TensorId w : twice) x = product(x, w);
+        x = product(x, square());
+    }
+    build.add_outputs();
+    const cost::Machine machine = switched_machine(4);
+    ProblemOptions options{.mode = Mode::training, .objective = Objective::step_time};
+    options.policy.bucket_bytes = kOneBucket;
+    options.policy.micro_batches = 2;
+    options.policy.schedule = {.kind = ScheduleKind::one_f_one_b};
+    const Problem problem = make_problem(build.graph, machine, options);
+    Strategy strategy;
+    strategy.policy = options.policy;
+    for (const graph::Op& op : build.graph.ops()) {
+        const bool batched = problem.facts().is_batched(op.outputs.empty() ? x : op.outputs[0]);
+        const bool parameter = op.kind == graph::OpKind::parameter;
+        const Axis axis = batched || parameter ? Axis::along(0, 4) : Axis::replicas(4);
+        OpDecision decision{.config = {.axes = {axis}, .devices = DeviceSet::progression(0, 4, 1)}};
+        decision.update.refetch = parameter;
+        strategy.ops.push_back(decision);
+    }
+    ASSERT_EQ(find_fault(problem, strategy), std::nullopt);
+    const TaskGraph tasks = lower(problem, strategy);
+    EXPECT_TRUE(has_an_order(tasks));
+    EXPECT_TRUE(std::ranges::any_of(
+        tasks.tasks, [&](const Task& task) { return is_fused_fetch(problem, task); }));
+    const GradientBuckets& buckets = problem.facts().buckets();
+    const auto parameter_of = [&](graph::TensorId t) { return build.graph.tensor(t).producer; };
+    EXPECT_EQ(buckets.of(parameter_of(turned)), 0);
+    EXPECT_EQ(buckets.of_fetches(parameter_of(turned)), -1);
+    EXPECT_EQ(buckets.of_fetches(parameter_of(twice[0])), -1) << "two readers";
 }
 
 }  // namespace

@@ -98,7 +98,8 @@ RC_GTEST_PROP(Sequence, HoldsAsManyBlocksAsItSays, ()) {
     const Schedule of =
         *rc::gen::element(schedule("gpipe"), schedule("1f1b"), schedule("eager-1f1b"),
                           schedule("interleaved:3"), schedule("zb-h1"));
-    const int micro_batches = stages * *rc::gen::inRange(1, 5);
+    const int unit = of.kind == ScheduleKind::interleaved ? stages : 1;
+    const int micro_batches = unit * *rc::gen::inRange(1, 5 * stages / unit);
     const PipelineShape shape{.stages = stages, .micro_batches = micro_batches};
     const int stage = *rc::gen::inRange(0, stages);
     const Pass last = splits_backward_of(of) ? Pass::weights : Pass::backward;

@@ -78,7 +78,7 @@ void RandomPipeline::recompute(Random& random) {
     graph = in_layer_blocks(random, std::move(graph));
     options.policy.recompute = Recompute::automatic;
     options.policy.gather_again = draw(random, 2) == 0;
-    if (draw(random, 2) == 0) options.policy.bucket_bytes = Bytes(1 << draw(random, 16));
+    options.policy.bucket_bytes = random_buckets(random);
 }
 
 RandomStages draw_stages(Random& random, const Problem& problem, int stages) {

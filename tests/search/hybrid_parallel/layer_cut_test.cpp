@@ -63,7 +63,8 @@ TEST_F(LayersAndHead, AreCutByWorkAsFarAsMemoryAllows) {
 TEST_F(LayersAndHead, HoldAShareOfWhatIsSaved) {
     EXPECT_THAT(cut(80, 2), ElementsAre(0, 0, 0, 0, 1));
     EXPECT_THAT(cut(55, 16), ElementsAre(0, 0, 0, 0, 1));
-    EXPECT_THAT(cut(45, 16), ElementsAre(0, 0, 0, 1, 1)) << "weights alone are too much";
+    EXPECT_THAT(cut(45, 16), ElementsAre(0, 0, 0, 1, 1))
+        << "with the input weights alone are too much";
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ ARROWS = {
     "runtime/kernels": "base graph",
     "runtime/execute": "base cost graph plan runtime/communicate runtime/interface "
                        "runtime/kernels",
-    "runtime": "cost/discovery runtime/execute runtime/interface",
+    "runtime": "cost/discovery runtime/execute runtime/interface runtime/kernels",
     "include/*": "base graph",
     "api/*": "base cost graph importers include plan rl runtime search",
     "cli/*": "api base cost graph importers include plan runtime search",

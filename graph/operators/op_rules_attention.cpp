@@ -16,6 +16,12 @@ namespace {
 
 using Dims = std::vector<std::vector<int>>;
 
+// Operands of Attention behind queries, keys and values.
+constexpr int kMask = 3;
+constexpr int kPastKey = 4;
+constexpr int kPastValue = 5;
+constexpr int kKeyLengths = 6;
+
 void set_operand(RuleBuilder& b, int operand, const Dims& dims) {
     if (!b.has_operand(operand)) return;
     b.expect_rank(operand, static_cast<int>(dims.size()));
@@ -57,20 +63,20 @@ std::int64_t head_size(RuleBuilder& b, int operand, std::int64_t heads) {
     return b.rank(operand) == 4 ? b.shape(operand)[3] : b.shape(operand)[2] / heads;
 }
 
-/// Positions that queries attend by their place, so a part would have to know its own.
-bool depends_on_position(const Op& op) {
-    return op.attributes.get_int("is_causal", 0) != 0 ||
-           op.attributes.get_int("left_window_size", -1) >= 0 ||
-           op.attributes.get_int("right_window_size", -1) >= 0;
+/// Where what a query attends depends on its position, a part of the queries has to know where it
+/// begins. Causal queries are told by how many keys there are for them (attention_part); with past
+/// keys there is no operand for that, and windows alone leave later keys in sight.
+bool may_split_queries(const RuleBuilder& b) {
+    const Attributes& attributes = b.op().attributes;
+    const bool has_window = attributes.get_int("left_window_size", -1) >= 0 ||
+                            attributes.get_int("right_window_size", -1) >= 0;
+    if (attributes.get_int("is_causal", 0) == 0) return !has_window;
+    return !b.has_operand(kPastKey) && !b.has_operand(kKeyLengths);
 }
 
 }  // namespace
 
 OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
-    constexpr int kMask = 3;
-    constexpr int kPastKey = 4;
-    constexpr int kPastValue = 5;
-    constexpr int kKeyLengths = 6;
     RuleBuilder b(graph, op, row);
     const int rank = b.rank(0);
     if (rank != 3 && rank != 4) b.fail("operand 0: expected 3 or 4 dims");
@@ -85,7 +91,7 @@ OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const int n = b.add("n", b.shape(0)[0]);
     const int h = b.add("h", heads.key_value);
     const int g = b.add("g", heads.query / heads.key_value);
-    const int s = b.add("s", b.shape(0)[std::size_t(time)], !depends_on_position(op));
+    const int s = b.add("s", b.shape(0)[std::size_t(time)], may_split_queries(b));
     const int t = b.add("t", keys, /*splittable=*/false);
     const int e = b.add("e", head_size(b, 0, heads.query), /*splittable=*/false);
     const int v = b.add("v", head_size(b, 2, heads.key_value));

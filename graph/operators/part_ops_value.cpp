@@ -53,8 +53,25 @@ void group_norm_part(PartBuilder& b) {
     b.set_attribute("num_groups", b.count("g"));
 }
 
+namespace {
+
+/// Some of causal attention's queries: they end at the last of the valid keys (nonpad_kv_seqlen,
+/// since operator set 24), which says where they begin.
+void place_causal_queries(PartBuilder& b) {
+    constexpr int kValidKeys = 6;
+    constexpr int kOpset = 24;
+    const auto queries = b.find_factor("s");
+    if (!queries || b.is_whole(*queries) || b.attributes().get_int("is_causal", 0) == 0) return;
+    b.set_target("nonpad_kv_seqlen", kValidKeys,
+                 std::vector(static_cast<std::size_t>(b.count("n")), b.range(*queries).end));
+    if (b.part().opset > 0) b.part().opset = std::max(b.part().opset, kOpset);
+}
+
+}  // namespace
+
 // Attention, LinearAttention: h key-value heads with g query heads each.
 void attention_part(PartBuilder& b) {
+    place_causal_queries(b);
     if (b.attributes().find("q_num_heads") != nullptr) {
         b.set_attribute("q_num_heads", b.count("h") * b.count("g"));
     }

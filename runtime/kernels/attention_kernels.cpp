@@ -159,27 +159,47 @@ Attended attended(const KernelCall& call, const AttentionOperands& o, const at::
     return {at::matmul(weights, repeated(o.value, o.query.size(1))), shown};
 }
 
-/// May ATen's fused function run it? That knows no capped scores and no empty operands, and
-/// aligns causal queries with the first keys, as ONNX does where there are no past ones.
-bool is_plain(const KernelCall& call, const AttentionOperands& o) {
+/// May ATen's fused function run it? That knows no capped scores and no empty operands.
+bool is_fused(const KernelCall& call, const AttentionOperands& o) {
     const bool shows_scores = call.op.results.size() > 3 && call.op.results[3].is_wanted;
+    const bool is_empty = o.query.numel() == 0 || o.key.numel() == 0 || o.value.numel() == 0;
+    return !is_empty && !shows_scores && call.real("softcap", 0.0) == 0 &&
+           call.integer("softmax_precision", 0) == 0 &&
+           (!call.has(kMask) || call.operand(kMask).scalar_type() == at::kBool ||
+            call.operand(kMask).scalar_type() == o.query.scalar_type());
+}
+
+/// Is nothing masked but what ATen's causal function masks, which aligns queries with the first
+/// keys, as ONNX does where there are no past ones?
+bool is_unmasked(const KernelCall& call) {
     const bool has_window =
         call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
     const bool has_past = call.has(kPastKey) && call.integer("is_causal", 0) != 0;
-    const bool is_empty = o.query.numel() == 0 || o.key.numel() == 0 || o.value.numel() == 0;
-    return !is_empty && !shows_scores && !has_window && !has_past && !call.has(kMask) &&
-           !call.has(kKeyLengths) && call.real("softcap", 0.0) == 0 &&
-           call.integer("softmax_precision", 0) == 0;
+    return !has_window && !has_past && !call.has(kMask) && !call.has(kKeyLengths);
+}
+
+/// Without the scores being held, forward or backward.
+at::Tensor fused(const KernelCall& call, const AttentionOperands& o) {
+    const at::Tensor key = repeated(o.key, o.query.size(1));
+    const at::Tensor value = repeated(o.value, o.query.size(1));
+    if (is_unmasked(call)) {
+        return at::scaled_dot_product_attention(o.query, key, value, /*attn_mask=*/std::nullopt,
+                                                /*dropout_p=*/0.0,
+                                                call.integer("is_causal", 0) != 0, o.scale);
+    }
+    at::Tensor bias = attention_bias(call, o);
+    while (bias.dim() < 4) bias = bias.unsqueeze(0);
+    const at::Tensor sees_nothing = bias.eq(-kInfinity).all(-1, /*keepdim=*/true);
+    return at::scaled_dot_product_attention(o.query, key, value, bias.masked_fill(sees_nothing, 0),
+                                            /*dropout_p=*/0.0, /*is_causal=*/false, o.scale)
+        .masked_fill(sees_nothing, 0);
 }
 
 Tensors attention(const KernelCall& call) {
     const AttentionOperands o = attention_operands(call);
     Attended y;
-    if (is_plain(call, o)) {
-        y.result = at::scaled_dot_product_attention(o.query, repeated(o.key, o.query.size(1)),
-                                                    repeated(o.value, o.query.size(1)),
-                                                    /*attn_mask=*/std::nullopt, /*dropout_p=*/0.0,
-                                                    call.integer("is_causal", 0) != 0, o.scale);
+    if (is_fused(call, o)) {
+        y.result = fused(call, o);
     } else {
         y = attended(call, o, attention_bias(call, o));
     }

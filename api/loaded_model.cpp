@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "cost/machine/workload_machine.h"
 #include "graph/fusion/attention.h"
+#include "graph/fusion/block_attention.h"
 #include "graph/fusion/fuse.h"
 #include "graph/operators/product_type.h"
 #include "importers/onnx/literal.h"
@@ -67,6 +68,21 @@ void fuse_attention(LoadedModel& model, const graph::NumberOf& number, bool is_a
     }
 }
 
+void put_attention_in_blocks(LoadedModel& model, int blocks) {
+    graph::BlockedAttention blocked = graph::with_block_attention(model.graph, blocks);
+    if (blocked.count == 0) {
+        throw UsageError(fmt::format(
+            "{}: --attention blocks={}: no attention of the model has queries and keys that can be "
+            "cut into so many blocks of one size, without past keys, lengths, windows or capped "
+            "scores. Say another number, or --attention fused.",
+            model.file.filename().string(), blocks));
+    }
+    model.graph = std::move(blocked.graph);
+    model.attention_blocks = blocks;
+    model.notes.push_back(
+        fmt::format("{} Attention ops in {} blocks each.", blocked.count, blocks));
+}
+
 void fuse(LoadedModel& model, const std::vector<std::string>& kernels,
           graph::MissingKernel missing) {
     graph::Fused fused =
@@ -115,6 +131,7 @@ LoadedModel load_onnx(const std::filesystem::path& file, const ImportOptions& op
     const graph::NumberOf number = [&model](graph::TensorId t) { return number_of(model, t); };
     if (options.fused_attention.value_or(framework.fused_attention.value_or(true))) {
         fuse_attention(model, number, options.fused_attention.has_value());
+        if (options.attention_blocks > 1) put_attention_in_blocks(model, options.attention_blocks);
     }
     model.products_as_attention = graph::products_as_attention(model.graph, number);
     if (!options.fuse.empty()) {

@@ -30,6 +30,7 @@ struct LoadedModel {
     std::vector<std::string> untie;
     std::vector<std::string> fuse;
     bool fused_attention = false;
+    int attention_blocks = 1;
     int products_as_attention = 0;  ///< that `--attention fused` would make one op each
     bool float32_gradients = false;
     std::vector<int> input_sample_dims;  ///< per Input op the dim that carries the batch, or -1

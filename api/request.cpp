@@ -48,6 +48,7 @@ plan::Plan make_plan(const LoadedModel& model, const plan::Problem& problem,
     plan.untie = model.untie;
     plan.fuse = model.fuse;
     plan.fused_attention = model.fused_attention;
+    plan.attention_blocks = model.attention_blocks;
     plan.float32_gradients = model.float32_gradients;
     if (!costs.measured.empty()) plan.cost_sources.push_back(costs.measured);
     return plan;

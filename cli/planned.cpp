@@ -29,7 +29,10 @@ LoadedModel load_planned_model(const plan::Plan& plan, const PlannedOptions& opt
     if (is_json(model.file)) return load_model(model);
     if (model.untie.empty()) model.untie = plan.untie;
     if (model.fuse.empty()) model.fuse = plan.fuse;
-    if (!model.fused_attention) model.fused_attention = plan.fused_attention;
+    if (!model.fused_attention) {
+        model.fused_attention = plan.fused_attention;
+        model.attention_blocks = plan.attention_blocks;
+    }
     if (!model.precision) {
         model.precision = plan.precision;
         if (!model.products) model.products = plan.products;
@@ -74,7 +77,11 @@ std::string model_options_of(const plan::Plan& plan) {
     if (const std::string precision = precision_of(plan); !precision.empty()) {
         options.push_back("--precision " + precision);
     }
-    if (plan.fused_attention) options.emplace_back("--attention fused");
+    if (plan.fused_attention) {
+        options.push_back("--attention " + (plan.attention_blocks > 1
+                                                ? fmt::format("blocks={}", plan.attention_blocks)
+                                                : "fused"));
+    }
     for (const std::string& kernel : plan.fuse) {
         options.push_back(fmt::format("--fuse '{}'", kernel));
     }

@@ -14,6 +14,7 @@
 #include "api/framework.h"
 #include "api/option_fields.h"
 #include "base/error.h"
+#include "graph/fusion/block_attention.h"
 
 namespace partita::cli {
 namespace {
@@ -67,6 +68,21 @@ std::optional<DType> precision_of(std::string_view text) {
         "--precision {}: unknown. There is: model, fp32, tf32, bf16, fp16. What else may "
         "be said (grads=fp32, products=fp8) comes behind one of these and a comma.",
         text));
+}
+
+/// "fused", "products", "blocks=4".
+void read_attention(std::string_view text, ModelOptions& options) {
+    constexpr std::string_view kBlocks = "blocks=";
+    std::optional<std::int64_t> blocks;
+    if (text.starts_with(kBlocks)) blocks = api::whole_number(text.substr(kBlocks.size()), 2);
+    const bool is_known = text == "fused" || text == "products" || blocks;
+    if (!is_known || blocks > graph::kMostAttentionBlocks) {
+        throw UsageError(fmt::format(
+            "--attention {}: unknown. There is: fused, products, blocks=N with N from 2 to {}.",
+            text, graph::kMostAttentionBlocks));
+    }
+    options.fused_attention = text != "products";
+    options.attention_blocks = static_cast<int>(blocks.value_or(1));
 }
 
 /// "bf16", "bf16,grads=fp32", "model,master=fp32,grads=fp32", "bf16,products=fp8".
@@ -156,16 +172,10 @@ void add_binding_options(CLI::App& app, ModelOptions& options) {
         ->allow_extra_args(false)
         ->group(kModelGroup);
     app.add_option_function<std::string>(
-           "--attention",
-           [&options](const std::string& text) {
-               if (text != "fused" && text != "products") {
-                   throw UsageError(
-                       fmt::format("--attention {}: unknown. There is: products, fused.", text));
-               }
-               options.fused_attention = text == "fused";
-           },
+           "--attention", [&options](const std::string& text) { read_attention(text, options); },
            "fused (default): products around a softmax are one op that holds no scores; products: "
-           "as the file has it")
+           "as the file has it; blocks=N: fused, keys and values in blocks that go round a ring "
+           "of devices (Ring Attention), where --strategy or the search puts them on several")
         ->type_name("HOW")
         ->group(kModelGroup);
     app.add_option(

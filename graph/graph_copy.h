@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,14 @@ public:
     /// `from` must outlive it.
     explicit GraphCopy(const OpGraph& from) : from_(from), copies_(from.tensor_count()) {
         to.name = from.name;
+        for (const Op& op : from.ops()) names_.insert(op.name);
+        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
+    }
+
+    /// The name for a new op or tensor, changed where the original or an earlier call has it.
+    std::string unused(std::string name) {
+        while (!names_.insert(name).second) name += '@';
+        return name;
     }
 
     /// What stands for the original's tensor; invalid: nothing yet.
@@ -37,6 +47,7 @@ public:
 private:
     const OpGraph& from_;
     std::vector<TensorId> copies_;
+    std::set<std::string> names_;
 };
 
 }  // namespace partita::graph

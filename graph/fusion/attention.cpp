@@ -191,8 +191,6 @@ class AttentionFusion {
 public:
     AttentionFusion(const OpGraph& from, const std::map<OpId, Found>& found)
         : from_(from), found_(found), copy_(from) {
-        for (const Op& op : from.ops()) names_.insert(op.name);
-        for (const Tensor& tensor : from.tensors()) names_.insert(tensor.name);
         for (const auto& [root, each] : found) {
             skipped_.insert(each.inner.begin(), each.inner.end());
             if (is_own_transposition(each.turned_key)) {
@@ -245,7 +243,7 @@ private:
         op.block = last.block;
         op.inputs = {copy_[found.mask]};
         Tensor result = from_.tensor(found.mask);
-        op.name = result.name = unused(last.name + "/mask");
+        op.name = result.name = copy_.unused(last.name + "/mask");
         result.role = TensorRole::activation;
         return add(std::move(op), std::move(result));
     }
@@ -285,7 +283,7 @@ private:
             return add(std::move(op), std::move(result));
         }
         Op op;
-        op.name = result.name = unused(last.name + "/keys");
+        op.name = result.name = copy_.unused(last.name + "/keys");
         op.type = "Transpose";
         op.opset = kOpset;
         op.block = last.block;
@@ -294,14 +292,8 @@ private:
         return add(std::move(op), std::move(result));
     }
 
-    std::string unused(std::string name) {
-        while (!names_.insert(name).second) name += '@';
-        return name;
-    }
-
     const OpGraph& from_;
     const std::map<OpId, Found>& found_;
-    std::set<std::string> names_;
     std::set<OpId> skipped_;
     GraphCopy copy_;
 };

@@ -47,6 +47,9 @@ struct Factor {
     /// False: results read all of it, its positions have a meaning of their own (causal masks,
     /// arg-max), or its extent depends on data.
     bool splittable = true;
+    /// A part holds positions that follow one another: it has to know where it is by its first one
+    /// (queries of causal attention).
+    bool contiguous = false;
     bool reduction = false;  ///< in no result: parts are partial, joined by `combine`
     Combine combine = Combine::none;
 };
@@ -78,6 +81,9 @@ Range operand_range(const Window& window, Range outputs, std::int64_t extent);
 struct DimRule {
     std::vector<int> factors;  ///< indices into OpRule::factors, major to minor; empty: never split
     std::optional<Window> window;  ///< only with exactly one factor
+    /// Position i of the major factor stands for block (i + rotation) mod its extent of the dim: what
+    /// a device has that is so many further in a ring (BlockAttention).
+    std::int64_t rotation = 0;
     friend bool operator==(const DimRule&, const DimRule&) = default;
 };
 

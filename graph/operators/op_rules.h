@@ -64,6 +64,8 @@ public:
     void operand(int operand, int dim, std::vector<int> factors);
     void result(int result, int dim, std::vector<int> factors);
     void window(int operand, int dim, int factor, const Window& window);
+    /// Of a dim that has its factors: DimRule::rotation.
+    void rotate(int operand, int dim, std::int64_t by);
     /// `factors` for the last dims of an operand, aligned from the right, as broadcasting is.
     void broadcast(int operand, const std::vector<std::vector<int>>& factors);
 
@@ -115,6 +117,7 @@ MakeRule layer_norm_rule, group_norm_rule, batch_norm_rule;                    /
 MakeRule mean_variance_norm_rule;                                              // _norm
 MakeRule lstm_rule, gru_rule, rnn_rule;                                        // _recurrent
 MakeRule attention_rule, linear_attention_rule, rotary_embedding_rule;         // _attention
+MakeRule block_attention_rule, block_attention_result_rule;                    // _attention
 MakeRule control_flow_rule;                                                    // _control
 
 }  // namespace partita::graph

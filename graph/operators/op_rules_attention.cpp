@@ -5,7 +5,14 @@
 //     Q [n (h g) s e]   K [n h t e]   V [n h t v]  ->  Y [n (h g) s v]     4 dims
 //     Q [n s (h g e)]   K [n t (h e)] V [n t (h v)] -> Y [n s (h g v)]     3 dims
 //
-// e and t are read whole: the softmax stands between the two products.
+// e and t are read whole: the softmax stands between the two products. BlockAttention
+// (graph/fusion/block_attention.h) has queries and keys in p blocks of q queries and u keys; queries
+// of block p meet keys of block p + step, and add to what earlier ones left:
+//
+//     Q [n (h g) (p q) e]   K [n h (p+step u) e]   V [n h (p+step u) v]   U [n (h g) (p q) v]
+//     L [n (h g) (p q)]     M [n (h g) (p q)]      ->  U L M                      4 dims
+//
+// and with 3 dims as above, L and M [n (p q) (h g)].
 #include <utility>
 
 #include "graph/operators/op_rules.h"
@@ -93,6 +100,7 @@ OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     const int g = b.add("g", heads.query / heads.key_value);
     const int s = b.add("s", b.shape(0)[std::size_t(time)], may_split_queries(b));
     const int t = b.add("t", keys, /*splittable=*/false);
+    b.factor(s).contiguous = op.attributes.get_int("is_causal", 0) != 0;
     const int e = b.add("e", head_size(b, 0, heads.query), /*splittable=*/false);
     const int v = b.add("v", head_size(b, 2, heads.key_value));
     const auto dims = [&](std::vector<int> head, int length, int size) {
@@ -120,6 +128,72 @@ OpRule attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
     Flops flops = 2 * Flops(b.factor(e).extent + b.factor(v).extent);
     for (const int factor : {n, h, g, s}) flops = b.factor(factor).extent * flops;
     b.set_flops((keys + past) * flops);
+    return b.finish();
+}
+
+OpRule block_attention_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    RuleBuilder b(graph, op, row);
+    const int rank = b.rank(0);
+    const Heads heads = heads_of(b);
+    const int time = rank == 4 ? 2 : 1;
+    const std::int64_t blocks = op.attributes.get_int("blocks", 1);
+    const std::int64_t step = op.attributes.get_int("step", 0);
+    const std::int64_t queries = b.shape(0)[std::size_t(time)];
+    const std::int64_t keys = b.shape(1)[std::size_t(time)];
+    if (blocks < 1 || step < 0 || step >= blocks || queries % blocks != 0 || keys % blocks != 0) {
+        b.fail("expected a step below the number of blocks, and blocks of equal size");
+    }
+    const int n = b.add("n", b.shape(0)[0]);
+    const int h = b.add("h", heads.key_value);
+    const int g = b.add("g", heads.query / heads.key_value);
+    const int p = b.add("p", blocks);
+    const int q = b.add("q", queries / blocks);
+    b.factor(q).contiguous = op.attributes.get_int("is_causal", 0) != 0;
+    const int u = b.add("u", keys / blocks, /*splittable=*/false);
+    const int e = b.add("e", head_size(b, 0, heads.query), /*splittable=*/false);
+    const int v = b.add("v", head_size(b, 2, heads.key_value), /*splittable=*/false);
+    const auto dims = [&](std::vector<int> head, int inner, int size) {
+        if (rank == 4) return Dims{{n}, head, {p, inner}, {size}};
+        head.push_back(size);
+        return Dims{{n}, {p, inner}, head};
+    };
+    const Dims rows = rank == 4 ? Dims{{n}, {h, g}, {p, q}} : Dims{{n}, {p, q}, {h, g}};
+    set_operand(b, 0, dims({h, g}, q, e));
+    set_operand(b, 1, dims({h}, u, e));
+    set_operand(b, 2, dims({h}, u, v));
+    for (const int operand : {1, 2}) b.rotate(operand, time, step);
+    const Dims scores{{n}, {h, g}, {p, q}};
+    const int mask_rank = b.rank(kMask);
+    for (int dim = 0; dim + 1 < mask_rank; ++dim) {
+        b.operand(kMask, dim, scores[std::size_t(dim + 4 - mask_rank)]);
+    }
+    constexpr int kSum = 4;  // then the sum of weights and the largest score
+    set_operand(b, kSum, dims({h, g}, q, v));
+    set_operand(b, kSum + 1, rows);
+    set_operand(b, kSum + 2, rows);
+    set_result(b, 0, dims({h, g}, q, v));
+    set_result(b, 1, rows);
+    set_result(b, 2, rows);
+    Flops flops = 2 * Flops(b.factor(e).extent + b.factor(v).extent);
+    for (const int factor : {n, h, g, p, q, u}) flops = b.factor(factor).extent * flops;
+    b.set_flops(flops);
+    return b.finish();
+}
+
+// U [n h s v], L [n h s] -> Y as U, or U [n s (h v)], L [n s h].
+OpRule block_attention_result_rule(const OpGraph& graph, const Op& op, const OpRow& row) {
+    RuleBuilder b(graph, op, row);
+    const bool is_packed = b.rank(0) == 3;
+    const Shape& sums = b.shape(1);
+    b.expect_rank(1, 3);
+    const int n = b.add("n", sums[0]);
+    const int h = b.add("h", sums[is_packed ? 2 : 1]);
+    const int s = b.add("s", sums[is_packed ? 1 : 2]);
+    const int v = b.add("v", b.shape(0).back() / (is_packed ? sums[2] : 1));
+    const Dims dims = is_packed ? Dims{{n}, {s}, {h, v}} : Dims{{n}, {h}, {s}, {v}};
+    set_operand(b, 0, dims);
+    set_operand(b, 1, is_packed ? Dims{{n}, {s}, {h}} : Dims{{n}, {h}, {s}});
+    set_result(b, 0, dims);
     return b.finish();
 }
 

@@ -259,6 +259,11 @@ constexpr std::array kOpTable = {
     OpRow{.type = "Where", .factors = "..., ..., ... -> ...", .linear = "1 2", .additive = true,
           .flops_per_point = 0},
     OpRow{.type = "Xor", .factors = kBinary, .saves = ""},
+    OpRow{.type = "BlockAttention", .saves = "0 1 2 3 6 y2", .combine = Combine::none,
+          .matrix_product = true, .make = block_attention_rule, .domain = "partita",
+          .part = block_attention_part},
+    OpRow{.type = "BlockAttentionResult", .saves = "1 y0", .make = block_attention_result_rule,
+          .domain = "partita"},
     OpRow{.type = "Pointwise", .saves = "", .make = pointwise_kernel_rule, .domain = "partita"},
 };
 // clang-format on

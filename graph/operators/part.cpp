@@ -18,6 +18,19 @@ void append(Positions& positions, Range range) {
     }
 }
 
+/// Each position p as (p + by) mod extent.
+Positions rotated(const Positions& positions, std::int64_t by, std::int64_t extent) {
+    Positions wrapped;
+    Positions moved;
+    for (const Range range : positions) {
+        const Range to{range.begin + by, range.end + by};
+        append(wrapped, {std::max(to.begin, extent) - extent, to.end - extent});
+        append(moved, {to.begin, std::min(to.end, extent)});
+    }
+    for (const Range range : moved) append(wrapped, range);
+    return wrapped;
+}
+
 /// Positions of a dim made of the factors, major to minor: digit by digit from the minor end.
 Positions merged_positions(const OpRule& rule, const DimRule& dim, const Box& box) {
     Positions merged{{0, 1}};
@@ -26,7 +39,10 @@ Positions merged_positions(const OpRule& rule, const DimRule& dim, const Box& bo
         const auto f = static_cast<std::size_t>(dim.factors[i]);
         Positions wider;
         const bool is_full = merged == all_positions(width);
-        for (const Range range : box[f]) {
+        const bool is_rotated = i == 0 && dim.rotation != 0;
+        Positions moved;
+        if (is_rotated) moved = rotated(box[f], dim.rotation, rule.factors[f].extent);
+        for (const Range range : is_rotated ? moved : box[f]) {
             if (is_full) {
                 append(wider, {range.begin * width, range.end * width});
                 continue;

@@ -40,6 +40,10 @@ public:
     [[nodiscard]] std::int64_t count(std::string_view factor, std::int64_t fallback = 1) const;
     /// The part's positions of the factor, which have no holes.
     [[nodiscard]] Range range(int factor) const;
+    /// The part's positions of a factor that the rule has.
+    [[nodiscard]] const Positions& positions(std::string_view factor) const {
+        return box_[static_cast<std::size_t>(find_factor(factor).value())];
+    }
     [[nodiscard]] std::optional<int> find_factor(std::string_view name) const;
     [[nodiscard]] bool is_whole(int factor) const;
 
@@ -80,5 +84,6 @@ MakePart reshape_part, squeeze_part, tile_part, split_part, shape_part;         
 MakePart constant_of_shape_part, affine_grid_part;                                // _shape
 MakePart mean_part, gather_part, gather_elements_part;                            // _value
 MakePart group_norm_part, attention_part, rotary_embedding_part, recurrent_part;  // _value
+MakePart block_attention_part;                                                    // _value
 
 }  // namespace partita::graph

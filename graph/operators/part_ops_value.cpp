@@ -67,17 +67,34 @@ void place_causal_queries(PartBuilder& b) {
     if (b.part().opset > 0) b.part().opset = std::max(b.part().opset, kOpset);
 }
 
-}  // namespace
-
-// Attention, LinearAttention: h key-value heads with g query heads each.
-void attention_part(PartBuilder& b) {
-    place_causal_queries(b);
+/// h key-value heads with g query heads each.
+void set_heads(PartBuilder& b) {
     if (b.attributes().find("q_num_heads") != nullptr) {
         b.set_attribute("q_num_heads", b.count("h") * b.count("g"));
     }
     if (b.attributes().find("kv_num_heads") != nullptr) {
         b.set_attribute("kv_num_heads", b.count("h"));
     }
+}
+
+}  // namespace
+
+void attention_part(PartBuilder& b) {  // LinearAttention's, too
+    set_heads(b);
+    place_causal_queries(b);
+}
+
+void block_attention_part(PartBuilder& b) {
+    set_heads(b);
+    std::vector<std::int64_t> blocks;
+    for (const Range range : b.positions("p")) {
+        for (std::int64_t block = range.begin; block < range.end; ++block) blocks.push_back(block);
+    }
+    b.set_attribute("query_blocks", std::move(blocks));
+    if (b.attributes().get_int("is_causal", 0) == 0) return;
+    const int queries = b.find_factor("q").value();
+    b.set_attribute("first_query", b.range(queries).begin);
+    b.set_attribute("block_queries", b.rule().factors[static_cast<std::size_t>(queries)].extent);
 }
 
 void rotary_embedding_part(PartBuilder& b) {

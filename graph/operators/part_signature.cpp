@@ -20,6 +20,8 @@ constexpr std::array<std::string_view, 15> kSizes = {
     "num_heads", "output_padding", "output_shape", "pads",         "q_num_heads",
     "repeats",   "shape",          "sizes",        "split",        "starts"};
 static_assert(std::ranges::is_sorted(kSizes));
+/// Attributes of BlockAttention that say where a part is, and nothing of its work.
+constexpr std::array<std::string_view, 3> kPlaces = {"first_query", "query_blocks", "step"};
 
 /// Integer operands of the whole that are longer than this are data, not what an op is to do.
 constexpr std::size_t kMostIntegers = 64;
@@ -77,6 +79,8 @@ private:
 
     void add_attributes() {
         for (const auto& [name, value] : part_.attributes.entries()) {
+            const bool is_place = std::ranges::find(kPlaces, name) != kPlaces.end();
+            if (is_place && part_.type == "BlockAttention") continue;
             const std::string piece = fmt::format(" {}={}", name, text_of(value));
             text(piece);
             if (!std::ranges::binary_search(kSizes, std::string_view(name))) family(piece);

@@ -178,6 +178,12 @@ void RuleBuilder::window(int operand, int dim, int factor, const Window& window)
     set_dim(this->operand(operand), dim, {{factor}, window});
 }
 
+void RuleBuilder::rotate(int operand, int dim, std::int64_t by) {
+    if (has_operand(operand)) {
+        this->operand(operand).dims[static_cast<std::size_t>(dim)].rotation = by;
+    }
+}
+
 void RuleBuilder::broadcast(int operand, const std::vector<std::vector<int>>& factors) {
     const std::size_t dims = shape(operand).size();
     if (dims > factors.size()) expect_rank(operand, static_cast<int>(factors.size()));

@@ -47,6 +47,9 @@ struct ImportOptions {
     /// Products around a softmax become ONNX's Attention, which holds no scores; `--attention`.
     /// Default: as the plan or the framework has it, or yes, where the model has such products.
     std::optional<bool> fused_attention;
+    /// > 1: fused attention works in so many blocks, as Ring Attention does: where they lie on several
+    /// devices, keys and values of the next block are sent meanwhile; `--attention blocks=N`.
+    int attention_blocks = 1;
     /// Gradients of 16-bit parameters are kept, added up and sent in float32;
     /// `--precision P,grads=fp32`. Default: as the plan or the framework has it, or no.
     std::optional<bool> float32_gradients;

@@ -67,6 +67,7 @@ struct Plan {
     std::vector<std::string> untie;              ///< --untie; absent from the file when empty
     std::vector<std::string> fuse;               ///< --fuse; the same
     bool fused_attention = false;                ///< --attention fused; absent when false
+    int attention_blocks = 1;                    ///< --attention blocks=N; of fused attention
     bool float32_gradients = false;              ///< --precision ...,grads=fp32; absent when false
     // machine, embedded whole
     std::optional<cost::Machine> machine;  ///< never empty in a plan that was read
@@ -103,7 +104,7 @@ struct Provenance {
 
 /// The plan of a strategy: digests, order and predictions are computed here. The caller adds what
 /// only it knows: model_file, bindings, shapes, unroll, precision, products,
-/// untie, fuse, fused_attention, float32_gradients.
+/// untie, fuse, fused_attention, attention_blocks, float32_gradients.
 Plan make_plan(const Problem& problem, const Strategy& strategy, const Provenance& provenance);
 
 std::string to_json(const Plan& plan);

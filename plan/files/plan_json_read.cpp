@@ -154,7 +154,7 @@ constexpr JsonExpectation kGlobOfParameters{.what = "a glob over names of parame
 
 void read_model(const JsonField& field, Plan& plan) {
     field.allow_only({"file", "digest", "bindings", "shapes", "unroll", "precision", "products",
-                      "gradients", "untie", "fuse", "attention"});
+                      "gradients", "untie", "fuse", "attention", "attention_blocks"});
     plan.model_file = field["file"].text({.what = "a file name"}, 1 << 16);
     plan.model_digest = digest_text(field["digest"]);
     const JsonField bindings = field["bindings"];
@@ -189,6 +189,11 @@ void read_model(const JsonField& field, Plan& plan) {
         const JsonExpectation fused{.what = "\"fused\""};
         if (attention.text(fused, 16) != "fused") attention.fail(fused);
         plan.fused_attention = true;
+    }
+    if (const JsonField blocks = field["attention_blocks"]; blocks.present()) {
+        plan.attention_blocks = static_cast<int>(
+            blocks.integer(2, kMostDegree, {.what = "a number of blocks of keys >= 2"}));
+        if (!plan.fused_attention) blocks.reject("needs \"attention\": \"fused\" beside it");
     }
     if (const JsonField gradients = field["gradients"]; gradients.present()) {
         const JsonExpectation type{.what = "\"float32\""};

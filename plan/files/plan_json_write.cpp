@@ -89,12 +89,16 @@ std::string model_json(const Plan& plan) {
                        : "";
     const std::string products =
         plan.products ? fmt::format(R"(, "products": "{}")", graph::name_of(*plan.products)) : "";
+    const std::string blocks =
+        plan.attention_blocks > 1
+            ? fmt::format(R"(, "attention_blocks": {})", plan.attention_blocks)
+            : "";
     return fmt::format(
         R"({{"file": {}, "digest": {}, "bindings": {{{}}}{}, "unroll": {}{}{}{}{}{}{}}})",
         json_quoted(plan.model_file), json_quoted(plan.model_digest), bindings, shapes, plan.unroll,
         precision, products, plan.float32_gradients ? R"(, "gradients": "float32")" : "",
         list("untie", plan.untie), list("fuse", plan.fuse),
-        plan.fused_attention ? R"(, "attention": "fused")" : "");
+        plan.fused_attention ? R"(, "attention": "fused")" + blocks : "");
 }
 
 /// The machine's own object, with its digest as first member.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims, [n s (h
-// e)], are seen as [n h s e] while they are worked on.
+// Attention of queries to keys, its linear kin, and rotary positions. Inputs of 3 dims are seen by
+// head while they are worked on (heads.h).
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 
@@ -12,32 +11,13 @@
 #include <ATen/TensorOperators.h>
 
 #include "graph/dtype.h"
-#include "runtime/kernels/expected.h"
+#include "runtime/kernels/heads.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/tensors.h"
 
 namespace partita::runtime {
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// [n s (h e)] -> [n h s e]
-at::Tensor by_head(const at::Tensor& packed, std::int64_t heads) {
-    return packed.reshape({packed.size(0), packed.size(1), heads, -1}).transpose(1, 2);
-}
-
-/// [n h s e] -> [n s (h e)]
-at::Tensor packed(const at::Tensor& heads) {
-    return heads.transpose(1, 2).flatten(2);
-}
-
-/// Every key-value head serves so many query heads.
-at::Tensor repeated(const at::Tensor& heads, std::int64_t query_heads) {
-    expect(heads.size(1) > 0, "expected heads of keys and values");
-    const std::int64_t times = query_heads / heads.size(1);
-    return times == 1 ? heads : heads.repeat_interleave(times, 1);
-}
 
 /// ONNX's number of an element type in an attribute.
 at::ScalarType type_of(std::int64_t number, at::ScalarType fallback) {
@@ -47,7 +27,6 @@ at::ScalarType type_of(std::int64_t number, at::ScalarType fallback) {
 
 // --- Attention ---------------------------------------------------------------------------------
 
-constexpr std::size_t kMask = 3;
 constexpr std::size_t kPastKey = 4;
 constexpr std::size_t kPastValue = 5;
 constexpr std::size_t kKeyLengths = 6;

@@ -14,13 +14,13 @@ namespace partita::runtime {
 namespace {
 
 constexpr std::array kFamilies = {
-    activation_kernels,    attention_kernels,   axis_kernels,        cast_kernels,
-    control_kernels,       convolution_kernels, deform_conv_kernels, index_kernels,
-    logic_kernels,         loss_kernels,        matrix_kernels,      movement_kernels,
-    normalization_kernels, optimizer_kernels,   pointwise_kernels,   pooling_kernels,
-    quantization_kernels,  random_kernels,      recurrent_kernels,   reduction_kernels,
-    reshape_kernels,       resize_kernels,      roi_pooling_kernels, shape_kernels,
-    signal_kernels,        variadic_kernels,    vision_kernels,
+    activation_kernels, attention_kernels,     axis_kernels,        block_attention_kernels,
+    cast_kernels,       control_kernels,       convolution_kernels, deform_conv_kernels,
+    index_kernels,      logic_kernels,         loss_kernels,        matrix_kernels,
+    movement_kernels,   normalization_kernels, optimizer_kernels,   pointwise_kernels,
+    pooling_kernels,    quantization_kernels,  random_kernels,      recurrent_kernels,
+    reduction_kernels,  reshape_kernels,       resize_kernels,      roi_pooling_kernels,
+    shape_kernels,      signal_kernels,        variadic_kernels,    vision_kernels,
 };
 
 using Key = std::pair<std::string_view, std::string_view>;

@@ -19,6 +19,7 @@ namespace partita::runtime {
 std::span<const KernelRow> activation_kernels();
 std::span<const KernelRow> attention_kernels();
 std::span<const KernelRow> axis_kernels();
+std::span<const KernelRow> block_attention_kernels();
 std::span<const KernelRow> cast_kernels();
 std::span<const KernelRow> control_kernels();
 std::span<const KernelRow> convolution_kernels();

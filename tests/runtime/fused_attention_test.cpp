@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention in place of products computes what they compute, and so does autograd through it.
+// Attention in place of products computes what they compute, and so does attention to blocks of keys;
+// and autograd through either.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "graph/fusion/attention.h"
+#include "graph/fusion/block_attention.h"
 #include "runtime/kernels/run_graph.h"
 #include "tests/plan/network_builder.h"
 
@@ -82,6 +84,32 @@ OpGraph attention(const Form& form) {
     return graph;
 }
 
+/// Results of two graphs with one output, and the gradients of their inputs.
+void expect_equal(const OpGraph& graph, const OpGraph& other, const Tensors& inputs) {
+    const at::AutoGradMode grad(true);
+    Tensors wanted;
+    for (const at::Tensor& input : inputs) {
+        if (input.requires_grad()) wanted.push_back(input);
+    }
+    at::Tensor given;
+    const auto run = [&](const OpGraph& each) {
+        Tensors all = {run_graph(each, inputs, kConstants)[0]};
+        if (!given.defined()) given = at::randn_like(all[0]);
+        Tensors gradients =
+            torch::autograd::grad(all, wanted, {given}, /*retain_graph=*/std::nullopt,
+                                  /*create_graph=*/false, /*allow_unused=*/true);
+        std::ranges::move(gradients, std::back_inserter(all));
+        return all;
+    };
+    const Tensors expected = run(other);
+    const Tensors found = run(graph);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+        if (!found[i].defined()) continue;
+        EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-5)) << i;
+    }
+}
+
 class FusedAttentionOf : public testing::TestWithParam<Form> {};
 
 TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
@@ -102,23 +130,7 @@ TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
         if (name == "keys") value = at::tril(at::ones({5, 5})) - 0.5;  // some for every query
         inputs.push_back(value.requires_grad_(true));
     }
-    const at::AutoGradMode grad(true);
-    const at::Tensor given = at::randn(kHeads);
-    const auto run = [&](const OpGraph& graph) {
-        Tensors all = {run_graph(graph, inputs, kConstants)[0]};
-        Tensors gradients =
-            torch::autograd::grad(all, inputs, {given}, /*retain_graph=*/std::nullopt,
-                                  /*create_graph=*/false, /*allow_unused=*/true);
-        std::ranges::move(gradients, std::back_inserter(all));
-        return all;
-    };
-    const Tensors expected = run(plain);
-    const Tensors found = run(fused.graph);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-        ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
-        if (!found[i].defined()) continue;
-        EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-5)) << i;
-    }
+    expect_equal(fused.graph, plain, inputs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
@@ -126,6 +138,62 @@ INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
                                          Form{.masks = true}, Form{.guards = true},
                                          Form{.divides = true, .fills = true},
                                          Form{.divides = true, .masks = true, .guards = true}));
+
+struct BlockForm {
+    std::vector<graph::Shape> operands;  ///< queries, keys, values, mask
+    graph::Shape result;
+    graph::Attributes attributes;
+    bool hides = false;  ///< the mask is one of booleans: the first query sees nothing
+};
+
+graph::Attributes packed_heads() {
+    graph::Attributes attributes;
+    attributes.set("q_num_heads", std::int64_t{6});
+    attributes.set("kv_num_heads", std::int64_t{3});
+    attributes.set("is_causal", std::int64_t{1});
+    attributes.set("scale", 0.3);
+    return attributes;
+}
+
+class BlockAttentionOf : public testing::TestWithParam<BlockForm> {};
+
+TEST_P(BlockAttentionOf, ComputesWhatAttentionComputes) {
+    at::manual_seed(1);
+    const BlockForm& form = GetParam();
+    OpGraph whole;
+    std::vector<TensorId> operands;
+    Tensors inputs;
+    for (const graph::Shape& shape : form.operands) {
+        const std::string name = "x" + std::to_string(operands.size());
+        operands.push_back(plan::add_source(whole, name, graph::TensorRole::input, shape));
+        const bool is_condition = form.hides && operands.size() == 4;
+        if (is_condition) whole.tensor(operands.back()).dtype = graph::DType::boolean;
+        inputs.push_back(is_condition ? at::tril(at::ones(shape), -1).to(at::kBool)
+                                      : at::randn(shape).requires_grad_(true));
+    }
+    whole.add_output("y",
+                     add_compute(whole, "op", "Attention", operands, form.result, form.attributes));
+    for (const int blocks : {2, 3, 6}) {
+        const graph::BlockedAttention blocked = graph::with_block_attention(whole, blocks);
+        ASSERT_EQ(blocked.count, 1);
+        expect_equal(blocked.graph, whole, inputs);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, BlockAttentionOf,
+    testing::Values(
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 12, 4}, {2, 3, 12, 5}}, {2, 6, 6, 5}, {}},
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 12, 4}, {2, 3, 12, 5}},
+                  {2, 6, 6, 5},
+                  plan::attribute("is_causal", std::int64_t{1})},
+        BlockForm{{{2, 6, 24}, {2, 6, 12}, {2, 6, 15}}, {2, 6, 30}, packed_heads()},
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 12, 4}, {2, 3, 12, 5}, {2, 1, 6, 12}}, {2, 6, 6, 5}, {}},
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 12, 4}, {2, 3, 12, 5}, {2, 1, 1, 12}}, {2, 6, 6, 5}, {}},
+        BlockForm{{{2, 6, 6, 4}, {2, 3, 6, 4}, {2, 3, 6, 5}, {6, 6}},
+                  {2, 6, 6, 5},
+                  {},
+                  /*hides=*/true}));
 
 }  // namespace
 }  // namespace partita::runtime

@@ -20,6 +20,7 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include "graph/fusion/block_attention.h"
 #include "graph/fusion/fuse.h"
 #include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/run_graph.h"
@@ -183,6 +184,14 @@ void audit_all(KernelAudit& audit) {
         graph::fused(encoder.model.graph, {"bias-gelu"}, "encoder-layer").graph, encoder.inputs,
         [&](const graph::Tensor& tensor) { return encoder.source(tensor); },
         "encoder-layer, fused");
+    const at::Tensor heads = at::rand({1, 2, 4, 6});
+    const DeviceExample attention{"Attention",
+                                  {heads, heads, heads},
+                                  {1, 2, 4, 6},
+                                  DType::float32,
+                                  {{"is_causal", std::int64_t{1}}}};
+    audit.run(graph::with_block_attention(device_graph_of(attention), 2).graph, attention.operands,
+              kNoValues, "keys in blocks");
     for (const KernelRow* const row : all_kernels()) {
         EXPECT_TRUE(audit.types().contains(std::string(row->type)))
             << row->type << " did not run: give it an example here";

@@ -207,7 +207,8 @@ def complaint_about_linearity(case, values, whole):
 
 # One case.
 
-POSITIVE = {"Log", "Sqrt", "Pow", "Reciprocal", "Acosh", "Div", "ReduceLogSum", "Mod"}
+POSITIVE = {"Log", "Sqrt", "Pow", "Reciprocal", "Acosh", "Div", "ReduceLogSum", "Mod",
+            "BlockAttentionResult"}
 SMALL = {"Acos", "Asin", "Atanh"}
 
 

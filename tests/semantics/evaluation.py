@@ -312,7 +312,76 @@ def evaluate_units(part, operands, units):
     return [None if y is None else y[..., :units] for y in results]
 
 
+# Operators of our own: graph/fusion/block_attention.h.
+
+def by_head(x, heads):
+    """[n s (h e)] as [n h s e]."""
+    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def evaluate_block_attention(part, operands):
+    """One block of queries after the other."""
+    query, key, value, mask, *sums = [*operands, *[None] * (4 - len(operands))]
+    packed = query.ndim == 3
+    blocks, step = attribute_of(part, "blocks", 1), attribute_of(part, "step", 0)
+    mine = attribute_of(part, "query_blocks", list(range(blocks)))
+    if packed:
+        heads = attribute_of(part, "q_num_heads", None)
+        query = by_head(query, heads)
+        key, value = [by_head(x, attribute_of(part, "kv_num_heads", None)) for x in (key, value)]
+        sums = [by_head(sums[0], heads), *[x.swapaxes(1, 2) for x in sums[1:]]] if sums else []
+    times = query.shape[1] // key.shape[1]
+    key, value = np.repeat(key, times, 1), np.repeat(value, times, 1)
+    count, keys = query.shape[2] // len(mine), key.shape[2] // len(mine)
+    given = sorted((block + step) % blocks for block in mine)
+    found = []
+    for i, block in enumerate(mine):
+        rows = slice(i * count, (i + 1) * count)
+        at = given.index((block + step) % blocks)
+        columns = slice(at * keys, (at + 1) * keys)
+        all_columns = slice(given[at] * keys, (given[at] + 1) * keys)
+        scores = query[:, :, rows] @ key[:, :, columns].swapaxes(2, 3)
+        scores = scores * attribute_of(part, "scale", query.shape[3] ** -0.5)
+        if mask is not None:
+            scores = scores + mask[..., rows if mask.shape[-2] > 1 else slice(None),
+                                   all_columns if mask.shape[-1] > 1 else slice(None)]
+        if attribute_of(part, "is_causal", 0):
+            first = attribute_of(part, "first_query", 0)
+            queries = block * attribute_of(part, "block_queries", count) + first + np.arange(count)
+            hidden = queries[:, None] < given[at] * keys + np.arange(keys)
+            scores = np.where(hidden, -np.inf, scores)
+        found.append(one_step(scores, value[:, :, columns], [x[:, :, rows] for x in sums]))
+    values, weights, largest = [np.concatenate(x, axis=2) for x in zip(*found)]
+    if packed:
+        values = values.swapaxes(1, 2).reshape(*values.swapaxes(1, 2).shape[:2], -1)
+        weights, largest = weights.swapaxes(1, 2), largest.swapaxes(1, 2)
+    return [x.astype(np.float32) for x in (values, weights, largest)]
+
+
+def one_step(scores, value, sums):
+    """Sums of values and of weights, and the largest score, with those of the steps before."""
+    largest = scores.max(axis=-1)
+    if sums:
+        largest = np.maximum(largest, sums[2])
+    subtracted = np.where(np.isinf(largest), 0, largest)
+    weights = np.exp(scores - subtracted[..., None])
+    values, weight = weights @ value, weights.sum(axis=-1)
+    if not sums:
+        return values, weight, largest
+    share = np.exp(sums[2] - subtracted)
+    return values + sums[0] * share[..., None], weight + sums[1] * share, largest
+
+
+def evaluate_block_attention_result(part, operands):
+    values, weights = operands
+    packed = values.ndim == 3
+    apart = values.reshape(*weights.shape, -1) if packed else values
+    return [(apart / weights[..., None]).reshape(values.shape)]
+
+
 OWN_EVALUATION = {
+    "BlockAttention": evaluate_block_attention,
+    "BlockAttentionResult": evaluate_block_attention_result,
     "ConvTranspose": evaluate_conv_transpose,
     "GRU": evaluate_recurrent,
     "GlobalLpPool": evaluate_global_lp_pool,

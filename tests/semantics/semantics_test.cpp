@@ -42,7 +42,8 @@ std::vector<std::string> splittable_types() {
         if (std::any_of(rule.factors.begin(), rule.factors.end(), [](const graph::Factor& factor) {
                 return factor.splittable && factor.extent > 1;
             })) {
-            types.insert(line.substr(0, line.find(' ')));
+            const graph::OpGraph graph = graph::testing::graph_of(line);
+            types.insert(graph.op(graph::testing::last_op(graph)).type);
         }
     }
     return {types.begin(), types.end()};

@@ -232,7 +232,8 @@ GroupForms::Form GroupForms::form_of(const graph::TensorRule& tensor, const grap
                 return {.shards = true,
                         .dim = static_cast<int>(d),
                         .chunk = minor * ((block + degree_ - 1) / degree_),
-                        .period = minor * block};
+                        .period = minor * block,
+                        .rotated = tensor.dims[d].rotation != 0};
             }
             minor *= extent;
         }

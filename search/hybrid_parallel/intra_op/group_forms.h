@@ -52,7 +52,8 @@ private:
         bool shards = false;
         int dim = -1;             ///< of this dim,
         std::int64_t chunk = 0;   ///< so many positions each,
-        std::int64_t period = 0;  ///< once in so many (less than the dim's extent: strided)
+        std::int64_t period = 0;  ///< once in so many (less than the dim's extent: strided),
+        bool rotated = false;     ///< of another device in a ring
         friend bool operator==(const Form&, const Form&) = default;
     };
 

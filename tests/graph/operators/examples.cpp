@@ -73,7 +73,9 @@ OpGraph graph_of(std::string_view example) {
     OpGraph graph;
     Op op;
     op.name = "op";
-    op.type = fields[0];
+    const std::size_t colon = fields[0].find(':');
+    if (colon != std::string::npos) op.domain = fields[0].substr(0, colon);
+    op.type = fields[0].substr(colon == std::string::npos ? 0 : colon + 1);
     for (const std::string& text : parts_of(fields[1].substr(0, arrow), ' ')) {
         if (text.empty()) continue;
         if (text == "_") {
@@ -125,6 +127,7 @@ std::string text_of(const DimRule& dim, const OpRule& rule) {
     if (dim.factors.empty()) return ".";
     std::vector<std::string> names;
     for (const int f : dim.factors) names.push_back(rule.factors[std::size_t(f)].name);
+    if (dim.rotation != 0) names[0] += fmt::format("+{}", dim.rotation);
     std::string text = fmt::format("{}", fmt::join(names, " "));
     if (names.size() > 1) text = "(" + text + ")";
     if (!dim.window) return text;

@@ -4,6 +4,7 @@
 //
 //     Gemm | 8,64 32,64 32 -> 8,32 | transB=1
 //
+// An operator of another domain than ONNX's is `domain:Type`.
 // Shapes are lists of extents, `()` is a scalar, `_` an operand left out, `[0,2]` a list of known
 // integers, `<3>` a known scalar. A leading letter is the dtype: `i` int64, `j` int32, `u` uint8,
 // `c` int8, `b` boolean, `h` float16, `d` float64, `s` string; default float32. Attributes are
@@ -29,7 +30,7 @@ OpRule rule_of_example(std::string_view example);
 ///
 ///     m k, n k, n -> m n; reduce k sum; linear 0 1; once 2; flops 32768
 ///
-/// A windowed dim is `h{2i-1..2i+1}`, with a divisor `h{(i-1..i+1)/2}`. `whole` lists factors that
+/// A windowed dim is `h{2i-1..2i+1}`, with a divisor `h{(i-1..i+1)/2}`, a rotated one `(p+1 u)`; `whole` lists factors that
 /// are not splittable and no reduction.
 std::string text_of(const OpRule& rule);
 

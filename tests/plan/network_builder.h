@@ -59,10 +59,12 @@ public:
     /// An op called `type` and a number, with that many results.
     std::vector<graph::TensorId> add(const std::string& type, std::vector<graph::TensorId> operands,
                                      const std::vector<graph::Shape>& shapes,
-                                     graph::Attributes attributes = {}) {
+                                     graph::Attributes attributes = {},
+                                     const std::string& domain = "") {
         graph::Op op;
         op.name = type + std::to_string(count_++);
         op.type = type;
+        op.domain = domain;
         op.opset = 13;
         op.inputs = std::move(operands);
         op.attributes = std::move(attributes);

@@ -137,6 +137,30 @@ TensorId looked_up(const Site& s) {
     return s.one("Add", {s.one("Gather", {s.build.weight({7, 6}), ids}, {5, 6}), s.a}, {5, 6});
 }
 
+/// Each sample's six positions attend one another, in blocks that go round a ring. The largest scores
+/// are read, too, by an op whose gradient is 0: BlockAttention gives them none.
+TensorId attended(const Site& s) {
+    const std::int64_t blocks = 2 + draw(s.random, 2);
+    const Shape rows = {5, 6, 1};
+    const TensorId x = s.reshaped(s.a, rows);
+    std::vector<TensorId> operands = {x, x, x, TensorId{}};
+    for (std::int64_t step = 0; step < blocks; ++step) {
+        Attributes attributes = attribute("step", step);
+        attributes.set("blocks", blocks);
+        attributes.set("q_num_heads", std::int64_t{1});
+        attributes.set("kv_num_heads", std::int64_t{1});
+        const auto sums = s.build.add("BlockAttention", operands, {rows, rows, rows},
+                                      std::move(attributes), "partita");
+        operands.resize(4);
+        operands.insert(operands.end(), sums.begin(), sums.end());
+    }
+    const auto y =
+        s.build.add("BlockAttentionResult", {operands[4], operands[5]}, {rows}, {}, "partita");
+    const TensorId signs = s.one("Sign", {operands[6]}, rows);
+    const TensorId sum = s.one("Add", {y[0], signs}, rows);
+    return s.product(s.reshaped(sum, {5, 6}), {6, 6}, {5, 6});
+}
+
 /// The largest, smallest, ... of each row, added to all of it.
 TensorId reduced_columns(const Site& s) {
     constexpr std::array kTypes{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"};
@@ -156,11 +180,11 @@ constexpr std::array kLayers{fully_connected, two_fully_connected, with_bias, ma
                              position_embedding, concatenated, halves_swapped, convolved, sliced,
                              transposed, reshaped, looked_up,
                              // not linear
-                             scaled, activated, chosen, reduced_columns,
+                             scaled, activated, chosen, reduced_columns, attended,
                              // mixes samples
                              reduced_rows};
 constexpr int kLinear = 13;
-constexpr int kSamplesApart = 17;
+constexpr int kSamplesApart = 18;
 
 int count_of(Layers kind) {
     switch (kind) {

@@ -137,8 +137,15 @@ void expect_faithful_module(const Problem& problem, const Strategy& strategy,
                               : first.side == Side::operand ? op.operands
                                                             : op.results;
         if (is_update && of_side.empty()) continue;  // nothing said
-        ASSERT_LT(first.index, of_side.size());
-        expect_sharding(module, of_side[first.index], tensor, counts);
+        std::size_t index = first.index;
+        if (first.side == Side::operand) {  // those that are left out are not named
+            const std::vector<graph::TensorId>& inputs = problem.graph().op(first.op).inputs;
+            index -= static_cast<std::size_t>(
+                std::count(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(index),
+                           graph::TensorId{}));
+        }
+        ASSERT_LT(index, of_side.size());
+        expect_sharding(module, of_side[index], tensor, counts);
     }
 }
 

@@ -70,7 +70,12 @@ graph::DimRule draw_dim(Random& random, OpRule& rule, const std::string& name, s
     }
     factors.push_back(add_factor(rule, name, rest));
     if (draw(random, 2) == 0) std::swap(factors.front(), factors.back());
-    return {.factors = std::move(factors), .window = std::nullopt};
+    graph::DimRule dim{.factors = std::move(factors)};
+    if (windows && draw(random, 4) == 0) {
+        const auto major = static_cast<std::size_t>(dim.factors.front());
+        dim.rotation = draw(random, static_cast<int>(rule.factors[major].extent));
+    }
+    return dim;
 }
 
 graph::TensorRule draw_tensor(Random& random, OpRule& rule, const Shape& shape, bool windows) {

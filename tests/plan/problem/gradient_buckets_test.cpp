@@ -189,7 +189,7 @@ bool has_an_order(const TaskGraph& tasks) {
 TEST(BucketsOfAnyPlan, NeverWaitForThemselves) {
     int fused = 0;
     int fetches = 0;
-    for (std::uint64_t seed = 1; seed <= 3'000; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 8'000; ++seed) {
         Random random(seed);
         const int micro_batches = 1 + static_cast<int>(seed % 3);
         graph::OpGraph graph = random_network(

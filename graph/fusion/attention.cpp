@@ -24,8 +24,8 @@ struct Found {
     TensorId query;
     TensorId turned_key;  ///< [batch heads size length]
     TensorId value;
-    TensorId mask;                ///< invalid: there is none
-    bool hides = false;           ///< the mask, which is a condition, is true of keys to leave out
+    std::vector<TensorId> masks;  ///< that are added, or one condition
+    bool hides = false;           ///< the condition is true of keys to leave out
     std::optional<OpId> scaling;  ///< a Mul or Div of the scores
     std::set<OpId> inner;         ///< all but the last product
 };
@@ -59,10 +59,24 @@ private:
     }
     [[nodiscard]] bool is_read_once(TensorId t) const { return graph_.uses(t).size() == 1; }
 
+    /// A Dropout that does not train: since operator set 12 the third operand says if it does.
+    [[nodiscard]] bool drops_nothing(OpId id) const {
+        const Op& op = graph_.op(id);
+        if (op.type != "Dropout" || !op.domain.empty()) return false;
+        const bool may_train = op.inputs.size() > 2 && op.inputs[2].valid();
+        const bool was_for_tests = op.opset < 7 && op.attributes.get_int("is_test", 0) != 0;
+        const bool gives_mask = op.outputs.size() > 1 && op.outputs[1].valid();
+        return !may_train && !gives_mask && (op.opset == 0 || op.opset >= 7 || was_for_tests);
+    }
+
     /// What a softmax gives; nullopt: `t` is something else.
     [[nodiscard]] std::optional<TensorId> softmax_of(TensorId t, Found& found) const {
         if (!is_read_once(t)) return std::nullopt;
         const OpId by = producer(t);
+        if (drops_nothing(by)) {
+            found.inner.insert(by);
+            return softmax_of(graph_.op(by).inputs[0], found);
+        }
         if (is(by, "Softmax", 1)) return t;
         if (!is(by, "Where", 3)) return std::nullopt;
         const Op& where = graph_.op(by);
@@ -88,20 +102,22 @@ private:
         return op.inputs[0];
     }
 
-    /// Product, scaled or not, plus a mask or not.
+    /// Product, scaled or not, plus masks or not.
     bool add_scores(TensorId scores, Found& found) const {
         if (add_scaled(scores, found)) return true;
         const OpId sum = producer(scores);
-        if (is(sum, "Where", 3)) return add_filled(sum, found);
+        if (is(sum, "Where", 3)) return found.masks.empty() && add_filled(sum, found);
         if (!is(sum, "Add", 2)) return false;
         for (const std::size_t side : {0, 1}) {
             const TensorId rest = graph_.op(sum).inputs[side];
             const TensorId mask = graph_.op(sum).inputs[1 - side];
             if (!is_mask(mask, shape(scores)) || !is_read_once(rest)) continue;
-            if (!add_scaled(rest, found)) continue;
-            found.inner.insert(sum);
-            found.mask = mask;
-            return true;
+            found.masks.push_back(mask);
+            if (add_scores(rest, found)) {
+                found.inner.insert(sum);
+                return true;
+            }
+            found.masks.pop_back();
         }
         return false;
     }
@@ -117,7 +133,7 @@ private:
             if (!filling || *filling > kHidden || !is_read_once(rest)) continue;
             if (!add_scaled(rest, found)) continue;
             found.inner.insert(where);
-            found.mask = op.inputs[0];
+            found.masks = {op.inputs[0]};
             found.hides = side == 1;
             return true;
         }
@@ -133,6 +149,23 @@ private:
             if (mask[i] != 1 && mask[i] != full) return false;
         }
         return true;
+    }
+
+    /// Masks that are added before the scores are must not make something larger than each is.
+    [[nodiscard]] bool masks_fit(const Found& found) const {
+        Shape all(kRank, 1);
+        std::int64_t largest = 1;
+        for (const TensorId t : found.masks) {
+            const Shape& mask = shape(t);
+            for (std::size_t i = 0; i < mask.size(); ++i) {
+                std::int64_t& extent = all[kRank - mask.size() + i];
+                extent = std::max(extent, mask[i]);
+            }
+            largest = std::max(largest, graph_.tensor(t).elements());
+        }
+        std::int64_t together = 1;
+        for (const std::int64_t extent : all) together *= extent;
+        return together <= largest;
     }
 
     bool add_scaled(TensorId scores, Found& found) const {
@@ -168,8 +201,8 @@ private:
         const Shape& q = shape(found.query);
         const Shape& k = shape(found.turned_key);
         const Shape& v = shape(found.value);
-        return q[0] == k[0] && q[1] == k[1] && q[3] == k[2] && v[0] == k[0] && v[1] == k[1] &&
-               v[2] == k[3];
+        return masks_fit(found) && q[0] == k[0] && q[1] == k[1] && q[3] == k[2] && v[0] == k[0] &&
+               v[1] == k[1] && v[2] == k[3];
     }
 
     const OpGraph& graph_;
@@ -229,22 +262,42 @@ private:
         op.opset = kOpset;
         op.block = last.block;
         op.inputs = {scaled_query(found), key(found, last), copy_[found.value]};
-        if (found.mask.valid()) op.inputs.push_back(mask(found, last));
+        if (!found.masks.empty()) op.inputs.push_back(mask(found, last));
         op.attributes.set("scale", 1.0);
         const TensorId result = last.outputs[0];
         copy_[result] = add(std::move(op), from_.tensor(result));
     }
 
     TensorId mask(const Found& found, const Op& last) {
-        if (!found.hides) return copy_[found.mask];
+        TensorId all = copy_[found.masks[0]];
+        for (std::size_t i = 1; i < found.masks.size(); ++i) {
+            const TensorId more = copy_[found.masks[i]];
+            all = add_to_mask("Add", {all, more}, last);
+        }
+        return found.hides ? add_to_mask("Not", {all}, last) : all;
+    }
+
+    /// Of tensors of the new graph, the first of which has the result's type.
+    TensorId add_to_mask(const char* type, std::vector<TensorId> operands, const Op& last) {
+        Tensor result = copy_.to.tensor(operands[0]);
+        for (const TensorId t : operands) {
+            const Shape& shape = copy_.to.tensor(t).shape;
+            if (shape.size() > result.shape.size()) {
+                result.shape.insert(result.shape.begin(), shape.size() - result.shape.size(), 1);
+            }
+            const std::size_t missing = result.shape.size() - shape.size();
+            for (std::size_t i = 0; i < shape.size(); ++i) {
+                result.shape[missing + i] = std::max(result.shape[missing + i], shape[i]);
+            }
+        }
         Op op;
-        op.type = "Not";
+        op.type = type;
         op.opset = kOpset;
         op.block = last.block;
-        op.inputs = {copy_[found.mask]};
-        Tensor result = from_.tensor(found.mask);
+        op.inputs = std::move(operands);
         op.name = result.name = copy_.unused(last.name + "/mask");
         result.role = TensorRole::activation;
+        result.known_integers.reset();
         return add(std::move(op), std::move(result));
     }
 

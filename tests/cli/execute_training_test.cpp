@@ -314,6 +314,41 @@ TEST_F(ExecuteTraining, RunsFusedAttention) {
     EXPECT_THAT(shown.out, HasSubstr("--attention fused\n"));
 }
 
+// Blocks of queries on several devices, or several on each, that keys go round; the outputs are those
+// that the model's author got.
+TEST_F(ExecuteTraining, RunsAttentionInBlocks) {
+    const std::string model = example("runnable/encoder-layer/model.onnx");
+    const std::string data = example("runnable/encoder-layer/test_data_set_0");
+    const Outcome planned = run({"plan", model, "--inputs", data, "--machine", "cpu:2",
+                                 "--attention", "blocks=3", "-o", "plan.json"});
+    ASSERT_EQ(planned.code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr("1 Attention ops in 3 blocks each"));
+    EXPECT_EQ(json::parse(read("plan.json"))["model"]["attention_blocks"], 3);
+    const Outcome near = run({"execute", "plan.json", model, "--inputs", data});
+    EXPECT_EQ(near.code, 0) << near.out << near.err;
+    EXPECT_THAT(near.out, HasSubstr("expected output"));
+    EXPECT_THAT(run({"inspect", "plan.json"}).out, HasSubstr("--attention blocks=3\n"));
+    for (const char* const strategy : {"cp=4", "dp=2,cp=2,zero=2", "tp=2,cp=2,sp", "pp=2,cp=2"}) {
+        expect_as_one_device(model, {"--bind", "batch=4", "--bind", "sequence=8", "--attention",
+                                     "blocks=4", "--strategy", strategy});
+    }
+    for (const char* const strategy : {"cp=3", "dp=2,cp=2,zero=1"}) {
+        expect_as_one_device(
+            example("models/moe-tiny.onnx"),
+            {"--bind", "batch=4", "--bind", "sequence=12", "--optimizer", "adam", "--attention",
+             "blocks=6", "--recompute", "full", "--strategy", strategy},
+            {"--random-weights", "1"});
+    }
+    for (const char* const how : {"blocks=1", "blocks=5000", "blocks=x"}) {
+        const Outcome unknown = run({"inspect", model, "--inputs", data, "--attention", how});
+        EXPECT_EQ(unknown.code, 2);
+        EXPECT_THAT(unknown.err, HasSubstr("There is: fused, products, blocks=N with N from 2"));
+    }
+    const Outcome refused = run({"inspect", model, "--inputs", data, "--attention", "blocks=4"});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("queries and keys that can be cut into so many blocks"));
+}
+
 // The plan says which ops are one kernel, and what it is given says no more.
 TEST_F(ExecuteTraining, RunsOpsOfOneKernelAsThePlanHasThem) {
     const std::string model = example("runnable/encoder-layer/model.onnx");

@@ -40,7 +40,8 @@ struct Form {
     bool divides = false;      ///< by the scale, instead of a product
     bool scales_keys = false;  ///< too, once they are turned
     bool masks = false;
-    bool fills = false;  ///< where a mask says so
+    bool masks_again = false;  ///< with another mask
+    bool fills = false;        ///< where a mask says so
     bool guards = false;
 };
 
@@ -67,6 +68,9 @@ OpGraph attention(const Form& form) {
     TensorId x = add_compute(graph, "scores", "MatMul", {q, k}, kScores);
     x = add_compute(graph, "scaled", form.divides ? "Div" : "Mul", {x, scale}, kScores);
     if (form.masks) x = add_compute(graph, "masked", "Add", {source("mask", {5, 5}), x}, kScores);
+    if (form.masks_again) {
+        x = add_compute(graph, "masked again", "Add", {x, source("more", {1, 5})}, kScores);
+    }
     if (form.fills) {
         const TensorId hidden =
             add_compute(graph, "hidden", "Less", {source("keys", {5, 5}), zero}, {5, 5});
@@ -136,6 +140,7 @@ TEST_P(FusedAttentionOf, ComputesWhatProductsCompute) {
 INSTANTIATE_TEST_SUITE_P(Forms, FusedAttentionOf,
                          testing::Values(Form{}, Form{.divides = true}, Form{.scales_keys = true},
                                          Form{.masks = true}, Form{.guards = true},
+                                         Form{.masks = true, .masks_again = true},
                                          Form{.divides = true, .fills = true},
                                          Form{.divides = true, .masks = true, .guards = true}));
 

@@ -144,6 +144,29 @@ TEST_F(Products, MayBeGuardedAgainstWhatIsNoNumber) {
     EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
 }
 
+// Such as a bias of positions, and the padding of sequences.
+TEST_F(Products, MayHaveSeveralMasks) {
+    const TensorId bias = add_source(graph_, "bias", TensorRole::constant, {1, kLength});
+    const TensorId x = scores("scores", "MatMul", {query_, key_});
+    const TensorId once = scores("once", "Add", {x, bias});
+    const TensorId twice = scores("twice", "Add", {mask_, once});
+    graph_.add_output("y", context(scores("softmax", "Softmax", {twice})));
+    EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Add", "Attention"));
+    const OpGraph fused = with_fused_attention(graph_, numbers()).graph;
+    check(fused);
+    const Tensor& mask = fused.tensor(fused.op(*fused.find_op("context")).inputs[3]);
+    EXPECT_EQ(mask.shape, (Shape{2, 1, 1, kLength}));
+    EXPECT_EQ(fused.op(mask.producer).block, "layers.0");
+}
+
+TEST_F(Products, MayDropNothing) {
+    const TensorId x = scores("scores", "MatMul", {query_, key_});
+    const TensorId ratio = number("ratio", 0.1);
+    const TensorId softmax = scores("softmax", "Softmax", {x});
+    graph_.add_output("y", context(scores("drop", "Dropout", {softmax, ratio})));
+    EXPECT_THAT(types(), ElementsAre("Transpose", "Transpose", "Transpose", "Attention"));
+}
+
 // masked_fill(hidden, -inf), and where(seen, scores, lowest).
 TEST_F(Products, MayBeMaskedByACondition) {
     const TensorId condition =
@@ -216,9 +239,22 @@ TEST_F(Products, ThatAreNoAttentionStay) {
         stays(context(scores("softmax", "Softmax", {filled})));
     }
     graph_ = begun;
-    {  // dropout
+    {  // a dropout that may train
         const TensorId softmax = scores("softmax", "Softmax", {x});
-        stays(context(scores("drop", "Dropout", {softmax})));
+        const TensorId trains = add_source(graph_, "trains", TensorRole::constant, {});
+        stays(context(scores("drop", "Dropout", {softmax, one, trains})));
+    }
+    graph_ = begun;
+    {  // masks whose sum is larger than each
+        const TensorId rows = add_source(graph_, "rows", TensorRole::constant, {kLength, kLength});
+        const TensorId once = scores("once", "Add", {x, rows});
+        stays(context(scores("softmax", "Softmax", {scores("twice", "Add", {mask_, once})})));
+    }
+    graph_ = begun;
+    {  // a condition beside a mask
+        const TensorId lowest = number("lowest", -65'504.0);
+        const TensorId filled = scores("filled", "Where", {condition, lowest, x});
+        stays(context(scores("softmax", "Softmax", {scores("masked", "Add", {filled, mask_})})));
     }
 }
 

@@ -58,6 +58,29 @@ TEST(PartOp, TakesItsShapeTargetFromTheRule) {
     EXPECT_THAT(second.results[0].region.dims[0], ElementsAre(Range{10, 15}));
 }
 
+// Queries 4 to 8 of 8 attend keys 0 to 4 + their number, as the last of 8 valid keys would.
+TEST(PartOp, OfCausalQueriesKnowsWhereTheyAre) {
+    const char* const causal =
+        "Attention | 3,4,8,5 3,4,6,5 3,4,6,5 -> 3,4,8,5 | is_causal=1 opset=23";
+    const PartOp second = part(causal, "s", 2, 1);
+    ASSERT_EQ(second.operands.size(), 7U);
+    EXPECT_EQ(second.operands[6].source, PartOperand::Source::integers);
+    EXPECT_EQ(second.operands[6].integers, (Ints{8, 8, 8}));
+    EXPECT_EQ(second.opset, 24);
+    EXPECT_EQ(part(causal, "h", 2, 1).operands.size(), 3U);
+}
+
+// The last of 4 blocks meets the first in step 1: in a ring.
+TEST(PartOp, OfBlocksOfAttentionKnowsWhichTheyAre) {
+    const char* const blocks =
+        "partita:BlockAttention | 3,4,8,5 3,4,12,5 3,4,12,5 -> 3,4,8,5 3,4,8 3,4,8 | blocks=4 "
+        "step=1";
+    const PartOp second = part(blocks, "p", 2, 1);
+    EXPECT_EQ(second.attributes.get_ints("query_blocks"), (Ints{2, 3}));
+    EXPECT_THAT(second.operands[0].region.dims[2], ElementsAre(Range{4, 8}));
+    EXPECT_THAT(second.operands[1].region.dims[2], ElementsAre(Range{0, 3}, Range{9, 12}));
+}
+
 // RULES.md 5.
 TEST(PartOp, OfAGatherMasksRowsThatItLacks) {
     const char* const gather = "Gather | 7,3 i5 -> 5,3";

@@ -155,6 +155,14 @@ TEST_F(PlanFile, NamesWhatIsRecomputedAndGradientsWhereTheyAreSaid) {
     EXPECT_THAT(refusal(text, R"("attention": "fused")", R"("attention": "flash")"),
                 HasSubstr(R"(model.attention: expected "fused", got "flash")"));
     EXPECT_EQ(to_json(again), text);
+    plan_.attention_blocks = 4;
+    const std::string blocks = to_json(plan_);
+    EXPECT_THAT(blocks, HasSubstr(R"("attention": "fused", "attention_blocks": 4})"));
+    EXPECT_EQ(to_json(parse_plan(blocks, "plan.json")), blocks);
+    EXPECT_THAT(refusal(blocks, R"("attention_blocks": 4)", R"("attention_blocks": 1)"),
+                HasSubstr("model.attention_blocks: expected a number of blocks >= 2"));
+    EXPECT_THAT(refusal(blocks, R"("attention": "fused", )", ""),
+                HasSubstr(R"(model.attention_blocks: needs "attention": "fused" beside it)"));
     EXPECT_THAT(refusal(text, R"("recompute": "selective")", R"("recompute": "auto")"),
                 HasSubstr(R"('mul1'.recompute: expected "selective" or "full", got "auto")"));
     EXPECT_THAT(refusal(text, R"("recompute": "auto", )", R"("recompute": "none", )"),

@@ -36,6 +36,21 @@ std::vector<Axis> some_axes(const OpRule& rule) {
     return axes;
 }
 
+// Whose parts would have holes: causal queries must follow one another.
+TEST(Axis, OfCausalQueriesHasNoBlocks) {
+    for (const bool causal : {false, true}) {
+        NetworkBuilder build;
+        const TensorId x = build.source("x", TensorRole::input, {2, 4, 12, 8});
+        build.add("Attention", {x, x, x}, {{2, 4, 12, 8}},
+                  attribute("is_causal", std::int64_t{causal ? 1 : 0}));
+        const OpRule rule = graph::rule_of(build.graph, graph::OpId(std::size_t{1}));
+        const auto s = axis_of(rule, "s", 2);
+        ASSERT_TRUE(s.has_value());
+        EXPECT_TRUE(has_axis(rule, *s));
+        EXPECT_EQ(has_axis(rule, Axis::along(s->factor, 2, /*blocks=*/3)), !causal);
+    }
+}
+
 TEST(Axis, IsFoundByItsNameWhereTheRuleHasIt) {
     int found = 0;
     int lacking = 0;
